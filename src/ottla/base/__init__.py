@@ -1,0 +1,4 @@
+"""What every other room stands on, and which knows nothing of ours: error codes, ids, config rows, the disk.
+
+Rule: nothing here imports another package of Ottla, a clock or a network. `files` is the door to the disk.
+"""

@@ -1,0 +1,136 @@
+"""The disk, as the core sees it: a port with one implementation for production and one for simulation.
+
+Rules: paths are plain strings; a write goes to the page cache and is durable only after `sync`; whatever must
+survive a crash as a whole goes through `write_atomic` (temporary file, sync, rename, sync of the folder). Any
+`OSError` passes through: the caller above `log/store` decides what it means for the log directory.
+"""
+
+import os
+import shutil
+from typing import Protocol, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """An open file that grows at its end and is read anywhere."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    def append(self, data: Buffer) -> None: ...
+    def read(self, at: int, count: int) -> bytes: ...
+    def truncate(self, size: int) -> None: ...
+    def sync(self) -> None: ...
+    def rename(self, path: str) -> None: ...
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    def open(self, path: str) -> File: ...
+    def exists(self, path: str) -> bool: ...
+    def size(self, path: str) -> int: ...
+    def modified_ms(self, path: str) -> int: ...
+    def list(self, directory: str) -> list[str]: ...
+    def make_directory(self, directory: str) -> None: ...
+    def read(self, path: str) -> bytes: ...
+    def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None: ...
+    def rename(self, old: str, new: str) -> None: ...
+    def remove(self, path: str) -> None: ...
+    def remove_tree(self, directory: str) -> None: ...
+
+
+class OsFile:
+    __slots__ = ("_fd", "_size", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._size = os.fstat(self._fd).st_size
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def append(self, data: Buffer) -> None:
+        """Write all of `data` at the end, or cut the file back to where it was and raise."""
+        view = memoryview(data)
+        done, end = 0, self._size
+        try:
+            while done < len(view):
+                done += os.pwrite(self._fd, view[done:] if done else view, end + done)
+        except OSError:
+            os.ftruncate(self._fd, end)
+            raise
+        self._size = end + done
+
+    def read(self, at: int, count: int) -> bytes:
+        return os.pread(self._fd, count, at)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+        self._size = size
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def rename(self, path: str) -> None:
+        os.rename(self.path, path)
+        self.path = path
+
+    def close(self) -> None:
+        os.close(self._fd)
+        self._fd = -1
+
+
+class OsFiles:
+    def open(self, path: str) -> File:
+        return OsFile(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        return os.path.getsize(path)
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def list(self, directory: str) -> list[str]:
+        return sorted(os.listdir(directory))
+
+    def make_directory(self, directory: str) -> None:
+        os.makedirs(directory, exist_ok=True)
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        temporary = path + ".tmp"
+        with open(temporary, "wb") as file:
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+        if sync:
+            self._sync_directory(os.path.dirname(path))
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(old, new)
+        self._sync_directory(os.path.dirname(new))
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_tree(self, directory: str) -> None:
+        shutil.rmtree(directory)
+
+    def _sync_directory(self, directory: str) -> None:
+        fd = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
