@@ -1,0 +1,59 @@
+"""Bytes to messages and back: what the rest of the broker calls.
+
+The code for a message in a version is written and compiled the first time that it is asked for, then kept.
+A hot path asks once for the bare function with `decoder` or `encoder`.
+"""
+
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from ottla.wire.compile_decode import compile_decoder
+from ottla.wire.compile_encode import compile_encoder
+
+M = TypeVar("M")
+M_co = TypeVar("M_co", covariant=True)
+M_contra = TypeVar("M_contra", contravariant=True)
+
+Chunk: TypeAlias = bytes | bytearray | memoryview
+
+
+class Decoder(Protocol[M_co]):
+    def __call__(self, view: memoryview, at: int = 0) -> M_co: ...
+
+
+class Encoder(Protocol[M_contra]):
+    def __call__(self, message: M_contra) -> list[Chunk]: ...
+
+
+_decoders: dict[tuple[type, int], Decoder[Any]] = {}
+_encoders: dict[tuple[type, int], Encoder[Any]] = {}
+
+
+def decoder(cls: type[M], version: int) -> Decoder[M]:
+    """The function from a view to a message. ValueError if the message has no such version."""
+    found = _decoders.get((cls, version))
+    if found is None:
+        found = _decoders[cls, version] = compile_decoder(cls, version)
+    return found
+
+
+def encoder(cls: type[M], version: int) -> Encoder[M]:
+    """The function from a message to its chunks. ValueError if the message has no such version."""
+    found = _encoders.get((cls, version))
+    if found is None:
+        found = _encoders[cls, version] = compile_encoder(cls, version)
+    return found
+
+
+def decode(cls: type[M], version: int, view: memoryview, at: int = 0) -> M:
+    """The message that begins at `at`. Bytes after it are ignored. ProtocolError if it is malformed."""
+    return decoder(cls, version)(view, at)
+
+
+def encode(message: Any, version: int) -> bytes:
+    """The message in one piece. This copies record batches: a reply that has them uses `encode_chunks`."""
+    return b"".join(encoder(type(message), version)(message))
+
+
+def encode_chunks(message: Any, version: int) -> list[Chunk]:
+    """The message for `writelines`: record batches stand in the list as they are, uncopied."""
+    return encoder(type(message), version)(message)

@@ -1,0 +1,32 @@
+"""One file per API: its request and its response, one class each for all versions.
+
+Generated from kio's schemas by tools/generate_messages.py: change that, then run `make messages`.
+The classes are declared with `ottla.wire.schema`, which explains the marks. Import the file of
+the API that you handle: this package imports none of them, so a start pays for what it uses.
+"""
+
+from typing import Final
+
+FLEXIBLE_SINCE: Final[dict[int, int | None]] = {
+    0: 9,  # produce
+    1: 12,  # fetch
+    2: 6,  # list_offsets
+    3: 9,  # metadata
+    18: 3,  # api_versions
+    19: 5,  # create_topics
+    20: 4,  # delete_topics
+    21: 2,  # delete_records
+    22: 2,  # init_producer_id
+    23: 4,  # offset_for_leader_epoch
+    32: 4,  # describe_configs
+    33: 2,  # alter_configs
+    35: 2,  # describe_log_dirs
+    37: 2,  # create_partitions
+    44: 1,  # incremental_alter_configs
+    57: 0,  # update_features
+    60: 0,  # describe_cluster
+    61: 0,  # describe_producers
+    74: 0,  # list_config_resources
+    75: 0,  # describe_topic_partitions
+}
+"""API key -> first version with compact lengths and tags; decides the header version."""

@@ -1,0 +1,101 @@
+"""The smallest pieces of the protocol: varints, tagged fields to skip, and the one error of this layer.
+
+Rules. A reader takes a view and a position and returns the value and the position after it. It never reads
+past the view: an index beyond the end is an `IndexError` here, which the compiled decoders and `header`
+turn into `ProtocolError` once.
+"""
+
+from typing import Final, TypeAlias
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+STRING_BYTES_MAX: Final = 0x7FFF
+"""Kafka bounds every string by a signed 16-bit length, also where the wire has a varint."""
+
+_VARINT_BYTES_MAX: Final = 5
+_VARLONG_BYTES_MAX: Final = 10
+
+
+class ProtocolError(ValueError):
+    """The bytes are not what the protocol allows. The connection that sent them is closed, unanswered."""
+
+
+def uvarint(view: Bytes, at: int) -> tuple[int, int]:
+    """An unsigned varint of at most five bytes."""
+    return _base128(view, at, _VARINT_BYTES_MAX)
+
+
+def varint(view: Bytes, at: int) -> tuple[int, int]:
+    """A zigzag varint of at most five bytes, as in records."""
+    raw, at = _base128(view, at, _VARINT_BYTES_MAX)
+    return (raw >> 1) ^ -(raw & 1), at
+
+
+def varlong(view: Bytes, at: int) -> tuple[int, int]:
+    """A zigzag varint of at most ten bytes."""
+    raw, at = _base128(view, at, _VARLONG_BYTES_MAX)
+    return (raw >> 1) ^ -(raw & 1), at
+
+
+def _base128(view: Bytes, at: int, bytes_max: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 7 * bytes_max, 7):
+        byte = view[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ProtocolError(f"a varint is longer than {bytes_max} bytes")
+
+
+def encode_uvarint(value: int) -> bytes:
+    if value < 0:
+        raise ValueError(f"{value} cannot be an unsigned varint")
+    out = bytearray()
+    while value > 0x7F:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode_varint(value: int) -> bytes:
+    """Zigzag, for varint and varlong alike: the bytes differ only in how long they may get."""
+    return encode_uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+ONE_BYTE_UVARINTS: Final = tuple(bytes([value]) for value in range(0x80))
+
+
+def string_uvarint(view: Bytes, at: int) -> tuple[int, int]:
+    """The length of a compact string plus one, when its varint has more than one byte."""
+    value, at = uvarint(view, at)
+    if value > STRING_BYTES_MAX + 1:
+        raise ProtocolError(f"a string of {value - 1} bytes is longer than {STRING_BYTES_MAX}")
+    return value, at
+
+
+def encode_string_uvarint(value: int) -> bytes:
+    if value > STRING_BYTES_MAX + 1:
+        raise ValueError(f"a string of {value - 1} bytes is longer than {STRING_BYTES_MAX}")
+    return encode_uvarint(value)
+
+
+def skip_tags(view: Bytes, at: int, end: int) -> int:
+    """Step over a section of tagged fields, all unknown to us, and return the position after it (KIP-482)."""
+    count, at = uvarint(view, at)
+    last = -1
+    for _ in range(count):
+        tag, at = uvarint(view, at)
+        size, at = uvarint(view, at)
+        check_tag(tag, last, at + size, end)
+        last = tag
+        at += size
+    return at
+
+
+def check_tag(tag: int, last: int, to: int, end: int) -> None:
+    if tag <= last:
+        raise ProtocolError(f"tag {tag} comes after tag {last}")
+    if to > end:
+        raise ProtocolError(f"tagged field {tag} runs past the end")
