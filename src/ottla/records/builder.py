@@ -1,0 +1,148 @@
+"""New batches: from records, or from a batch whose body is closed again with another codec.
+
+Rules: what is built is complete, with its checksum, and is the caller's own bytearray, to be patched in place
+by `batch.assign`. Records keep the order they are given in.
+
+Not obvious: a batch with a delete horizon keeps that time in its base timestamp, and its records' timestamps
+are relative to it like to any other base (KIP-534).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ottla.base.files import Buffer
+from ottla.records.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    BatchHeader,
+    set_crc,
+)
+from ottla.records.compression import DECOMPRESSED_BYTES_MAX, Codec, compress
+from ottla.records.record import Headers, open_body
+
+_NULL = b"\x01"
+
+
+class NewRecord(NamedTuple):
+    """A record that has no place in a log yet."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp: int = NO_TIMESTAMP
+
+
+def build_batch(
+    records: Sequence[NewRecord | tuple[bytes | None, bytes | None, Headers, int]],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    log_append_time_ms: int | None = None,
+    delete_horizon_ms: int | None = None,
+    offset_deltas: Sequence[int] | None = None,
+    last_offset_delta: int | None = None,
+) -> bytearray:
+    """A batch of `records`.
+
+    `offset_deltas` and `last_offset_delta` are for a batch with holes, as compaction leaves it; without them
+    the deltas are 0, 1, 2 and so on.
+    """
+    deltas = range(len(records)) if offset_deltas is None else offset_deltas
+    if last_offset_delta is None:
+        last_offset_delta = deltas[-1] if records else 0
+    times = [record[3] for record in records] or [NO_TIMESTAMP]
+    base_timestamp = times[0] if delete_horizon_ms is None else delete_horizon_ms
+    header = BatchHeader(
+        base_offset=base_offset,
+        length=0,
+        leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=(LOG_APPEND_TIME if log_append_time_ms is not None else 0)
+        | (TRANSACTIONAL if transactional else 0)
+        | (CONTROL if control else 0)
+        | (DELETE_HORIZON if delete_horizon_ms is not None else 0),
+        last_offset_delta=last_offset_delta,
+        base_timestamp=base_timestamp,
+        max_timestamp=max(times) if log_append_time_ms is None else log_append_time_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        count=len(records),
+    )
+    body = bytearray()
+    for delta, (key, value, headers, timestamp) in zip(deltas, records, strict=True):
+        body += encode_record(delta, timestamp - base_timestamp, key, value, headers)
+    return seal(header, body, codec, level)
+
+
+def seal(header: BatchHeader, body: Buffer, codec: Codec, level: int | None = None) -> bytearray:
+    """A batch with this header and uncompressed body; length, codec and checksum are set to fit."""
+    packed = body if codec is Codec.NONE else compress(codec, body, level)
+    batch = bytearray(HEADER_SIZE)
+    attributes = header.attributes & ~CODEC_MASK | codec
+    length = HEADER_SIZE - LOG_OVERHEAD + len(packed)
+    HEADER.pack_into(batch, 0, *header._replace(attributes=attributes, length=length))
+    batch += packed
+    set_crc(batch)
+    return batch
+
+
+def recompress(
+    batch: Buffer,
+    header: BatchHeader,
+    codec: Codec,
+    level: int | None = None,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+) -> bytearray:
+    """The same batch with its body in another codec. The records are not looked at."""
+    return seal(header, open_body(batch, header, limit=limit), codec, level)
+
+
+def encode_record(
+    offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Headers = ()
+) -> bytes:
+    parts = [b"\x00", varint(timestamp_delta), varint(offset_delta), *_field(key), *_field(value)]
+    parts.append(varint(len(headers)))
+    for name, content in headers:
+        parts += _field(name.encode("utf-8", "surrogateescape"))
+        parts += _field(content)
+    fields = b"".join(parts)
+    return varint(len(fields)) + fields
+
+
+def _field(content: bytes | None) -> tuple[bytes, ...]:
+    return (_NULL,) if content is None else (varint(len(content)), content)
+
+
+def varint(value: int) -> bytes:
+    """A zigzag varint, of an int32 or an int64 alike."""
+    rest = value << 1 if value >= 0 else ~(value << 1)
+    if rest < 128:
+        return _ONE_BYTE[rest]
+    encoded = bytearray()
+    while rest > 127:
+        encoded.append(rest & 127 | 128)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+_ONE_BYTE = tuple(bytes((number,)) for number in range(128))
