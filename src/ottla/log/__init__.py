@@ -1,0 +1,9 @@
+"""The log on disk: partitions, segments, indexes, producer state, leader epochs, checkpoints.
+
+Byte-compatible with Apache Kafka's folders. `Log` is one partition, `LogStore` is all of a broker's.
+Everything goes through the `Files` port and takes `now_ms`; an `OSError` passes up and costs the log
+directory.
+
+The invariant that is not obvious: nothing here waits for the disk. What must become durable is handed out as
+a `Sync`, which a worker thread runs; `recovery_point` and `safe_end` move only when it comes back.
+"""

@@ -1,0 +1,87 @@
+"""Kafka's small text files of a log directory: offsets per partition, the clean-shutdown marker,
+partition.metadata.
+
+A checkpoint is lines: the version 0, the number of entries, then "topic partition offset" each. A file that
+does not read as one is treated as absent, and its problem is reported: what it would have said is found out
+the slow way.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+
+from ottla.base.files import Files
+from ottla.base.ids import TopicPartition, uuid_from_text, uuid_text
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+PARTITION_METADATA = "partition.metadata"
+
+_METADATA = re.compile(r"version: ?0\ntopic_id: ?(\S+)\s*\Z")
+
+
+class CheckpointError(ValueError):
+    """A checkpoint file that cannot be read; the message names it."""
+
+
+def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
+    """The offsets in a checkpoint; none if the file does not exist."""
+    if not files.exists(path):
+        return {}
+    try:
+        return parse_offsets(files.read(path).decode())
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+
+
+def parse_offsets(text: str) -> dict[TopicPartition, int]:
+    found = {}
+    for line in parse_lines(text):
+        topic, partition, offset = line.split(" ")
+        if int(offset) < 0:
+            raise ValueError(f"negative offset in {line!r}")
+        found[TopicPartition(topic, int(partition))] = int(offset)
+    return found
+
+
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    return format_lines(
+        [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
+    )
+
+
+def parse_lines(text: str) -> list[str]:
+    """The entries of any file that begins with version 0 and a count."""
+    lines = text.splitlines()
+    if len(lines) < 2:
+        raise ValueError("the file ends before its entries")
+    if int(lines[0]) != 0:
+        raise ValueError(f"unknown version {lines[0]}")
+    if int(lines[1]) != len(lines) - 2:
+        raise ValueError(f"{lines[1]} entries announced, {len(lines) - 2} found")
+    return lines[2:]
+
+
+def format_lines(lines: list[str]) -> bytes:
+    return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
+
+
+def clean_shutdown_marker() -> bytes:
+    return json.dumps({"version": 0, "brokerEpoch": "-1"}, separators=(",", ":")).encode()
+
+
+def format_partition_metadata(topic_id: bytes) -> bytes:
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}\n".encode()
+
+
+def parse_partition_metadata(data: bytes) -> bytes | None:
+    """The topic id, or None if the file says nothing that can be understood."""
+    match = _METADATA.match(data.decode(errors="replace"))
+    if match is None:
+        return None
+    try:
+        return uuid_from_text(match[1])
+    except ValueError:
+        return None

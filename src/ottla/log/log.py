@@ -1,0 +1,484 @@
+"""One partition's log: append at the end, read anywhere, forget the head, cut the tail.
+
+Rules: offsets rise; a batch is written whole, with one write to the page cache, and never changed. `append`
+is for the leader, which gives offsets and epochs; `append_batches` for a follower, which keeps those of its
+leader. What may be acknowledged (`safe_end`) and what is durable (`recovery_point`) is kept by `durability`.
+
+The invariant: log_start_offset <= offsets that can be read < log_end_offset, and the last of `segments` is
+the only one that is written.
+"""
+
+import os.path
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.files import Files
+from ottla.base.ids import TopicPartition
+from ottla.log import reading
+from ottla.log.config import LogConfig
+from ottla.log.durability import Durability, Sync
+from ottla.log.epochs import LeaderEpochs
+from ottla.log.producers import Producers, marker_of
+from ottla.log.reading import Read, TimestampedOffset
+from ottla.log.recovery import (
+    DELETED,
+    SNAPSHOT,
+    Loaded,
+    Loader,
+    RecoveryReport,
+    restore_producers,
+    snapshot_offsets,
+)
+from ottla.log.retention import deletable
+from ottla.log.segment import SUFFIXES, Segment, file_name
+from ottla.log.snapshots import encode
+from ottla.log.validate import Validator
+from ottla.records.batch import BatchHeader, assign, crc_ok, split
+
+_WARM_MAX = 4
+
+
+class Appended(NamedTuple):
+    """Where a batch is in the log; `log_append_time_ms` is -1 where records keep their producer's time."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
+class Log:
+    __slots__ = (
+        "_bases", "_durability", "_roll_ms", "_segment_bytes", "_snapshot_at", "_validator", "_warm",
+        "active", "config", "deleted", "directory", "epochs", "files", "log_end_offset", "log_start_offset",
+        "producers", "report", "segments", "topic_partition",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        loaded: Loaded,
+        *,
+        recovery_point: int,
+        now_ms: int,
+        on_due: Callable[["Log", int], None] | None = None,
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.segments = loaded.segments
+        self.active = loaded.segments[-1]
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.producers: Producers = loaded.producers
+        self.epochs: LeaderEpochs = loaded.epochs
+        self.report: RecoveryReport = loaded.report
+        self.deleted: list[str] = []
+        self._bases = [segment.base_offset for segment in self.segments]
+        self._snapshot_at = -1
+        self._warm: dict[Segment, None] = {}
+        self._durability = Durability(
+            min(recovery_point, self.log_end_offset), config, lambda due_ms: on_due and on_due(self, due_ms)
+        )
+        self.epochs.watch(lambda: self.include_in_sync(self.epochs.path))
+        self.on_config(config, now_ms)
+        self._include_unsynced()
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        *,
+        recovery_point: int = 0,
+        clean: bool = False,
+        log_start_offset: int = 0,
+        now_ms: int,
+        on_due: Callable[["Log", int], None] | None = None,
+    ) -> "Log":
+        """Open a partition's folder, or make it. `report` says what had to be repaired.
+
+        `on_due(log, due_ms)` is called when `next_sync` should be asked at `due_ms`; 0 is at once.
+        """
+        loader = Loader(
+            files,
+            directory,
+            topic_partition,
+            config,
+            recovery_point=recovery_point,
+            clean=clean,
+            log_start_offset=log_start_offset,
+            now_ms=now_ms,
+        )
+        return cls(
+            files,
+            directory,
+            topic_partition,
+            config,
+            loader.load(),
+            recovery_point=recovery_point,
+            now_ms=now_ms,
+            on_due=on_due,
+        )
+
+    # What it knows
+
+    @property
+    def recovery_point(self) -> int:
+        return self._durability.recovery_point
+
+    @property
+    def safe_end(self) -> int:
+        """The end offset up to which records may be acknowledged."""
+        return self._durability.safe_end(self.log_end_offset)
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.epochs.latest
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """What a read_committed consumer may see: all before the oldest transaction that is still open."""
+        unstable = self.producers.first_unstable_offset(high_watermark)
+        return high_watermark if unstable is None else min(unstable, high_watermark)
+
+    # Writing
+
+    def append(
+        self,
+        view: memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        produce_version: int = 13,
+        internal: bool = False,
+    ) -> Appended:
+        """Append the one batch of a records field as leader; the view must be writable and is changed.
+
+        `internal` is for batches of this broker's own: coordinators' records and transaction markers.
+        """
+        view, header = self._validator.check(view, now_ms, produce_version, internal=internal)
+        has_producer = header.producer_id >= 0
+        if has_producer:
+            if internal:
+                self._check_internal(header, view)
+            elif (earlier := self.producers.check(header)) is not None:
+                time_ms = earlier.timestamp if header.is_log_append_time else -1
+                return Appended(
+                    earlier.base_offset, earlier.last_offset, time_ms, self.log_start_offset, True
+                )
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        timestamp = header.max_timestamp
+        segment = self.active
+        if segment.must_roll(len(view), last_offset, timestamp, now_ms, self._roll_ms, self._segment_bytes):
+            segment = self.roll(now_ms)
+        assign(view, base_offset, leader_epoch)
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(leader_epoch, base_offset)
+        segment.append(view, last_offset, timestamp)
+        self.log_end_offset = end = last_offset + 1
+        if has_producer:
+            self.producers.replay(header._replace(base_offset=base_offset), view)
+        if end >= self._durability.flush_at:
+            self._durability.on_append(base_offset, end, now_ms)
+        return Appended(
+            base_offset,
+            last_offset,
+            timestamp if header.is_log_append_time else -1,
+            self.log_start_offset,
+            False,
+        )
+
+    def append_batches(self, view: memoryview, now_ms: int) -> Appended:
+        """Append batches as they are, as follower. Offsets must go on where the log ends, or later."""
+        first_offset, expected = -1, self.log_end_offset
+        checked = []
+        for header, batch in split(view):
+            if header.base_offset < expected or header.last_offset_delta < 0:
+                raise ApiError(
+                    ErrorCode.INVALID_RECORD, f"Offset {header.base_offset} where {expected} or more belongs."
+                )
+            if not crc_ok(batch, header):
+                raise ApiError(
+                    ErrorCode.CORRUPT_MESSAGE, f"The batch at {header.base_offset} has a wrong checksum."
+                )
+            checked.append((header, batch))
+            expected = header.next_offset
+            first_offset = header.base_offset if first_offset < 0 else first_offset
+        for header, batch in checked:
+            self._append_as_is(header, batch, now_ms)
+        return Appended(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, False)
+
+    def _append_as_is(self, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
+        segment = self.active
+        if segment.must_roll(
+            len(batch), header.last_offset, header.max_timestamp, now_ms, self._roll_ms, self._segment_bytes
+        ) or (not segment.size and header.last_offset - segment.base_offset >= 1 << 31):
+            segment = self.roll(now_ms, header.base_offset)
+        if header.leader_epoch != self.epochs.latest and header.leader_epoch >= 0:
+            self.epochs.assign(header.leader_epoch, header.base_offset)
+        segment.append(batch, header.last_offset, header.max_timestamp)
+        self.log_end_offset = header.next_offset
+        self.producers.replay(header, batch)
+        if self.log_end_offset >= self._durability.flush_at:
+            self._durability.on_append(header.base_offset, self.log_end_offset, now_ms)
+
+    def _check_internal(self, header: BatchHeader, view: memoryview) -> None:
+        if header.is_control and (marker := marker_of(header, view)) is not None:
+            self.producers.check_marker(header, marker.coordinator_epoch)
+
+    def assign_epoch(self, leader_epoch: int) -> None:
+        """This replica leads in a new epoch, from here on, whether or not anything will be written in it."""
+        self.epochs.assign(leader_epoch, self.log_end_offset)
+
+    def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
+        """Close the active segment and begin a new one at the log's end. An empty one is only renamed."""
+        base_offset = self.log_end_offset if base_offset is None else base_offset
+        old = self.active
+        if not old.size:
+            self._drop([old])
+            self.segments.pop()
+            self._bases.pop()
+        else:
+            old.save_indexes()
+            self._durability.add(old.path(), old.file)
+            self.include_in_sync(old.path(".index"), old.path(".timeindex"))
+            self._keep_warm(old)
+            self._take_snapshot()
+        self._begin_segment(base_offset, now_ms)
+        return self.active
+
+    def _begin_segment(self, base_offset: int, now_ms: int) -> None:
+        self.active = Segment(self.files, self.directory, base_offset, self.config, created_ms=now_ms)
+        self.active.create()
+        self.segments.append(self.active)
+        self._bases.append(base_offset)
+        self._set_roll_ms()
+        self.include_in_sync(self.directory)
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, *, end: int, at_least_one: bool = True) -> Read:
+        """Whole batches from the one that contains `offset`, all of them below `end`, about `max_bytes` at
+        most.
+
+        A first batch that is larger than `max_bytes` comes whole if `at_least_one`, else not at all.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise self._out_of_range(offset)
+        if end > self.log_end_offset:
+            end = self.log_end_offset
+        if offset >= end:
+            return Read(b"", offset)
+        active = self.active
+        if offset >= active.base_offset:
+            return reading.read(active, offset, max_bytes, end, self.log_end_offset, at_least_one)
+        for at in range(bisect_right(self._bases, offset) - 1, len(self.segments)):
+            segment = self.segments[at]
+            upper = self.log_end_offset if segment is active else self._bases[at + 1]
+            if segment is not active:
+                self._keep_warm(segment)
+            found = reading.read(segment, offset, max_bytes, end, upper, at_least_one)
+            # A segment may end before the next begins: compaction leaves such holes.
+            if found.records or upper >= end or found.next_offset < upper:
+                return found
+        return Read(b"", offset)
+
+    def bytes_between(self, offset: int, end: int) -> int:
+        """About how many bytes a read from `offset` to `end` would give; never 0 if it would give any."""
+        offset, end = max(offset, self.log_start_offset), min(end, self.log_end_offset)
+        if offset >= end:
+            return 0
+        first = bisect_right(self._bases, offset) - 1
+        last = bisect_right(self._bases, end) - 1
+        total = self.segments[last].estimate(end) - self.segments[first].estimate(offset)
+        total += sum(segment.size for segment in self.segments[first:last])
+        return max(total, 1)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        """The first record that is at least as new as `timestamp`."""
+        return reading.offset_for_timestamp(self.segments, timestamp, self.log_start_offset)
+
+    def offset_of_max_timestamp(self) -> TimestampedOffset | None:
+        """The first record with the newest timestamp (KIP-734)."""
+        newest = max(self.segments, key=lambda segment: segment.max_timestamp)
+        if newest.max_timestamp < 0:
+            return None
+        return reading.offset_for_timestamp([newest], newest.max_timestamp, self.log_start_offset)
+
+    # Forgetting
+
+    def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
+        """Apply retention: how many segments went. Their files stay as `.deleted`, listed in `deleted`."""
+        count = deletable(
+            self.segments,
+            self.config,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            high_watermark=high_watermark,
+            now_ms=now_ms,
+        )
+        if not count:
+            return 0
+        if count == len(self.segments):
+            self.roll(now_ms)
+        gone = self.segments[:count]
+        del self.segments[:count]
+        del self._bases[:count]
+        self._drop(gone)
+        self.advance_log_start(max(self.log_start_offset, self._bases[0]))
+        return count
+
+    def advance_log_start(self, offset: int) -> None:
+        """Records below `offset` are gone for readers (DeleteRecords); their segments go with retention."""
+        if offset > self.log_end_offset:
+            raise self._out_of_range(offset)
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+
+    def truncate_to(self, offset: int, now_ms: int) -> bool:
+        """Remove the batch that holds `offset` and all after it; False if there is nothing to remove."""
+        if offset >= self.log_end_offset:
+            return False
+        if offset < self._bases[0]:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return True
+        keep = bisect_right(self._bases, offset)
+        gone = self.segments[keep:]
+        del self.segments[keep:]
+        del self._bases[keep:]
+        self._drop(gone)
+        self.active = self.segments[-1]
+        self._warm.pop(self.active, None)
+        self.log_end_offset = end = self.active.truncate(offset)
+        self.log_start_offset = min(self.log_start_offset, end)
+        self._durability.on_truncated(end)
+        self.epochs.truncate_from_end(end)
+        self._snapshot_at = -1
+        self.producers = restore_producers(
+            self.files, self.directory, self.segments, self.log_start_offset, end
+        )
+        self._set_roll_ms()
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Forget everything; the next offset is `offset`."""
+        gone, self.segments, self._bases = self.segments, [], []
+        self._drop(gone)
+        for snapshot in snapshot_offsets(self.files, self.directory):
+            self.files.remove(os.path.join(self.directory, file_name(snapshot, SNAPSHOT)))
+        self.log_start_offset = self.log_end_offset = offset
+        self._begin_segment(offset, now_ms)
+        self._durability.on_truncated(offset)
+        self.epochs.clear()
+        self.producers.clear(offset)
+        self._snapshot_at = -1
+
+    def _drop(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            self._warm.pop(segment, None)
+            self._durability.close(segment.release())
+            for suffix in (*SUFFIXES, SNAPSHOT):
+                path = segment.path(suffix)
+                if self.files.exists(path):
+                    self.files.rename(path, path + DELETED, sync=False)
+                    self.deleted.append(path + DELETED)
+
+    # Keeping
+
+    def next_sync(self, now_ms: int) -> Sync | None:
+        """What a worker thread should sync now, if anything; then comes `on_synced`. One at a time."""
+        return self._durability.next(
+            now_ms, self.log_end_offset, self.active.base_offset, lambda: self.active.file
+        )
+
+    def on_synced(self, sync: Sync, now_ms: int) -> None:
+        self._durability.on_synced(sync, self.log_end_offset, now_ms)
+
+    def flush(self) -> None:
+        """Make everything durable now, in the caller's thread."""
+        for segment in self.segments:
+            if segment is self.active or segment.base_offset >= self.recovery_point:
+                segment.file.sync()
+        self.files.syncable(self.epochs.path).sync()
+        self.files.syncable(self.directory).sync()
+        self._durability.on_synced_all(self.log_end_offset)
+
+    def on_config(self, config: LogConfig, now_ms: int) -> None:
+        self.config = config
+        self._validator = Validator(config)
+        self._segment_bytes = config.segment_bytes
+        self.active.configure(config)
+        self._set_roll_ms()
+        self._durability.configure(config, self.log_end_offset, now_ms)
+
+    def close(self) -> None:
+        """Shut down cleanly: everything durable, indexes and producers written."""
+        self.active.save_indexes()
+        self._take_snapshot()
+        self.flush()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the files and nothing else: the folder is to be deleted, or its disk is broken."""
+        for segment in self.segments:
+            self._durability.close(segment.release())
+        self._warm.clear()
+
+    def _take_snapshot(self) -> None:
+        if self._snapshot_at != self.log_end_offset:
+            path = os.path.join(self.directory, file_name(self.log_end_offset, SNAPSHOT))
+            self.files.write_atomic(path, encode(self.producers), sync=False)
+            self._snapshot_at = self.log_end_offset
+            self.include_in_sync(path)
+
+    def include_in_sync(self, *paths: str) -> None:
+        """Have the next sync make these files and folders durable too."""
+        for path in paths:
+            self._durability.add(path, self.files.syncable(path))
+
+    def _include_unsynced(self) -> None:
+        """Closed segments that a crash left above the recovery point."""
+        for segment, upper in zip(self.segments, self._bases[1:], strict=False):
+            if upper > self.recovery_point:
+                self.include_in_sync(segment.path())
+
+    def _keep_warm(self, segment: Segment) -> None:
+        """Keep the files of the few old segments that are being read open, and let go of the others."""
+        warm = self._warm
+        warm.pop(segment, None)
+        warm[segment] = None
+        if len(warm) > _WARM_MAX:
+            coldest = next(iter(warm))
+            del warm[coldest]
+            self._durability.close(coldest.release())
+
+    def _set_roll_ms(self) -> None:
+        jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        # Spread by something that differs between partitions and segments and not between two runs.
+        spread = (
+            hash((self.topic_partition.partition, self.active.base_offset, 0x9E3779B9)) % jitter
+            if jitter
+            else 0
+        )
+        self._roll_ms = self.config.roll_ms - spread
+
+    def _out_of_range(self, offset: int) -> ApiError:
+        return ApiError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"Offset {offset} of {self.topic_partition} is outside of "
+            f"[{self.log_start_offset}, {self.log_end_offset}].",
+        )

@@ -1,0 +1,227 @@
+"""What a partition knows of its idempotent and transactional producers.
+
+Per producer id: its epoch and its last five batches, so that a batch sent again is answered with the offset
+it got the first time. `check` decides about a batch before it is written and changes nothing; `update`
+records one that was.
+
+    same epoch, sequence among the last five batches          duplicate: the old answer again
+    same epoch, sequence before those                         DUPLICATE_SEQUENCE_NUMBER
+    same epoch, sequence not the next one                     OUT_OF_ORDER_SEQUENCE_NUMBER
+    newer epoch, sequence not 0                               OUT_OF_ORDER_SEQUENCE_NUMBER
+    older epoch                                               INVALID_PRODUCER_EPOCH
+    no state, whatever the reason (KIP-360)                   accepted
+
+A sequence number follows 2^31 - 1 with 0. Transactions are followed only as far as the last stable offset
+needs it. Left out: the index of aborted transactions (.txnindex), and the transaction versions of KIP-890.
+"""
+
+from bisect import insort
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.records.batch import BatchHeader
+from ottla.records.control import EndTransaction, read_marker
+from ottla.records.record import read_records
+
+BATCHES_KEPT = 5
+SEQUENCE_MAX = (1 << 31) - 1
+NO_EPOCH = -1
+NO_SEQUENCE = -1
+
+
+class AppendedBatch(NamedTuple):
+    """One of the last batches of a producer."""
+
+    first_sequence: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def base_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class Producer:
+    """The state of one producer id in one partition."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
+
+    def __init__(self, epoch: int = NO_EPOCH, coordinator_epoch: int = -1, last_timestamp: int = -1) -> None:
+        self.epoch = epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.txn_first_offset = -1
+        self.batches: deque[AppendedBatch] = deque(maxlen=BATCHES_KEPT)
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class Producers:
+    """All producers of one partition. `end_offset` is how far into the log this state has come."""
+
+    __slots__ = ("_completed", "_ongoing", "by_id", "end_offset")
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Producer] = {}
+        self.end_offset = 0
+        self._ongoing: list[int] = []
+        self._completed: list[tuple[int, int]] = []
+
+    def check(self, header: BatchHeader) -> AppendedBatch | None:
+        """None for a batch to be written, the earlier one for a duplicate, an error for anything else."""
+        producer = self.by_id.get(header.producer_id)
+        if producer is None or producer.epoch == NO_EPOCH:
+            return None
+        epoch, first = header.producer_epoch, header.base_sequence
+        if epoch < producer.epoch:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Producer {header.producer_id} has epoch {producer.epoch}, the batch has {epoch}.",
+            )
+        if epoch > producer.epoch:
+            if first != 0:
+                raise _out_of_order(header, 0)
+        else:
+            earlier = _sent_again(producer, header)
+            if earlier is not None:
+                return earlier
+        if producer.txn_first_offset >= 0 and not header.is_transactional:
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"Producer {header.producer_id} wrote outside of the transaction it has open.",
+            )
+        return None
+
+    def update(self, header: BatchHeader, base_offset: int) -> None:
+        """Remember a batch of records that was written at `base_offset`."""
+        producer = self.by_id.get(header.producer_id)
+        if producer is None:
+            producer = self.by_id[header.producer_id] = Producer()
+        if producer.epoch != header.producer_epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
+        delta = header.last_offset_delta
+        producer.last_timestamp = header.max_timestamp
+        producer.batches.append(
+            AppendedBatch(
+                header.base_sequence, header.last_sequence, base_offset + delta, delta, header.max_timestamp
+            )
+        )
+        if header.is_transactional and producer.txn_first_offset < 0:
+            producer.txn_first_offset = base_offset
+            insort(self._ongoing, base_offset)
+
+    def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> None:
+        """Refuse a marker of a coordinator or producer that has been replaced."""
+        producer = self.by_id.get(header.producer_id)
+        if producer is None:
+            return
+        if header.producer_epoch < producer.epoch:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, "The marker's producer epoch is out of date.")
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, "The marker's coordinator was replaced.")
+
+    def update_marker(self, header: BatchHeader, marker: EndTransaction, base_offset: int) -> None:
+        """End the producer's transaction; a marker for one that wrote nothing here is only remembered."""
+        producer = self.by_id.get(header.producer_id)
+        if producer is None:
+            producer = self.by_id[header.producer_id] = Producer()
+        if producer.epoch != header.producer_epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp = header.max_timestamp
+        if producer.txn_first_offset >= 0:
+            self._ongoing.remove(producer.txn_first_offset)
+            self._completed.append((producer.txn_first_offset, base_offset))
+            producer.txn_first_offset = -1
+
+    def replay(self, header: BatchHeader, view: memoryview) -> None:
+        """Take in a batch that is in the log already, whoever wrote it."""
+        if header.producer_id >= 0:
+            if not header.is_control:
+                self.update(header, header.base_offset)
+            # Compaction may have emptied the batch of a marker whose transaction is long forgotten.
+            elif header.count and (marker := marker_of(header, view)) is not None:
+                self.update_marker(header, marker, header.base_offset)
+        self.end_offset = header.next_offset
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where the oldest transaction began whose end is not yet below the high watermark."""
+        if self._completed:
+            self._completed = [txn for txn in self._completed if txn[1] >= high_watermark]
+        begun = [first for first, _ in self._completed] + self._ongoing[:1]
+        return min(begun) if begun else None
+
+    def put(self, producer_id: int, producer: Producer) -> None:
+        """Restore a producer from a snapshot."""
+        self.by_id[producer_id] = producer
+        if producer.txn_first_offset >= 0:
+            insort(self._ongoing, producer.txn_first_offset)
+
+    def clear(self, end_offset: int) -> None:
+        self.by_id.clear()
+        self._ongoing.clear()
+        self._completed.clear()
+        self.end_offset = end_offset
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that are silent and not in a transaction; returns how many."""
+        silent = [
+            producer_id
+            for producer_id, producer in self.by_id.items()
+            if producer.txn_first_offset < 0 and now_ms - producer.last_timestamp >= expiration_ms
+        ]
+        for producer_id in silent:
+            del self.by_id[producer_id]
+        return len(silent)
+
+    def transactions(self) -> Iterable[tuple[int, Producer]]:
+        """The producers that have a transaction open."""
+        return [item for item in self.by_id.items() if item[1].txn_first_offset >= 0]
+
+
+def marker_of(header: BatchHeader, view: memoryview) -> EndTransaction | None:
+    """The marker in a control batch, or None if it is a control batch of another kind."""
+    record = read_records(view, header)[0]
+    return read_marker(record.key, record.value)
+
+
+def _sent_again(producer: Producer, header: BatchHeader) -> AppendedBatch | None:
+    """The same batch among the last five, None if it is the next one, else an error."""
+    first, last = header.base_sequence, header.last_sequence
+    batches = producer.batches
+    if not batches:
+        # Only a marker has been seen in this epoch, and a marker does not count.
+        if first != 0:
+            raise _out_of_order(header, 0)
+        return None
+    newest = batches[-1]
+    expected = newest.last_sequence + 1 if newest.last_sequence < SEQUENCE_MAX else 0
+    if first == expected:
+        return None
+    for batch in batches:
+        if batch.first_sequence == first and batch.last_sequence == last:
+            return batch
+    # Sequences live on a circle of 2^31; what is less than half of it behind the window is old, not ahead.
+    behind = (batches[0].first_sequence - first) % (SEQUENCE_MAX + 1)
+    if 0 < behind <= SEQUENCE_MAX // 2:
+        raise ApiError(
+            ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+            f"Sequence {first} of producer {header.producer_id} is before its last {len(batches)} batches.",
+        )
+    raise _out_of_order(header, expected)
+
+
+def _out_of_order(header: BatchHeader, expected: int) -> ApiError:
+    return ApiError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"Producer {header.producer_id} epoch {header.producer_epoch} sent sequence {header.base_sequence}, "
+        f"expected {expected}.",
+    )

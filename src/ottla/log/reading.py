@@ -1,0 +1,92 @@
+"""Reading from one segment: by offset, with limits, and by timestamp.
+
+A read is one `pread` in the usual case: where it begins is known (see `segment`), and it ends where the
+segment or the readable part of it ends. Only a read that its size limit cuts short looks for the last whole
+batch, and it begins to look at the index entry before the cut, so it steps over few headers however small the
+batches are.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ottla.base.files import Buffer
+from ottla.log.scan import TornError, corrupt
+from ottla.log.segment import Segment
+from ottla.records.batch import HEADER_SIZE, MAGIC, read_header
+from ottla.records.record import read_records
+
+
+class Read(NamedTuple):
+    """Whole batches, and the offset after the last of them (the one asked for, if there are none)."""
+
+    records: Buffer
+    next_offset: int
+
+
+class TimestampedOffset(NamedTuple):
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+def read(segment: Segment, offset: int, max_bytes: int, end: int, upper: int, at_least_one: bool) -> Read:
+    """Batches of one segment whose records lie below `upper`, from `offset` to `end`."""
+    position = segment.locate(offset)
+    whole = end >= upper
+    stop = segment.size if whole else segment.locate(end)
+    count = stop - position
+    if count <= 0:
+        return Read(b"", min(end, upper) if whole else offset)
+    if count <= max_bytes:
+        return Read(segment.read(position, count), min(end, upper))
+    return _cut(segment, offset, position, max_bytes, at_least_one)
+
+
+def _cut(segment: Segment, offset: int, position: int, max_bytes: int, at_least_one: bool) -> Read:
+    data = segment.read(position, max(max_bytes, HEADER_SIZE))
+    first = read_header(data)
+    if first.magic != MAGIC or first.size < HEADER_SIZE:
+        raise corrupt(TornError(segment.path(), position, "this is not the header of a batch"))
+    if first.size > max_bytes:
+        if not at_least_one:
+            return Read(b"", offset)
+        return Read(segment.read(position, first.size), first.next_offset)
+    at, next_offset = _last_whole(segment, data, position, max_bytes, first.size, first.next_offset)
+    segment.hint(next_offset, position + at)
+    return Read(memoryview(data)[:at], next_offset)
+
+
+def _last_whole(
+    segment: Segment, data: bytes, position: int, size: int, at: int, next_offset: int
+) -> tuple[int, int]:
+    """Where the last whole batch in `data` ends, relative to `position`, and the offset after it."""
+    known = segment.boundary(position + size - HEADER_SIZE) - position
+    if known > at:
+        at = known
+        next_offset = read_header(data, at).base_offset
+    while at + HEADER_SIZE <= size:
+        header = read_header(data, at)
+        if header.magic != MAGIC or header.size < HEADER_SIZE:
+            raise corrupt(TornError(segment.path(), position + at, "this is not the header of a batch"))
+        if at + header.size > size:
+            break
+        at += header.size
+        next_offset = header.next_offset
+    return at, next_offset
+
+
+def offset_for_timestamp(
+    segments: Sequence[Segment], timestamp: int, log_start_offset: int
+) -> TimestampedOffset | None:
+    """The first record at least as new as `timestamp`, in these segments and not before the log's start."""
+    for segment in segments:
+        if segment.max_timestamp < timestamp:
+            continue
+        start = log_start_offset
+        while (found := segment.first_batch_since(timestamp, start)) is not None:
+            header, data = found
+            for record in read_records(data, header):
+                if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                    return TimestampedOffset(record.offset, record.timestamp, header.leader_epoch)
+            start = header.next_offset
+    return None

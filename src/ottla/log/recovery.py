@@ -1,0 +1,280 @@
+"""Opening a partition's folder: tidy up, find the valid end, and restore what was only in memory.
+
+After a clean shutdown nothing is scanned. After any other, batches from the recovery point on are checked one
+by one: the log is cut at the first byte that is not valid, and segments behind a cut are removed. What lies
+below the recovery point was synced; it is walked over at most, and never cut for a wrong checksum (KIP-101
+would rather know).
+
+Leftovers: `.deleted`, `.cleaned` and `.tmp` files are removed, a `.swap` file of a compaction takes the place
+of what it replaces, an index without its log is removed. Every step that changed something is in the report,
+as data: the shell logs it.
+"""
+
+import os.path
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.base.errors import ApiError
+from ottla.base.files import Files
+from ottla.base.ids import TopicPartition
+from ottla.log.config import LogConfig
+from ottla.log.epochs import FILE_NAME, LeaderEpochs
+from ottla.log.producers import Producers
+from ottla.log.scan import TornError
+from ottla.log.segment import SUFFIXES, Segment, file_name
+from ottla.log.snapshots import SnapshotError, decode
+
+SNAPSHOT = ".snapshot"
+DELETED = ".deleted"
+_REMOVED_ON_OPEN = (DELETED, ".cleaned", ".tmp")
+_SWAP = ".swap"
+
+
+class Repair(NamedTuple):
+    """One thing that was changed on disk, or given up, while a log was opened."""
+
+    what: str
+    path: str
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    topic_partition: TopicPartition
+    directory: str
+    clean: bool
+    segments_scanned: int = 0
+    bytes_cut: int = 0
+    segments_removed: int = 0
+    repairs: list[Repair] = field(default_factory=list)
+
+
+class Loaded(NamedTuple):
+    segments: list[Segment]
+    log_start_offset: int
+    log_end_offset: int
+    producers: Producers
+    epochs: LeaderEpochs
+    report: RecoveryReport
+
+
+class Loader:
+    """Opens one folder; used once."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        *,
+        recovery_point: int,
+        clean: bool,
+        log_start_offset: int,
+        now_ms: int,
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.config = config
+        self.recovery_point = recovery_point
+        self.clean = clean
+        self.log_start_offset = log_start_offset
+        self.now_ms = now_ms
+        self.report = RecoveryReport(topic_partition, directory, clean)
+        self.epochs = LeaderEpochs(files, os.path.join(directory, FILE_NAME))
+
+    def load(self) -> Loaded:
+        self.files.make_directory(self.directory)
+        segments = self._segments(self._tidy(self.files.list(self.directory)))
+        knows_epochs = self.epochs.load()
+        end = self._find_end(segments) if segments else self.log_start_offset
+        if segments and end < self.log_start_offset:
+            self._remove(segments, f"the log ends at {end}, before its start offset {self.log_start_offset}")
+            segments, end = [], self.log_start_offset
+        if not segments:
+            segments = [self._segment(end, 0)]
+            segments[0].create()
+        start = max(self.log_start_offset, segments[0].base_offset)
+        if not knows_epochs:
+            self._epochs_from_batches(segments)
+        self.epochs.truncate_from_end(end)
+        self.epochs.truncate_from_start(start)
+        producers = restore_producers(self.files, self.directory, segments, start, end, self.report)
+        return Loaded(segments, start, end, producers, self.epochs, self.report)
+
+    def _tidy(self, names: list[str]) -> list[str]:
+        kept = []
+        for name in names:
+            path = os.path.join(self.directory, name)
+            if name.endswith(_REMOVED_ON_OPEN):
+                self.files.remove(path)
+                self._did("removed a leftover", path)
+            elif name.endswith(_SWAP):
+                self._finish_swap(name)
+            else:
+                kept.append(name)
+        if len(kept) + sum(name.endswith(_REMOVED_ON_OPEN) for name in names) != len(names):
+            kept = self.files.list(self.directory)
+        return kept
+
+    def _finish_swap(self, name: str) -> None:
+        """Compaction had written and synced the new file, and only the renaming was left to do."""
+        path = os.path.join(self.directory, name)
+        target = path.removesuffix(_SWAP)
+        if not target.endswith(".log"):
+            self.files.remove(path)
+            return
+        self.files.rename(path, target)
+        for suffix in (".index", ".timeindex"):
+            if self.files.exists(index := target.removesuffix(".log") + suffix):
+                self.files.remove(index)
+        self._did("finished a compaction", target)
+        segment = self._segment(int(os.path.basename(target).removesuffix(".log")), self.files.size(target))
+        end = self._walk_end(segment)
+        for other in self.files.list(self.directory):
+            if other.endswith(".log") and segment.base_offset < int(other.removesuffix(".log")) < end:
+                self._remove([self._segment(int(other.removesuffix(".log")), 0)], "compaction replaced it")
+
+    def _walk_end(self, segment: Segment) -> int:
+        segment.rebuild_indexes()
+        end = segment.load_tail()
+        self._close(segment)
+        return end
+
+    def _segments(self, names: list[str]) -> list[Segment]:
+        present = set(names)
+        segments = []
+        for name in names:
+            stem, suffix = os.path.splitext(name)
+            if suffix == ".log" and stem.isdigit():
+                segments.append(self._segment(int(stem), self.files.size(os.path.join(self.directory, name))))
+            elif suffix in SUFFIXES and stem + ".log" not in present:
+                path = os.path.join(self.directory, name)
+                self.files.remove(path)
+                self._did("removed an index without a log", path)
+        segments.sort(key=lambda segment: segment.base_offset)
+        return segments
+
+    def _segment(self, base_offset: int, size: int) -> Segment:
+        return Segment(
+            self.files, self.directory, base_offset, self.config, size=size, created_ms=self.now_ms
+        )
+
+    def _find_end(self, segments: list[Segment]) -> int:
+        """The log's end, after recovery where that is needed. Removes segments that cannot be kept."""
+        if self.clean:
+            try:
+                return segments[-1].load_tail()
+            except TornError as torn:
+                self._did("did not trust the clean shutdown", segments[-1].path(), torn.reason)
+                self.recovery_point = min(self.recovery_point, segments[-1].base_offset)
+        end = segments[0].base_offset
+        for at, segment in enumerate(segments):
+            is_last = at + 1 == len(segments)
+            if not is_last and segments[at + 1].base_offset <= self.recovery_point:
+                continue
+            if segment.base_offset < end:
+                self._remove(segments[at:], f"offset {segment.base_offset} comes after {end - 1}")
+                del segments[at:]
+                break
+            end, whole = self._recover(segment)
+            if not whole and not is_last:
+                self._remove(segments[at + 1 :], "an earlier segment was cut")
+                del segments[at + 1 :]
+                break
+            if not is_last:
+                segment.save_indexes()
+                self._close(segment)
+        return end
+
+    def _recover(self, segment: Segment) -> tuple[int, bool]:
+        self.report.segments_scanned += 1
+        found = segment.recover(self.recovery_point)
+        for epoch, start_offset in found.epochs:
+            if self.epochs.note(epoch, start_offset):
+                self.epochs.write()
+        if found.cut_bytes:
+            self.report.bytes_cut += found.cut_bytes
+            self._did(
+                "cut off a tail", segment.path(), f"{found.cut_bytes} bytes at {segment.size}: {found.reason}"
+            )
+        return found.next_offset, not found.cut_bytes
+
+    def _epochs_from_batches(self, segments: list[Segment]) -> None:
+        """The epoch file is missing or damaged: every batch still says in which epoch it was written."""
+        if not any(segment.size for segment in segments):
+            return
+        self.epochs.clear()
+        for segment in segments:
+            try:
+                for _, header in segment.headers_from(0):
+                    self.epochs.note(header.leader_epoch, header.base_offset)
+            except TornError as torn:
+                self._did("could not read all leader epochs", segment.path(), torn.reason)
+        self.epochs.write()
+        self._did("rebuilt the leader epochs", self.epochs.path)
+
+    def _remove(self, segments: list[Segment], why: str) -> None:
+        for segment in segments:
+            self._close(segment)
+            for suffix in SUFFIXES:
+                if self.files.exists(segment.path(suffix)):
+                    self.files.remove(segment.path(suffix))
+            self.report.segments_removed += 1
+            self._did("removed a segment", segment.path(), why)
+
+    def _close(self, segment: Segment) -> None:
+        file = segment.release()
+        if file is not None:
+            file.close()
+
+    def _did(self, what: str, path: str, detail: str = "") -> None:
+        self.report.repairs.append(Repair(what, path, detail))
+
+
+def restore_producers(
+    files: Files,
+    directory: str,
+    segments: list[Segment],
+    start: int,
+    end: int,
+    report: RecoveryReport | None = None,
+) -> Producers:
+    """The producers at `end`: the newest snapshot that can be read, and a replay of what came after it."""
+    producers = Producers()
+    producers.end_offset = start
+    offsets = sorted(snapshot_offsets(files, directory), reverse=True)
+    for offset in offsets:
+        path = os.path.join(directory, file_name(offset, SNAPSHOT))
+        if start <= offset <= end:
+            try:
+                producers = decode(files.read(path), offset)
+                break
+            except SnapshotError as problem:
+                if report is not None:
+                    report.repairs.append(Repair("removed a producer snapshot", path, str(problem)))
+        if offset >= start:
+            files.remove(path)
+    try:
+        _replay(producers, segments, end)
+    except (TornError, ApiError) as damage:
+        # Old damage costs the memory of some producers; that is no reason not to open the log.
+        if report is not None:
+            report.repairs.append(Repair("could not restore all producers", directory, str(damage)))
+    producers.end_offset = end
+    return producers
+
+
+def _replay(producers: Producers, segments: list[Segment], end: int) -> None:
+    begin = producers.end_offset
+    for at, segment in enumerate(segments):
+        if at + 1 < len(segments) and segments[at + 1].base_offset <= begin:
+            continue
+        if begin < end and segment.size:
+            for _, header, view in segment.batches_from(segment.locate(begin)):
+                producers.replay(header, view)
+
+
+def snapshot_offsets(files: Files, directory: str) -> list[int]:
+    stems = [name.removesuffix(SNAPSHOT) for name in files.list(directory) if name.endswith(SNAPSHOT)]
+    return [int(stem) for stem in stems if stem.isdigit()]

@@ -1,0 +1,69 @@
+"""Walking over the batches of a log file, one after the other, in large reads.
+
+Both walks stop with `TornError` at the first byte that does not begin a whole batch of format 2: the end of a
+write that a crash cut short, zeros, or damage. Neither looks into records. The caller knows whether
+`TornError` means a tail to cut off (recovery) or an error to report (anything else).
+"""
+
+from collections.abc import Iterator
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.files import File
+from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
+
+CHUNK_BYTES = 1 << 20
+LOOKUP_BYTES = 8 << 10
+
+
+class TornError(Exception):
+    """No whole batch begins at `position`."""
+
+    def __init__(self, path: str, position: int, reason: str) -> None:
+        super().__init__(f"{path}: no valid batch at {position}: {reason}")
+        self.position = position
+        self.reason = reason
+
+
+def headers(file: File, start: int, end: int, chunk: int = CHUNK_BYTES) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of every batch between two positions; most bytes of large batches are not read."""
+    at, base, data = start, start, b""
+    while at < end:
+        if at + HEADER_SIZE > base + len(data):
+            base, data = at, file.read(at, min(chunk, end - at))
+        header = _whole_header(file, data, at - base, at, end)
+        yield at, header
+        at += header.size
+
+
+def batches(
+    file: File, start: int, end: int, chunk: int = CHUNK_BYTES
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """(position, header, bytes) of every batch between two positions."""
+    at, base, data = start, start, b""
+    while at < end:
+        if at + HEADER_SIZE > base + len(data):
+            base, data = at, file.read(at, min(chunk, end - at))
+        header = _whole_header(file, data, at - base, at, end)
+        size = header.size
+        if at + size > base + len(data):
+            base, data = at, file.read(at, min(max(chunk, size), end - at))
+            if len(data) < size:
+                raise TornError(file.path, at, f"{len(data)} bytes of {size} could be read")
+        yield at, header, memoryview(data)[at - base : at - base + size]
+        at += size
+
+
+def _whole_header(file: File, data: bytes, where: int, position: int, end: int) -> BatchHeader:
+    if len(data) - where < HEADER_SIZE:
+        raise TornError(file.path, position, f"{len(data) - where} bytes are too few for a batch")
+    header = read_header(data, where)
+    if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset_delta < 0:
+        raise TornError(file.path, position, "this is not the header of a batch")
+    if position + header.size > end:
+        raise TornError(file.path, position, f"a batch of {header.size} bytes ends after {end - position}")
+    return header
+
+
+def corrupt(torn: TornError) -> ApiError:
+    """What a reader hears of damage in the middle of a log."""
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, str(torn))

@@ -1,0 +1,375 @@
+"""One segment of a log: a file of batches, named after its first offset, and the two indexes beside it.
+
+Rules: batches are appended whole and never change. The file is opened when it is first needed. The indexes of
+the segment that is being written live in memory and go to disk when it is closed; those of an older one are
+read when they are first needed, and rebuilt if they are missing or wrong.
+
+Not obvious: a segment remembers where its last batches begin (`_tail`) and where sequential readers stopped
+(`_hints`), so that reading at the end, or going on where the last read ended, needs neither index nor scan.
+"""
+
+import os.path
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ottla.base.files import File, Files
+from ottla.log.config import LogConfig
+from ottla.log.index import (
+    OFFSET_ENTRY_SIZE,
+    RELATIVE_OFFSET_MAX,
+    TIME_ENTRY_SIZE,
+    IndexFileError,
+    OffsetIndex,
+    TimeIndex,
+)
+from ottla.log.scan import LOOKUP_BYTES, TornError, batches, corrupt, headers
+from ottla.records.batch import BatchHeader, crc_ok
+
+SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
+NO_TIMESTAMP = -1
+_TAIL_MAX = 128
+_HINTS_MAX = 16
+
+
+class Recovered(NamedTuple):
+    """What a scan of a segment found. `reason` says why bytes were cut off, if any were."""
+
+    next_offset: int
+    cut_bytes: int
+    reason: str
+    epochs: tuple[tuple[int, int], ...]
+
+
+def file_name(offset: int, suffix: str) -> str:
+    return f"{offset:020d}{suffix}"
+
+
+class Segment:
+    __slots__ = (
+        "_file", "_first_timestamp", "_full", "_hints", "_index", "_index_bytes_max", "_interval",
+        "_max_offset", "_max_timestamp", "_since_entry", "_tail_ends", "_tail_positions", "_times", "base_offset",
+        "created_ms", "directory", "files", "size",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        size: int = 0,
+        created_ms: int = 0,
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = size
+        self.created_ms = created_ms
+        self.configure(config)
+        self._full = False
+        self._file: File | None = None
+        self._index: OffsetIndex | None = None if size else OffsetIndex()
+        self._times: TimeIndex | None = None if size else TimeIndex()
+        self._since_entry = 0
+        self._first_timestamp: int | None = None
+        self._max_timestamp: int | None = None if size else NO_TIMESTAMP
+        self._max_offset = base_offset
+        self._tail_ends = array("q")
+        self._tail_positions = array("q")
+        self._hints: dict[int, int] = {}
+
+    def path(self, suffix: str = ".log") -> str:
+        return os.path.join(self.directory, file_name(self.base_offset, suffix))
+
+    @property
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self.files.open(self.path())
+        return self._file
+
+    @property
+    def index(self) -> OffsetIndex:
+        if self._index is None:
+            self._load_indexes()
+        assert self._index is not None
+        return self._index
+
+    @property
+    def times(self) -> TimeIndex:
+        if self._times is None:
+            self._load_indexes()
+        assert self._times is not None
+        return self._times
+
+    @property
+    def max_timestamp(self) -> int:
+        """The newest timestamp in the segment, or -1."""
+        if self._max_timestamp is None:
+            self._load_indexes()
+        assert self._max_timestamp is not None
+        return self._max_timestamp
+
+    @property
+    def first_timestamp(self) -> int:
+        """The timestamp of the first batch, from which the time to roll is counted; -1 if there is none."""
+        if self._first_timestamp is None and self.size:
+            for _, header in headers(self.file, 0, self.size, LOOKUP_BYTES):
+                self._first_timestamp = header.max_timestamp
+                break
+        return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
+
+    def configure(self, config: LogConfig) -> None:
+        self._interval = config.index_interval_bytes
+        self._index_bytes_max = config.segment_index_bytes
+
+    def must_roll(
+        self, size: int, last_offset: int, max_timestamp: int, now_ms: int, roll_ms: int, bytes_max: int
+    ) -> bool:
+        """Whether the next batch belongs into a new segment: no room, too old, or beyond what an index can
+        say.
+
+        Time counts from the first batch's timestamp to the new one's, and by the clock only without
+        timestamps.
+        """
+        if not self.size:
+            return False
+        if self.size + size > bytes_max or last_offset - self.base_offset > RELATIVE_OFFSET_MAX or self._full:
+            return True
+        first = self._first_timestamp
+        if first is None:
+            first = self.first_timestamp
+        return (max_timestamp - first if first >= 0 else now_ms - self.created_ms) > roll_ms
+
+    def create(self) -> None:
+        """Make the file, so that a sync of the folder covers it."""
+        self.files.open(self.path()).close()
+
+    def append(self, view: memoryview, last_offset: int, max_timestamp: int) -> None:
+        """Write one batch behind the last."""
+        (self._file or self.file).append(view)
+        self.note(last_offset, len(view), max_timestamp)
+
+    def note(self, last_offset: int, size: int, max_timestamp: int) -> None:
+        """Account for a batch of `size` bytes that now stands at the end of the file."""
+        position = self.size
+        if position == 0:
+            self._first_timestamp = max_timestamp
+        if self._max_timestamp is None or max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_offset = last_offset
+        if self._since_entry > self._interval:
+            self._add_entry(last_offset, position)
+        self._since_entry += size
+        self.size = position + size
+        ends = self._tail_ends
+        ends.append(last_offset)
+        self._tail_positions.append(position)
+        if len(ends) > _TAIL_MAX:
+            del ends[: _TAIL_MAX // 2]
+            del self._tail_positions[: _TAIL_MAX // 2]
+
+    def _add_entry(self, last_offset: int, position: int) -> None:
+        self.index.append(last_offset - self.base_offset, position)
+        self.times.append(self.max_timestamp, self._max_offset - self.base_offset)
+        self._since_entry = 0
+        self._full = (
+            OFFSET_ENTRY_SIZE * (len(self.index) + 1) > self._index_bytes_max
+            or TIME_ENTRY_SIZE * (len(self.times) + 2) > self._index_bytes_max
+        )
+
+    def read(self, position: int, count: int) -> bytes:
+        return (self._file or self.file).read(position, count)
+
+    def locate(self, offset: int) -> int:
+        """The position of the first batch that ends at or after `offset`; the segment's size if none does."""
+        known = self._known(offset)
+        if known is not None:
+            return known
+        try:
+            return self._scan(offset)
+        except TornError:
+            # Either the log is damaged, or the index led us astray: then a new one will not.
+            self.rebuild_indexes()
+        try:
+            return self._scan(offset)
+        except TornError as torn:
+            raise corrupt(torn) from None
+
+    def estimate(self, offset: int) -> int:
+        """About `locate`, without reading the log: never behind it."""
+        known = self._known(offset)
+        return self.index.floor(offset - self.base_offset) if known is None else known
+
+    def boundary(self, position: int) -> int:
+        """The last position at or before the given one that is known to begin a batch."""
+        return self.index.boundary(position)
+
+    def hint(self, offset: int, position: int) -> None:
+        """A reader stopped before `offset`, which begins at `position`, and may come back for it."""
+        hints = self._hints
+        if len(hints) >= _HINTS_MAX:
+            del hints[next(iter(hints))]
+        hints[offset] = position
+
+    def _known(self, offset: int) -> int | None:
+        ends = self._tail_ends
+        if ends:
+            at = bisect_left(ends, offset)
+            if at == len(ends):
+                return self.size
+            if at or self._tail_positions[0] == 0:
+                return self._tail_positions[at]
+        return self._hints.get(offset)
+
+    def _scan(self, offset: int) -> int:
+        start = self.index.floor(offset - self.base_offset)
+        for position, header in headers(self.file, start, self.size, LOOKUP_BYTES):
+            if position == start and start and header.base_offset > offset:
+                raise TornError(self.path(), start, f"the index says that {offset} is here or later")
+            if header.last_offset >= offset:
+                return position
+        return self.size
+
+    def headers_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        return headers(self.file, position, self.size)
+
+    def batches_from(self, position: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        return batches(self.file, position, self.size)
+
+    def first_batch_since(self, timestamp: int, offset: int) -> tuple[BatchHeader, bytes] | None:
+        """The first batch that ends at or after `offset` and has a record at least as new as `timestamp`."""
+        since = max(self.times.floor(timestamp) + self.base_offset, offset)
+        try:
+            for position, header in self.headers_from(self.index.floor(since - self.base_offset)):
+                if header.max_timestamp >= timestamp and header.last_offset >= offset:
+                    return header, self.read(position, header.size)
+        except TornError as torn:
+            raise corrupt(torn) from None
+        return None
+
+    def load_tail(self) -> int:
+        """Take up writing where the file ends: the next offset. `TornError` if no batch ends there."""
+        index, last = self.index, self.times.last
+        start = index.positions[-1] if index.positions else 0
+        self._tail_ends, self._tail_positions, self._hints = array("q"), array("q"), {}
+        self._max_timestamp = NO_TIMESTAMP if last is None else last.timestamp
+        self._max_offset = self.base_offset + (0 if last is None else last.offset)
+        next_offset, end = self.base_offset, self.size
+        self.size, self._since_entry = start, 0
+        try:
+            for _, header in headers(self.file, start, end):
+                if header.base_offset < next_offset:
+                    raise TornError(
+                        self.path(), self.size, f"offset {header.base_offset} after {next_offset - 1}"
+                    )
+                self.note(header.last_offset, header.size, header.max_timestamp)
+                next_offset = header.next_offset
+        finally:
+            self.size = end
+        return next_offset
+
+    def recover(self, check_from: int) -> Recovered:
+        """Walk over all batches, build the indexes anew, and cut the file at the first byte that is not
+        valid.
+
+        Batches that end before `check_from` were synced: only their headers are read.
+        """
+        end, epochs = self.size, list[tuple[int, int]]()
+        self._reset()
+        next_offset, reason = self.base_offset, ""
+        try:
+            for header in self._checked(end, check_from):
+                if (
+                    header.base_offset < next_offset
+                    or header.last_offset > self.base_offset + RELATIVE_OFFSET_MAX
+                ):
+                    raise TornError(
+                        self.path(), self.size, f"offset {header.base_offset} where {next_offset} belongs"
+                    )
+                if not epochs or header.leader_epoch > epochs[-1][0]:
+                    epochs.append((header.leader_epoch, header.base_offset))
+                self.note(header.last_offset, header.size, header.max_timestamp)
+                next_offset = header.next_offset
+        except TornError as torn:
+            reason = torn.reason
+            self.file.truncate(self.size)
+        return Recovered(next_offset, end - self.size, reason, tuple(epochs))
+
+    def _checked(self, end: int, check_from: int) -> Iterator[BatchHeader]:
+        start = end
+        for position, header in headers(self.file, 0, end):
+            if header.last_offset >= check_from:
+                start = position
+                break
+            yield header
+        for position, header, view in batches(self.file, start, end):
+            if not crc_ok(view, header):
+                raise TornError(self.path(), position, "the checksum is wrong")
+            yield header
+
+    def rebuild_indexes(self) -> None:
+        """Build the indexes anew from the batches' headers, as far as these make sense, and store them."""
+        end = self.size
+        self._reset()
+        try:
+            for _, header in headers(self.file, 0, end):
+                self.note(header.last_offset, header.size, header.max_timestamp)
+        except TornError:
+            pass
+        finally:
+            self.size = end
+        self.save_indexes()
+
+    def _reset(self) -> None:
+        self.size, self._since_entry, self._full = 0, 0, False
+        self._index, self._times = OffsetIndex(), TimeIndex()
+        self._first_timestamp, self._max_timestamp, self._max_offset = None, NO_TIMESTAMP, self.base_offset
+        self._tail_ends, self._tail_positions, self._hints = array("q"), array("q"), {}
+
+    def _load_indexes(self) -> None:
+        try:
+            index = OffsetIndex.from_bytes(self.files.read(self.path(".index")), self.size)
+            times = TimeIndex.from_bytes(self.files.read(self.path(".timeindex")))
+        except (FileNotFoundError, IndexFileError):
+            self.rebuild_indexes()
+            return
+        if not times.offsets and self.size:
+            # A segment without any timestamp is rare; one whose time index was lost is not.
+            self.rebuild_indexes()
+            return
+        self._index, self._times = index, times
+        if self._max_timestamp is None:
+            last = times.last
+            self._max_timestamp = NO_TIMESTAMP if last is None else last.timestamp
+            self._max_offset = self.base_offset + (0 if last is None else last.offset)
+
+    def save_indexes(self) -> None:
+        """Write both indexes, the time index with the newest timestamp as its last entry."""
+        if not self.size:
+            return
+        self.times.append(self.max_timestamp, self._max_offset - self.base_offset)
+        self.files.write_atomic(self.path(".index"), self.index.to_bytes(), sync=False)
+        self.files.write_atomic(self.path(".timeindex"), self.times.to_bytes(), sync=False)
+
+    def truncate(self, offset: int) -> int:
+        """Remove the batch that holds `offset` and all after it; the offset that comes next."""
+        position = self.locate(offset)
+        self.index.truncate(offset - self.base_offset)
+        self.times.truncate(offset - self.base_offset)
+        self.file.truncate(position)
+        self.size = position
+        if not position:
+            self._reset()
+            return self.base_offset
+        return self.load_tail()
+
+    def release(self) -> File | None:
+        """Forget what can be read again, and hand over the open file, if any, to be closed."""
+        file, self._file = self._file, None
+        if self.size:
+            self._index = self._times = None
+        self._tail_ends, self._tail_positions, self._hints = array("q"), array("q"), {}
+        return file

@@ -1,0 +1,168 @@
+"""What a leader asks of a batch before it becomes part of the log: Kafka's LogValidator, for format 2 only.
+
+Most batches are judged by their 61-byte header, their checksum, and a walk over the lengths of their records.
+Records are looked at one by one only where a config asks for something the header cannot answer: keys in a
+compacted topic, the oldest timestamp. A batch is rewritten only for compression.type; broker time is set in
+place.
+
+The answers: CORRUPT_MESSAGE for bytes that changed on the way, INVALID_RECORD for a batch that contradicts
+itself, and the codes that name their reason. Nothing here changes the log.
+
+Left out: the header's max timestamp is believed, where Kafka recomputes it from the records.
+"""
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.log.config import LONG_MAX, LogConfig
+from ottla.records.batch import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    crc_ok,
+    read_header,
+    set_log_append_time,
+)
+from ottla.records.builder import recompress
+from ottla.records.compression import Codec
+from ottla.records.record import check_records, open_body, walk
+
+ZSTD_SINCE_PRODUCE = 7
+
+
+class Validator:
+    """The rules of one topic's config, ready for use."""
+
+    __slots__ = (
+        "_after_max_ms", "_append_time", "_before_max_ms", "_codec", "_compacts", "_level", "_max_bytes",
+        "_segment_bytes",
+    )  # fmt: skip
+
+    def __init__(self, config: LogConfig) -> None:
+        self._max_bytes = config.max_message_bytes
+        self._segment_bytes = config.segment_bytes
+        self._append_time = config.message_timestamp_type == "LogAppendTime"
+        self._after_max_ms = config.message_timestamp_after_max_ms
+        self._before_max_ms = config.message_timestamp_before_max_ms
+        self._compacts = config.compacts
+        self._codec = _target_codec(config.compression_type)
+        self._level = config.compression_level
+
+    def check(
+        self, view: memoryview, now_ms: int, produce_version: int, *, internal: bool
+    ) -> tuple[memoryview, BatchHeader]:
+        """The one batch of a records field, as it is to be written, and its header; or an ApiError.
+
+        `internal` batches come from this broker: they may be control batches and have no sequence.
+        """
+        header = self._check_header(view, internal)
+        if header.attributes & CODEC_MASK == Codec.ZSTD and produce_version < ZSTD_SINCE_PRODUCE:
+            raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later.")
+        body = check_structure(view, header)
+        if not internal:
+            self._check_timestamps(header, body, now_ms)
+            if self._compacts and any(raw[4] is None for raw in walk(body, header.count)):
+                raise _invalid("a record without a key in a compacted topic")
+        if self._codec is not None and self._codec != header.codec and not header.is_control:
+            view = memoryview(recompress(view, header, self._codec, self._level))
+            header = read_header(view)
+            self._check_size(len(view))
+        if self._append_time:
+            set_log_append_time(view, now_ms)
+            header = read_header(view)
+        return view, header
+
+    def _check_header(self, view: memoryview, internal: bool) -> BatchHeader:
+        size = len(view)
+        if size < HEADER_SIZE:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are too few for a record batch.")
+        header = read_header(view)
+        if header.magic != MAGIC:
+            raise _wrong_magic(header.magic)
+        if header.length + LOG_OVERHEAD != size:
+            raise _wrong_size(header.length + LOG_OVERHEAD, size)
+        if size > self._max_bytes or size > self._segment_bytes:
+            self._check_size(size)
+        if not crc_ok(view, header):
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The batch's checksum is wrong.")
+        if header.base_offset:
+            raise _invalid(f"base offset {header.base_offset} where 0 belongs")
+        if header.count <= 0 or header.count != header.last_offset_delta + 1:
+            raise _invalid(f"{header.count} records with a last offset delta of {header.last_offset_delta}")
+        if not internal and (header.attributes & ~CODEC_MASK or header.producer_id >= 0):
+            _check_producer(header)
+        return header
+
+    def _check_size(self, size: int) -> None:
+        if size > self._max_bytes:
+            raise ApiError(
+                ErrorCode.MESSAGE_TOO_LARGE, f"The batch has {size} bytes, more than {self._max_bytes}."
+            )
+        if size > self._segment_bytes:
+            raise ApiError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"The batch has {size} bytes, a segment {self._segment_bytes}.",
+            )
+
+    def _check_timestamps(
+        self, header: BatchHeader, body: memoryview | bytes | bytearray, now_ms: int
+    ) -> None:
+        if header.is_log_append_time:
+            raise ApiError(ErrorCode.INVALID_TIMESTAMP, "A producer may not set the time of appending.")
+        if self._append_time or header.max_timestamp == NO_TIMESTAMP:
+            return
+        if header.max_timestamp > now_ms + self._after_max_ms:
+            raise _out_of_range(header.max_timestamp, now_ms, "ahead of")
+        if self._before_max_ms == LONG_MAX:
+            return
+        oldest = header.base_timestamp + min(raw[3] for raw in walk(body, header.count))
+        if oldest != NO_TIMESTAMP and oldest < now_ms - self._before_max_ms:
+            raise _out_of_range(oldest, now_ms, "behind")
+
+
+def check_structure(view: memoryview, header: BatchHeader) -> memoryview | bytes | bytearray:
+    """The batch's records, uncompressed, after a look at nothing but their lengths."""
+    body = open_body(view, header) if header.attributes & CODEC_MASK else view[HEADER_SIZE:]
+    check_records(body, header.count)
+    return body
+
+
+def _check_producer(header: BatchHeader) -> None:
+    if header.is_control:
+        raise _invalid("a control batch from a client")
+    if header.producer_id >= 0:
+        if header.base_sequence < 0 or header.producer_epoch < 0:
+            raise _invalid(f"producer {header.producer_id} without a sequence or epoch")
+    elif header.is_transactional:
+        raise _invalid("a transaction without a producer id")
+
+
+def _target_codec(name: str) -> Codec | None:
+    if name == "producer":
+        return None
+    return Codec.NONE if name == "uncompressed" else Codec.from_name(name)
+
+
+def _wrong_magic(magic: int) -> ApiError:
+    if 0 <= magic < MAGIC:
+        return ApiError(ErrorCode.INVALID_RECORD, f"Message format {magic} is not supported: only 2 is.")
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"Magic byte {magic} names no message format.")
+
+
+def _wrong_size(announced: int, size: int) -> ApiError:
+    if HEADER_SIZE <= announced < size:
+        return ApiError(
+            ErrorCode.INVALID_RECORD, "A produce request must hold exactly one batch per partition."
+        )
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"A batch of {announced} bytes came as {size}.")
+
+
+def _invalid(what: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_RECORD, f"The batch is refused: {what}.")
+
+
+def _out_of_range(timestamp: int, now_ms: int, where: str) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_TIMESTAMP, f"Timestamp {timestamp} is too far {where} the broker's clock, {now_ms}."
+    )
