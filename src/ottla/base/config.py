@@ -2,7 +2,7 @@
 
 A dataclass of rows is a config; `load` fills one from the properties an operator wrote. Kafka's names and
 defaults stand wherever Kafka has the key. A row with `topic=` may also be set per topic, under that name; one
-with `dynamic=True` may be changed while the broker runs. Values are parsed once, here, and typed from then on.
+with `dynamic=True` may be changed while the broker runs. Values are parsed once, here, and are typed after.
 """
 
 from collections.abc import Callable, Iterator, Mapping

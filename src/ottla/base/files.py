@@ -12,6 +12,12 @@ from typing import Protocol, TypeAlias
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
+class Syncable(Protocol):
+    """Something whose content a worker thread can make durable."""
+
+    def sync(self) -> None: ...
+
+
 class File(Protocol):
     """An open file that grows at its end and is read anywhere."""
 
@@ -36,9 +42,11 @@ class Files(Protocol):
     def make_directory(self, directory: str) -> None: ...
     def read(self, path: str) -> bytes: ...
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None: ...
-    def rename(self, old: str, new: str) -> None: ...
+    def rename(self, old: str, new: str, *, sync: bool = True) -> None: ...
     def remove(self, path: str) -> None: ...
     def remove_tree(self, directory: str) -> None: ...
+    def syncable(self, path: str) -> Syncable: ...
+    def space(self, directory: str) -> tuple[int, int]: ...
 
 
 class OsFile:
@@ -84,6 +92,25 @@ class OsFile:
         self._fd = -1
 
 
+class OsPath:
+    """A closed file or a folder, to be made durable later; one that is gone by then needs no sync."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def sync(self) -> None:
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
 class OsFiles:
     def open(self, path: str) -> File:
         return OsFile(path)
@@ -116,11 +143,12 @@ class OsFiles:
                 os.fsync(file.fileno())
         os.replace(temporary, path)
         if sync:
-            self._sync_directory(os.path.dirname(path))
+            OsPath(os.path.dirname(path) or ".").sync()
 
-    def rename(self, old: str, new: str) -> None:
+    def rename(self, old: str, new: str, *, sync: bool = True) -> None:
         os.replace(old, new)
-        self._sync_directory(os.path.dirname(new))
+        if sync:
+            OsPath(os.path.dirname(new) or ".").sync()
 
     def remove(self, path: str) -> None:
         os.unlink(path)
@@ -128,9 +156,10 @@ class OsFiles:
     def remove_tree(self, directory: str) -> None:
         shutil.rmtree(directory)
 
-    def _sync_directory(self, directory: str) -> None:
-        fd = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    def syncable(self, path: str) -> Syncable:
+        return OsPath(path)
+
+    def space(self, directory: str) -> tuple[int, int]:
+        """The volume's size in bytes, and how much of it is free for us."""
+        volume = os.statvfs(directory)
+        return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize

@@ -1,0 +1,236 @@
+"""One broker: what it knows, what it holds, and what happens to it.
+
+Rules: one thread owns this object. Every input takes `now_ms`; nothing here reads a clock, opens a socket
+or waits. Effects are left in `effects` in the order they arose, and whoever gave the input carries them
+out.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ottla.base.config import load, override
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.files import Files
+from ottla.base.ids import TopicPartition
+from ottla.broker.config import BrokerConfig
+from ottla.broker.effects import Effect, SyncLog, WriteNodes
+from ottla.broker.parked import Waiting
+from ottla.controller import image as images
+from ottla.controller.image import Image
+from ottla.controller.keeper import NodeChanged, Operation, Outcome
+from ottla.controller.topics import PlannedTopic
+from ottla.log.config import LogConfig, StoreConfig
+from ottla.log.durability import Sync
+from ottla.log.log import Log
+from ottla.log.store import LogStore
+from ottla.replication.partition import Partition
+from ottla.replication.sessions import Sessions
+
+
+class Random(Protocol):
+    """Where ids come from: the operating system, or a seed."""
+
+    def randbytes(self, count: int, /) -> bytes: ...
+    def randrange(self, low: int, high: int, /) -> int: ...
+
+
+OnOutcome = Callable[[Outcome, int], None]
+
+
+@dataclass(slots=True)
+class ProducerIds:
+    """The block of producer ids this broker may give out; the next comes from the keeper."""
+
+    next: int = 0
+    end: int = 0
+
+
+@dataclass(slots=True)
+class Broker:
+    files: Files
+    random: Random
+    properties: dict[str, str]
+    config: BrokerConfig = field(init=False)
+    log_config: LogConfig = field(init=False)
+    store: LogStore = field(init=False)
+    sessions: Sessions = field(init=False)
+    image: Image = field(default_factory=Image)
+    partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
+    waiting: Waiting = field(default_factory=Waiting)
+    producer_ids: ProducerIds = field(default_factory=ProducerIds)
+    effects: list[Effect] = field(default_factory=list)
+    outcomes: dict[int, OnOutcome] = field(default_factory=dict)
+    answers: dict[tuple[int, int, bytes], bytes] = field(default_factory=dict)
+    last_token: int = 0
+
+    def __post_init__(self) -> None:
+        self._load_configs()
+        store_config = load(StoreConfig, self.properties)
+        self.store = LogStore(self.files, self.config.log_dirs, self.log_config, store_config)
+        self.sessions = Sessions(
+            self.config.fetch_session_slots, new_id=lambda: self.random.randrange(1, 2**31)
+        )
+
+    @property
+    def id(self) -> int:
+        return self.config.node_id
+
+    # -- start ------------------------------------------------------------------------------------
+
+    def open(self, nodes: Iterable[NodeChanged], now_ms: int) -> list[str]:
+        """Take up what the keeper and the disk hold. Answers what had to be repaired, a line each."""
+        for node in nodes:
+            self.image.apply(node)
+        self._load_configs()
+        reports = self.store.open_all(now_ms, self.image.topic_config).lines()
+        if self.image.cluster_id:
+            for id in self._strays():
+                reports.append(f"{id}: its topic is gone; its folder will be removed")
+                self.store.delete(id, now_ms)
+        for topic in self.image.topics:
+            self._follow_topic(topic, now_ms)
+        return reports
+
+    def _strays(self) -> list[TopicPartition]:
+        """Logs of a topic that was deleted, perhaps to be made again, while this broker was not there to
+        see it."""
+        topics = self.image.topics
+        return [
+            id
+            for id in self.store.logs
+            if id.topic not in topics or self.store.topic_id(id) not in {None, topics[id.topic].id}
+        ]
+
+    def adopted_topics(self) -> list[Operation]:
+        """A new keeper over a directory with logs: somebody brought them from elsewhere. Make their topics
+        known."""
+        if self.image.cluster_id:
+            return []
+        found: dict[str, dict[int, tuple[int, ...]]] = {}
+        for id in sorted(self.store.logs):
+            found.setdefault(id.topic, {})[id.partition] = (self.id,)
+        operations: list[Operation] = []
+        for name, assignment in found.items():
+            known = self.store.topic_id(TopicPartition(name, min(assignment)))
+            topic_id = known or self.random.randbytes(16)
+            planned = PlannedTopic(name=name, id=topic_id, assignment=assignment, configs={})
+            operations += planned.operations(self.image)
+        return operations
+
+    # -- configuration ----------------------------------------------------------------------------
+
+    def _load_configs(self) -> None:
+        """The file, then what was set for all brokers, then for this one."""
+        merged = {**self.properties, **self.image.broker_config("")}
+        static = load(BrokerConfig, self.properties)
+        merged |= self.image.broker_config(str(static.node_id))
+        self.config = load(BrokerConfig, merged)
+        self.log_config = load(LogConfig, merged)
+
+    def topic_log_config(self, topic: str) -> LogConfig:
+        return override(self.log_config, self.image.topic_config(topic))
+
+    # -- partitions -------------------------------------------------------------------------------
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """The partition if this broker holds it, else the error that tells a client where it stands."""
+        found = self.partitions.get(TopicPartition(topic, index))
+        if found is not None:
+            return found
+        known = self.image.topics.get(topic)
+        if known is None or index not in known.assignment:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def on_appended(self, partition: Partition, now_ms: int) -> None:
+        """Records went into a log: let the watermark follow, and wake whoever waits for it."""
+        if partition.advance():
+            self.waiting.wake(partition.id, now_ms)
+        self.start_syncs(now_ms)
+
+    def start_syncs(self, now_ms: int) -> None:
+        for log, sync in self.store.due_syncs(now_ms):
+            self.effects.append(SyncLog(log, sync))
+
+    def on_synced(self, log: Log, sync: Sync, now_ms: int) -> None:
+        log.on_synced(sync, now_ms)
+        partition = self.partitions.get(log.topic_partition)
+        if partition is not None and partition.log is log:
+            partition.advance()
+            self.waiting.wake(partition.id, now_ms)
+        self.start_syncs(now_ms)
+
+    # -- the keeper -------------------------------------------------------------------------------
+
+    def write(self, operations: Iterable[Operation], on_outcome: OnOutcome) -> int:
+        """Ask for a write to the keeper; `on_outcome` is called once, after its changes were applied."""
+        self.last_token += 1
+        self.outcomes[self.last_token] = on_outcome
+        self.effects.append(WriteNodes(self.last_token, tuple(operations)))
+        return self.last_token
+
+    def on_written(self, token: int, outcome: Outcome, now_ms: int) -> None:
+        self.outcomes.pop(token)(outcome, now_ms)
+
+    def on_nodes(self, nodes: Iterable[NodeChanged], now_ms: int) -> None:
+        """The tree changed: apply all of it, then open, close and configure what that touches."""
+        changes = [change for node in nodes for change in self.image.apply(node)]
+        self.answers.clear()
+        for change in dict.fromkeys(changes):
+            match change:
+                case images.TopicChanged(topic):
+                    self._follow_topic(topic, now_ms)
+                case images.TopicDeleted(topic):
+                    self._drop_topic(topic, now_ms)
+                case images.TopicConfigChanged(topic):
+                    self._configure_logs(topic, now_ms)
+                case images.BrokerConfigChanged():
+                    self._load_configs()
+                    self._configure_logs(None, now_ms)
+
+    def _follow_topic(self, name: str, now_ms: int) -> None:
+        topic = self.image.topics.get(name)
+        if topic is None:
+            return
+        for index, state in topic.partitions().items():
+            if self.id not in state.replicas:
+                continue
+            known = self.partitions.get(TopicPartition(name, index))
+            if known is None:
+                known = self._open_partition(TopicPartition(name, index), topic.id, now_ms)
+            known.on_state(leader=state.leader, leader_epoch=state.leader_epoch, isr=state.isr)
+            if known.is_leader and known.advance():
+                self.waiting.wake(known.id, now_ms)
+
+    def _open_partition(self, id: TopicPartition, topic_id: bytes, now_ms: int) -> Partition:
+        log = self.store.get(id)
+        if log is None:
+            log = self.store.create(id, topic_id, self.topic_log_config(id.topic), now_ms)
+        partition = Partition(
+            id=id, topic_id=topic_id, log=log, broker_id=self.id,
+            leader=-1, leader_epoch=-1, isr=(), high_watermark=log.log_start_offset,
+        )  # fmt: skip
+        self.partitions[id] = partition
+        return partition
+
+    def _drop_topic(self, name: str, now_ms: int) -> None:
+        for id in [tp for tp in self.partitions if tp.topic == name]:
+            del self.partitions[id]
+            self.store.delete(id, now_ms)
+            self.waiting.wake(id, now_ms)
+
+    def _configure_logs(self, topic: str | None, now_ms: int) -> None:
+        for id, partition in self.partitions.items():
+            if topic is None or id.topic == topic:
+                partition.log.on_config(self.topic_log_config(id.topic), now_ms)
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def on_tick(self, now_ms: int) -> None:
+        self.waiting.on_tick(now_ms)
+        self.store.on_tick(now_ms, {id: p.high_watermark for id, p in self.partitions.items()})
+        self.start_syncs(now_ms)
+
+    def close(self, now_ms: int) -> None:
+        self.store.close(now_ms)

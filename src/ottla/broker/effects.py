@@ -1,0 +1,44 @@
+"""What the broker asks the world to do. The shell carries these out with one `match`, a simulator with
+another."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ottla.base.files import Buffer
+from ottla.controller.keeper import Operation
+from ottla.log.durability import Sync
+from ottla.log.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A parked answer is ready: send it on this connection, and go on reading from it."""
+
+    connection: int
+    chunks: list[Buffer]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteNodes:
+    """Write to the keeper, all or nothing; the outcome comes back with the token."""
+
+    token: int
+    operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncLog:
+    """Make a log's files durable in a worker, then call `on_synced`."""
+
+    log: Log
+    sync: Sync
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """The broker cannot go on (its disk failed): stop it, and say why."""
+
+    reason: str
+
+
+Effect: TypeAlias = Reply | WriteNodes | SyncLog | Halt

@@ -1,0 +1,80 @@
+"""Answers that wait: each is filed under the keys of what it waits for, and woken by exactly that.
+
+Rule: a parked answer leaves once, through `reply`: when `ready` gives one on a wake, or `expire` at the
+deadline. Whoever closes a connection drops what is parked for it.
+"""
+
+import heapq
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Key: TypeAlias = Hashable
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Parked:
+    keys: tuple[Key, ...]
+    deadline_ms: int
+    ready: Callable[[Key, int], Any | None]
+    expire: Callable[[int], Any]
+    owner: Hashable = None
+    reply: Callable[[Any], None] | None = None
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Everything that is parked, by key, by owner and by deadline."""
+
+    by_key: dict[Key, dict[Parked, None]] = field(default_factory=dict)
+    by_owner: dict[Hashable, dict[Parked, None]] = field(default_factory=dict)
+    deadlines: list[tuple[int, int, Parked]] = field(default_factory=list)
+    sequence: int = 0
+
+    def park(self, parked: Parked) -> None:
+        for key in parked.keys:
+            self.by_key.setdefault(key, {})[parked] = None
+        self.by_owner.setdefault(parked.owner, {})[parked] = None
+        self.sequence += 1
+        heapq.heappush(self.deadlines, (parked.deadline_ms, self.sequence, parked))
+
+    def wake(self, key: Key, now_ms: int) -> None:
+        waiting = self.by_key.get(key)
+        if not waiting:
+            return
+        for parked in list(waiting):
+            answer = parked.ready(key, now_ms)
+            if answer is not None:
+                self._leave(parked, answer)
+
+    def on_tick(self, now_ms: int) -> None:
+        while self.deadlines and self.deadlines[0][0] <= now_ms:
+            parked = heapq.heappop(self.deadlines)[2]
+            if parked.reply is not None:
+                self._leave(parked, parked.expire(now_ms))
+
+    def next_deadline_ms(self) -> int | None:
+        while self.deadlines and self.deadlines[0][2].reply is None:
+            heapq.heappop(self.deadlines)
+        return self.deadlines[0][0] if self.deadlines else None
+
+    def drop(self, owner: Hashable) -> None:
+        for parked in list(self.by_owner.get(owner, ())):
+            self._forget(parked)
+
+    def __iter__(self) -> Iterator[Parked]:
+        return (parked for owned in self.by_owner.values() for parked in owned)
+
+    def _leave(self, parked: Parked, answer: Any) -> None:
+        reply = parked.reply
+        self._forget(parked)
+        assert reply is not None, "a parked answer leaves once"
+        reply(answer)
+
+    def _forget(self, parked: Parked) -> None:
+        """Unfile it. Its place in the heap stays, and is skipped when it comes up."""
+        parked.reply = None
+        for index, key in [(self.by_owner, parked.owner), *((self.by_key, key) for key in parked.keys)]:
+            filed = index.get(key)
+            if filed is not None and filed.pop(parked, parked) is None and not filed:
+                del index[key]

@@ -1,0 +1,180 @@
+"""What a broker knows of the cluster: brokers, topics, partitions, configs, as the keeper's nodes say.
+
+Rule: `apply` is the only mutator, and it takes one changed node. It answers what this means (`Change`), so
+that the broker can open and close partitions; `revision` grows with every change, so that what is cached
+can be dropped.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ottla.base.ids import uuid_from_text
+from ottla.controller import znodes
+from ottla.controller.keeper import NodeChanged
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEndpoint:
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    replicas: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Topic:
+    name: str
+    id: bytes
+    assignment: dict[int, tuple[int, ...]]
+    version: int
+    states: dict[int, tuple[int, int, tuple[int, ...]]] = field(default_factory=dict)
+    state_version: int = -1
+
+    def partitions(self) -> dict[int, PartitionState]:
+        """The partitions that have both an assignment and a state; a topic being created may have fewer."""
+        return {
+            p: PartitionState(self.assignment[p], *state)
+            for p, state in sorted(self.states.items())
+            if p in self.assignment
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChanged:
+    """A topic appeared, or its partitions or their leaders changed."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigChanged:
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfigChanged:
+    """Dynamic configuration of one broker, or of all ('')."""
+
+    broker: str
+
+
+Change: TypeAlias = TopicChanged | TopicDeleted | TopicConfigChanged | BrokerConfigChanged
+
+
+@dataclass(slots=True)
+class Configs:
+    """The dynamic configuration in one node."""
+
+    values: dict[str, str]
+    version: int
+
+
+@dataclass(slots=True)
+class Image:
+    cluster_id: str = ""
+    controller_id: int = -1
+    controller_epoch: int = 0
+    controller_epoch_version: int = -1
+    brokers: dict[int, BrokerEndpoint] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    topic_names: dict[bytes, str] = field(default_factory=dict)
+    topic_configs: dict[str, Configs] = field(default_factory=dict)
+    broker_configs: dict[str, Configs] = field(default_factory=dict)
+    producer_id_block_end: int = -1
+    producer_id_block_version: int = -1
+    revision: int = 0
+
+    def topic_config(self, topic: str) -> dict[str, str]:
+        found = self.topic_configs.get(topic)
+        return found.values if found else {}
+
+    def broker_config(self, broker: str) -> dict[str, str]:
+        found = self.broker_configs.get(broker)
+        return found.values if found else {}
+
+    def apply(self, node: NodeChanged) -> list[Change]:
+        self.revision += 1
+        path = node.path
+        if path.startswith(znodes.TOPICS):
+            name = path.removeprefix(znodes.TOPICS)
+            if name.endswith(znodes.STATE):
+                return self._apply_state(name.removesuffix(znodes.STATE), node)
+            return self._apply_topic(name, node)
+        if path.startswith(znodes.TOPIC_CONFIGS):
+            name = path.removeprefix(znodes.TOPIC_CONFIGS)
+            _apply_configs(self.topic_configs, name, node)
+            return [TopicConfigChanged(name)]
+        if path.startswith(znodes.BROKER_CONFIGS):
+            name = path.removeprefix(znodes.BROKER_CONFIGS).replace(znodes.DEFAULT_BROKER, "")
+            _apply_configs(self.broker_configs, name, node)
+            return [BrokerConfigChanged(name)]
+        self._apply_cluster(node)
+        return []
+
+    def _apply_topic(self, name: str, node: NodeChanged) -> list[Change]:
+        if node.data is None:
+            gone = self.topics.pop(name, None)
+            if gone is None:
+                return []
+            del self.topic_names[gone.id]
+            return [TopicDeleted(name)]
+        fields = znodes.parse(node.data)
+        topic_id = uuid_from_text(fields["topic_id"])
+        assignment = {int(p): tuple(replicas) for p, replicas in fields["partitions"].items()}
+        known = self.topics.get(name)
+        if known is None:
+            self.topics[name] = Topic(name, topic_id, assignment, node.version)
+            self.topic_names[topic_id] = name
+        else:
+            known.assignment, known.version = assignment, node.version
+        return [TopicChanged(name)]
+
+    def _apply_state(self, name: str, node: NodeChanged) -> list[Change]:
+        topic = self.topics.get(name)
+        if topic is None or node.data is None:
+            return []
+        topic.state_version = node.version
+        topic.states = {
+            int(p): (state["leader"], state["leader_epoch"], tuple(state["isr"]))
+            for p, state in znodes.parse(node.data)["partitions"].items()
+        }
+        return [TopicChanged(name)]
+
+    def _apply_cluster(self, node: NodeChanged) -> None:
+        fields = znodes.parse(node.data) if node.data is not None else {}
+        if node.path.startswith(znodes.BROKERS):
+            broker_id = int(node.path.removeprefix(znodes.BROKERS))
+            if node.data is None:
+                self.brokers.pop(broker_id, None)
+            else:
+                endpoint = BrokerEndpoint(broker_id, fields["host"], fields["port"], fields["rack"])
+                self.brokers[broker_id] = endpoint
+        elif node.path == znodes.CLUSTER_ID:
+            self.cluster_id = fields["id"]
+        elif node.path == znodes.CONTROLLER:
+            self.controller_id = fields.get("brokerid", -1)
+        elif node.path == znodes.CONTROLLER_EPOCH:
+            self.controller_epoch, self.controller_epoch_version = int(node.data or b"0"), node.version
+        elif node.path == znodes.PRODUCER_ID_BLOCK:
+            self.producer_id_block_end = int(fields["block_end"])
+            self.producer_id_block_version = node.version
+
+
+def _apply_configs(configs: dict[str, Configs], name: str, node: NodeChanged) -> None:
+    if node.data is None:
+        configs.pop(name, None)
+    else:
+        configs[name] = Configs(znodes.parse(node.data)["config"], node.version)

@@ -1,0 +1,29 @@
+"""How a broker enters the cluster: the cluster gets its id, the broker its node, and one broker the
+controller's seat.
+
+The controller's epoch moves on with every new controller, in the same write that takes the seat, so that
+whatever an earlier controller still tries to write is refused by the check on the epoch.
+"""
+
+from ottla.controller import znodes
+from ottla.controller.image import Image
+from ottla.controller.keeper import Create, Operation, Put
+
+
+def registration(broker_id: int, host: str, port: int, rack: str | None) -> list[Operation]:
+    return [Create(znodes.BROKERS + str(broker_id), znodes.broker_node(host, port, rack), ephemeral=True)]
+
+
+def founding(image: Image, cluster_id: str) -> list[Operation]:
+    """Nothing, where the cluster has an id already."""
+    return [] if image.cluster_id else [Create(znodes.CLUSTER_ID, znodes.cluster_id_node(cluster_id))]
+
+
+def candidacy(image: Image, broker_id: int) -> list[Operation]:
+    """Take the controller's seat; refused if somebody else has it."""
+    epoch = str(image.controller_epoch + 1).encode()
+    if image.controller_epoch_version < 0:
+        bump: Operation = Create(znodes.CONTROLLER_EPOCH, epoch)
+    else:
+        bump = Put(znodes.CONTROLLER_EPOCH, epoch, image.controller_epoch_version)
+    return [Create(znodes.CONTROLLER, znodes.controller_node(broker_id), ephemeral=True), bump]

@@ -1,0 +1,196 @@
+"""Decisions about topics: create, grow, delete, configure. Each checks the rules and answers keeper
+operations.
+
+Rules: names and limits are Kafka's, and a broken one is an `ApiError` with Kafka's code; every write is
+fenced by a check of `/controller_epoch` and conditional on the version it was decided on, so that a
+decision taken on stale knowledge is refused by the keeper and never half applied.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ottla.base.config import ConfigError, override
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import check_topic_name, collision_key
+from ottla.controller import znodes
+from ottla.controller.image import Image, Topic
+from ottla.controller.keeper import Check, Create, Delete, Operation, Put
+from ottla.controller.placement import place
+from ottla.log.config import LogConfig
+
+DEFAULT = -1
+PARTITIONS_PER_REQUEST_MAX = 10_000
+FIRST_LEADER_EPOCH = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic somebody wants: counts, or the replicas of each partition spelled out."""
+
+    name: str
+    partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignment: Mapping[int, Sequence[int]] | None = None
+    configs: Mapping[str, str | None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTopic:
+    name: str
+    id: bytes
+    assignment: dict[int, tuple[int, ...]]
+    configs: dict[str, str]
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.assignment[0])
+
+    def operations(self, image: Image) -> list[Operation]:
+        operations: list[Operation] = [
+            *_fence(image),
+            Create(znodes.topic_path(self.name), znodes.topic_node(self.id, self.assignment)),
+            Create(znodes.state_path(self.name), _first_states(image, self.assignment)),
+        ]
+        if self.configs:
+            operations.append(Create(znodes.topic_config_path(self.name), znodes.config_node(self.configs)))
+        return operations
+
+
+def plan_topic(
+    image: Image, new: NewTopic, topic_id: bytes, defaults: LogConfig, *, partitions: int, replication: int
+) -> PlannedTopic:
+    """`partitions` and `replication` are what the broker gives a topic that asks for the default."""
+    check_topic_name(new.name)
+    _check_name_is_free(image, new.name)
+    configs = check_configs(new.name, new.configs or {}, defaults)
+    if new.assignment is not None:
+        if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                "Give either a replica assignment or the number of partitions and replicas, not both.",
+            )
+        assignment = _check_assignment(image, new.assignment, first=0)
+    else:
+        count = partitions if new.partitions == DEFAULT else new.partitions
+        factor = replication if new.replication_factor == DEFAULT else new.replication_factor
+        if count <= 0:
+            raise ApiError(ErrorCode.INVALID_PARTITIONS, "The number of partitions must be larger than 0.")
+        _check_partition_count(count)
+        if factor <= 0:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor must be larger than 0."
+            )
+        assignment = place(sorted(image.brokers), range(count), factor, start=len(image.topics))
+    return PlannedTopic(name=new.name, id=topic_id, assignment=assignment, configs=configs)
+
+
+def plan_partitions(
+    image: Image, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
+) -> tuple[list[Operation], int]:
+    """More partitions for a topic: the operations, and how many are added."""
+    present = len(topic.assignment)
+    if count <= present:
+        reason = f"Topic {topic.name} has {present} partitions already"
+        reason += "." if count == present else f"; it cannot be cut to {count}."
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, reason)
+    _check_partition_count(count - present)
+    if assignments is None:
+        factor = len(topic.assignment[0])
+        added = place(sorted(image.brokers), range(present, count), factor, start=len(image.topics))
+    else:
+        if len(assignments) != count - present:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{count - present} partitions are to be added, {len(assignments)} assignments are given.",
+            )
+        added = _check_assignment(image, dict(enumerate(assignments, present)), first=present)
+    assignment = {**topic.assignment, **added}
+    states = {**topic.states, **_states(added)}
+    return [
+        *_fence(image),
+        Put(znodes.topic_path(topic.name), znodes.topic_node(topic.id, assignment), topic.version),
+        Put(
+            znodes.state_path(topic.name),
+            znodes.state_node(image.controller_epoch, states),
+            topic.state_version,
+        ),
+    ], count - present
+
+
+def plan_deletion(image: Image, topic: Topic) -> list[Operation]:
+    operations: list[Operation] = [*_fence(image), Delete(znodes.topic_path(topic.name), topic.version)]
+    if topic.name in image.topic_configs:
+        operations.append(Delete(znodes.topic_config_path(topic.name)))
+    return operations
+
+
+def check_configs(topic: str, configs: Mapping[str, str | None], defaults: LogConfig) -> dict[str, str]:
+    """The configs of a topic, if each of them is known and legal."""
+    for name, value in configs.items():
+        if value is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{name}: a null value is not allowed (topic {topic}).")
+    given = {name: value for name, value in configs.items() if value is not None}
+    try:
+        override(defaults, given)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    return given
+
+
+def plan_configs(path: str, values: dict[str, str], version: int | None) -> list[Operation]:
+    """Write a config node; `version` is that of the node as known, None where there is none yet."""
+    data = znodes.config_node(values)
+    return [Create(path, data) if version is None else Put(path, data, version)]
+
+
+def _fence(image: Image) -> list[Operation]:
+    return [Check(znodes.CONTROLLER_EPOCH, image.controller_epoch_version)]
+
+
+def _states(assignment: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[int, int, tuple[int, ...]]]:
+    return {p: (replicas[0], FIRST_LEADER_EPOCH, replicas) for p, replicas in assignment.items()}
+
+
+def _first_states(image: Image, assignment: Mapping[int, tuple[int, ...]]) -> bytes:
+    return znodes.state_node(image.controller_epoch, _states(assignment))
+
+
+def _check_name_is_free(image: Image, name: str) -> None:
+    if name in image.topics:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    if "." not in name and "_" not in name:
+        return
+    for other in image.topics:
+        if collision_key(other) == collision_key(name):
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic '{other}'."
+            )
+
+
+def _check_partition_count(count: int) -> None:
+    if count > PARTITIONS_PER_REQUEST_MAX:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"A request may create at most {PARTITIONS_PER_REQUEST_MAX} partitions, not {count}.",
+        )
+
+
+def _check_assignment(
+    image: Image, assignment: Mapping[int, Sequence[int]], *, first: int
+) -> dict[int, tuple[int, ...]]:
+    def refuse(reason: str) -> ApiError:
+        return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+
+    if sorted(assignment) != list(range(first, first + len(assignment))) or not assignment:
+        raise refuse(f"Partitions must be numbered from {first} on, without a gap.")
+    _check_partition_count(len(assignment))
+    sizes = {len(replicas) for replicas in assignment.values()}
+    if len(sizes) != 1 or 0 in sizes:
+        raise refuse("Every partition needs the same number of replicas, and at least one.")
+    for partition, replicas in assignment.items():
+        if len(set(replicas)) != len(replicas):
+            raise refuse(f"Partition {partition} names a broker twice.")
+        unknown = sorted(set(replicas) - set(image.brokers))
+        if unknown:
+            raise refuse(f"Partition {partition} names broker {unknown[0]}, which is not there.")
+    return {partition: tuple(replicas) for partition, replicas in assignment.items()}

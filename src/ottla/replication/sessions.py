@@ -1,0 +1,114 @@
+"""Incremental fetch sessions (KIP-227): what a fetcher wants is remembered, and only changes travel.
+
+Rules: a session belongs to whoever knows its id and next epoch. An epoch out of step is refused and changes
+nothing. A full fetch (epoch 0) starts a session if there is room; epoch -1 ends it. Sessions are bounded: a
+new one takes the place of the one unused longest, but only if that has been idle for two minutes, else it
+is not granted (id 0), and the fetcher goes on with full requests.
+
+The order of a session's partitions is the order of reading: one that has just given records goes to the
+end, so that with many partitions and few bytes each gets its turn.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import ZERO_UUID, TopicPartition
+
+NO_SESSION = 0
+INITIAL_EPOCH, FINAL_EPOCH = 0, -1
+EPOCH_MAX = 2**31 - 1
+EVICTION_IDLE_MS = 120_000
+
+
+@dataclass(slots=True)
+class Wanted:
+    """One partition a fetcher asks for. `topic` is empty while a topic id is unknown to this broker."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+    sent_high_watermark: int = -1
+    sent_log_start: int = -1
+
+    @property
+    def key(self) -> tuple[str | bytes, int]:
+        """By id where the fetcher speaks of ids, so that it holds before and after the topic is known
+        here."""
+        return (self.topic if self.topic_id == ZERO_UUID else self.topic_id, self.partition)
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(slots=True)
+class Session:
+    id: int
+    by_topic_id: bool
+    wanted: dict[tuple[str | bytes, int], Wanted] = field(default_factory=dict)
+    epoch: int = 1
+    used_ms: int = 0
+
+    def update(self, asked: Iterable[Wanted], forgotten: Iterable[tuple[str | bytes, int]]) -> None:
+        for one in asked:
+            known = self.wanted.get(one.key)
+            if known is not None:
+                one.sent_high_watermark = known.sent_high_watermark
+                one.sent_log_start = known.sent_log_start
+            self.wanted[one.key] = one
+        for key in forgotten:
+            self.wanted.pop(key, None)
+
+    def rotate(self, served: Iterable[Wanted]) -> None:
+        for one in served:
+            if self.wanted.pop(one.key, None) is not None:
+                self.wanted[one.key] = one
+
+
+@dataclass(slots=True)
+class Sessions:
+    """All sessions of a broker, the one unused longest first."""
+
+    slots: int
+    new_id: Callable[[], int]
+    by_id: dict[int, Session] = field(default_factory=dict)
+
+    def open(self, asked: Iterable[Wanted], *, by_topic_id: bool, now_ms: int) -> Session | None:
+        if len(self.by_id) >= self.slots and not self._evict(now_ms):
+            return None
+        session_id = self.new_id()
+        while session_id in self.by_id:
+            session_id = self.new_id()
+        session = Session(session_id, by_topic_id, used_ms=now_ms)
+        session.update(asked, ())
+        self.by_id[session_id] = session
+        return session
+
+    def close(self, session_id: int) -> None:
+        self.by_id.pop(session_id, None)
+
+    def resume(self, session_id: int, epoch: int, *, by_topic_id: bool, now_ms: int) -> Session:
+        """The session an incremental fetch goes on with, its epoch moved on."""
+        session = self.by_id.get(session_id)
+        if session is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_topic_id != by_topic_id:
+            raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
+        session.used_ms = now_ms
+        self.by_id[session_id] = self.by_id.pop(session_id)
+        return session
+
+    def _evict(self, now_ms: int) -> bool:
+        oldest = next(iter(self.by_id.values()), None)
+        if oldest is None or now_ms - oldest.used_ms < EVICTION_IDLE_MS:
+            return False
+        del self.by_id[oldest.id]
+        return True

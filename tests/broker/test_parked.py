@@ -1,0 +1,94 @@
+"""Answers that wait."""
+
+from typing import Any
+
+from ottla.broker.parked import Parked, Waiting
+
+
+class Asker:
+    """Parks answers, and keeps what comes out."""
+
+    def __init__(self) -> None:
+        self.waiting = Waiting()
+        self.answers: list[Any] = []
+        self.ready: set[str] = set()
+
+    def park(self, name: str, *keys: str, deadline_ms: int = 100, owner: int = 1) -> Parked:
+        parked = Parked(
+            keys=keys,
+            deadline_ms=deadline_ms,
+            ready=lambda key, now_ms: f"{name} by {key} at {now_ms}" if name in self.ready else None,
+            expire=lambda now_ms: f"{name} expired at {now_ms}",
+            owner=owner,
+            reply=self.answers.append,
+        )
+        self.waiting.park(parked)
+        return parked
+
+
+def test_it_is_woken_by_its_keys_only_and_leaves_when_it_is_ready() -> None:
+    asker = Asker()
+    asker.park("a", "x", "y")
+    asker.waiting.wake("z", 1)
+    asker.waiting.wake("x", 2)
+    assert asker.answers == []
+    asker.ready.add("a")
+    asker.waiting.wake("z", 3)
+    asker.waiting.wake("y", 4)
+    asker.waiting.wake("x", 5)
+    assert asker.answers == ["a by y at 4"]
+    assert (asker.waiting.by_key, asker.waiting.by_owner) == ({}, {})
+
+
+def test_it_leaves_at_its_deadline_if_nothing_happens() -> None:
+    asker = Asker()
+    asker.park("late", "x", deadline_ms=200)
+    asker.park("early", "x", deadline_ms=100)
+    assert asker.waiting.next_deadline_ms() == 100
+    asker.waiting.on_tick(99)
+    assert asker.answers == []
+    asker.waiting.on_tick(150)
+    assert asker.answers == ["early expired at 150"]
+    assert asker.waiting.next_deadline_ms() == 200
+
+
+def test_an_answer_that_left_does_not_expire() -> None:
+    asker = Asker()
+    asker.ready.add("a")
+    asker.park("a", "x")
+    asker.waiting.wake("x", 1)
+    assert asker.waiting.next_deadline_ms() is None
+    asker.waiting.on_tick(1_000)
+    assert asker.answers == ["a by x at 1"]
+
+
+def test_an_expired_place_in_the_heap_is_skipped() -> None:
+    asker = Asker()
+    asker.ready.add("a")
+    asker.park("a", "x", deadline_ms=10)
+    asker.park("b", "y", deadline_ms=20)
+    asker.waiting.wake("x", 1)
+    asker.waiting.on_tick(20)
+    assert asker.answers == ["a by x at 1", "b expired at 20"]
+
+
+def test_what_belongs_to_a_closed_connection_is_dropped() -> None:
+    asker = Asker()
+    asker.park("a", "x", owner=1)
+    asker.park("b", "x", owner=2)
+    asker.waiting.drop(1)
+    asker.waiting.drop(3)
+    asker.ready |= {"a", "b"}
+    asker.waiting.wake("x", 1)
+    assert asker.answers == ["b by x at 1"]
+    assert list(asker.waiting) == []
+
+
+def test_a_wake_may_park_again() -> None:
+    asker = Asker()
+    asker.ready.add("a")
+    parked = asker.park("a", "x")
+    parked.reply = lambda answer: (asker.answers.append(answer), asker.park("again", "x"))[0]
+    asker.waiting.wake("x", 1)
+    assert asker.answers == ["a by x at 1"]
+    assert len(list(asker.waiting)) == 1

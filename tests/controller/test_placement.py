@@ -1,0 +1,39 @@
+"""Where replicas go."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller.placement import place
+
+
+def test_one_broker_gets_everything() -> None:
+    assert place([7], range(3), 1, start=0) == {0: (7,), 1: (7,), 2: (7,)}
+
+
+def test_leaders_go_around_and_followers_shift() -> None:
+    assignment = place([1, 2, 3], range(6), 2, start=0)
+    assert [replicas[0] for replicas in assignment.values()] == [1, 2, 3, 1, 2, 3]
+    assert assignment[0] != assignment[3]
+
+
+@settings(derandomize=True)
+@given(st.integers(1, 7), st.integers(1, 40), st.integers(0, 100), st.data())
+def test_replicas_are_distinct_and_leaders_are_balanced(
+    brokers: int, partitions: int, start: int, data: st.DataObject
+) -> None:
+    factor = data.draw(st.integers(1, brokers))
+    assignment = place(list(range(brokers)), range(partitions), factor, start)
+    assert all(len(set(replicas)) == factor for replicas in assignment.values())
+    leaders = Counter(replicas[0] for replicas in assignment.values())
+    assert max(leaders.values()) - min(leaders[broker] for broker in range(brokers)) <= 1
+
+
+@pytest.mark.parametrize("factor", [0, -1, 3])
+def test_more_replicas_than_brokers_are_refused(factor: int) -> None:
+    with pytest.raises(ApiError) as refused:
+        place([1, 2], range(1), factor, start=0)
+    assert refused.value.code == ErrorCode.INVALID_REPLICATION_FACTOR

@@ -1,0 +1,104 @@
+"""Incremental fetch sessions, KIP-227."""
+
+import itertools
+
+import pytest
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import ZERO_UUID, TopicPartition
+from ottla.replication.sessions import EPOCH_MAX, EVICTION_IDLE_MS, Sessions, Wanted
+
+
+def wanted(partition: int, *, topic: str = "t", topic_id: bytes = ZERO_UUID, offset: int = 0) -> Wanted:
+    return Wanted(topic, topic_id, partition, offset, 1 << 20, -1, -1)
+
+
+def sessions(slots: int = 2) -> Sessions:
+    ids = itertools.count(1)
+    return Sessions(slots, new_id=lambda: next(ids))
+
+
+def code(table: Sessions, session_id: int, epoch: int, *, by_topic_id: bool = False) -> ErrorCode:
+    with pytest.raises(ApiError) as refused:
+        table.resume(session_id, epoch, by_topic_id=by_topic_id, now_ms=0)
+    return refused.value.code
+
+
+def test_a_session_goes_on_epoch_by_epoch() -> None:
+    table = sessions()
+    session = table.open([wanted(0)], by_topic_id=False, now_ms=0)
+    assert session
+    assert table.resume(session.id, 1, by_topic_id=False, now_ms=5) is session
+    assert (session.epoch, session.used_ms) == (2, 5)
+
+
+def test_what_is_out_of_step_is_refused_and_changes_nothing() -> None:
+    table = sessions()
+    session = table.open([wanted(0)], by_topic_id=False, now_ms=0)
+    assert session
+    assert code(table, 99, 1) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert code(table, session.id, 2) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert code(table, session.id, 1, by_topic_id=True) == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert session.epoch == 1
+    table.close(session.id)
+    assert code(table, session.id, 1) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_the_epoch_goes_around_to_one() -> None:
+    table = sessions()
+    session = table.open([], by_topic_id=False, now_ms=0)
+    assert session
+    session.epoch = EPOCH_MAX
+    assert table.resume(session.id, EPOCH_MAX, by_topic_id=False, now_ms=0).epoch == 1
+
+
+def test_an_update_keeps_what_was_sent_and_forgets_what_is_forgotten() -> None:
+    table = sessions()
+    session = table.open([wanted(0), wanted(1)], by_topic_id=False, now_ms=0)
+    assert session
+    session.wanted["t", 0].sent_high_watermark = 7
+    session.update([wanted(0, offset=5), wanted(2)], [("t", 1), ("t", 9)])
+    assert list(session.wanted) == [("t", 0), ("t", 2)]
+    assert session.wanted["t", 0].fetch_offset == 5
+    assert session.wanted["t", 0].sent_high_watermark == 7
+
+
+def test_a_partition_that_gave_records_goes_to_the_end() -> None:
+    table = sessions()
+    session = table.open([wanted(0), wanted(1), wanted(2)], by_topic_id=False, now_ms=0)
+    assert session
+    session.rotate([session.wanted["t", 0], wanted(7)])
+    assert [one.topic_partition for one in session.wanted.values()] == [
+        TopicPartition("t", 1),
+        TopicPartition("t", 2),
+        TopicPartition("t", 0),
+    ]
+
+
+def test_an_id_is_the_key_before_and_after_its_topic_is_known() -> None:
+    topic_id = bytes(range(16))
+    assert wanted(0, topic="", topic_id=topic_id).key == wanted(0, topic="t", topic_id=topic_id).key
+
+
+def test_a_full_table_gives_a_place_only_when_one_has_been_idle_long_enough() -> None:
+    table = sessions(slots=2)
+    first = table.open([], by_topic_id=False, now_ms=0)
+    second = table.open([], by_topic_id=False, now_ms=1)
+    assert first
+    assert second
+    table.resume(first.id, 1, by_topic_id=False, now_ms=2)
+    assert table.open([], by_topic_id=False, now_ms=EVICTION_IDLE_MS) is None
+    assert table.open([], by_topic_id=False, now_ms=EVICTION_IDLE_MS + 1)
+    assert second.id not in table.by_id
+    assert first.id in table.by_id
+
+
+def test_an_id_in_use_is_not_given_twice() -> None:
+    ids = iter([5, 5, 6])
+    table = Sessions(3, new_id=lambda: next(ids))
+    opened = [table.open([], by_topic_id=False, now_ms=0) for _ in range(2)]
+    assert [session.id for session in opened if session] == [5, 6]
+
+
+def test_with_no_slots_there_are_no_sessions() -> None:
+    assert sessions(slots=0).open([], by_topic_id=False, now_ms=0) is None
