@@ -1,0 +1,34 @@
+"""ApiVersions (key 18): which APIs and versions this broker serves, straight from the table.
+
+A version this broker does not know is answered in version 0 with UNSUPPORTED_VERSION and the list, so that
+any client can find common ground (KIP-511); `dispatch` sees to that. Produce is advertised from 0, because
+older librdkafka takes its absence for a broker without compression (KAFKA-18659).
+
+v1 throttle time · v3 flexible, client software, features · v4 features with a minimum of 0
+"""
+
+import re
+
+from ottla.api.call import Call
+from ottla.base.errors import ErrorCode
+from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+SOFTWARE_SINCE = 3
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
+
+
+def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if call.version >= SOFTWARE_SINCE and not (
+        _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(api_keys=served())
+
+
+def served() -> list[ApiVersion]:
+    from ottla.api.table import TABLE
+
+    return [
+        ApiVersion(api_key=api.key, min_version=api.advertised_min, max_version=api.versions[1])
+        for api in sorted(TABLE.values(), key=lambda api: api.key)
+    ]

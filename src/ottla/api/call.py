@@ -1,0 +1,27 @@
+"""What a handler knows of the request besides its body."""
+
+from dataclasses import dataclass
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.broker import Broker
+
+
+class CloseConnection(Exception):  # noqa: N818
+    """The protocol's answer to this request is to close the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    broker: Broker
+    now_ms: int
+    version: int
+    client_id: str
+
+    def topic_name(self, name: str, topic_id: bytes, *, by_id: bool) -> str:
+        """The topic a request names, which newer versions do by id."""
+        if not by_id:
+            return name
+        known = self.broker.image.topic_names.get(topic_id)
+        if known is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return known

@@ -1,0 +1,59 @@
+"""What DescribeConfigs and the two ways to alter configs share: resources, and how a change is planned."""
+
+from collections.abc import Callable, Sequence
+
+from ottla.api.call import Call
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.configs import check_broker_configs
+from ottla.controller import znodes
+from ottla.controller.image import Configs
+from ottla.controller.keeper import Operation
+from ottla.controller.topics import check_configs, plan_configs
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+
+Change = Callable[[dict[str, str]], dict[str, str]]
+
+
+def plan_change(
+    call: Call, resource_type: int, name: str, change: Change, *, validate_only: bool
+) -> Sequence[Operation]:
+    """Operations that change a resource's dynamic config from what it is now."""
+    if resource_type == TOPIC:
+        known = _topic_configs(call, name)
+        values = check_configs(name, change(dict(known.values)), call.broker.log_config)
+        path = znodes.topic_config_path(name)
+    elif resource_type == BROKER:
+        check_broker_name(call, name)
+        known = call.broker.image.broker_configs.get(name) or Configs({}, -1)
+        values = change(dict(known.values))
+        check_broker_configs(values)
+        path = znodes.broker_config_path(name)
+    else:
+        raise unsupported(resource_type)
+    if validate_only or values == known.values:
+        return []
+    return plan_configs(path, values, known.version if known.version >= 0 else None)
+
+
+def check_broker_name(call: Call, name: str) -> None:
+    if name not in {"", str(call.broker.id)}:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"This is broker {call.broker.id}; the request is for broker '{name}'."
+        )
+
+
+def check_topic(call: Call, name: str) -> None:
+    if name not in call.broker.image.topics:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+
+
+def unsupported(resource_type: int) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_REQUEST, f"Configs of resource type {resource_type} are not served here."
+    )
+
+
+def _topic_configs(call: Call, name: str) -> Configs:
+    check_topic(call, name)
+    return call.broker.image.topic_configs.get(name) or Configs({}, -1)

@@ -1,0 +1,51 @@
+"""CreatePartitions (key 37): more partitions for a topic; there is no way to fewer.
+
+v2 flexible · v3 quota error
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from ottla.api.call import Call
+from ottla.api.writes import Writes
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.parked import Parked
+from ottla.controller.keeper import Operation
+from ottla.controller.topics import plan_partitions
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse | Parked:
+    names = [topic.name for topic in request.topics]
+    writes = Writes(call.broker, lambda: respond())
+
+    def plan(asked: CreatePartitionsTopic) -> Sequence[Operation]:
+        if names.count(asked.name) > 1:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"Topic '{asked.name}' is in the request more than once."
+            )
+        topic = call.broker.image.topics.get(asked.name)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{asked.name}'.")
+        assignments = None if asked.assignments is None else [one.broker_ids for one in asked.assignments]
+        operations, _ = plan_partitions(call.broker.image, topic, asked.count, assignments)
+        return [] if request.validate_only else operations
+
+    def respond() -> CreatePartitionsResponse:
+        return CreatePartitionsResponse(
+            results=[
+                CreatePartitionsTopicResult(
+                    name=name, error_code=item.error_code, error_message=item.error_message
+                )
+                for name, item in zip(names, writes.items, strict=True)
+            ]
+        )
+
+    for topic in request.topics:
+        writes.add(partial(plan, topic))
+    return writes.answer(call, request.timeout_ms)  # type: ignore[no-any-return]

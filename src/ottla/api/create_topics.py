@@ -1,0 +1,107 @@
+"""CreateTopics (key 19): new topics with counts or a replica assignment, and configs.
+
+The answer comes when the topic is in the image, so that it can be used at once. A name given twice in one
+request is an error for that name. -1 partitions or replicas take the broker's defaults (KIP-464).
+
+v4 defaults · v5 flexible, counts and configs in the answer · v6 quota error · v7 topic id in the answer
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from ottla.api.call import Call
+from ottla.api.writes import Item, Writes
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.broker import Broker
+from ottla.broker.configs import DEFAULT_CONFIG, DYNAMIC_TOPIC_CONFIG, describe_topic
+from ottla.broker.parked import Parked
+from ottla.controller.keeper import Operation
+from ottla.controller.topics import NewTopic, PlannedTopic, plan_topic
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse | Parked:
+    names = [topic.name for topic in request.topics]
+    planned: dict[str, PlannedTopic] = {}
+    writes = Writes(call.broker, lambda: _respond(call, request, items, planned))
+
+    def plan(asked: CreatableTopic) -> Sequence[Operation]:
+        if names.count(asked.name) > 1:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"Topic '{asked.name}' is in the request more than once."
+            )
+        planned[asked.name] = _plan(call.broker, _new_topic(asked))
+        return [] if request.validate_only else planned[asked.name].operations(call.broker.image)
+
+    items = {topic.name: writes.add(partial(plan, topic)) for topic in request.topics}
+    return writes.answer(call, request.timeout_ms)  # type: ignore[no-any-return]
+
+
+def plan_new_topic(broker: Broker, new: NewTopic) -> Sequence[Operation]:
+    return _plan(broker, new).operations(broker.image)
+
+
+def _plan(broker: Broker, new: NewTopic) -> PlannedTopic:
+    return plan_topic(
+        broker.image,
+        new,
+        broker.random.randbytes(16),
+        broker.log_config,
+        partitions=broker.config.num_partitions,
+        replication=broker.config.default_replication_factor,
+    )
+
+
+def _new_topic(asked: CreatableTopic) -> NewTopic:
+    given = [config.name for config in asked.configs]
+    if len(set(given)) != len(given):
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"A config of topic '{asked.name}' is given more than once."
+        )
+    assignment = {one.partition_index: tuple(one.broker_ids) for one in asked.assignments}
+    if len(assignment) != len(asked.assignments):
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned more than once.")
+    return NewTopic(
+        name=asked.name,
+        partitions=asked.num_partitions,
+        replication_factor=asked.replication_factor,
+        assignment=assignment or None,
+        configs={config.name: config.value for config in asked.configs},
+    )
+
+
+def _respond(
+    call: Call, request: CreateTopicsRequest, items: dict[str, Item], planned: dict[str, PlannedTopic]
+) -> CreateTopicsResponse:
+    results = []
+    for name, item in items.items():
+        result = CreatableTopicResult(
+            name=name, error_code=item.error_code, error_message=item.error_message, configs=None
+        )
+        if item.error is None:
+            topic = planned[name]
+            result.topic_id = topic.id if not request.validate_only else bytes(16)
+            result.num_partitions = len(topic.assignment)
+            result.replication_factor = topic.replication_factor
+            result.configs = _configs(call.broker, topic)
+        results.append(result)
+    return CreateTopicsResponse(topics=results)
+
+
+def _configs(broker: Broker, topic: PlannedTopic) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=False,
+            config_source=entry.source if entry.source == DYNAMIC_TOPIC_CONFIG else DEFAULT_CONFIG,
+            is_sensitive=False,
+        )
+        for entry in describe_topic(broker, topic.configs)
+    ]

@@ -1,0 +1,70 @@
+"""DeleteTopics (key 20): by name, or by id from v6.
+
+v4 flexible · v5 error message · v6 topic ids, and names may be null
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from ottla.api.call import Call
+from ottla.api.writes import Writes
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import ZERO_UUID
+from ottla.broker.parked import Parked
+from ottla.controller.image import Topic
+from ottla.controller.keeper import Operation
+from ottla.controller.topics import plan_deletion
+from ottla.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+BY_ID_SINCE = 6
+
+
+def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse | Parked:
+    asked = request.topics
+    if call.version < BY_ID_SINCE:
+        asked = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
+    results = [DeletableTopicResult(name=one.name, topic_id=one.topic_id) for one in asked]
+    writes = Writes(call.broker, lambda: respond())
+    seen: set[str] = set()
+
+    def plan(one: DeleteTopicState, result: DeletableTopicResult) -> Sequence[Operation]:
+        if not call.broker.config.delete_topic_enable:
+            raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false on this broker.")
+        topic = _find(call, one)
+        result.name, result.topic_id = topic.name, topic.id
+        return plan_deletion(call.broker.image, topic)
+
+    def respond() -> DeleteTopicsResponse:
+        for item, result in zip(writes.items, results, strict=True):
+            result.error_code, result.error_message = item.error_code, item.error_message
+        return DeleteTopicsResponse(responses=results)
+
+    for one, result in zip(asked, results, strict=True):
+        name = one.name or call.broker.image.topic_names.get(one.topic_id, "")
+        writes.add(_duplicate if name in seen else partial(plan, one, result))
+        seen.add(name)
+    return writes.answer(call, request.timeout_ms)  # type: ignore[no-any-return]
+
+
+def _duplicate() -> Sequence[Operation]:
+    raise ApiError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once.")
+
+
+def _find(call: Call, one: DeleteTopicState) -> Topic:
+    image = call.broker.image
+    if one.name is not None and one.topic_id != ZERO_UUID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Give a topic's name or its id, not both.")
+    if one.name is None:
+        name = image.topic_names.get(one.topic_id)
+        if name is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This broker knows no topic with this id.")
+        return image.topics[name]
+    topic = image.topics.get(one.name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{one.name}'.")
+    return topic

@@ -1,0 +1,31 @@
+"""DescribeCluster (key 60): the brokers, the controller, the cluster's id.
+
+v1 endpoint type: brokers (1); controllers (2) are not separate here · v2 fenced brokers
+Left out: authorized operations, until there are ACLs.
+"""
+
+from ottla.api.call import Call
+from ottla.base.errors import ErrorCode
+from ottla.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    image = call.broker.image
+    response = DescribeClusterResponse(cluster_id=image.cluster_id, endpoint_type=request.endpoint_type)
+    if request.endpoint_type != BROKERS:
+        known = request.endpoint_type == CONTROLLERS
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        response.error_code, response.error_message = code, "This endpoint belongs to a broker."
+        return response
+    response.controller_id = image.controller_id
+    response.brokers = [
+        DescribeClusterBroker(broker_id=one.id, host=one.host, port=one.port, rack=one.rack)
+        for one in image.brokers.values()
+    ]
+    return response

@@ -1,0 +1,46 @@
+"""DescribeLogDirs (key 35): the folders that hold logs, and the size of each partition in them.
+
+v2 flexible · v3 top-level error · v4 total and usable bytes of the volume · v5 cordoned
+"""
+
+from ottla.api.call import Call
+from ottla.base.ids import TopicPartition
+from ottla.log.log import Log
+from ottla.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    store = call.broker.store
+    wanted = None
+    if request.topics is not None:
+        wanted = {
+            TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions
+        }
+    results = []
+    for directory in store.directories:
+        topics: dict[str, DescribeLogDirsTopic] = {}
+        for id, log in sorted(store.logs.items()):
+            if store.directory_of(id) == directory and (wanted is None or id in wanted):
+                topic = topics.setdefault(id.topic, DescribeLogDirsTopic(name=id.topic))
+                topic.partitions.append(_describe(call, id, log))
+        total, usable = call.broker.files.space(directory)
+        results.append(
+            DescribeLogDirsResult(
+                log_dir=directory, topics=list(topics.values()), total_bytes=total, usable_bytes=usable
+            )
+        )
+    return DescribeLogDirsResponse(results=results)
+
+
+def _describe(call: Call, id: TopicPartition, log: Log) -> DescribeLogDirsPartition:
+    partition = call.broker.partitions.get(id)
+    lag = max(partition.high_watermark - log.log_end_offset, 0) if partition else 0
+    return DescribeLogDirsPartition(
+        partition_index=id.partition, partition_size=log.size, offset_lag=lag, is_future_key=False
+    )

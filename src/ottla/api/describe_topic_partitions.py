@@ -1,0 +1,78 @@
+"""DescribeTopicPartitions (key 75): partitions of topics, in pages (KIP-966).
+
+Topics come in the order of their names. An answer holds at most `response_partition_limit` partitions, and
+never more than `max.request.partition.size.limit`; what is left begins at the cursor. An empty list asks
+for all topics.
+Left out: eligible leader replicas (always empty), authorized operations.
+"""
+
+from ottla.api.call import Call
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID
+from ottla.controller.image import Image, Topic
+from ottla.wire.messages.describe_topic_partitions import (
+    CursorResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+
+def describe_topic_partitions(
+    call: Call, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    image = call.broker.image
+    first_topic, first_partition = "", 0
+    if request.cursor is not None:
+        first_topic, first_partition = request.cursor.topic_name, max(request.cursor.partition_index, 0)
+    asked = [topic.name for topic in request.topics] or list(image.topics)
+    limit = min(max(request.response_partition_limit, 1), call.broker.config.request_partition_size_limit)
+    response = DescribeTopicPartitionsResponse()
+    for name in sorted(set(asked)):
+        if name < first_topic:
+            continue
+        if limit <= 0:
+            response.next_cursor = CursorResponse(topic_name=name, partition_index=0)
+            break
+        topic = image.topics.get(name)
+        if topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            response.topics.append(
+                DescribeTopicPartitionsResponseTopic(name=name, error_code=code, topic_id=ZERO_UUID)
+            )
+            continue
+        first = first_partition if name == first_topic else 0
+        answer, following = _describe(image, topic, first, limit)
+        response.topics.append(answer)
+        limit -= len(answer.partitions)
+        if following is not None:
+            response.next_cursor = CursorResponse(topic_name=name, partition_index=following)
+            break
+    return response
+
+
+def _describe(
+    image: Image, topic: Topic, first: int, limit: int
+) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:
+    """A page of a topic's partitions, and the partition the next page begins with."""
+    states = topic.partitions()
+    page = [index for index in states if index >= first]
+    answer = DescribeTopicPartitionsResponseTopic(
+        name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS
+    )
+    for index in page[:limit]:
+        state = states[index]
+        alive = state.leader in image.brokers
+        answer.partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                error_code=ErrorCode.NONE if alive else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=state.leader if alive else -1,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.replicas),
+                isr_nodes=list(state.isr),
+                offline_replicas=[r for r in state.replicas if r not in image.brokers],
+            )
+        )
+    return answer, page[limit] if len(page) > limit else None

@@ -1,0 +1,106 @@
+"""From a frame to an answer: header, row of the table, decoder, handler, encoder.
+
+Rules: malformed bytes, unknown keys and unknown versions are a `ProtocolError`, and the connection is
+closed without an answer; only ApiVersions is answered whatever its version. A handler that fails in a way
+nobody planned is a bug: it is logged with the request that caused it, and costs that connection, not the
+broker.
+"""
+
+import logging
+import struct
+from enum import Enum
+from typing import Any
+
+from ottla.api.api_versions import served
+from ottla.api.call import Call, CloseConnection
+from ottla.api.table import TABLE, Api
+from ottla.base.errors import ErrorCode
+from ottla.base.files import Buffer
+from ottla.broker.broker import Broker
+from ottla.broker.effects import Reply
+from ottla.broker.parked import Parked
+from ottla.wire.codec import decoder, encoder
+from ottla.wire.header import (
+    API_VERSIONS,
+    RequestHeader,
+    decode_request_header,
+    response_header,
+    response_is_flexible,
+)
+from ottla.wire.messages.api_versions import ApiVersionsResponse
+from ottla.wire.primitives import ProtocolError
+
+log = logging.getLogger(__name__)
+
+CACHED_ANSWERS_MAX = 256
+CACHED_REQUEST_BYTES_MAX = 4_096
+_LENGTH = struct.Struct(">i")
+
+
+class Silence(Enum):
+    """Why there is nothing to send now."""
+
+    NO_REPLY = "the protocol wants no answer"
+    PARKED = "the answer waits, and will come as a Reply"
+
+
+def on_request(broker: Broker, connection: int, frame: memoryview, now_ms: int) -> list[Buffer] | Silence:
+    """The answer to one frame, ready to be sent. ProtocolError or CloseConnection: close the connection."""
+    header, at = decode_request_header(frame)
+    api = TABLE.get(header.api_key)
+    if api is None:
+        raise ProtocolError(f"API {header.api_key} is not served")
+    low, high = api.versions
+    if not low <= header.api_version <= high:
+        return _refuse_version(api, header)
+    cache_key = None
+    if api.cached and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
+        cache_key = (header.api_key, header.api_version, bytes(frame[at:]))
+        known = broker.answers.get(cache_key)
+        if known is not None:
+            return _framed(header, [known])
+    request: Any = decoder(api.request, header.api_version)(frame, at)
+    call = Call(broker, now_ms, header.api_version, header.client_id or "")
+    answer = _handle(api, call, request)
+    if answer is None:
+        return Silence.NO_REPLY
+    if isinstance(answer, Parked):
+        answer.owner = connection
+        answer.reply = lambda late: broker.effects.append(Reply(connection, _encoded(header, late)))
+        broker.waiting.park(answer)
+        return Silence.PARKED
+    chunks = encoder(type(answer), header.api_version)(answer)
+    if cache_key is not None:
+        if len(broker.answers) >= CACHED_ANSWERS_MAX:
+            broker.answers.clear()
+        broker.answers[cache_key] = b"".join(chunks)
+    return _framed(header, chunks)
+
+
+def _handle(api: Api, call: Call, request: Any) -> Any:
+    try:
+        return api.handler(call, request)
+    except CloseConnection:
+        raise
+    except Exception as bug:
+        log.exception("bug: %s v%d from client %r failed", api.name, call.version, call.client_id)
+        raise CloseConnection(f"{api.name} failed") from bug
+
+
+def _refuse_version(api: Api, header: RequestHeader) -> list[Buffer]:
+    if api.key != API_VERSIONS:
+        raise ProtocolError(f"{api.name} has no version {header.api_version}")
+    answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=served())
+    return _framed(header, encoder(ApiVersionsResponse, 0)(answer))
+
+
+def _encoded(header: RequestHeader, answer: Any) -> list[Buffer]:
+    return _framed(header, encoder(type(answer), header.api_version)(answer))
+
+
+def _framed(header: RequestHeader, chunks: list[Buffer]) -> list[Buffer]:
+    flexible = response_is_flexible(header.api_key, header.api_version)
+    start = response_header(header.correlation_id, flexible)
+    size = len(start) + sum(map(len, chunks))
+    head = b"".join((_LENGTH.pack(size), start, chunks[0]))
+    return [head, *chunks[1:]]

@@ -1,0 +1,244 @@
+"""Fetch (key 1): record batches from many partitions, as soon as there are enough bytes or the time is up.
+
+Whole batches are returned as they are on disk, beginning with the one that holds the fetch offset. The
+first partition that has anything gives at least one batch, however large (KIP-74), so that no limit can
+starve a reader. A session (KIP-227) remembers what is wanted; its answers leave out partitions with nothing
+new.
+
+v4 isolation level · v5 log_start_offset · v7 sessions · v9 leader epochs · v11 rack · v12 flexible,
+diverging epoch
+v13 topic ids · v15 replica state · v16 leader hints · v18 high watermark of the follower
+Left out: aborted transactions (no transactions yet); replicas (a fetch with a replica id is refused).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ottla.api.call import Call
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.broker.broker import Broker
+from ottla.broker.parked import Key, Parked
+from ottla.replication.partition import Partition
+from ottla.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
+from ottla.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+
+TOPIC_IDS_SINCE = 13
+READ_COMMITTED = 1
+
+
+def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
+    replica_id = request.replica_state.replica_id if request.replica_state else request.replica_id
+    try:
+        wanted, session, incremental = _resolve(call, request)
+    except ApiError as error:
+        return FetchResponse(error_code=error.code, session_id=NO_SESSION)
+    ongoing = Fetch(
+        broker=call.broker,
+        wanted=wanted,
+        session=session,
+        incremental=incremental,
+        by_id=call.version >= TOPIC_IDS_SINCE,
+        is_replica=replica_id >= 0,
+        read_committed=request.isolation_level == READ_COMMITTED,
+        bytes_min=min(request.min_bytes, call.broker.config.fetch_bytes_max),
+        bytes_max=min(request.max_bytes, call.broker.config.fetch_bytes_max),
+        available={},
+    )
+    if request.max_wait_ms <= 0 or not wanted or ongoing.is_satisfied():
+        return ongoing.respond()
+    return Parked(
+        keys=tuple(ongoing.available),
+        deadline_ms=call.now_ms + request.max_wait_ms,
+        ready=ongoing.ready,
+        expire=lambda _now_ms: ongoing.respond(),
+    )
+
+
+def _resolve(call: Call, request: FetchRequest) -> tuple[list[Wanted], Session | None, bool]:
+    """What to read, under which session, and whether the answer may leave out what has not changed."""
+    sessions = call.broker.sessions
+    by_id = call.version >= TOPIC_IDS_SINCE
+    asked = list(_asked(call, request, by_id))
+    if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
+        sessions.close(request.session_id)
+        if request.session_epoch == FINAL_EPOCH or not asked:
+            return asked, None, False
+        session = sessions.open(asked, by_topic_id=by_id, now_ms=call.now_ms)
+        return asked, session, False
+    session = sessions.resume(
+        request.session_id, request.session_epoch, by_topic_id=by_id, now_ms=call.now_ms
+    )
+    forgotten = [
+        (topic.topic_id if by_id else topic.topic, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    session.update(asked, forgotten)
+    wanted = list(session.wanted.values())
+    for one in wanted:
+        if by_id and not one.topic:
+            one.topic = call.broker.image.topic_names.get(one.topic_id, "")
+    return wanted, session, True
+
+
+def _asked(call: Call, request: FetchRequest, by_id: bool) -> Iterable[Wanted]:
+    names = call.broker.image.topic_names
+    for topic in request.topics:
+        name = names.get(topic.topic_id, "") if by_id else topic.topic
+        for one in topic.partitions:
+            yield Wanted(
+                name, topic.topic_id, one.partition, one.fetch_offset, one.partition_max_bytes,
+                one.current_leader_epoch, one.last_fetched_epoch,
+            )  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class Fetch:
+    """One request on its way: what it wants, and how many bytes wait in each partition."""
+
+    broker: Broker
+    wanted: list[Wanted]
+    session: Session | None
+    incremental: bool
+    by_id: bool
+    is_replica: bool
+    read_committed: bool
+    bytes_min: int
+    bytes_max: int
+    available: dict[TopicPartition, int]
+
+    def is_satisfied(self) -> bool:
+        """Enough bytes, or an error, which never waits."""
+        total = 0
+        for one in self.wanted:
+            try:
+                ready = self._available(one)
+            except ApiError:
+                return True
+            self.available[one.topic_partition] = ready
+            total += ready
+        return total >= self.bytes_min
+
+    def ready(self, key: Key, _now_ms: int) -> FetchResponse | None:
+        """One partition moved: count it again. Enough, or an error: answer."""
+        for one in self.wanted:
+            if one.topic_partition == key:
+                try:
+                    self.available[one.topic_partition] = self._available(one)
+                except ApiError:
+                    return self.respond()
+        return self.respond() if sum(self.available.values()) >= self.bytes_min else None
+
+    def respond(self) -> FetchResponse:
+        budget, results = self.bytes_max, []
+        served: list[Wanted] = []
+        for one in self.wanted:
+            answer = self._read(one, budget, at_least_one=not served)
+            if answer.records:
+                budget -= len(answer.records)
+                served.append(one)
+            if self._is_news(one, answer):
+                results.append((one, answer))
+        if self.session is not None:
+            self.session.rotate(served)
+        return FetchResponse(
+            session_id=self.session.id if self.session else NO_SESSION, responses=_by_topic(results)
+        )
+
+    def _partition(self, one: Wanted) -> Partition:
+        if self.by_id and not one.topic:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        partition = self.broker.partition(one.topic, one.partition)
+        if self.by_id and partition.topic_id != one.topic_id:
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        if self.is_replica:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition.check_leader(one.current_leader_epoch)
+        return partition
+
+    def _available(self, one: Wanted) -> int:
+        partition = self._partition(one)
+        log = partition.log
+        if not log.log_start_offset <= one.fetch_offset <= log.log_end_offset:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if _diverging(partition, one):
+            raise ApiError(ErrorCode.NONE)
+        return min(
+            log.bytes_between(one.fetch_offset, partition.visible_end(self.read_committed)), one.max_bytes
+        )
+
+    def _read(self, one: Wanted, budget: int, *, at_least_one: bool) -> PartitionData:
+        answer = PartitionData(partition_index=one.partition, high_watermark=-1, records=b"")
+        try:
+            partition = self._partition(one)
+            answer.high_watermark = partition.high_watermark
+            answer.last_stable_offset = partition.last_stable_offset
+            answer.log_start_offset = partition.log.log_start_offset
+            answer.aborted_transactions = [] if self.read_committed else None
+            answer.diverging_epoch = _diverging(partition, one)
+            if answer.diverging_epoch is None:
+                end = partition.visible_end(self.read_committed)
+                limit = max(min(one.max_bytes, budget), 0)
+                answer.records = partition.read(
+                    one.fetch_offset, limit, end=end, at_least_one=at_least_one
+                ).records
+        except ApiError as error:
+            answer.error_code, answer.aborted_transactions = error.code, None
+            if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                answer.high_watermark = answer.last_stable_offset = -1
+            if error.code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}:
+                answer.current_leader = self._leader_hint(one)
+        return answer
+
+    def _leader_hint(self, one: Wanted) -> LeaderIdAndEpoch | None:
+        topic = self.broker.image.topics.get(one.topic)
+        state = topic.states.get(one.partition) if topic else None
+        return LeaderIdAndEpoch(leader_id=state[0], leader_epoch=state[1]) if state else None
+
+    def _is_news(self, one: Wanted, answer: PartitionData) -> bool:
+        """An incremental answer holds only what has records, an error, or moved watermarks."""
+        changed = (one.sent_high_watermark, one.sent_log_start) != (
+            answer.high_watermark,
+            answer.log_start_offset,
+        )
+        one.sent_high_watermark, one.sent_log_start = answer.high_watermark, answer.log_start_offset
+        if answer.error_code:
+            one.sent_high_watermark = -1
+        return (
+            not self.incremental
+            or changed
+            or bool(answer.records)
+            or answer.error_code != ErrorCode.NONE
+            or answer.diverging_epoch is not None
+        )
+
+
+def _diverging(partition: Partition, one: Wanted) -> EpochEndOffset | None:
+    """Where the fetcher's log and ours part, if they do (KIP-595, KIP-320)."""
+    if one.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = partition.end_offset_for_epoch(one.last_fetched_epoch)
+    if epoch < 0:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < one.last_fetched_epoch or end_offset < one.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None
+
+
+def _by_topic(results: list[tuple[Wanted, PartitionData]]) -> list[FetchableTopicResponse]:
+    """Answers side by side for the same topic travel under one heading, in the order they were read."""
+    topics: list[FetchableTopicResponse] = []
+    for one, answer in results:
+        last = topics[-1] if topics else None
+        if last is None or last.topic != one.topic or last.topic_id != one.topic_id:
+            topics.append(last := FetchableTopicResponse(topic=one.topic, topic_id=one.topic_id))
+        last.partitions.append(answer)
+    return topics

@@ -1,0 +1,76 @@
+"""InitProducerId (key 22): an id for an idempotent producer.
+
+Ids come in blocks of 1,000 from the keeper, so that none is ever given twice, over restarts too. A producer
+that recovers from an error sends the id and epoch it has (v3, KIP-360) and gets the next epoch, or a new id
+when the epochs are used up.
+
+v2 flexible · v3 id and epoch to recover · v4 PRODUCER_FENCED · v5 transaction errors
+Left out: transactional ids, until there is a transaction coordinator.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ottla.api.call import Call
+from ottla.api.writes import Writes
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.broker import Broker
+from ottla.broker.parked import Parked
+from ottla.controller import znodes
+from ottla.controller.keeper import Create, Operation, Put
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+BLOCK_IDS = 1_000
+EPOCH_MAX = 32_767
+WAIT_MS = 10_000
+
+
+def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | Parked:
+    broker = call.broker
+    if request.transactional_id is not None:
+        return _refuse(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    if (request.producer_id < 0) != (request.producer_epoch < 0):
+        return _refuse(ApiError(ErrorCode.INVALID_REQUEST))
+    if request.producer_id >= 0 and request.producer_epoch < EPOCH_MAX - 1:
+        return InitProducerIdResponse(
+            producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1
+        )
+    claim = _Claim(broker)
+    writes = Writes(broker, lambda: claim.respond(next((item.error for item in writes.items), None)))
+    if broker.producer_ids.next >= broker.producer_ids.end:
+        writes.add(claim.plan)
+    return writes.answer(call, WAIT_MS)  # type: ignore[no-any-return]
+
+
+@dataclass(slots=True)
+class _Claim:
+    """A block this request has asked the keeper for, if it has."""
+
+    broker: Broker
+    start: int | None = None
+
+    def plan(self) -> Sequence[Operation]:
+        """The next block; nothing to do if another request has brought one meanwhile."""
+        self.start = None
+        if self.broker.producer_ids.next < self.broker.producer_ids.end:
+            return []
+        image = self.broker.image
+        self.start = image.producer_id_block_end + 1
+        data = znodes.producer_id_block_node(self.broker.id, self.start, self.start + BLOCK_IDS - 1)
+        if image.producer_id_block_version < 0:
+            return [Create(znodes.PRODUCER_ID_BLOCK, data)]
+        return [Put(znodes.PRODUCER_ID_BLOCK, data, image.producer_id_block_version)]
+
+    def respond(self, error: ApiError | None) -> InitProducerIdResponse:
+        ids = self.broker.producer_ids
+        if error is not None:
+            return _refuse(error)
+        if self.start is not None:
+            ids.next, ids.end = self.start, self.start + BLOCK_IDS
+        producer_id = ids.next
+        ids.next += 1
+        return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _refuse(error: ApiError) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)

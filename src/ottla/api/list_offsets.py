@@ -1,0 +1,67 @@
+"""ListOffsets (key 2): offsets by time, and the ends of the log.
+
+A timestamp of 0 or more asks for the first record at or after it. Negative ones have names: -1 latest (the
+high watermark, or the last stable offset for read_committed), -2 earliest, -3 the record with the largest
+timestamp (KIP-734), -4 the earliest kept locally (KIP-405: the same as earliest), -5 the last offset in
+tiered storage, of which there is none, -6 the earliest offset not yet in tiered storage (the same as
+earliest, KIP-1023).
+
+v1 offset and timestamp · v2 isolation level · v4 leader epochs · v6 flexible · v7 max timestamp · v8 -4 ·
+v9 -5
+v10 timeout · v11 -6
+"""
+
+from ottla.api.call import Call
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.replication.partition import Partition
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
+SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+NOT_FOUND = (-1, -1, -1)
+READ_COMMITTED = 1
+
+
+def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        results = [_answer(call, topic.name, one, request.isolation_level) for one in topic.partitions]
+        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=results))
+    return response
+
+
+def _answer(
+    call: Call, topic: str, asked: ListOffsetsPartition, isolation_level: int
+) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+    try:
+        partition = call.broker.partition(topic, asked.partition_index)
+        partition.check_leader(asked.current_leader_epoch)
+        if call.version < SINCE.get(asked.timestamp, 0) or asked.timestamp < EARLIEST_PENDING_UPLOAD:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        found = _look_up(partition, asked.timestamp, isolation_level == READ_COMMITTED)
+        answer.offset, answer.timestamp, answer.leader_epoch = found
+    except ApiError as error:
+        answer.error_code = error.code
+    return answer
+
+
+def _look_up(partition: Partition, timestamp: int, read_committed: bool) -> tuple[int, int, int]:
+    """(offset, timestamp, leader epoch); for the ends of the log there is no timestamp."""
+    log, end = partition.log, partition.visible_end(read_committed)
+    if timestamp == LATEST:
+        return end, -1, partition.leader_epoch
+    if timestamp in {EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD}:
+        return log.log_start_offset, -1, log.epochs.epoch_for(log.log_start_offset)
+    if timestamp == LATEST_TIERED:
+        return NOT_FOUND
+    found = (
+        log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    )
+    return found if found is not None and found[0] < end else NOT_FOUND

@@ -1,0 +1,98 @@
+"""Metadata (key 3): brokers, topics, partitions and their leaders.
+
+A topic that is not there is created if the client allows it and `auto.create.topics.enable` does; the
+answer waits for that, so that a first produce needs no second try. Answers are encoded once and kept until
+the image changes (`dispatch`).
+
+v0 an empty list asks for all topics; v1 null does · v2 cluster id · v4 allow_auto_topic_creation
+v5 offline replicas · v7 leader epochs · v8 authorized operations · v9 flexible · v10 topic ids · v13
+top-level error
+Left out: authorized operations, until there are ACLs.
+"""
+
+from functools import partial
+
+from ottla.api.call import Call
+from ottla.api.create_topics import plan_new_topic
+from ottla.api.writes import Item, Writes
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID
+from ottla.broker.parked import Parked
+from ottla.controller.image import Image, Topic
+from ottla.controller.topics import NewTopic
+from ottla.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+AUTO_CREATE_FLAG_SINCE = 4
+AUTO_CREATE_WAIT_MS = 5_000
+
+
+def metadata(call: Call, request: MetadataRequest) -> MetadataResponse | Parked:
+    image = call.broker.image
+    if request.topics is None or (call.version == 0 and not request.topics):
+        return _respond(image, [_describe(image, topic) for topic in image.topics.values()])
+    asked = request.topics
+    may_create = call.broker.config.auto_create_topics and request.allow_auto_topic_creation
+    created: dict[str, Item] = {}
+    writes = Writes(call.broker, lambda: _respond(image, [_answer(image, one, created) for one in asked]))
+    for name in dict.fromkeys(
+        one.name for one in asked if one.name is not None and one.topic_id == ZERO_UUID
+    ):
+        if may_create and name not in image.topics:
+            created[name] = writes.add(partial(plan_new_topic, call.broker, NewTopic(name=name)))
+    return writes.answer(call, AUTO_CREATE_WAIT_MS)  # type: ignore[no-any-return]
+
+
+def _respond(image: Image, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    brokers = [
+        MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
+        for one in image.brokers.values()
+    ]
+    return MetadataResponse(
+        brokers=brokers, cluster_id=image.cluster_id, controller_id=image.controller_id, topics=topics
+    )
+
+
+def _answer(image: Image, asked: MetadataRequestTopic, created: dict[str, Item]) -> MetadataResponseTopic:
+    if asked.topic_id != ZERO_UUID:
+        name = image.topic_names.get(asked.topic_id)
+        if name is None:
+            return MetadataResponseTopic(
+                name=None, topic_id=asked.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID
+            )
+        return _describe(image, image.topics[name])
+    topic = image.topics.get(asked.name or "")
+    if topic is not None:
+        return _describe(image, topic)
+    item = created.get(asked.name or "")
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if item and item.error and item.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+        timed_out = item.error.code == ErrorCode.REQUEST_TIMED_OUT
+        code = ErrorCode.LEADER_NOT_AVAILABLE if timed_out else item.error.code
+    return MetadataResponseTopic(name=asked.name, error_code=code)
+
+
+def _describe(image: Image, topic: Topic) -> MetadataResponseTopic:
+    partitions = []
+    for index, state in topic.partitions().items():
+        alive = state.leader in image.brokers
+        partitions.append(
+            MetadataResponsePartition(
+                error_code=ErrorCode.NONE if alive else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=state.leader if alive else -1,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.replicas),
+                isr_nodes=list(state.isr),
+                offline_replicas=[r for r in state.replicas if r not in image.brokers],
+            )
+        )
+    return MetadataResponseTopic(
+        name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS, partitions=partitions
+    )

@@ -1,0 +1,141 @@
+"""Produce (key 0): append record batches to the logs of partitions.
+
+acks=0   append, answer nothing; an error closes the connection, the only sign a client can get
+acks=1   append, answer as soon as the log calls the batch safe
+acks=-1  append, answer when the high watermark passes the batch, or the time is up
+
+An error is one partition's and leaves the others alone. A batch already written by the same idempotent
+producer is answered with the offset it got then.
+
+v3 record batches · v5 log_start_offset · v7 zstd · v8 per-record errors · v9 flexible · v10 leader hints ·
+v13 ids
+Left out: v0-v2 message sets (advertised, because old clients look for them, and refused); transactional
+batches.
+"""
+
+from dataclasses import dataclass, field
+
+from ottla.api.call import Call, CloseConnection
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.broker import Broker
+from ottla.broker.effects import Halt
+from ottla.broker.parked import Key, Parked
+from ottla.records.batch import HEADER_SIZE, TRANSACTIONAL
+from ottla.replication.partition import Partition
+from ottla.wire.messages.produce import (
+    LeaderIdAndEpoch,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+LEGAL_ACKS = (-1, 0, 1)
+TOPIC_IDS_SINCE = 13
+ATTRIBUTES_AT = 22  # the low byte of a batch's attributes
+
+
+@dataclass(slots=True)
+class Unsafe:
+    """An appended batch that is not as safe yet as its producer asked."""
+
+    partition: Partition
+    end_offset: int
+    reply: PartitionProduceResponse
+
+
+@dataclass(slots=True)
+class Produce:
+    """One request on its way: what was answered so far, and what must become safe first."""
+
+    broker: Broker
+    acks: int
+    response: ProduceResponse
+    unsafe: list[Unsafe] = field(default_factory=list)
+
+    def ready(self, _key: Key, _now_ms: int) -> ProduceResponse | None:
+        still = []
+        for one in self.unsafe:
+            if self.broker.partitions.get(one.partition.id) is not one.partition:
+                one.reply.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            elif not one.partition.is_acknowledged(one.end_offset, self.acks):
+                still.append(one)
+        self.unsafe = still
+        return None if still else self.response
+
+    def expire(self, _now_ms: int) -> ProduceResponse:
+        for one in self.unsafe:
+            one.reply.error_code = ErrorCode.REQUEST_TIMED_OUT
+            one.reply.base_offset = -1
+        return self.response
+
+
+def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | None:
+    ongoing = Produce(call.broker, request.acks, ProduceResponse())
+    by_id = call.version >= TOPIC_IDS_SINCE
+    for topic in request.topic_data:
+        replies = [
+            _produce_partition(call, request, ongoing, topic.name, topic.topic_id, one, by_id)
+            for one in topic.partition_data
+        ]
+        ongoing.response.responses.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=replies)
+        )
+    if request.acks == 0:
+        if any(
+            reply.error_code for topic in ongoing.response.responses for reply in topic.partition_responses
+        ):
+            raise CloseConnection("a produce with acks=0 failed")
+        return None
+    if ongoing.unsafe and ongoing.ready(None, call.now_ms) is None:
+        keys = tuple({one.partition.id for one in ongoing.unsafe})
+        deadline_ms = call.now_ms + max(request.timeout_ms, 0)
+        return Parked(keys=keys, deadline_ms=deadline_ms, ready=ongoing.ready, expire=ongoing.expire)
+    return ongoing.response
+
+
+def _produce_partition(
+    call: Call,
+    request: ProduceRequest,
+    ongoing: Produce,
+    name: str,
+    topic_id: bytes,
+    asked: PartitionProduceData,
+    by_id: bool,
+) -> PartitionProduceResponse:
+    reply = PartitionProduceResponse(index=asked.index, base_offset=-1)
+    try:
+        if request.acks not in LEGAL_ACKS:
+            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+        partition = call.broker.partition(call.topic_name(name, topic_id, by_id=by_id), asked.index)
+        if not isinstance(asked.records, memoryview) or len(asked.records) < HEADER_SIZE:
+            raise ApiError(ErrorCode.INVALID_RECORD, "There are no records in the request.")
+        if asked.records[ATTRIBUTES_AT] & TRANSACTIONAL:
+            raise ApiError(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
+        appended = partition.append(
+            asked.records, acks=request.acks, now_ms=call.now_ms, produce_version=call.version
+        )
+    except ApiError as error:
+        reply.error_code, reply.error_message = error.code, error.message
+        if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            reply.current_leader = _leader_hint(call, name, topic_id, asked.index, by_id)
+        return reply
+    except OSError as error:
+        call.broker.effects.append(Halt(f"cannot write to the log of {name}-{asked.index}: {error}"))
+        reply.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return reply
+    if not appended.duplicate:
+        call.broker.on_appended(partition, call.now_ms)
+    reply.base_offset = appended.base_offset
+    reply.log_append_time_ms = appended.log_append_time_ms
+    reply.log_start_offset = appended.log_start_offset
+    ongoing.unsafe.append(Unsafe(partition, appended.last_offset + 1, reply))
+    return reply
+
+
+def _leader_hint(call: Call, name: str, topic_id: bytes, index: int, by_id: bool) -> LeaderIdAndEpoch | None:
+    """Who leads, so that the client need not ask for metadata first (KIP-951)."""
+    topic = call.broker.image.topics.get(call.topic_name(name, topic_id, by_id=by_id))
+    state = topic.states.get(index) if topic else None
+    return LeaderIdAndEpoch(leader_id=state[0], leader_epoch=state[1]) if state else None

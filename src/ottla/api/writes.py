@@ -1,0 +1,90 @@
+"""Requests that change the keeper: several items, each its own write, one answer when all are decided.
+
+An item plans its operations from the image as it is. If the keeper refuses them, somebody was faster: the
+item plans again on what it now knows, which either gives other operations or the error that the client
+should see.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.api.call import Call
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.broker import Broker
+from ottla.broker.parked import Key, Parked
+from ottla.controller.keeper import Operation, Outcome, Refused
+
+ATTEMPTS_MAX = 5
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    plan: Callable[[], Sequence[Operation]]
+    error: ApiError | None = None
+    decided: bool = False
+    attempts: int = 0
+
+    @property
+    def error_code(self) -> int:
+        return self.error.code if self.error else ErrorCode.NONE
+
+    @property
+    def error_message(self) -> str | None:
+        return str(self.error) if self.error else None
+
+
+@dataclass(slots=True, eq=False)
+class Writes:
+    broker: Broker
+    respond: Callable[[], Any]
+    items: list[Item] = field(default_factory=list)
+
+    def add(self, plan: Callable[[], Sequence[Operation]]) -> Item:
+        item = Item(plan)
+        self.items.append(item)
+        return item
+
+    def answer(self, call: Call, timeout_ms: int) -> Any:
+        """The response, at once if there is nothing to wait for."""
+        for item in self.items:
+            self._attempt(item)
+        if self._is_decided():
+            return self.respond()
+        return Parked(
+            keys=(self,), deadline_ms=call.now_ms + max(timeout_ms, 0), ready=self._ready, expire=self._expire
+        )
+
+    def _attempt(self, item: Item) -> None:
+        item.attempts += 1
+        try:
+            operations = item.plan()
+        except ApiError as error:
+            item.error, item.decided = error, True
+            return
+        if not operations:
+            item.decided = True
+            return
+        self.broker.write(operations, lambda outcome, now_ms: self._on_outcome(item, outcome, now_ms))
+
+    def _on_outcome(self, item: Item, outcome: Outcome, now_ms: int) -> None:
+        if isinstance(outcome, Refused):
+            if item.attempts < ATTEMPTS_MAX:
+                self._attempt(item)
+            else:
+                item.error, item.decided = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, outcome.reason), True
+        else:
+            item.decided = True
+        self.broker.waiting.wake(self, now_ms)
+
+    def _is_decided(self) -> bool:
+        return all(item.decided for item in self.items)
+
+    def _ready(self, _key: Key, _now_ms: int) -> Any | None:
+        return self.respond() if self._is_decided() else None
+
+    def _expire(self, _now_ms: int) -> Any:
+        for item in self.items:
+            if not item.decided:
+                item.error = ApiError(ErrorCode.REQUEST_TIMED_OUT, "The keeper did not answer in time.")
+        return self.respond()
