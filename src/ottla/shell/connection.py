@@ -1,0 +1,132 @@
+"""One client's connection: bytes in, frames to the broker, answers out.
+
+Rules: one request is in flight per connection. While its answer is parked, or while the client does not
+read fast enough, nothing more is read from it, so order, back-pressure and a bound on memory come at once.
+Whatever is wrong with the bytes costs this connection and nobody else's.
+"""
+
+import asyncio
+import logging
+import socket
+from typing import TYPE_CHECKING, cast
+
+from ottla.api.call import CloseConnection
+from ottla.api.dispatch import Silence, on_request
+from ottla.base.files import Buffer
+from ottla.wire.frame import Splitter
+from ottla.wire.primitives import ProtocolError
+
+if TYPE_CHECKING:
+    from ottla.shell.server import Server
+
+log = logging.getLogger(__name__)
+
+WRITE_HIGH_WATER_BYTES = 4 * 1024 * 1024
+
+
+class Connection(asyncio.BufferedProtocol):
+    def __init__(self, server: "Server", number: int) -> None:
+        self.number = number
+        self.peer = ""
+        self.active_ms = 0
+        self.is_parked = False
+        self._server = server
+        self._splitter = Splitter(server.config.socket_request_bytes_max, server.scratch)
+        self._transport: asyncio.Transport | None = None
+        self._is_writable = True
+        self._is_reading = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.peer = str(peer[0]) if peer else "unknown"
+        self.active_ms = self._server.now_ms()
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        refusal = self._server.admit(self)
+        if refusal:
+            log.warning("connection from %s refused: %s", self.peer, refusal)
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._transport = None
+        self._server.forget(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._splitter.buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._splitter.received(nbytes)
+        self._serve()
+        self._server.carry_out()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._is_writable = False
+
+    def resume_writing(self) -> None:
+        self._is_writable = True
+        self._serve()
+        self._server.carry_out()
+
+    def reply(self, chunks: list[Buffer]) -> None:
+        """The parked answer: send it, and go on with what the client has sent meanwhile."""
+        self.is_parked = False
+        self._write(chunks)
+        self._serve()
+
+    @property
+    def held_bytes(self) -> int:
+        return self._splitter.held
+
+    def release_memory(self) -> None:
+        self._splitter.idle()
+
+    def close(self, reason: str) -> None:
+        if self._transport is not None:
+            log.info("connection from %s closed: %s", self.peer, reason)
+            self._transport.abort()
+
+    def close_gently(self) -> None:
+        """Close after what is queued has been sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _serve(self) -> None:
+        """Answer the frames that are complete, as long as the answers can leave."""
+        self.active_ms = now_ms = self._server.now_ms()
+        try:
+            while not self.is_parked and self._is_writable and self._transport is not None:
+                frame = self._splitter.next()
+                if frame is None:
+                    break
+                answer = on_request(self._server.broker, self.number, frame, now_ms)
+                if answer is Silence.PARKED:
+                    self.is_parked = True
+                elif answer is not Silence.NO_REPLY:
+                    self._write(answer)
+            self._splitter.keep()
+        except (ProtocolError, CloseConnection) as error:
+            self.close(str(error))
+            return
+        self._set_reading(self._is_writable and not self.is_parked)
+        self._server.on_held(self)
+
+    def _write(self, chunks: list[Buffer]) -> None:
+        if self._transport is None:
+            return
+        if len(chunks) == 1:
+            self._transport.write(chunks[0])
+        else:
+            self._transport.writelines(chunks)
+
+    def _set_reading(self, wanted: bool) -> None:
+        if self._transport is None or wanted == self._is_reading or self._transport.is_closing():
+            return
+        self._is_reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()

@@ -1,0 +1,142 @@
+"""A broker inside another program: its own thread, its own loop, a free port, and storage that goes away.
+
+`start` returns once clients can connect, and raises in the caller's thread whatever kept the broker from
+it. `stop` takes a bounded time, may be called twice and from anywhere, and is called at the exit of the
+program if nobody did.
+
+Not obvious: the thread is a daemon. Python joins all others before it runs exit handlers, and would wait
+for ever.
+"""
+
+import asyncio
+import atexit
+import logging
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Self
+
+from ottla.shell.main import new_event_loop
+from ottla.shell.server import Server
+
+log = logging.getLogger(__name__)
+
+START_S = 30.0
+STOP_S = 10.0
+
+# What is thrown away soon need not be kept in large files, nor on disk after its deletion.
+TEMPORARY = {"log.segment.bytes": str(64 << 20), "log.segment.delete.delay.ms": "0"}
+
+
+class EmbeddedBroker:
+    """A real broker. With `data` it keeps its records there; without, in a folder that is removed by
+    `stop`."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str] | None = None,
+        data: str | os.PathLike[str] | None = None,
+        port: int = 0,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self.config = dict(config or {})
+        self.failure: str | None = None
+        self._kept = None if data is None else os.fspath(data)
+        self._data = self._kept or ""
+        self._listen = f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
+        self._address = ""
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended: asyncio.Event | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What a client takes as `bootstrap.servers`."""
+        if not self._address:
+            raise RuntimeError("the broker is not running: call start(), or use it in a with statement")
+        return self._address
+
+    @property
+    def data(self) -> str:
+        """The folder of the logs; empty if it is a temporary one that does not exist now."""
+        return self._data
+
+    @property
+    def is_running(self) -> bool:
+        return bool(self._address)
+
+    def start(self) -> Self:
+        if self._thread is not None:
+            raise RuntimeError("the broker was started already")
+        self._data = self._kept or tempfile.mkdtemp(prefix="ottla-")
+        self.failure = None
+        started: Future[str] = Future()
+        self._thread = threading.Thread(target=self._run, args=(started,), name="ottla-broker", daemon=True)
+        atexit.register(self.stop)
+        self._thread.start()
+        try:
+            self._address = started.result(START_S)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        thread, self._thread, self._address = self._thread, None, ""
+        if thread is None:
+            return
+        atexit.unregister(self.stop)
+        loop, ended = self._loop, self._ended
+        if loop is not None and ended is not None and thread.is_alive():
+            try:
+                loop.call_soon_threadsafe(ended.set)
+            except RuntimeError:
+                log.debug("the loop has ended by itself")
+        thread.join(STOP_S)
+        if thread.is_alive():
+            log.error("the broker did not stop within %.0f s; its thread is left behind", STOP_S)
+        self._loop = self._ended = None
+        if self._kept is None:
+            shutil.rmtree(self._data, ignore_errors=True)
+            self._data = ""
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # -- in the broker's thread --------------------------------------------------------------------------------
+
+    def _run(self, started: "Future[str]") -> None:
+        try:
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                runner.run(self._serve(started))
+        except BaseException as error:  # noqa: BLE001  # it belongs to whoever called start
+            if started.done():
+                log.exception("the broker failed")
+                self.failure = str(error)
+            else:
+                started.set_exception(error)
+
+    async def _serve(self, started: "Future[str]") -> None:
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        properties = {"listeners": self._listen, "log.dirs": self._data}
+        if self._kept is None:
+            properties |= TEMPORARY
+        server = Server(properties | self.config, on_halt=self._on_halt, durable_keeper=self._kept is not None)
+        await server.start()
+        started.set_result(str(server.address))
+        await self._ended.wait()
+        await server.stop()
+
+    def _on_halt(self, reason: str) -> None:
+        self.failure = reason
+        if self._ended is not None:
+            self._ended.set()

@@ -1,0 +1,65 @@
+"""A data directory belongs to one broker: a lock against a second process, and a file that says whose it
+is."""
+
+import fcntl
+import os
+
+from ottla.base.files import Files
+
+META = "meta.properties"
+
+
+class StartError(Exception):
+    """The broker cannot start, for a reason the person who started it can mend."""
+
+
+class DirectoryLock:
+    """Held from `take` until `release`, or until the process is gone, however it ended."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._fd = -1
+
+    def take(self) -> None:
+        try:
+            os.makedirs(self._directory, exist_ok=True)
+            self._fd = os.open(
+                os.path.join(self._directory, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+            )
+        except OSError as error:
+            raise StartError(f"cannot use {self._directory} as a data directory: {error.strerror}") from None
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip()
+            self.release()
+            raise StartError(
+                f"{self._directory} is in use by another broker (process {holder or 'unknown'}); "
+                "stop that one, or start this one with another --data directory"
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def read_cluster_id(files: Files, directory: str, broker_id: int) -> str | None:
+    """The cluster this directory belongs to, None if it is new; refuses a directory of another broker."""
+    path = os.path.join(directory, META)
+    if not files.exists(path):
+        return None
+    lines = files.read(path).decode(errors="replace").splitlines()
+    given = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    owner = given.get("broker.id", given.get("node.id", str(broker_id)))
+    if owner != str(broker_id):
+        raise StartError(f"{directory} belongs to broker {owner}, and this is broker {broker_id} ({path})")
+    return given.get("cluster.id")
+
+
+def write_meta(files: Files, directory: str, broker_id: int, cluster_id: str) -> None:
+    path = os.path.join(directory, META)
+    if not files.exists(path):
+        files.write_atomic(path, f"version=0\nbroker.id={broker_id}\ncluster.id={cluster_id}\n".encode())

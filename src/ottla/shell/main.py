@@ -1,0 +1,44 @@
+"""The life of a broker process: start, serve, stop.
+
+SIGTERM and SIGINT are a clean stop. A broker that cannot go on by itself stops too, and says why.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from ottla.shell.server import Server
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def run(properties: dict[str, str], on_ready: Callable[[Server], None]) -> str | None:
+    """Serve until told to stop. Answers why it stopped by itself, None after a clean stop; StartError if it
+    could not start."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(_serve(properties, on_ready))
+
+
+async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None]) -> str | None:
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[str | None] = loop.create_future()
+
+    def end(reason: str | None) -> None:
+        if not ended.done():
+            ended.set_result(reason)
+
+    server = Server(properties, on_halt=end)
+    await server.start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end, None)
+    on_ready(server)
+    reason = await ended
+    await server.stop()
+    return reason
