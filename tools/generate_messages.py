@@ -314,9 +314,10 @@ def implicit_default(where: str, column: Column) -> str:
 
 def render_index(apis: dict[int, int | None]) -> str:
     """The package's opening, with what a header parser must know before any message is loaded."""
-    rows = []
+    rows, ranges = [], []
     for key, last in sorted(apis.items()):
         versions = versions_of(key, last)
+        ranges.append(f"    {key}: ({versions[0]}, {versions[-1]}),  # {api_key_map[key]}\n")
         flexible = next((v for v in versions if load_request_schema(key, v).__flexible__), None)
         rows.append(f"    {key}: {flexible},  # {api_key_map[key]}\n")
     return formatted(
@@ -327,7 +328,9 @@ def render_index(apis: dict[int, int | None]) -> str:
         '"""\n\n'
         "from typing import Final\n\n"
         "FLEXIBLE_SINCE: Final[dict[int, int | None]] = {\n" + "".join(rows) + "}\n"
-        '"""API key -> first version with compact lengths and tags; decides the header version."""\n'
+        '"""API key -> first version with compact lengths and tags; decides the header version."""\n\n'
+        "VERSIONS: Final[dict[int, tuple[int, int]]] = {\n" + "".join(ranges) + "}\n"
+        '"""API key -> first and last version."""\n'
     )
 
 

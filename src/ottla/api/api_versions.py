@@ -10,6 +10,7 @@ v1 throttle time · v3 flexible, client software, features · v4 features with a
 import re
 
 from ottla.api.call import Call
+from ottla.api.table import TABLE
 from ottla.base.errors import ErrorCode
 from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
@@ -26,8 +27,6 @@ def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
 
 
 def served() -> list[ApiVersion]:
-    from ottla.api.table import TABLE
-
     return [
         ApiVersion(api_key=api.key, min_version=api.advertised_min, max_version=api.versions[1])
         for api in sorted(TABLE.values(), key=lambda api: api.key)

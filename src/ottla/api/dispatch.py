@@ -8,10 +8,10 @@ broker.
 
 import logging
 import struct
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from ottla.api.api_versions import served
 from ottla.api.call import Call, CloseConnection
 from ottla.api.table import TABLE, Api
 from ottla.base.errors import ErrorCode
@@ -27,14 +27,16 @@ from ottla.wire.header import (
     response_header,
     response_is_flexible,
 )
-from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.primitives import ProtocolError
 
 log = logging.getLogger(__name__)
 
+PRODUCE = 0
 CACHED_ANSWERS_MAX = 256
 CACHED_REQUEST_BYTES_MAX = 4_096
+REQUEST_BYTES_MAX = 16 * 1024 * 1024
 _LENGTH = struct.Struct(">i")
+_loaded: dict[int, tuple[type[Any], Callable[..., Any]]] = {}
 
 
 class Silence(Enum):
@@ -50,6 +52,9 @@ def on_request(broker: Broker, connection: int, frame: memoryview, now_ms: int) 
     api = TABLE.get(header.api_key)
     if api is None:
         raise ProtocolError(f"API {header.api_key} is not served")
+    if len(frame) > REQUEST_BYTES_MAX and api.key != PRODUCE:
+        # Small items cost many times their bytes as objects; only record batches stay bytes.
+        raise ProtocolError(f"{api.title} with {len(frame)} bytes, more than {REQUEST_BYTES_MAX}")
     low, high = api.versions
     if not low <= header.api_version <= high:
         return _refuse_version(api, header)
@@ -59,9 +64,13 @@ def on_request(broker: Broker, connection: int, frame: memoryview, now_ms: int) 
         known = broker.answers.get(cache_key)
         if known is not None:
             return _framed(header, [known])
-    request: Any = decoder(api.request, header.api_version)(frame, at)
+    loaded = _loaded.get(header.api_key)
+    if loaded is None:
+        loaded = _loaded[header.api_key] = api.load()
+    request_class, handler = loaded
+    request: Any = decoder(request_class, header.api_version)(frame, at)
     call = Call(broker, now_ms, header.api_version, header.client_id or "")
-    answer = _handle(api, call, request)
+    answer = _handle(api, handler, call, request)
     if answer is None:
         return Silence.NO_REPLY
     if isinstance(answer, Parked):
@@ -77,19 +86,22 @@ def on_request(broker: Broker, connection: int, frame: memoryview, now_ms: int) 
     return _framed(header, chunks)
 
 
-def _handle(api: Api, call: Call, request: Any) -> Any:
+def _handle(api: Api, handler: Callable[..., Any], call: Call, request: Any) -> Any:
     try:
-        return api.handler(call, request)
+        return handler(call, request)
     except CloseConnection:
         raise
     except Exception as bug:
-        log.exception("bug: %s v%d from client %r failed", api.name, call.version, call.client_id)
-        raise CloseConnection(f"{api.name} failed") from bug
+        log.exception("bug: %s v%d from client %r failed", api.title, call.version, call.client_id)
+        raise CloseConnection(f"{api.title} failed") from bug
 
 
 def _refuse_version(api: Api, header: RequestHeader) -> list[Buffer]:
     if api.key != API_VERSIONS:
-        raise ProtocolError(f"{api.name} has no version {header.api_version}")
+        raise ProtocolError(f"{api.title} has no version {header.api_version}")
+    from ottla.api.api_versions import served
+    from ottla.wire.messages.api_versions import ApiVersionsResponse
+
     answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=served())
     return _framed(header, encoder(ApiVersionsResponse, 0)(answer))
 

@@ -1,102 +1,67 @@
-"""The table of APIs: one line per key. What is not in it is not served, and what is in it is advertised."""
+"""The table of APIs: one line per key. What is not in it is not served, and what is in it is advertised.
+
+A row names a module: `ottla.api.<name>` has the handler of that name, `ottla.wire.messages.<name>` the
+request. Both are imported when the first such request comes, so that a start pays only for what is used.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from ottla.api.alter_configs import alter_configs
-from ottla.api.api_versions import api_versions
-from ottla.api.create_partitions import create_partitions
-from ottla.api.create_topics import create_topics
-from ottla.api.delete_records import delete_records
-from ottla.api.delete_topics import delete_topics
-from ottla.api.describe_cluster import describe_cluster
-from ottla.api.describe_configs import describe_configs
-from ottla.api.describe_log_dirs import describe_log_dirs
-from ottla.api.describe_producers import describe_producers
-from ottla.api.describe_topic_partitions import describe_topic_partitions
-from ottla.api.fetch import fetch
-from ottla.api.incremental_alter_configs import incremental_alter_configs
-from ottla.api.init_producer_id import init_producer_id
-from ottla.api.list_config_resources import list_config_resources
-from ottla.api.list_offsets import list_offsets
-from ottla.api.metadata import metadata
-from ottla.api.offset_for_leader_epoch import offset_for_leader_epoch
-from ottla.api.produce import produce
-from ottla.api.update_features import update_features
-from ottla.wire.messages.alter_configs import AlterConfigsRequest
-from ottla.wire.messages.api_versions import ApiVersionsRequest
-from ottla.wire.messages.create_partitions import CreatePartitionsRequest
-from ottla.wire.messages.create_topics import CreateTopicsRequest
-from ottla.wire.messages.delete_records import DeleteRecordsRequest
-from ottla.wire.messages.delete_topics import DeleteTopicsRequest
-from ottla.wire.messages.describe_cluster import DescribeClusterRequest
-from ottla.wire.messages.describe_configs import DescribeConfigsRequest
-from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from ottla.wire.messages.describe_producers import DescribeProducersRequest
-from ottla.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from ottla.wire.messages.fetch import FetchRequest
-from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from ottla.wire.messages.init_producer_id import InitProducerIdRequest
-from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest
-from ottla.wire.messages.list_offsets import ListOffsetsRequest
-from ottla.wire.messages.metadata import MetadataRequest
-from ottla.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from ottla.wire.messages.produce import ProduceRequest
-from ottla.wire.messages.update_features import UpdateFeaturesRequest
+from ottla.wire.messages import VERSIONS
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    request: type
-    handler: Callable[..., Any]
+    """`cached`: the encoded answer depends on the request and the image alone."""
+
     key: int
-    versions: tuple[int, int]
+    name: str
     advertised_min: int
     cached: bool
 
     @property
-    def name(self) -> str:
-        return self.request.__name__.removesuffix("Request")
+    def versions(self) -> tuple[int, int]:
+        return VERSIONS[self.key]
+
+    @property
+    def title(self) -> str:
+        """Kafka's name of the API."""
+        return self.name.title().replace("_", "")
+
+    def load(self) -> tuple[type[Any], Callable[..., Any]]:
+        """The class of its requests, and its handler."""
+        request = getattr(import_module(f"ottla.wire.messages.{self.name}"), f"{self.title}Request")
+        return request, getattr(import_module(f"ottla.api.{self.name}"), self.name)
 
 
-def _api(
-    request: Any, handler: Callable[..., Any], *, advertised_min: int | None = None, cached: bool = False
-) -> Api:
-    """`cached`: the encoded answer depends on the request and the image alone."""
-    low = request.VERSIONS[0]
-    return Api(
-        request=request,
-        handler=handler,
-        key=request.API_KEY,
-        versions=request.VERSIONS,
-        advertised_min=low if advertised_min is None else advertised_min,
-        cached=cached,
-    )
+def _api(key: int, name: str, *, advertised_min: int | None = None, cached: bool = False) -> Api:
+    return Api(key, name, VERSIONS[key][0] if advertised_min is None else advertised_min, cached)
 
 
 TABLE = {
     api.key: api
     for api in (
-        _api(ProduceRequest, produce, advertised_min=0),
-        _api(FetchRequest, fetch),
-        _api(ListOffsetsRequest, list_offsets),
-        _api(MetadataRequest, metadata, cached=True),
-        _api(ApiVersionsRequest, api_versions, cached=True),
-        _api(CreateTopicsRequest, create_topics),
-        _api(DeleteTopicsRequest, delete_topics),
-        _api(DeleteRecordsRequest, delete_records),
-        _api(InitProducerIdRequest, init_producer_id),
-        _api(OffsetForLeaderEpochRequest, offset_for_leader_epoch),
-        _api(DescribeConfigsRequest, describe_configs),
-        _api(AlterConfigsRequest, alter_configs),
-        _api(DescribeLogDirsRequest, describe_log_dirs),
-        _api(CreatePartitionsRequest, create_partitions),
-        _api(IncrementalAlterConfigsRequest, incremental_alter_configs),
-        _api(UpdateFeaturesRequest, update_features),
-        _api(DescribeClusterRequest, describe_cluster),
-        _api(DescribeProducersRequest, describe_producers),
-        _api(ListConfigResourcesRequest, list_config_resources),
-        _api(DescribeTopicPartitionsRequest, describe_topic_partitions),
+        _api(0, "produce", advertised_min=0),
+        _api(1, "fetch"),
+        _api(2, "list_offsets"),
+        _api(3, "metadata", cached=True),
+        _api(18, "api_versions", cached=True),
+        _api(19, "create_topics"),
+        _api(20, "delete_topics"),
+        _api(21, "delete_records"),
+        _api(22, "init_producer_id"),
+        _api(23, "offset_for_leader_epoch"),
+        _api(32, "describe_configs"),
+        _api(33, "alter_configs"),
+        _api(35, "describe_log_dirs"),
+        _api(37, "create_partitions"),
+        _api(44, "incremental_alter_configs"),
+        _api(57, "update_features"),
+        _api(60, "describe_cluster"),
+        _api(61, "describe_producers"),
+        _api(74, "list_config_resources"),
+        _api(75, "describe_topic_partitions"),
     )
 }

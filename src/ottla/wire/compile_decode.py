@@ -28,6 +28,9 @@ from ottla.wire.schema import (
     tagged_fields,
 )
 
+# A small item costs many times its bytes once it is an object, so what fits the frame may not fit the memory.
+ITEMS_MAX = 1 << 18
+
 
 def compile_decoder(cls: type, version: int) -> Any:
     """The function `decode(view, at=0)` for this message and version; bytes after the message are ignored."""
@@ -175,7 +178,7 @@ class _DecoderWriter:
             if count != n:
                 self.source.line(f"{n} = {count}")
             least = max(1, least_size(item, False, self.version, self.flexible))
-            with self.source.block(f"if {n} * {least} > end - at:"):
+            with self.source.block(f"if {n} * {least} > end - at or {n} > {ITEMS_MAX}:"):
                 self.source.line(f'raise ProtocolError(f"{label} cannot have {{{n}}} items")')
             if isinstance(item, Fixed) and len(item.code) == 1:
                 self.source.line(f"{target} = list(unpack_from(f'>{{{n}}}{item.code}', view, at))")

@@ -30,3 +30,27 @@ FLEXIBLE_SINCE: Final[dict[int, int | None]] = {
     75: 0,  # describe_topic_partitions
 }
 """API key -> first version with compact lengths and tags; decides the header version."""
+
+VERSIONS: Final[dict[int, tuple[int, int]]] = {
+    0: (3, 13),  # produce
+    1: (4, 18),  # fetch
+    2: (1, 11),  # list_offsets
+    3: (0, 13),  # metadata
+    18: (0, 4),  # api_versions
+    19: (2, 7),  # create_topics
+    20: (1, 6),  # delete_topics
+    21: (0, 2),  # delete_records
+    22: (0, 5),  # init_producer_id
+    23: (2, 4),  # offset_for_leader_epoch
+    32: (1, 4),  # describe_configs
+    33: (0, 2),  # alter_configs
+    35: (1, 5),  # describe_log_dirs
+    37: (0, 3),  # create_partitions
+    44: (0, 1),  # incremental_alter_configs
+    57: (0, 2),  # update_features
+    60: (0, 2),  # describe_cluster
+    61: (0, 0),  # describe_producers
+    74: (0, 1),  # list_config_resources
+    75: (0, 0),  # describe_topic_partitions
+}
+"""API key -> first and last version."""
