@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PURE := base wire records log replication controller broker api
 
-.PHONY: setup start demo check test bench messages clean
+.PHONY: setup start demo check test bench messages reference clean
 
 setup: $(STAMP)
 
@@ -31,6 +31,9 @@ test: check
 
 bench: setup
 	$(BIN)/python -m bench
+
+reference: setup
+	$(BIN)/python tools/generate_reference.py
 
 messages: setup
 	$(BIN)/python tools/generate_messages.py

@@ -25,23 +25,15 @@ class BrokerConfig:
         "auto.create.topics.enable", True, "Create a topic when a client first asks for it."
     )
     num_partitions: int = key(
-        "num.partitions", 1, "Partitions of a topic that does not say.", check=at_least(1), dynamic=True
+        "num.partitions", 1, "Partitions of a topic that does not say.", check=at_least(1)
     )
     default_replication_factor: int = key(
         "default.replication.factor",
         1,
         "Replicas of a topic that does not say.",
         check=at_least(1),
-        dynamic=True,
     )
     delete_topic_enable: bool = key("delete.topic.enable", True, "Whether topics may be deleted.")
-    create_topics_timeout_ms: int = key(
-        "controller.socket.timeout.ms",
-        30_000,
-        "How long an automatic topic creation may take.",
-        check=at_least(1),
-    )
-
     socket_request_bytes_max: int = key(
         "socket.request.max.bytes", 104_857_600, "The largest request accepted.", check=at_least(1024)
     )
@@ -75,7 +67,7 @@ class BrokerConfig:
     queued_request_bytes_max: int = key(
         "queued.max.request.bytes",
         512 * 1024 * 1024,
-        "Bytes of unfinished requests held for all connections; reading pauses above it. -1: no limit.",
+        "Memory for unfinished requests; the connection that asks for more is closed. -1: no limit.",
         type=LONG,
     )
 

@@ -42,11 +42,20 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = str(peer[0]) if peer else "unknown"
         self.active_ms = self._server.now_ms()
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._tune(transport.get_extra_info("socket"))
         refusal = self._server.admit(self)
         if refusal:
             log.warning("connection from %s refused: %s", self.peer, refusal)
             self._transport.abort()
+
+    def _tune(self, channel: socket.socket) -> None:
+        channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for option, size in (
+            (socket.SO_SNDBUF, self._server.config.socket_send_buffer_bytes),
+            (socket.SO_RCVBUF, self._server.config.socket_receive_buffer_bytes),
+        ):
+            if size >= 0:
+                channel.setsockopt(socket.SOL_SOCKET, option, size)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport = None

@@ -1,0 +1,96 @@
+"""Writes docs/reference/ from the rows the code is made of: APIs, config keys, error codes.
+
+A test compares what is on disk with what this would write, so the pages cannot drift. Run: make reference
+"""
+
+import ast
+from pathlib import Path
+
+from ottla.api.table import TABLE, Api
+from ottla.base.config import Row, rows
+from ottla.base.errors import ErrorCode
+from ottla.broker.config import BrokerConfig
+from ottla.log.config import LogConfig, StoreConfig
+from ottla.wire.messages import FLEXIBLE_SINCE
+
+ROOT = Path(__file__).parent.parent
+TARGET = ROOT / "docs" / "reference"
+MADE = "Made by `make reference` from the code; change that, not this page."
+
+
+def pages() -> dict[str, str]:
+    return {"apis.md": apis(), "configs.md": configs(), "errors.md": errors()}
+
+
+def apis() -> str:
+    lines = [
+        "# APIs",
+        "",
+        MADE,
+        "",
+        "| key | API | versions | flexible from | what it does | left out |",
+        "|---|---|---|---|---|---|",
+    ]
+    for api in sorted(TABLE.values(), key=lambda api: api.key):
+        low, high = api.versions
+        purpose, left_out = described(api)
+        lines.append(
+            f"| {api.key} | {api.title} | {low}-{high} | {FLEXIBLE_SINCE[api.key]} | {purpose} | {left_out} |"
+        )
+    lines += [
+        "",
+        "Produce is advertised from version 0, because older clients look for it; 0 to 2 are refused.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def described(api: Api) -> tuple[str, str]:
+    """From the handler's opening: the sentence after the title, and what follows `Left out:`."""
+    source = (ROOT / "src" / "ottla" / "api" / f"{api.name}.py").read_text()
+    opening = ast.get_docstring(ast.parse(source)) or ""
+    first, _, rest = opening.partition("\n\n")
+    purpose = " ".join(first.split()).partition("): ")[2]
+    _, _, left_out = rest.partition("Left out:")
+    return purpose.removesuffix("."), " ".join(left_out.split()).removesuffix(".")
+
+
+def configs() -> str:
+    lines = ["# Configuration", "", MADE, ""]
+    lines += ["A key marked *live* can be changed while the broker runs (`ottla configs`).", ""]
+    for title, config in (
+        ("Broker", BrokerConfig),
+        ("Logs and topics", LogConfig),
+        ("Log store", StoreConfig),
+    ):
+        lines += [
+            f"## {title}",
+            "",
+            "| key | topic key | type | default | live | what it does |",
+            "|---|---|---|---|---|---|",
+        ]
+        lines += [config_line(row) for row in sorted(rows(config), key=lambda row: row.name)]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def config_line(row: Row) -> str:
+    names = "<br>".join(f"`{name}`" for name in (row.name, *(synonym for synonym, _ in row.synonyms)))
+    topic = f"`{row.topic}`" if row.topic else ""
+    live = "live" if row.dynamic else ""
+    return f"| {names} | {topic} | {row.type.name.lower()} | {row.text(row.default)} | {live} | {row.doc} |"
+
+
+def errors() -> str:
+    lines = ["# Error codes", "", MADE, "", "| code | name |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {code.value} | {code.name} |" for code in ErrorCode), ""])
+
+
+def main() -> None:
+    TARGET.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (TARGET / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()
