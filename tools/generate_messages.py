@@ -27,6 +27,15 @@ APIS: dict[int, int | None] = {
     1: None,  # Fetch
     2: None,  # ListOffsets
     3: None,  # Metadata
+    8: None,  # OffsetCommit
+    9: None,  # OffsetFetch
+    10: None,  # FindCoordinator
+    11: None,  # JoinGroup
+    12: None,  # Heartbeat
+    13: None,  # LeaveGroup
+    14: None,  # SyncGroup
+    15: None,  # DescribeGroups
+    16: None,  # ListGroups
     18: None,  # ApiVersions
     19: None,  # CreateTopics
     20: None,  # DeleteTopics
@@ -37,10 +46,14 @@ APIS: dict[int, int | None] = {
     33: None,  # AlterConfigs
     35: None,  # DescribeLogDirs
     37: None,  # CreatePartitions
+    42: None,  # DeleteGroups
     44: None,  # IncrementalAlterConfigs
+    47: None,  # OffsetDelete
     57: None,  # UpdateFeatures
     60: None,  # DescribeCluster
     61: None,  # DescribeProducers
+    68: None,  # ConsumerGroupHeartbeat
+    69: None,  # ConsumerGroupDescribe
     74: None,  # ListConfigResources
     75: None,  # DescribeTopicPartitions
 }

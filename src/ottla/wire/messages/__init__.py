@@ -12,6 +12,15 @@ FLEXIBLE_SINCE: Final[dict[int, int | None]] = {
     1: 12,  # fetch
     2: 6,  # list_offsets
     3: 9,  # metadata
+    8: 8,  # offset_commit
+    9: 6,  # offset_fetch
+    10: 3,  # find_coordinator
+    11: 6,  # join_group
+    12: 4,  # heartbeat
+    13: 4,  # leave_group
+    14: 4,  # sync_group
+    15: 5,  # describe_groups
+    16: 3,  # list_groups
     18: 3,  # api_versions
     19: 5,  # create_topics
     20: 4,  # delete_topics
@@ -22,10 +31,14 @@ FLEXIBLE_SINCE: Final[dict[int, int | None]] = {
     33: 2,  # alter_configs
     35: 2,  # describe_log_dirs
     37: 2,  # create_partitions
+    42: 2,  # delete_groups
     44: 1,  # incremental_alter_configs
+    47: None,  # offset_delete
     57: 0,  # update_features
     60: 0,  # describe_cluster
     61: 0,  # describe_producers
+    68: 0,  # consumer_group_heartbeat
+    69: 0,  # consumer_group_describe
     74: 0,  # list_config_resources
     75: 0,  # describe_topic_partitions
 }
@@ -36,6 +49,15 @@ VERSIONS: Final[dict[int, tuple[int, int]]] = {
     1: (4, 18),  # fetch
     2: (1, 11),  # list_offsets
     3: (0, 13),  # metadata
+    8: (2, 10),  # offset_commit
+    9: (1, 10),  # offset_fetch
+    10: (0, 6),  # find_coordinator
+    11: (0, 9),  # join_group
+    12: (0, 4),  # heartbeat
+    13: (0, 5),  # leave_group
+    14: (0, 5),  # sync_group
+    15: (0, 6),  # describe_groups
+    16: (0, 5),  # list_groups
     18: (0, 4),  # api_versions
     19: (2, 7),  # create_topics
     20: (1, 6),  # delete_topics
@@ -46,10 +68,14 @@ VERSIONS: Final[dict[int, tuple[int, int]]] = {
     33: (0, 2),  # alter_configs
     35: (1, 5),  # describe_log_dirs
     37: (0, 3),  # create_partitions
+    42: (0, 2),  # delete_groups
     44: (0, 1),  # incremental_alter_configs
+    47: (0, 0),  # offset_delete
     57: (0, 2),  # update_features
     60: (0, 2),  # describe_cluster
     61: (0, 0),  # describe_producers
+    68: (0, 1),  # consumer_group_heartbeat
+    69: (0, 1),  # consumer_group_describe
     74: (0, 1),  # list_config_resources
     75: (0, 0),  # describe_topic_partitions
 }

@@ -1,0 +1,120 @@
+"""Runs operations on shards: append what was decided, replay it, let the answers go when it is committed.
+
+A shard is loaded by replaying its partition's log when this broker becomes its leader, and dropped when it
+stops being that. Loading is keyed by (partition, leader epoch), so that doing it twice, or late, changes
+nothing. An operation on a shard that is not here is refused: NOT_COORDINATOR.
+
+Rules: if the append fails, nothing was replayed and no answer given, so state and log agree. What an
+operation replies depends on what it wrote *and* on everything written before it, so an answer waits for the
+log's end even if the operation wrote nothing.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.coordinator.timers import Timers
+from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
+
+
+class Shard(Protocol):
+    """The state behind one partition of an internal topic."""
+
+    def replay(self, record: StoredRecord, offset: int, timestamp_ms: int) -> None: ...
+    def on_loaded(self, turn: Turn) -> None: ...
+    def on_timer(self, turn: Turn, key: TimerKey) -> None: ...
+
+
+S = TypeVar("S", bound=Shard)
+
+
+class Journal(Protocol):
+    """The partition a shard is stored in, as the broker gives it."""
+
+    @property
+    def end_offset(self) -> int: ...
+    def append(self, records: list[StoredRecord], now_ms: int) -> int:
+        """Write the records as one batch; the offset of the first."""
+
+
+@dataclass(slots=True)
+class Loaded(Generic[S]):
+    shard: S
+    journal: Journal
+    leader_epoch: int
+    timers: Timers = field(default_factory=Timers)
+
+
+@dataclass(slots=True)
+class Runtime(Generic[S]):
+    """The shards this broker coordinates. `on_answered` is called with every answer that has been given."""
+
+    new_shard: Callable[[int], S]
+    on_answered: Callable[[Answer, int], None]
+    shards: dict[int, Loaded[S]] = field(default_factory=dict)
+
+    def load(
+        self,
+        index: int,
+        journal: Journal,
+        leader_epoch: int,
+        records: Iterable[tuple[StoredRecord, int, int]],
+        now_ms: int,
+    ) -> None:
+        """Take up a shard from the (record, offset, timestamp) of its log."""
+        known = self.shards.get(index)
+        if known is not None and known.leader_epoch >= leader_epoch:
+            return
+        shard = self.new_shard(index)
+        for record, offset, timestamp_ms in records:
+            shard.replay(record, offset, timestamp_ms)
+        self.shards[index] = Loaded(shard, journal, leader_epoch)
+        self._finish(self.shards[index], self._run(self.shards[index], now_ms, shard.on_loaded))
+
+    def unload(self, index: int) -> None:
+        self.shards.pop(index, None)
+
+    def shard(self, index: int) -> S:
+        return self._loaded(index).shard
+
+    def execute(self, index: int, now_ms: int, operation: Callable[[S, Turn], None]) -> None:
+        """Run one operation. An ApiError it raises has changed nothing."""
+        loaded = self._loaded(index)
+        turn = self._run(loaded, now_ms, lambda turn: operation(loaded.shard, turn))
+        self._finish(loaded, turn)
+
+    def on_tick(self, now_ms: int) -> None:
+        for loaded in list(self.shards.values()):
+            while (key := loaded.timers.pop_due(now_ms)) is not None:
+                due = key
+                turn = self._run(loaded, now_ms, lambda turn: loaded.shard.on_timer(turn, due))  # noqa: B023
+                self._finish(loaded, turn)
+
+    def next_ms(self) -> int | None:
+        return min(
+            (due for loaded in self.shards.values() if (due := loaded.timers.next_ms()) is not None),
+            default=None,
+        )
+
+    def _loaded(self, index: int) -> Loaded[S]:
+        found = self.shards.get(index)
+        if found is None:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        return found
+
+    def _run(self, loaded: Loaded[S], now_ms: int, operation: Callable[[Turn], None]) -> Turn:
+        turn = Turn(now_ms)
+        operation(turn)
+        if turn.records:
+            offset = loaded.journal.append(turn.records, now_ms)
+            if turn.is_replayed:
+                for at, record in enumerate(turn.records, offset):
+                    loaded.shard.replay(record, at, now_ms)
+        return turn
+
+    def _finish(self, loaded: Loaded[S], turn: Turn) -> None:
+        loaded.timers.apply(turn.timers)
+        for answer, reply in turn.answers:
+            answer.reply, answer.after_offset = reply, loaded.journal.end_offset
+            self.on_answered(answer, turn.now_ms)

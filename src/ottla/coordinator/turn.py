@@ -1,0 +1,46 @@
+"""One operation on a shard: what it decided. Answers and records leave together, or not at all."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+TimerKey: TypeAlias = Hashable
+
+
+class StoredRecord(NamedTuple):
+    """A record of an internal topic; no value: a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(slots=True, eq=False)
+class Answer:
+    """An answer somebody waits for. It has been given when `reply` is set, and may be sent once everything
+    below `after_offset` of the shard's partition is committed."""
+
+    reply: Any = None
+    after_offset: int = 0
+
+
+@dataclass(slots=True)
+class Turn:
+    now_ms: int
+    records: list[StoredRecord] = field(default_factory=list)
+    answers: list[tuple[Answer, Any]] = field(default_factory=list)
+    timers: dict[TimerKey, int | None] = field(default_factory=dict)
+    is_replayed: bool = True
+
+    def write(self, *records: StoredRecord) -> None:
+        self.records.extend(records)
+
+    def answer(self, answer: Answer, reply: Any) -> None:
+        """Give an answer, to be sent when what this turn writes is committed."""
+        self.answers.append((answer, reply))
+
+    def set_timer(self, key: TimerKey, deadline_ms: int) -> None:
+        """One timer per key; setting it again moves it."""
+        self.timers[key] = deadline_ms
+
+    def cancel_timer(self, key: TimerKey) -> None:
+        self.timers[key] = None
