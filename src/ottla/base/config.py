@@ -122,7 +122,7 @@ def lookup(row: Row, properties: Mapping[str, str]) -> tuple[str, Any] | None:
     for name, factor in row.synonyms:
         if name in properties:
             value = row.parse(name, properties[name])
-            return name, value * factor if value > 0 else value
+            return name, value if factor == 1 or value <= 0 else value * factor
     return None
 
 

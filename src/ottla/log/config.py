@@ -1,8 +1,9 @@
 """The configuration of logs: what a topic may set (`LogConfig`), and what only a broker may (`StoreConfig`).
 
 One row per key, with Kafka's names and defaults. A topic's config is the broker's with the topic's keys laid
-over it (`base.config.override`); a `Log` receives the result and a new one whenever it changes. Left out:
-remote.* and local.retention.* (no tiered storage).
+over it (`base.config.override`); a `Log` receives the result and a new one whenever it changes.
+
+Left out: remote.* and local.retention.* (no tiered storage).
 """
 
 from dataclasses import dataclass

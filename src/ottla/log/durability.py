@@ -29,7 +29,7 @@ class Sync(NamedTuple):
 class Durability:
     __slots__ = (
         "_armed_ms", "_closing", "_flush_due_ms", "_flush_messages", "_flush_ms", "_in_flight", "_limit",
-        "_on_due", "_pending", "_unsafe_from", "flush_at", "recovery_point",
+        "_on_due", "_pending", "_unsafe_from", "_urgent", "flush_at", "recovery_point",
     )  # fmt: skip
 
     def __init__(self, recovery_point: int, config: LogConfig, on_due: Callable[[int], None]) -> None:
@@ -42,6 +42,7 @@ class Durability:
         self._flush_due_ms = LONG_MAX
         self._unsafe_from: int | None = None
         self._pending: dict[str, Syncable] = {}
+        self._urgent = False
         self._in_flight: Sync | None = None
         self._limit = LONG_MAX
         self._closing: list[File] = []
@@ -68,10 +69,16 @@ class Durability:
             self._arm(self._flush_due_ms)
         self._set_flush_at()
 
-    def add(self, path: str, syncable: Syncable) -> None:
-        """Something besides the active segment that the next sync must include: a closed file, a folder."""
+    def add(self, path: str, syncable: Syncable, *, urgent: bool = True) -> None:
+        """Something besides the active segment that the next sync must include: a closed file, a folder.
+
+        What is not urgent waits until there is a sync anyway, which is before the recovery point moves.
+        """
+        self._pending.pop(path, None)
         self._pending[path] = syncable
-        self._arm(0)
+        if urgent:
+            self._urgent = True
+            self._arm(0)
 
     def next(self, now_ms: int, log_end: int, closed_end: int, active: Callable[[], Syncable]) -> Sync | None:
         """The sync that is due, if any. It leaves out the active segment if nothing asks for that."""
@@ -80,10 +87,10 @@ class Durability:
         whole = log_end > self.recovery_point and (
             self._unsafe_from is not None or self._flush_due_ms <= now_ms
         )
-        if not whole and not self._pending:
+        if not whole and not self._urgent:
             return None
         files = tuple(self._pending.values())
-        self._pending = {}
+        self._pending, self._urgent = {}, False
         self._armed_ms = LONG_MAX
         self._limit = log_end if whole else closed_end
         if whole:
@@ -98,9 +105,7 @@ class Durability:
         assert sync is self._in_flight, "a sync came back that is not in flight"
         self._in_flight = None
         self.recovery_point = max(self.recovery_point, min(sync.end_offset, self._limit))
-        for file in self._closing:
-            file.close()
-        self._closing.clear()
+        self._close_files()
         left = log_end - self.recovery_point
         if self._unsafe_from is not None:
             self._unsafe_from = self.recovery_point if left >= self._flush_messages else None
@@ -108,32 +113,53 @@ class Durability:
             self._flush_due_ms = min(self._flush_due_ms, now_ms + self._flush_ms)
         self._set_flush_at()
         self._armed_ms = LONG_MAX
-        self._arm(0 if self._unsafe_from is not None or self._pending else self._flush_due_ms)
+        self._arm(0 if self._unsafe_from is not None or self._urgent else self._flush_due_ms)
 
-    def on_synced_all(self, log_end: int) -> None:
-        """The owner synced everything itself."""
+    def flush(self, log_end: int, active: Callable[[], Syncable]) -> None:
+        """Sync everything now, in the caller's thread, also what a worker may be syncing already."""
+        for syncable in (*(self._in_flight.files if self._in_flight else ()), *self._pending.values()):
+            syncable.sync()
+        if log_end > self.recovery_point:
+            active().sync()
         self.recovery_point = log_end
         self._unsafe_from = None
         self._flush_due_ms = LONG_MAX
-        self._pending = {}
+        self._pending, self._urgent = {}, False
         self._set_flush_at()
+        self._close_files()
 
-    def on_truncated(self, offset: int) -> None:
-        """Records from `offset` on are gone; a sync in flight proves nothing about what takes their place."""
+    def abandon(self) -> None:
+        """Nothing needs to become durable any more."""
+        self._pending, self._urgent = {}, False
+        self._close_files()
+
+    def on_truncated(self, offset: int) -> bool:
+        """Records from `offset` on are gone; a sync in flight proves nothing about what takes their place.
+
+        True if the recovery point went back, which its checkpoint must then say before anything is written.
+        """
+        lowered = offset < self.recovery_point
         self._limit = min(self._limit, offset)
         self.recovery_point = min(self.recovery_point, offset)
         if self._unsafe_from is not None and self._unsafe_from >= offset:
             self._unsafe_from = None
         self._set_flush_at()
+        return lowered
 
     def close(self, file: File | None) -> None:
-        """Close a file, now or when the sync that may be using it is back."""
-        if file is None:
-            return
-        if self._in_flight is None:
-            file.close()
-        else:
+        """Close a file, now or when the sync that uses it, or will, is back."""
+        if file is not None:
             self._closing.append(file)
+            self._close_files()
+
+    def _close_files(self) -> None:
+        if self._in_flight is not None:
+            return
+        waiting = [file for file in self._closing if file in self._pending.values()]
+        for file in self._closing:
+            if file not in waiting:
+                file.close()
+        self._closing = waiting
 
     def _set_flush_at(self) -> None:
         """The log's end at which `on_append` has something to do; the hot path compares with nothing else."""

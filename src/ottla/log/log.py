@@ -12,6 +12,7 @@ import os.path
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
+from zlib import crc32
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
@@ -52,9 +53,9 @@ class Appended(NamedTuple):
 
 class Log:
     __slots__ = (
-        "_bases", "_durability", "_roll_ms", "_segment_bytes", "_snapshot_at", "_validator", "_warm",
-        "active", "config", "deleted", "directory", "epochs", "files", "log_end_offset", "log_start_offset",
-        "producers", "report", "segments", "topic_partition",
+        "_bases", "_durability", "_on_lowered", "_roll_ms", "_segment_bytes", "_snapshot_at", "_validator",
+        "_warm", "active", "config", "deleted", "directory", "epochs", "files", "log_end_offset",
+        "log_start_offset", "producers", "report", "segments", "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +69,7 @@ class Log:
         recovery_point: int,
         now_ms: int,
         on_due: Callable[["Log", int], None] | None = None,
+        on_lowered: Callable[[], None] | None = None,
     ) -> None:
         self.files = files
         self.directory = directory
@@ -82,11 +84,12 @@ class Log:
         self.deleted: list[str] = []
         self._bases = [segment.base_offset for segment in self.segments]
         self._snapshot_at = -1
+        self._on_lowered = on_lowered
         self._warm: dict[Segment, None] = {}
         self._durability = Durability(
             min(recovery_point, self.log_end_offset), config, lambda due_ms: on_due and on_due(self, due_ms)
         )
-        self.epochs.watch(lambda: self.include_in_sync(self.epochs.path))
+        self.epochs.watch(lambda: self.include_in_sync(self.epochs.path, directory, urgent=False))
         self.on_config(config, now_ms)
         self._include_unsynced()
 
@@ -103,10 +106,13 @@ class Log:
         log_start_offset: int = 0,
         now_ms: int,
         on_due: Callable[["Log", int], None] | None = None,
+        on_lowered: Callable[[], None] | None = None,
     ) -> "Log":
         """Open a partition's folder, or make it. `report` says what had to be repaired.
 
         `on_due(log, due_ms)` is called when `next_sync` should be asked at `due_ms`; 0 is at once.
+        `on_lowered()` is called when the recovery point went back, and must make that durable before it
+        returns: else recovery would not check what is written from then on.
         """
         loader = Loader(
             files,
@@ -127,6 +133,7 @@ class Log:
             recovery_point=recovery_point,
             now_ms=now_ms,
             on_due=on_due,
+            on_lowered=on_lowered,
         )
 
     # What it knows
@@ -244,20 +251,23 @@ class Log:
         self.epochs.assign(leader_epoch, self.log_end_offset)
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
-        """Close the active segment and begin a new one at the log's end. An empty one is only renamed."""
+        """Close the active segment and begin a new one at the log's end; one that is empty is replaced."""
         base_offset = self.log_end_offset if base_offset is None else base_offset
         old = self.active
-        if not old.size:
-            self._drop([old])
-            self.segments.pop()
-            self._bases.pop()
-        else:
+        if old.size:
             old.save_indexes()
             self._durability.add(old.path(), old.file)
             self.include_in_sync(old.path(".index"), old.path(".timeindex"))
-            self._keep_warm(old)
             self._take_snapshot()
+        elif old.base_offset == base_offset:
+            return old
+        else:
+            self._drop([old])
+            self.segments.pop()
+            self._bases.pop()
         self._begin_segment(base_offset, now_ms)
+        if old.size:
+            self._keep_warm(old)
         return self.active
 
     def _begin_segment(self, base_offset: int, now_ms: int) -> None:
@@ -283,18 +293,16 @@ class Log:
         if offset >= end:
             return Read(b"", offset)
         active = self.active
-        if offset >= active.base_offset:
-            return reading.read(active, offset, max_bytes, end, self.log_end_offset, at_least_one)
-        for at in range(bisect_right(self._bases, offset) - 1, len(self.segments)):
-            segment = self.segments[at]
-            upper = self.log_end_offset if segment is active else self._bases[at + 1]
-            if segment is not active:
-                self._keep_warm(segment)
+        at = -1 if offset >= active.base_offset else bisect_right(self._bases, offset) - 1
+        while (segment := self.segments[at]) is not active:
+            self._keep_warm(segment)
+            at += 1
+            upper = self._bases[at]
             found = reading.read(segment, offset, max_bytes, end, upper, at_least_one)
-            # A segment may end before the next begins: compaction leaves such holes.
+            # A segment may end before the next begins, as compaction leaves holes.
             if found.records or upper >= end or found.next_offset < upper:
                 return found
-        return Read(b"", offset)
+        return reading.read(active, offset, max_bytes, end, self.log_end_offset, at_least_one)
 
     def bytes_between(self, offset: int, end: int) -> int:
         """About how many bytes a read from `offset` to `end` would give; never 0 if it would give any."""
@@ -365,7 +373,7 @@ class Log:
         self._warm.pop(self.active, None)
         self.log_end_offset = end = self.active.truncate(offset)
         self.log_start_offset = min(self.log_start_offset, end)
-        self._durability.on_truncated(end)
+        self._truncated(end)
         self.epochs.truncate_from_end(end)
         self._snapshot_at = -1
         self.producers = restore_producers(
@@ -382,10 +390,14 @@ class Log:
             self.files.remove(os.path.join(self.directory, file_name(snapshot, SNAPSHOT)))
         self.log_start_offset = self.log_end_offset = offset
         self._begin_segment(offset, now_ms)
-        self._durability.on_truncated(offset)
+        self._truncated(offset)
         self.epochs.clear()
         self.producers.clear(offset)
         self._snapshot_at = -1
+
+    def _truncated(self, offset: int) -> None:
+        if self._durability.on_truncated(offset) and self._on_lowered is not None:
+            self._on_lowered()
 
     def _drop(self, segments: list[Segment]) -> None:
         for segment in segments:
@@ -410,12 +422,7 @@ class Log:
 
     def flush(self) -> None:
         """Make everything durable now, in the caller's thread."""
-        for segment in self.segments:
-            if segment is self.active or segment.base_offset >= self.recovery_point:
-                segment.file.sync()
-        self.files.syncable(self.epochs.path).sync()
-        self.files.syncable(self.directory).sync()
-        self._durability.on_synced_all(self.log_end_offset)
+        self._durability.flush(self.log_end_offset, lambda: self.active.file)
 
     def on_config(self, config: LogConfig, now_ms: int) -> None:
         self.config = config
@@ -436,6 +443,7 @@ class Log:
         """Close the files and nothing else: the folder is to be deleted, or its disk is broken."""
         for segment in self.segments:
             self._durability.close(segment.release())
+        self._durability.abandon()
         self._warm.clear()
 
     def _take_snapshot(self) -> None:
@@ -445,13 +453,15 @@ class Log:
             self._snapshot_at = self.log_end_offset
             self.include_in_sync(path)
 
-    def include_in_sync(self, *paths: str) -> None:
+    def include_in_sync(self, *paths: str, urgent: bool = True) -> None:
         """Have the next sync make these files and folders durable too."""
         for path in paths:
-            self._durability.add(path, self.files.syncable(path))
+            self._durability.add(path, self.files.syncable(path), urgent=urgent)
 
     def _include_unsynced(self) -> None:
-        """Closed segments that a crash left above the recovery point."""
+        """What a crash may have left in memory: names, epochs, closed segments above the recovery point."""
+        if self.report.created or not self.report.clean:
+            self.include_in_sync(self.epochs.path, self.directory, os.path.dirname(self.directory))
         for segment, upper in zip(self.segments, self._bases[1:], strict=False):
             if upper > self.recovery_point:
                 self.include_in_sync(segment.path())
@@ -468,12 +478,8 @@ class Log:
 
     def _set_roll_ms(self) -> None:
         jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        # Spread by something that differs between partitions and segments and not between two runs.
-        spread = (
-            hash((self.topic_partition.partition, self.active.base_offset, 0x9E3779B9)) % jitter
-            if jitter
-            else 0
-        )
+        # Something that differs between partitions and segments, and not between two runs.
+        spread = crc32(self.active.path().encode()) % jitter if jitter else 0
         self._roll_ms = self.config.roll_ms - spread
 
     def _out_of_range(self, offset: int) -> ApiError:

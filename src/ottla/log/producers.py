@@ -12,7 +12,9 @@ records one that was.
     no state, whatever the reason (KIP-360)                   accepted
 
 A sequence number follows 2^31 - 1 with 0. Transactions are followed only as far as the last stable offset
-needs it. Left out: the index of aborted transactions (.txnindex), and the transaction versions of KIP-890.
+needs it.
+
+Left out: the index of aborted transactions (.txnindex), and the transaction versions of KIP-890.
 """
 
 from bisect import insort

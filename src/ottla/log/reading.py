@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ottla.base.files import Buffer
 from ottla.log.scan import TornError, corrupt
 from ottla.log.segment import Segment
-from ottla.records.batch import HEADER_SIZE, MAGIC, read_header
+from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
 from ottla.records.record import read_records
 
 
@@ -44,9 +44,7 @@ def read(segment: Segment, offset: int, max_bytes: int, end: int, upper: int, at
 
 def _cut(segment: Segment, offset: int, position: int, max_bytes: int, at_least_one: bool) -> Read:
     data = segment.read(position, max(max_bytes, HEADER_SIZE))
-    first = read_header(data)
-    if first.magic != MAGIC or first.size < HEADER_SIZE:
-        raise corrupt(TornError(segment.path(), position, "this is not the header of a batch"))
+    first = _header(segment, data, position, 0, offset)
     if first.size > max_bytes:
         if not at_least_one:
             return Read(b"", offset)
@@ -62,17 +60,26 @@ def _last_whole(
     """Where the last whole batch in `data` ends, relative to `position`, and the offset after it."""
     known = segment.boundary(position + size - HEADER_SIZE) - position
     if known > at:
-        at = known
-        next_offset = read_header(data, at).base_offset
+        header = read_header(data, known)
+        if header.magic == MAGIC and header.base_offset >= next_offset:
+            at, next_offset = known, header.base_offset
+        else:
+            segment.rebuild_indexes()
     while at + HEADER_SIZE <= size:
-        header = read_header(data, at)
-        if header.magic != MAGIC or header.size < HEADER_SIZE:
-            raise corrupt(TornError(segment.path(), position + at, "this is not the header of a batch"))
+        header = _header(segment, data, position, at, next_offset)
         if at + header.size > size:
             break
         at += header.size
         next_offset = header.next_offset
     return at, next_offset
+
+
+def _header(segment: Segment, data: bytes, position: int, at: int, offset: int) -> BatchHeader:
+    """The header of a batch that must not end before `offset`."""
+    header = read_header(data, at)
+    if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset < offset:
+        raise corrupt(TornError(segment.path(), position + at, "this is not the batch that belongs here"))
+    return header
 
 
 def offset_for_timestamp(

@@ -2,8 +2,8 @@
 
 After a clean shutdown nothing is scanned. After any other, batches from the recovery point on are checked one
 by one: the log is cut at the first byte that is not valid, and segments behind a cut are removed. What lies
-below the recovery point was synced; it is walked over at most, and never cut for a wrong checksum (KIP-101
-would rather know).
+below the recovery point was synced; it is walked over at most, and never cut for a wrong checksum: that is
+for its readers to hear of.
 
 Leftovers: `.deleted`, `.cleaned` and `.tmp` files are removed, a `.swap` file of a compaction takes the place
 of what it replaces, an index without its log is removed. Every step that changed something is in the report,
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.base.errors import ApiError
-from ottla.base.files import Files
+from ottla.base.files import File, Files
 from ottla.base.ids import TopicPartition
 from ottla.log.config import LogConfig
 from ottla.log.epochs import FILE_NAME, LeaderEpochs
@@ -43,6 +43,7 @@ class RecoveryReport:
     topic_partition: TopicPartition
     directory: str
     clean: bool
+    created: bool = False
     segments_scanned: int = 0
     bytes_cut: int = 0
     segments_removed: int = 0
@@ -94,12 +95,16 @@ class Loader:
         if not segments:
             segments = [self._segment(end, 0)]
             segments[0].create()
+            self.report.created = True
         start = max(self.log_start_offset, segments[0].base_offset)
         if not knows_epochs:
             self._epochs_from_batches(segments)
         self.epochs.truncate_from_end(end)
         self.epochs.truncate_from_start(start)
         producers = restore_producers(self.files, self.directory, segments, start, end, self.report)
+        for segment in segments:
+            # Ten thousand partitions at rest should not cost ten thousand file descriptors.
+            _close(segment.take_file())
         return Loaded(segments, start, end, producers, self.epochs, self.report)
 
     def _tidy(self, names: list[str]) -> list[str]:
@@ -138,7 +143,7 @@ class Loader:
     def _walk_end(self, segment: Segment) -> int:
         segment.rebuild_indexes()
         end = segment.load_tail()
-        self._close(segment)
+        _close(segment.release())
         return end
 
     def _segments(self, names: list[str]) -> list[Segment]:
@@ -184,7 +189,7 @@ class Loader:
                 break
             if not is_last:
                 segment.save_indexes()
-                self._close(segment)
+                _close(segment.release())
         return end
 
     def _recover(self, segment: Segment) -> tuple[int, bool]:
@@ -216,20 +221,20 @@ class Loader:
 
     def _remove(self, segments: list[Segment], why: str) -> None:
         for segment in segments:
-            self._close(segment)
+            _close(segment.release())
             for suffix in SUFFIXES:
                 if self.files.exists(segment.path(suffix)):
                     self.files.remove(segment.path(suffix))
             self.report.segments_removed += 1
             self._did("removed a segment", segment.path(), why)
 
-    def _close(self, segment: Segment) -> None:
-        file = segment.release()
-        if file is not None:
-            file.close()
-
     def _did(self, what: str, path: str, detail: str = "") -> None:
         self.report.repairs.append(Repair(what, path, detail))
+
+
+def _close(file: File | None) -> None:
+    if file is not None:
+        file.close()
 
 
 def restore_producers(

@@ -49,8 +49,8 @@ def file_name(offset: int, suffix: str) -> str:
 class Segment:
     __slots__ = (
         "_file", "_first_timestamp", "_full", "_hints", "_index", "_index_bytes_max", "_interval",
-        "_max_offset", "_max_timestamp", "_since_entry", "_tail_ends", "_tail_positions", "_times", "base_offset",
-        "created_ms", "directory", "files", "size",
+        "_max_offset", "_max_timestamp", "_rebuilt", "_since_entry", "_tail_ends", "_tail_positions",
+        "_times", "base_offset", "created_ms", "directory", "files", "size",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +70,7 @@ class Segment:
         self.created_ms = created_ms
         self.configure(config)
         self._full = False
+        self._rebuilt = False
         self._file: File | None = None
         self._index: OffsetIndex | None = None if size else OffsetIndex()
         self._times: TimeIndex | None = None if size else TimeIndex()
@@ -190,13 +191,12 @@ class Segment:
             return known
         try:
             return self._scan(offset)
-        except TornError:
-            # Either the log is damaged, or the index led us astray: then a new one will not.
-            self.rebuild_indexes()
-        try:
-            return self._scan(offset)
         except TornError as torn:
-            raise corrupt(torn) from None
+            if self._rebuilt:
+                raise corrupt(torn) from None
+        # Either the log is damaged, or the index led us astray: then a new one will not.
+        self.rebuild_indexes()
+        return self.locate(offset)
 
     def estimate(self, offset: int) -> int:
         """About `locate`, without reading the log: never behind it."""
@@ -254,26 +254,27 @@ class Segment:
         """Take up writing where the file ends: the next offset. `TornError` if no batch ends there."""
         index, last = self.index, self.times.last
         start = index.positions[-1] if index.positions else 0
-        self._tail_ends, self._tail_positions, self._hints = array("q"), array("q"), {}
+        self._forget_tail()
         self._max_timestamp = NO_TIMESTAMP if last is None else last.timestamp
         self._max_offset = self.base_offset + (0 if last is None else last.offset)
         next_offset, end = self.base_offset, self.size
         self.size, self._since_entry = start, 0
         try:
             for _, header in headers(self.file, start, end):
-                if header.base_offset < next_offset:
-                    raise TornError(
-                        self.path(), self.size, f"offset {header.base_offset} after {next_offset - 1}"
-                    )
-                self.note(header.last_offset, header.size, header.max_timestamp)
-                next_offset = header.next_offset
+                next_offset = self._take_in(header, next_offset)
         finally:
             self.size = end
         return next_offset
 
+    def _take_in(self, header: BatchHeader, expected: int) -> int:
+        """Account for a batch found in the file, if it can follow the one before it; the next offset."""
+        if header.base_offset < expected or header.last_offset > self.base_offset + RELATIVE_OFFSET_MAX:
+            raise TornError(self.path(), self.size, f"offset {header.base_offset} where {expected} belongs")
+        self.note(header.last_offset, header.size, header.max_timestamp)
+        return header.next_offset
+
     def recover(self, check_from: int) -> Recovered:
-        """Walk over all batches, build the indexes anew, and cut the file at the first byte that is not
-        valid.
+        """Walk over all batches, build new indexes, and cut the file at the first byte that is not valid.
 
         Batches that end before `check_from` were synced: only their headers are read.
         """
@@ -282,17 +283,9 @@ class Segment:
         next_offset, reason = self.base_offset, ""
         try:
             for header in self._checked(end, check_from):
-                if (
-                    header.base_offset < next_offset
-                    or header.last_offset > self.base_offset + RELATIVE_OFFSET_MAX
-                ):
-                    raise TornError(
-                        self.path(), self.size, f"offset {header.base_offset} where {next_offset} belongs"
-                    )
+                next_offset = self._take_in(header, next_offset)
                 if not epochs or header.leader_epoch > epochs[-1][0]:
                     epochs.append((header.leader_epoch, header.base_offset))
-                self.note(header.last_offset, header.size, header.max_timestamp)
-                next_offset = header.next_offset
         except TornError as torn:
             reason = torn.reason
             self.file.truncate(self.size)
@@ -312,21 +305,26 @@ class Segment:
 
     def rebuild_indexes(self) -> None:
         """Build the indexes anew from the batches' headers, as far as these make sense, and store them."""
-        end = self.size
+        end, next_offset = self.size, self.base_offset
         self._reset()
         try:
             for _, header in headers(self.file, 0, end):
-                self.note(header.last_offset, header.size, header.max_timestamp)
+                next_offset = self._take_in(header, next_offset)
         except TornError:
-            pass
+            # What was noted of the tail holds only if it reaches the end of the file.
+            self._forget_tail()
         finally:
             self.size = end
+        self._rebuilt = True
         self.save_indexes()
 
     def _reset(self) -> None:
         self.size, self._since_entry, self._full = 0, 0, False
         self._index, self._times = OffsetIndex(), TimeIndex()
         self._first_timestamp, self._max_timestamp, self._max_offset = None, NO_TIMESTAMP, self.base_offset
+        self._forget_tail()
+
+    def _forget_tail(self) -> None:
         self._tail_ends, self._tail_positions, self._hints = array("q"), array("q"), {}
 
     def _load_indexes(self) -> None:
@@ -364,12 +362,21 @@ class Segment:
         if not position:
             self._reset()
             return self.base_offset
-        return self.load_tail()
+        try:
+            return self.load_tail()
+        except TornError:
+            # Damage just before the cut: what cannot be read goes too, and is replicated again.
+            return self.recover(0).next_offset
+
+    def take_file(self) -> File | None:
+        """Hand over the open file, if any, to be closed; it is opened again when it is needed."""
+        file, self._file = self._file, None
+        return file
 
     def release(self) -> File | None:
-        """Forget what can be read again, and hand over the open file, if any, to be closed."""
-        file, self._file = self._file, None
+        """Forget what can be read again, and hand over the open file."""
+        file = self.take_file()
         if self.size:
             self._index = self._times = None
-        self._tail_ends, self._tail_positions, self._hints = array("q"), array("q"), {}
+        self._forget_tail()
         return file

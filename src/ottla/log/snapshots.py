@@ -1,7 +1,7 @@
 """Producer state on disk: `<offset>.snapshot`, in Kafka's format, version 1.
 
-    int16 version · uint32 crc of what follows · int32 count · per producer: id, epoch,
-    last sequence, last offset, offset delta, timestamp, coordinator epoch, first offset of the transaction it has open (or -1)
+    int16 version · uint32 crc of what follows · int32 count · per producer: id, epoch, last sequence,
+    last offset, offset delta, timestamp, coordinator epoch, first offset of its open transaction (or -1)
 
 A snapshot named N holds what all batches below N amount to, except that only the last batch of each producer
 is in it. One is taken when a segment is rolled and when a log is closed; a damaged one is as good as none.

@@ -64,7 +64,7 @@ class LogStore:
         self._due: list[tuple[int, int, Log]] = []
         self._trash: list[tuple[int, int, str]] = []
         self._sequence = 0
-        self._written: dict[str, bytes] = {}
+        self._written: dict[str, tuple[bytes, bool]] = {}
         self._next_ms: dict[str, int] = {}
 
     # Opening and closing
@@ -114,6 +114,7 @@ class LogStore:
                 log_start_offset=starts.get(found, 0),
                 now_ms=now_ms,
                 on_due=self._on_due,
+                on_lowered=self._write_recovery_points,
             )
             report.logs.append(log.report)
             self._put(log, directory, self._read_topic_id(path))
@@ -137,7 +138,7 @@ class LogStore:
             log.close()
         self._write_recovery_points(now_ms)
         self._write_log_starts(now_ms)
-        self.checkpoint_high_watermarks(self.high_watermarks)
+        self.checkpoint_high_watermarks(self.high_watermarks, sync=True)
         for directory in self.directories:
             path = os.path.join(directory, checkpoint.CLEAN_SHUTDOWN)
             self.files.write_atomic(path, checkpoint.clean_shutdown_marker())
@@ -166,9 +167,16 @@ class LogStore:
         metadata = os.path.join(folder, checkpoint.PARTITION_METADATA)
         self.files.write_atomic(metadata, checkpoint.format_partition_metadata(topic_id), sync=False)
         log = Log.open(
-            self.files, folder, topic_partition, config, now_ms=now_ms, clean=True, on_due=self._on_due
+            self.files,
+            folder,
+            topic_partition,
+            config,
+            now_ms=now_ms,
+            clean=True,
+            on_due=self._on_due,
+            on_lowered=self._write_recovery_points,
         )
-        log.include_in_sync(metadata, folder, directory)
+        log.include_in_sync(metadata)
         self._put(log, directory, topic_id)
         return log
 
@@ -184,7 +192,8 @@ class LogStore:
             f"{log.directory} {now_ms} {self._sequence}".encode(), digest_size=16
         ).hexdigest()
         name = deleted_folder(topic_partition, unique)
-        self.files.rename(log.directory, os.path.join(directory, name))
+        # If a crash undoes this, the partition comes back as one that nobody knows, and is deleted again.
+        self.files.rename(log.directory, os.path.join(directory, name), sync=False)
         self._discard(os.path.join(directory, name), now_ms + log.config.file_delete_delay_ms)
 
     def _put(self, log: Log, directory: str, topic_id: bytes | None) -> None:
@@ -265,10 +274,13 @@ class LogStore:
 
     # Checkpoints
 
-    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        self._write(checkpoint.HIGH_WATERMARKS, high_watermarks.items())
+    def checkpoint_high_watermarks(
+        self, high_watermarks: Mapping[TopicPartition, int], *, sync: bool = False
+    ) -> None:
+        """Write them down. A lost one only makes a watermark start lower, so nothing waits for the disk."""
+        self._write(checkpoint.HIGH_WATERMARKS, high_watermarks.items(), sync=sync)
 
-    def _write_recovery_points(self, _now_ms: int) -> None:
+    def _write_recovery_points(self, _now_ms: int = 0) -> None:
         self._write(checkpoint.RECOVERY_POINTS, ((key, log.recovery_point) for key, log in self.logs.items()))
 
     def _write_log_starts(self, _now_ms: int) -> None:
@@ -280,7 +292,7 @@ class LogStore:
         )
         self._write(checkpoint.LOG_STARTS, starts)
 
-    def _write(self, name: str, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
+    def _write(self, name: str, offsets: Iterable[tuple[TopicPartition, int]], *, sync: bool = True) -> None:
         """Write a checkpoint into every directory, for the partitions that live there, where it changed."""
         by_home: dict[str, dict[TopicPartition, int]] = {directory: {} for directory in self.directories}
         for topic_partition, offset in offsets:
@@ -290,9 +302,9 @@ class LogStore:
         for directory, found in by_home.items():
             path = os.path.join(directory, name)
             data = checkpoint.format_offsets(found)
-            if self._written.get(path) != data:
-                self.files.write_atomic(path, data)
-                self._written[path] = data
+            if self._written.get(path) != (data, sync):
+                self.files.write_atomic(path, data, sync=sync)
+                self._written[path] = (data, sync)
 
 
 def parse_folder(name: str) -> TopicPartition | None:

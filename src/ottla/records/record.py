@@ -47,6 +47,7 @@ _new = tuple.__new__  # half the price of calling a NamedTuple
 _STEPS_MIN = 4
 _STEPS_MAX = 256
 _RUN_RECORDS_MIN = 32
+_PLAIN_RECORDS_MAX = 128  # so few are walked faster than a run is found
 
 # How far a length prefix of one byte, and the bytes of a prefix of two, move us. Whatever is not the ordinary
 # prefix of an ordinary record moves us out of any body, which is noticed, and looked at again with care.
@@ -66,7 +67,7 @@ def check_records(body: Buffer, count: int) -> None:
     begin with the prefix of the last. That proves of each what the plain walk would have found. Where sizes
     vary, the plain stretches grow, so that looking for runs in vain costs next to nothing.
     """
-    at, left, steps = 0, count, _STEPS_MIN
+    at, left, steps = 0, count, count if count <= _PLAIN_RECORDS_MAX else _STEPS_MIN
     try:
         while left > 0:
             steps = min(steps, left)

@@ -1,0 +1,221 @@
+"""A disk in memory that can crash: the `Files` port for tests and for the simulator.
+
+Every file has its content (the page cache) and what a sync made durable of it; every folder likewise has
+names that are there, and names that a sync of the folder made durable. `crash` throws away what was not
+durable, as much of it as the test wants:
+
+    crash()                        kill -9: the page cache survives, open files are dead
+    crash(keep=power_loss)         only synced bytes and synced names survive
+    crash(keep=lambda path, synced, size: n)   the first n bytes of each file survive: a torn write
+
+`fail` plants an `OSError` in an operation. Time of modification is `now_ms`, which the test sets.
+"""
+
+import os
+import os.path
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ottla.base.files import Buffer, File, Syncable
+
+Keep = Callable[[str, int, int], int]
+
+
+def page_cache(path: str, synced: int, size: int) -> int:
+    return size
+
+
+def power_loss(path: str, synced: int, size: int) -> int:
+    return synced
+
+
+@dataclass(eq=False)
+class Node:
+    data: bytearray = field(default_factory=bytearray)
+    synced: int = 0
+    modified_ms: int = 0
+
+
+class SimFile:
+    def __init__(self, disk: "SimDisk", path: str, node: Node) -> None:
+        self.disk = disk
+        self.path = path
+        self.node = node
+        self.generation = disk.generation
+        self.closed = False
+
+    @property
+    def size(self) -> int:
+        return len(self.node.data)
+
+    def append(self, data: Buffer) -> None:
+        self._use("append")
+        self.node.data += data
+        self.node.modified_ms = self.disk.now_ms
+
+    def read(self, at: int, count: int) -> bytes:
+        self._use("read")
+        self.disk.reads += 1
+        return bytes(self.node.data[at : at + count])
+
+    def truncate(self, size: int) -> None:
+        self._use("truncate")
+        del self.node.data[size:]
+        self.node.data += bytes(size - len(self.node.data))
+        self.node.synced = min(self.node.synced, size)
+
+    def sync(self) -> None:
+        self._use("sync")
+        self.disk.syncs.append(self.path)
+        self.node.synced = len(self.node.data)
+
+    def rename(self, path: str) -> None:
+        self._use("rename")
+        self.disk.rename(self.path, path)
+        self.path = path
+
+    def close(self) -> None:
+        assert not self.closed, f"{self.path} closed twice"
+        self.closed = True
+        self.disk.open_files.remove(self)
+
+    def _use(self, operation: str) -> None:
+        assert not self.closed, f"{operation} on {self.path}, which is closed"
+        assert self.generation == self.disk.generation, f"{operation} on {self.path} from before the crash"
+        self.disk.check(operation, self.path)
+
+
+class SimPath:
+    def __init__(self, disk: "SimDisk", path: str) -> None:
+        self.disk = disk
+        self.path = path
+
+    def sync(self) -> None:
+        self.disk.check("sync", self.path)
+        self.disk.syncs.append(self.path)
+        if self.path in self.disk.nodes:
+            node = self.disk.nodes[self.path]
+            node.synced = len(node.data)
+        self.disk.sync_names(self.path)
+
+
+class SimDisk:
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.durable: dict[str, Node] = {}
+        self.folders: set[str] = set()
+        self.open_files: list[SimFile] = []
+        self.syncs: list[str] = []
+        self.reads = 0
+        self.now_ms = 0
+        self.generation = 0
+        self._failures: list[tuple[str, str, OSError]] = []
+
+    # Faults
+
+    def crash(self, keep: Keep = page_cache) -> None:
+        """Stop the machine, or only the process; what survives is what `keep` leaves."""
+        if keep is power_loss:
+            self.nodes = dict(self.durable)
+        for path, node in self.nodes.items():
+            del node.data[keep(path, node.synced, len(node.data)) :]
+            node.synced = len(node.data)
+        self.durable = dict(self.nodes)
+        self.open_files.clear()
+        self.generation += 1
+
+    def fail(self, operation: str, error: int, path: str = "") -> None:
+        """Let the next `operation` on a path that contains `path` fail with an errno."""
+        self._failures.append((operation, path, OSError(error, os.strerror(error))))
+
+    def check(self, operation: str, path: str) -> None:
+        for failure in self._failures:
+            if failure[0] == operation and failure[1] in path:
+                self._failures.remove(failure)
+                raise failure[2]
+
+    def flip(self, path: str, at: int) -> None:
+        self.nodes[path].data[at] ^= 0x55
+
+    # The port
+
+    def open(self, path: str) -> File:
+        self.check("open", path)
+        assert os.path.dirname(path) in self.folders, f"{path} is in no folder"
+        node = self.nodes.setdefault(path, Node(modified_ms=self.now_ms))
+        file = SimFile(self, path, node)
+        self.open_files.append(file)
+        return file
+
+    def exists(self, path: str) -> bool:
+        return path in self.nodes or path in self.folders
+
+    def size(self, path: str) -> int:
+        return len(self._node(path).data)
+
+    def modified_ms(self, path: str) -> int:
+        return self._node(path).modified_ms
+
+    def list(self, directory: str) -> list[str]:
+        self.check("list", directory)
+        if directory not in self.folders:
+            raise FileNotFoundError(directory)
+        prefix = directory + "/"
+        paths = [*self.nodes, *self.folders]
+        return sorted(path[len(prefix) :] for path in paths if os.path.dirname(path) == directory)
+
+    def make_directory(self, directory: str) -> None:
+        while directory not in self.folders and directory not in ("", "/"):
+            self.folders.add(directory)
+            directory = os.path.dirname(directory)
+
+    def read(self, path: str) -> bytes:
+        self.check("read", path)
+        self.reads += 1
+        return bytes(self._node(path).data)
+
+    def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        self.check("write_atomic", path)
+        self.nodes[path] = Node(bytearray(data), len(data) if sync else 0, self.now_ms)
+        if sync:
+            self.syncs.append(path)
+            self.durable[path] = self.nodes[path]
+
+    def rename(self, old: str, new: str, *, sync: bool = True) -> None:
+        self.check("rename", old)
+        if old in self.folders:
+            self.folders.remove(old)
+            self.folders.add(new)
+            for table in (self.nodes, self.durable):
+                for path in [path for path in table if path.startswith(old + "/")]:
+                    table[new + path[len(old) :]] = table.pop(path)
+            return
+        self.nodes[new] = self.nodes.pop(old)
+        if sync:
+            self.sync_names(os.path.dirname(new))
+
+    def remove(self, path: str) -> None:
+        self._node(path)
+        del self.nodes[path]
+
+    def remove_tree(self, directory: str) -> None:
+        self.folders = {path for path in self.folders if not (path + "/").startswith(directory + "/")}
+        for table in (self.nodes, self.durable):
+            for path in [path for path in table if path.startswith(directory + "/")]:
+                del table[path]
+
+    def syncable(self, path: str) -> Syncable:
+        return SimPath(self, path)
+
+    def sync_names(self, directory: str) -> None:
+        """What is in a folder now is what a crash leaves in it."""
+        for path in [path for path in self.durable if os.path.dirname(path) == directory]:
+            del self.durable[path]
+        self.durable |= {
+            path: node for path, node in self.nodes.items() if os.path.dirname(path) == directory
+        }
+
+    def _node(self, path: str) -> Node:
+        if path not in self.nodes:
+            raise FileNotFoundError(path)
+        return self.nodes[path]

@@ -1,0 +1,59 @@
+"""The text files of a log directory."""
+
+import pytest
+from tests.log.simdisk import SimDisk
+
+from ottla.base.ids import TopicPartition
+from ottla.log import checkpoint
+
+ID = bytes(range(16))
+
+
+@pytest.fixture
+def disk() -> SimDisk:
+    disk = SimDisk()
+    disk.make_directory("/data")
+    return disk
+
+
+def test_a_checkpoint_is_version_count_and_lines():
+    offsets = {TopicPartition("b", 0): 5, TopicPartition("a-1", 2): 1 << 40}
+    data = checkpoint.format_offsets(offsets)
+    assert data == b"0\n2\na-1 2 1099511627776\nb 0 5\n"
+    assert checkpoint.parse_offsets(data.decode()) == offsets
+
+
+def test_a_missing_checkpoint_is_empty(disk):
+    assert checkpoint.read_offsets(disk, "/data/x") == {}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"0\n",
+        b"1\n0\n",
+        b"0\n2\na 0 1\n",
+        b"0\n1\na 0\n",
+        b"0\n1\na 0 -1\n",
+        b"x\ny\n",
+        b"\xff\xfe",
+        bytes(50),
+    ],
+)
+def test_a_checkpoint_that_makes_no_sense_names_itself(disk, data):
+    disk.write_atomic("/data/x", data)
+    with pytest.raises(checkpoint.CheckpointError, match="/data/x"):
+        checkpoint.read_offsets(disk, "/data/x")
+
+
+def test_partition_metadata_holds_the_topic_id():
+    data = checkpoint.format_partition_metadata(ID)
+    assert data == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n"
+    assert checkpoint.parse_partition_metadata(data) == ID
+    assert checkpoint.parse_partition_metadata(b"version: 0\ntopic_id: x\n") is None
+    assert checkpoint.parse_partition_metadata(b"version: 1\n") is None
+
+
+def test_the_marker_of_a_clean_shutdown_is_kafkas():
+    assert checkpoint.clean_shutdown_marker() == b'{"version":0,"brokerEpoch":"-1"}'

@@ -1,0 +1,85 @@
+"""Leader epochs: what began where, and where it ended."""
+
+import pytest
+from tests.log.simdisk import SimDisk
+
+from ottla.log.epochs import LeaderEpochs
+
+PATH = "/data/leader-epoch-checkpoint"
+
+
+@pytest.fixture
+def disk() -> SimDisk:
+    disk = SimDisk()
+    disk.make_directory("/data")
+    return disk
+
+
+def epochs(disk, *entries):
+    cache = LeaderEpochs(disk, PATH)
+    for entry in entries:
+        cache.assign(*entry)
+    return cache
+
+
+def test_the_file_is_kafkas_and_is_read_again(disk):
+    cache = epochs(disk, (0, 0), (3, 17))
+    assert disk.read(PATH) == b"0\n2\n0 0\n3 17\n"
+    again = LeaderEpochs(disk, PATH)
+    assert again.load()
+    assert again.entries == cache.entries
+    assert again.latest == 3
+
+
+def test_the_end_of_an_epoch_is_the_start_of_the_next_larger_one(disk):
+    cache = epochs(disk, (2, 10), (3, 20), (6, 30))
+    answers = {epoch: cache.end_offset_for(epoch, 99) for epoch in (-1, 1, 2, 3, 4, 5, 6, 7)}
+    assert answers == {
+        -1: (-1, -1),
+        1: (1, 10),
+        2: (2, 20),
+        3: (3, 30),
+        4: (3, 30),
+        5: (3, 30),
+        6: (6, 99),
+        7: (-1, -1),
+    }
+    assert LeaderEpochs(disk, PATH).end_offset_for(0, 5) == (-1, -1)
+
+
+def test_an_epoch_without_records_is_superseded_at_the_same_offset(disk):
+    assert epochs(disk, (1, 0), (2, 5), (3, 5)).entries == ((1, 0), (3, 5))
+
+
+def test_assigning_again_changes_nothing_and_writes_nothing(disk):
+    cache = epochs(disk, (1, 0))
+    written = []
+    cache.watch(lambda: written.append(1))
+    cache.assign(1, 9)
+    assert (cache.entries, written) == (((1, 0),), [])
+    cache.assign(2, 9)
+    assert written == [1]
+
+
+def test_a_contradiction_drops_what_stands_against_it(disk):
+    assert epochs(disk, (1, 0), (2, 5), (5, 9)).entries == ((1, 0), (2, 5), (5, 9))
+    assert epochs(disk, (1, 0), (5, 9), (4, 9)).entries == ((1, 0), (4, 9))
+
+
+def test_truncation_at_both_ends(disk):
+    cache = epochs(disk, (1, 0), (2, 10), (3, 20))
+    cache.truncate_from_end(20)
+    assert cache.entries == ((1, 0), (2, 10))
+    cache.truncate_from_start(15)
+    assert cache.entries == ((2, 15),)
+    assert cache.latest == 2
+    cache.truncate_from_start(5)
+    assert cache.entries == ((2, 15),)
+    cache.clear()
+    assert (cache.entries, cache.latest) == ((), -1)
+    assert disk.read(PATH) == b"0\n0\n"
+
+
+def test_the_epoch_of_an_offset(disk):
+    cache = epochs(disk, (1, 5), (2, 10))
+    assert [cache.epoch_for(offset) for offset in (0, 5, 9, 10, 99)] == [-1, 1, 1, 2, 2]

@@ -1,0 +1,176 @@
+"""What a leader refuses, with Kafka's codes."""
+
+import struct
+
+import pytest
+from tests.log.helpers import NOW, append, batch, idempotent, open_log, values
+from tests.log.simdisk import SimDisk
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.log.config import LogConfig
+from ottla.log.validate import Validator
+from ottla.records.batch import HEADER_SIZE, read_header, set_crc, set_log_append_time
+from ottla.records.builder import NewRecord, build_batch
+from ottla.records.compression import Codec
+from ottla.records.record import read_records
+
+
+def check(view, *, version=13, internal=False, **config):
+    return Validator(LogConfig(**config)).check(view, NOW, version, internal=internal)
+
+
+def code(view, **more) -> ErrorCode:
+    with pytest.raises(ApiError) as error:
+        check(view, **more)
+    return error.value.code
+
+
+def patched(layout: str, at: int, value: int, view: memoryview | None = None) -> memoryview:
+    view = batch("a", "b") if view is None else view
+    struct.pack_into(layout, view, at, value)
+    set_crc(view)
+    return view
+
+
+def test_a_sound_batch_passes_as_it_is():
+    view = batch("a", "b")
+    same, header = check(view)
+    assert same is view
+    assert header == read_header(view)
+
+
+def test_bytes_that_changed_are_corrupt():
+    view = batch("a")
+    for at in range(HEADER_SIZE, len(view)):
+        view[at] ^= 1
+        assert code(view) is ErrorCode.CORRUPT_MESSAGE
+        view[at] ^= 1
+
+
+def test_too_few_bytes_or_a_wrong_length_are_corrupt():
+    view = batch("abc")
+    for size in (0, 1, 60, 61, len(view) - 1):
+        assert code(view[:size]) is ErrorCode.CORRUPT_MESSAGE
+    assert code(patched(">i", 8, 20)) is ErrorCode.CORRUPT_MESSAGE
+    assert code(patched(">i", 8, -1)) is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_more_than_one_batch_is_invalid():
+    assert code(memoryview(bytearray(bytes(batch("a")) + bytes(batch("b"))))) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(
+    ("magic", "expected"),
+    [(0, ErrorCode.INVALID_RECORD), (1, ErrorCode.INVALID_RECORD), (3, ErrorCode.CORRUPT_MESSAGE)],
+)
+def test_only_format_2_is_taken(magic, expected):
+    assert code(patched(">b", 16, magic)) is expected
+
+
+def test_a_batch_that_contradicts_itself_is_invalid():
+    assert code(patched(">q", 0, 5)) is ErrorCode.INVALID_RECORD
+    for count in (0, -1, 1, 3):
+        assert code(patched(">i", 57, count)) is ErrorCode.INVALID_RECORD
+    wrong = patched(">i", 57, 3)
+    assert code(patched(">i", 23, 2, wrong)) is ErrorCode.INVALID_RECORD
+    assert code(memoryview(build_batch([]))) is ErrorCode.INVALID_RECORD
+
+
+def test_clients_may_not_write_control_batches_but_the_broker_may():
+    view = batch(producer_id=1, producer_epoch=0, transactional=True, control=True)
+    assert code(view) is ErrorCode.INVALID_RECORD
+    check(view, internal=True)
+
+
+def test_producers_need_a_sequence_and_transactions_a_producer():
+    assert code(batch(producer_id=1, producer_epoch=0)) is ErrorCode.INVALID_RECORD
+    assert code(batch(producer_id=1, base_sequence=0)) is ErrorCode.INVALID_RECORD
+    assert code(batch(transactional=True)) is ErrorCode.INVALID_RECORD
+    check(idempotent(0, transactional=True))
+
+
+def test_sizes_are_limited_by_message_and_by_segment():
+    view = batch("x" * 1000)
+    assert code(view, max_message_bytes=500) is ErrorCode.MESSAGE_TOO_LARGE
+    assert code(view, segment_bytes=500) is ErrorCode.RECORD_LIST_TOO_LARGE
+    check(view, max_message_bytes=len(view), segment_bytes=len(view))
+
+
+def test_zstd_needs_produce_version_7_and_unknown_codecs_are_refused():
+    view = batch("a", codec=Codec.ZSTD)
+    assert code(view, version=6) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    check(view, version=7)
+    assert code(patched(">h", 21, 6)) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_compressed_batches_are_opened_and_their_records_counted(codec):
+    check(batch("a", "b", codec=codec))
+    wrong = batch("a", "b", codec=codec)
+    patched(">i", 57, 3, wrong)
+    assert code(patched(">i", 23, 2, wrong)) is ErrorCode.INVALID_RECORD
+    damaged = batch("a" * 100, codec=codec)
+    damaged[-8:] = bytes(8)
+    set_crc(damaged)
+    with pytest.raises(ApiError):
+        check(damaged)
+
+
+def test_timestamps_must_be_near_the_brokers_clock():
+    hour = 3_600_000
+    check(batch(at=NOW + hour))
+    assert code(batch(at=NOW + hour + 1)) is ErrorCode.INVALID_TIMESTAMP
+    check(batch(at=0))
+    check(batch(at=-1), message_timestamp_before_max_ms=10)
+    check(batch(at=NOW - 10), message_timestamp_before_max_ms=10)
+    assert code(batch(at=NOW - 11), message_timestamp_before_max_ms=10) is ErrorCode.INVALID_TIMESTAMP
+    older = memoryview(build_batch([NewRecord(b"k", b"v", (), NOW), NewRecord(b"k", b"v", (), NOW - 11)]))
+    assert code(older, message_timestamp_before_max_ms=10) is ErrorCode.INVALID_TIMESTAMP
+    check(batch(at=NOW + 10 * hour), message_timestamp_type="LogAppendTime")
+
+
+def test_a_producer_may_not_claim_broker_time():
+    view = batch()
+    set_log_append_time(view, NOW)
+    assert code(view) is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_broker_time_is_set_in_place():
+    view = batch("a", at=5)
+    same, header = check(view, message_timestamp_type="LogAppendTime")
+    assert same is view
+    assert header.is_log_append_time
+    assert [record.timestamp for record in read_records(view)] == [NOW]
+    check(view, message_timestamp_type="CreateTime", internal=True)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_compacted_topics_need_keys(codec):
+    config = {"cleanup_policy": ("delete", "compact")}
+    check(batch("a", codec=codec), **config)
+    assert code(batch("a", key=None, codec=codec), **config) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("source", list(Codec))
+@pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+def test_a_topic_may_choose_its_codec(source, target):
+    view = batch("a" * 100, "b", codec=source)
+    stored, header = check(view, compression_type=target)
+    wanted = Codec.NONE if target == "uncompressed" else Codec.from_name(target)
+    assert header.codec is wanted
+    assert (stored is view) == (source is wanted)
+    assert [record.value for record in read_records(stored)] == [b"a" * 100, b"b"]
+    check(stored)
+
+
+def test_recompression_counts_for_the_size_limit():
+    view = batch("a" * 1000, codec=Codec.ZSTD)
+    limit = {"compression_type": "uncompressed", "max_message_bytes": 500}
+    assert code(view, **limit) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_what_was_recompressed_is_what_is_read():
+    log = open_log(SimDisk(), compression_type="zstd", compression_zstd_level=5)
+    append(log, batch("a", "b"))
+    assert values(log) == ["a", "b"]
+    assert read_header(log.read(0, 1000, end=2).records).codec is Codec.ZSTD
