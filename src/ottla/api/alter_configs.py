@@ -8,7 +8,7 @@ v2 flexible
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.config_resources import plan_change
+from ottla.api.config_resources import once, plan_change
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.parked import Parked
@@ -24,9 +24,9 @@ WAIT_MS = 30_000
 
 def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse | Parked:
     writes = Writes(call.broker, lambda: respond())
-    for resource in request.resources:
-        change = partial(_values, resource)
-        kind, name = resource.resource_type, resource.resource_name
+    named = [(one.resource_type, one.resource_name) for one in request.resources]
+    for resource, (kind, name) in zip(request.resources, named, strict=True):
+        change = once(named, (kind, name), partial(_values, resource))
         writes.add(partial(plan_change, call, kind, name, change, validate_only=request.validate_only))
 
     def respond() -> AlterConfigsResponse:

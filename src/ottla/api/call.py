@@ -1,6 +1,7 @@
 """What a handler knows of the request besides its body."""
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
@@ -16,6 +17,10 @@ class Call:
     now_ms: int
     version: int
     client_id: str
+    client_host: str = ""
+
+    def random_uuid(self) -> str:
+        return str(UUID(bytes=self.broker.random.randbytes(16), version=4))
 
     def topic_name(self, name: str, topic_id: bytes, *, by_id: bool) -> str:
         """The topic a request names, which newer versions do by id."""

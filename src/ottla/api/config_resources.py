@@ -36,6 +36,15 @@ def plan_change(
     return plan_configs(path, values, known.version if known.version >= 0 else None)
 
 
+def once(resources: Sequence[tuple[int, str]], one: tuple[int, str], change: Change) -> Change:
+    """The change, or an error instead if the request names its resource more than once."""
+
+    def refuse(_current: dict[str, str]) -> dict[str, str]:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+
+    return refuse if resources.count(one) > 1 else change
+
+
 def check_broker_name(call: Call, name: str) -> None:
     if name not in {"", str(call.broker.id)}:
         raise ApiError(

@@ -13,7 +13,7 @@ from ottla.api.call import Call
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.configs import DEFAULT_CONFIG, DYNAMIC_TOPIC_CONFIG, describe_topic
+from ottla.broker.configs import describe_topic
 from ottla.broker.parked import Parked
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import NewTopic, PlannedTopic, plan_topic
@@ -100,7 +100,7 @@ def _configs(broker: Broker, topic: PlannedTopic) -> list[CreatableTopicConfigs]
             name=entry.name,
             value=entry.value,
             read_only=False,
-            config_source=entry.source if entry.source == DYNAMIC_TOPIC_CONFIG else DEFAULT_CONFIG,
+            config_source=entry.source,
             is_sensitive=False,
         )
         for entry in describe_topic(broker, topic.configs)

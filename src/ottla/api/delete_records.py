@@ -5,6 +5,7 @@ v2 flexible
 
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import INTERNAL_TOPICS
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -25,6 +26,8 @@ def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsRe
 def _delete(call: Call, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
     try:
+        if topic in INTERNAL_TOPICS:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition = call.broker.partition(topic, asked.partition_index)
         partition.check_leader()
         if "delete" not in partition.log.config.cleanup_policy:

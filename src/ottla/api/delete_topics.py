@@ -1,8 +1,11 @@
 """DeleteTopics (key 20): by name, or by id from v6.
 
-v4 flexible · v5 error message · v6 topic ids, and names may be null
+A topic given twice in one request is an error, and is not deleted.
+
+v3 TOPIC_DELETION_DISABLED · v4 flexible · v5 error message · v6 topic ids, and names may be null
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -22,6 +25,7 @@ from ottla.wire.messages.delete_topics import (
 )
 
 BY_ID_SINCE = 6
+DISABLED_SINCE = 3
 
 
 def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse | Parked:
@@ -30,11 +34,15 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
         asked = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
     results = [DeletableTopicResult(name=one.name, topic_id=one.topic_id) for one in asked]
     writes = Writes(call.broker, lambda: respond())
-    seen: set[str] = set()
+    given = Counter((one.name, one.topic_id) for one in asked)
 
     def plan(one: DeleteTopicState, result: DeletableTopicResult) -> Sequence[Operation]:
         if not call.broker.config.delete_topic_enable:
-            raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false on this broker.")
+            known = call.version >= DISABLED_SINCE
+            code = ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
+            raise ApiError(code, "delete.topic.enable is false on this broker.")
+        if given[one.name, one.topic_id] > 1:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once.")
         topic = _find(call, one)
         result.name, result.topic_id = topic.name, topic.id
         return plan_deletion(call.broker.image, topic)
@@ -45,20 +53,14 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
         return DeleteTopicsResponse(responses=results)
 
     for one, result in zip(asked, results, strict=True):
-        name = one.name or call.broker.image.topic_names.get(one.topic_id, "")
-        writes.add(_duplicate if name in seen else partial(plan, one, result))
-        seen.add(name)
+        writes.add(partial(plan, one, result))
     return writes.answer(call, request.timeout_ms)  # type: ignore[no-any-return]
-
-
-def _duplicate() -> Sequence[Operation]:
-    raise ApiError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once.")
 
 
 def _find(call: Call, one: DeleteTopicState) -> Topic:
     image = call.broker.image
-    if one.name is not None and one.topic_id != ZERO_UUID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Give a topic's name or its id, not both.")
+    if (one.name is None) == (one.topic_id == ZERO_UUID):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Give a topic's name or its id, and not both.")
     if one.name is None:
         name = image.topic_names.get(one.topic_id)
         if name is None:

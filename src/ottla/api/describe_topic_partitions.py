@@ -25,8 +25,10 @@ def describe_topic_partitions(
     image = call.broker.image
     first_topic, first_partition = "", 0
     if request.cursor is not None:
-        first_topic, first_partition = request.cursor.topic_name, max(request.cursor.partition_index, 0)
+        first_topic, first_partition = request.cursor.topic_name, request.cursor.partition_index
     asked = [topic.name for topic in request.topics] or list(image.topics)
+    if first_partition < 0 or (first_topic and request.topics and first_topic not in asked):
+        return _refuse(request)
     limit = min(max(request.response_partition_limit, 1), call.broker.config.request_partition_size_limit)
     response = DescribeTopicPartitionsResponse()
     for name in sorted(set(asked)):
@@ -50,6 +52,18 @@ def describe_topic_partitions(
             response.next_cursor = CursorResponse(topic_name=name, partition_index=following)
             break
     return response
+
+
+def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """A cursor that points nowhere: an error for each topic, since the answer has no error of its own."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(
+                name=topic.name, error_code=ErrorCode.INVALID_REQUEST, topic_id=ZERO_UUID
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _describe(

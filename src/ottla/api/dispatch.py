@@ -46,7 +46,9 @@ class Silence(Enum):
     PARKED = "the answer waits, and will come as a Reply"
 
 
-def on_request(broker: Broker, connection: int, frame: memoryview, now_ms: int) -> list[Buffer] | Silence:
+def on_request(
+    broker: Broker, connection: int, frame: memoryview, now_ms: int, client_host: str = ""
+) -> list[Buffer] | Silence:
     """The answer to one frame, ready to be sent. ProtocolError or CloseConnection: close the connection."""
     header, at = decode_request_header(frame)
     api = TABLE.get(header.api_key)
@@ -69,7 +71,7 @@ def on_request(broker: Broker, connection: int, frame: memoryview, now_ms: int) 
         loaded = _loaded[header.api_key] = api.load()
     request_class, handler = loaded
     request: Any = decoder(request_class, header.api_version)(frame, at)
-    call = Call(broker, now_ms, header.api_version, header.client_id or "")
+    call = Call(broker, now_ms, header.api_version, header.client_id or "", client_host)
     answer = _handle(api, handler, call, request)
     if answer is None:
         return Silence.NO_REPLY

@@ -35,6 +35,7 @@ READ_COMMITTED = 1
 
 
 def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
+    bytes_max = min(request.max_bytes, call.broker.config.fetch_bytes_max)
     replica_id = request.replica_state.replica_id if request.replica_state else request.replica_id
     try:
         wanted, session, incremental = _resolve(call, request)
@@ -48,8 +49,8 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
         by_id=call.version >= TOPIC_IDS_SINCE,
         is_replica=replica_id >= 0,
         read_committed=request.isolation_level == READ_COMMITTED,
-        bytes_min=min(request.min_bytes, call.broker.config.fetch_bytes_max),
-        bytes_max=min(request.max_bytes, call.broker.config.fetch_bytes_max),
+        bytes_min=min(request.min_bytes, bytes_max),
+        bytes_max=bytes_max,
         available={},
     )
     if request.max_wait_ms <= 0 or not wanted or ongoing.is_satisfied():
@@ -83,6 +84,9 @@ def _resolve(call: Call, request: FetchRequest) -> tuple[list[Wanted], Session |
     ]
     session.update(asked, forgotten)
     wanted = list(session.wanted.values())
+    if not wanted:
+        sessions.close(session.id)
+        return wanted, None, False
     for one in wanted:
         if by_id and not one.topic:
             one.topic = call.broker.image.topic_names.get(one.topic_id, "")
@@ -193,7 +197,7 @@ class Fetch:
         except ApiError as error:
             answer.error_code, answer.aborted_transactions = error.code, None
             if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                answer.high_watermark = answer.last_stable_offset = -1
+                answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
             if error.code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}:
                 answer.current_leader = self._leader_hint(one)
         return answer
@@ -226,7 +230,7 @@ def _diverging(partition: Partition, one: Wanted) -> EpochEndOffset | None:
     if one.last_fetched_epoch < 0:
         return None
     epoch, end_offset = partition.end_offset_for_epoch(one.last_fetched_epoch)
-    if epoch < 0:
+    if epoch < 0 or one.fetch_offset < partition.log.log_start_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch < one.last_fetched_epoch or end_offset < one.fetch_offset:
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)

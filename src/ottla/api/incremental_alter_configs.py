@@ -6,7 +6,7 @@ v1 flexible
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.config_resources import BROKER, TOPIC, plan_change
+from ottla.api.config_resources import BROKER, TOPIC, once, plan_change
 from ottla.api.writes import Writes
 from ottla.base.config import ConfigType, Row, rows
 from ottla.base.errors import ApiError, ErrorCode
@@ -29,9 +29,9 @@ def incremental_alter_configs(
     call: Call, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse | Parked:
     writes = Writes(call.broker, lambda: respond())
-    for resource in request.resources:
-        change = partial(_changed, call, resource)
-        kind, name = resource.resource_type, resource.resource_name
+    named = [(one.resource_type, one.resource_name) for one in request.resources]
+    for resource, (kind, name) in zip(request.resources, named, strict=True):
+        change = once(named, (kind, name), partial(_changed, call, resource))
         writes.add(partial(plan_change, call, kind, name, change, validate_only=request.validate_only))
 
     def respond() -> IncrementalAlterConfigsResponse:
@@ -67,6 +67,8 @@ def _changed(call: Call, resource: AlterConfigsResource, current: dict[str, str]
 
 
 def _list_change(call: Call, resource: AlterConfigsResource, config: AlterableConfig, value: str) -> str:
+    if config.config_operation not in {APPEND, SUBTRACT}:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation {config.config_operation}.")
     row = _row(resource.resource_type, config.name)
     if row is None or row.type != ConfigType.LIST:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"{config.name} is not a list: it cannot be appended to.")
@@ -79,9 +81,7 @@ def _list_change(call: Call, resource: AlterConfigsResource, config: AlterableCo
     given = [part.strip() for part in value.split(",")]
     if config.config_operation == APPEND:
         return ",".join(present + [part for part in given if part not in present])
-    if config.config_operation == SUBTRACT:
-        return ",".join(part for part in present if part not in given)
-    raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation {config.config_operation}.")
+    return ",".join(part for part in present if part not in given)
 
 
 def _row(resource_type: int, name: str) -> Row | None:

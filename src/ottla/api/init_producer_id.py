@@ -27,10 +27,10 @@ WAIT_MS = 10_000
 
 def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | Parked:
     broker = call.broker
+    if (request.producer_id < 0) != (request.producer_epoch < 0) or request.transactional_id == "":
+        return _refuse(ApiError(ErrorCode.INVALID_REQUEST))
     if request.transactional_id is not None:
         return _refuse(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    if (request.producer_id < 0) != (request.producer_epoch < 0):
-        return _refuse(ApiError(ErrorCode.INVALID_REQUEST))
     if request.producer_id >= 0 and request.producer_epoch < EPOCH_MAX - 1:
         return InitProducerIdResponse(
             producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1

@@ -2,9 +2,9 @@
 
 A timestamp of 0 or more asks for the first record at or after it. Negative ones have names: -1 latest (the
 high watermark, or the last stable offset for read_committed), -2 earliest, -3 the record with the largest
-timestamp (KIP-734), -4 the earliest kept locally (KIP-405: the same as earliest), -5 the last offset in
-tiered storage, of which there is none, -6 the earliest offset not yet in tiered storage (the same as
-earliest, KIP-1023).
+timestamp (KIP-734), -4 the earliest kept locally (KIP-405: the same as earliest). -5 and -6 ask for the
+last offset in tiered storage and the first that is not there yet (KIP-1005, KIP-1023): without tiered
+storage, Kafka finds neither.
 
 v1 offset and timestamp · v2 isolation level · v4 leader epochs · v6 flexible · v7 max timestamp · v8 -4 ·
 v9 -5
@@ -57,9 +57,9 @@ def _look_up(partition: Partition, timestamp: int, read_committed: bool) -> tupl
     log, end = partition.log, partition.visible_end(read_committed)
     if timestamp == LATEST:
         return end, -1, partition.leader_epoch
-    if timestamp in {EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD}:
+    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
         return log.log_start_offset, -1, log.epochs.epoch_for(log.log_start_offset)
-    if timestamp == LATEST_TIERED:
+    if timestamp in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
         return NOT_FOUND
     found = (
         log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)

@@ -5,8 +5,8 @@ answer waits for that, so that a first produce needs no second try. Answers are 
 the image changes (`dispatch`).
 
 v0 an empty list asks for all topics; v1 null does · v2 cluster id · v4 allow_auto_topic_creation
-v5 offline replicas · v7 leader epochs · v8 authorized operations · v9 flexible · v10 topic ids · v13
-top-level error
+v5 offline replicas · v7 leader epochs · v8 authorized operations · v9 flexible · v10 topic ids in
+the answer · v12 and in the request · v13 top-level error
 Left out: authorized operations, until there are ACLs.
 """
 
@@ -15,8 +15,8 @@ from functools import partial
 from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
 from ottla.api.writes import Item, Writes
-from ottla.base.errors import ErrorCode
-from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, check_topic_name
 from ottla.broker.parked import Parked
 from ottla.controller.image import Image, Topic
 from ottla.controller.topics import NewTopic
@@ -29,7 +29,7 @@ from ottla.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 
-AUTO_CREATE_FLAG_SINCE = 4
+BY_ID_SINCE = 12
 AUTO_CREATE_WAIT_MS = 5_000
 
 
@@ -38,6 +38,8 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse | Parked:
     if request.topics is None or (call.version == 0 and not request.topics):
         return _respond(image, [_describe(image, topic) for topic in image.topics.values()])
     asked = request.topics
+    if call.version < BY_ID_SINCE and any(one.name is None or one.topic_id != ZERO_UUID for one in asked):
+        return _respond(image, [_refused(one) for one in asked])
     may_create = call.broker.config.auto_create_topics and request.allow_auto_topic_creation
     created: dict[str, Item] = {}
     writes = Writes(call.broker, lambda: _respond(image, [_answer(image, one, created) for one in asked]))
@@ -71,11 +73,26 @@ def _answer(image: Image, asked: MetadataRequestTopic, created: dict[str, Item])
     if topic is not None:
         return _describe(image, topic)
     item = created.get(asked.name or "")
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    code = _unknown(asked.name or "")
     if item and item.error and item.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
         timed_out = item.error.code == ErrorCode.REQUEST_TIMED_OUT
         code = ErrorCode.LEADER_NOT_AVAILABLE if timed_out else item.error.code
     return MetadataResponseTopic(name=asked.name, error_code=code)
+
+
+def _unknown(name: str) -> ErrorCode:
+    try:
+        check_topic_name(name)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _refused(asked: MetadataRequestTopic) -> MetadataResponseTopic:
+    """v10 and v11 have room for an id in the request, and yet cannot be asked by it."""
+    return MetadataResponseTopic(
+        name=asked.name or "", topic_id=asked.topic_id, error_code=ErrorCode.INVALID_REQUEST
+    )
 
 
 def _describe(image: Image, topic: Topic) -> MetadataResponseTopic:

@@ -114,7 +114,11 @@ def _produce_partition(
         if asked.records[ATTRIBUTES_AT] & TRANSACTIONAL:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
         appended = partition.append(
-            asked.records, acks=request.acks, now_ms=call.now_ms, produce_version=call.version
+            asked.records,
+            acks=request.acks,
+            now_ms=call.now_ms,
+            wall_ms=call.broker.wall_ms(call.now_ms),
+            produce_version=call.version,
         )
     except ApiError as error:
         reply.error_code, reply.error_message = error.code, error.message
@@ -122,7 +126,7 @@ def _produce_partition(
             reply.current_leader = _leader_hint(call, name, topic_id, asked.index, by_id)
         return reply
     except OSError as error:
-        call.broker.effects.append(Halt(f"cannot write to the log of {name}-{asked.index}: {error}"))
+        call.broker.effects.append(Halt(f"cannot write to the log of {partition.id}: {error}"))
         reply.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return reply
     if not appended.duplicate:

@@ -13,7 +13,8 @@ from ottla.base.errors import ApiError, ErrorCode
 ZERO_UUID = bytes(16)
 TOPIC_NAME_MAX = 249
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 
 
 class TopicPartition(NamedTuple):

@@ -5,27 +5,31 @@ or waits. Effects are left in `effects` in the order they arose, and whoever gav
 out.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.config import load, override
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
-from ottla.base.ids import TopicPartition
+from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.config import BrokerConfig
 from ottla.broker.effects import Effect, SyncLog, WriteNodes
 from ottla.broker.parked import Waiting
 from ottla.controller import image as images
 from ottla.controller.image import Image
 from ottla.controller.keeper import NodeChanged, Operation, Outcome
-from ottla.controller.topics import PlannedTopic
+from ottla.controller.topics import PlannedTopic, plan_reelection
+from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.store import LogStore
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import Sessions
+
+if TYPE_CHECKING:
+    from ottla.broker.groups import Groups
 
 
 class Random(Protocol):
@@ -36,6 +40,22 @@ class Random(Protocol):
 
 
 OnOutcome = Callable[[Outcome, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermarks(Mapping[TopicPartition, int]):
+    """The high watermarks of all partitions, made only when somebody reads them."""
+
+    partitions: dict[TopicPartition, Partition]
+
+    def __getitem__(self, id: TopicPartition) -> int:
+        return self.partitions[id].high_watermark
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self.partitions)
+
+    def __len__(self) -> int:
+        return len(self.partitions)
 
 
 @dataclass(slots=True)
@@ -63,11 +83,13 @@ class Broker:
     outcomes: dict[int, OnOutcome] = field(default_factory=dict)
     answers: dict[tuple[int, int, bytes], bytes] = field(default_factory=dict)
     last_token: int = 0
+    is_clean: bool = True
+    _groups: "Groups | None" = None
 
     def __post_init__(self) -> None:
+        directories = load(BrokerConfig, self.properties).log_dirs
+        self.store = LogStore(self.files, directories, LogConfig(), StoreConfig())
         self._load_configs()
-        store_config = load(StoreConfig, self.properties)
-        self.store = LogStore(self.files, self.config.log_dirs, self.log_config, store_config)
         self.sessions = Sessions(
             self.config.fetch_session_slots, new_id=lambda: self.random.randrange(1, 2**31)
         )
@@ -83,7 +105,9 @@ class Broker:
         for node in nodes:
             self.image.apply(node)
         self._load_configs()
-        reports = self.store.open_all(now_ms, self.image.topic_config).lines()
+        report = self.store.open_all(now_ms, self.image.topic_config)
+        self.is_clean = all(report.clean.values())
+        reports = report.lines()
         if self.image.cluster_id:
             for id in self._strays():
                 reports.append(f"{id}: its topic is gone; its folder will be removed")
@@ -114,9 +138,21 @@ class Broker:
         for name, assignment in found.items():
             known = self.store.topic_id(TopicPartition(name, min(assignment)))
             topic_id = known or self.random.randbytes(16)
-            planned = PlannedTopic(name=name, id=topic_id, assignment=assignment, configs={})
+            epochs = {p: self.store.logs[TopicPartition(name, p)].latest_epoch + 1 for p in assignment}
+            planned = PlannedTopic(name=name, id=topic_id, assignment=assignment, configs={}, epochs=epochs)
             operations += planned.operations(self.image)
         return operations
+
+    def elections(self) -> list[Operation]:
+        """After a crash the end of a log may be gone, and what comes in its place must be told apart from
+        it: this broker leads what it led in a new epoch."""
+        if self.is_clean:
+            return []
+        return [
+            operation
+            for topic in self.image.topics.values()
+            for operation in plan_reelection(self.image, topic, self.id)
+        ]
 
     # -- configuration ----------------------------------------------------------------------------
 
@@ -126,7 +162,8 @@ class Broker:
         static = load(BrokerConfig, self.properties)
         merged |= self.image.broker_config(str(static.node_id))
         self.config = load(BrokerConfig, merged)
-        self.log_config = load(LogConfig, merged)
+        self.log_config = self.store.config = load(LogConfig, merged)
+        self.store.store_config = load(StoreConfig, merged)
 
     def topic_log_config(self, topic: str) -> LogConfig:
         return override(self.log_config, self.image.topic_config(topic))
@@ -160,6 +197,30 @@ class Broker:
             partition.advance()
             self.waiting.wake(partition.id, now_ms)
         self.start_syncs(now_ms)
+
+    # -- coordinators ---------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> "Groups":
+        """The group coordinator, made when it is first needed: many brokers never are asked for a group."""
+        if self._groups is None:
+            from ottla.broker.groups import Groups
+
+            self._groups = Groups(
+                load(GroupConfig, self.properties),
+                self.image,
+                lambda answer, now_ms: self.waiting.wake(answer, now_ms),
+            )
+        return self._groups
+
+    def _coordinate(self, partition: Partition, now_ms: int) -> None:
+        """A partition of an internal topic is ours to lead, or no longer: so are the groups in it."""
+        if partition.id.topic != OFFSETS_TOPIC:
+            return
+        if partition.is_leader:
+            self.groups.on_elected(partition, self.on_appended, now_ms)
+        else:
+            self.groups.on_resigned(partition.id)
 
     # -- the keeper -------------------------------------------------------------------------------
 
@@ -202,11 +263,14 @@ class Broker:
             known.on_state(leader=state.leader, leader_epoch=state.leader_epoch, isr=state.isr)
             if known.is_leader and known.advance():
                 self.waiting.wake(known.id, now_ms)
+            self._coordinate(known, now_ms)
 
     def _open_partition(self, id: TopicPartition, topic_id: bytes, now_ms: int) -> Partition:
         log = self.store.get(id)
         if log is None:
             log = self.store.create(id, topic_id, self.topic_log_config(id.topic), now_ms)
+        if log.safe_end < log.log_end_offset:
+            log.flush()  # what a crash left was seen by consumers before; the watermark must not go back
         partition = Partition(
             id=id, topic_id=topic_id, log=log, broker_id=self.id,
             leader=-1, leader_epoch=-1, isr=(), high_watermark=log.log_start_offset,
@@ -215,9 +279,13 @@ class Broker:
         return partition
 
     def _drop_topic(self, name: str, now_ms: int) -> None:
-        for id in [tp for tp in self.partitions if tp.topic == name]:
+        gone = [id for id in self.partitions if id.topic == name]
+        for id in gone:
             del self.partitions[id]
+            if id.topic == OFFSETS_TOPIC:
+                self.groups.on_resigned(id)
             self.store.delete(id, now_ms)
+        for id in gone:
             self.waiting.wake(id, now_ms)
 
     def _configure_logs(self, topic: str | None, now_ms: int) -> None:
@@ -227,9 +295,16 @@ class Broker:
 
     # -- time -------------------------------------------------------------------------------------
 
-    def on_tick(self, now_ms: int) -> None:
+    def wall_ms(self, now_ms: int) -> int:
+        """The time of day at `now_ms`, which itself never jumps (design note 002)."""
+        return now_ms + self.store.wall_offset_ms
+
+    def on_tick(self, now_ms: int, wall_offset_ms: int = 0) -> None:
+        self.store.wall_offset_ms = wall_offset_ms
         self.waiting.on_tick(now_ms)
-        self.store.on_tick(now_ms, {id: p.high_watermark for id, p in self.partitions.items()})
+        if self._groups is not None:
+            self._groups.runtime.on_tick(now_ms)
+        self.store.on_tick(now_ms, HighWatermarks(self.partitions))
         self.start_syncs(now_ms)
 
     def close(self, now_ms: int) -> None:

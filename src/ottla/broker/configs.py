@@ -52,8 +52,10 @@ def describe_topic(broker: Broker, configs: Mapping[str, str]) -> list[Entry]:
     for row in rows(LogConfig):
         if row.topic is None:
             continue
-        own = [Synonym(row.topic, row.text(row.parse(row.topic, configs[row.topic])), DYNAMIC_TOPIC_CONFIG)]
-        chain = (own if row.topic in configs else []) + list(_broker_chain(broker, row))
+        chain = list(_broker_chain(broker, row))
+        if row.topic in configs:
+            own = row.text(row.parse(row.topic, configs[row.topic]))
+            chain.insert(0, Synonym(row.topic, own, DYNAMIC_TOPIC_CONFIG))
         entries.append(Entry(row, row.topic, tuple(chain), read_only=False))
     return sorted(entries, key=lambda entry: entry.name)
 
@@ -106,4 +108,5 @@ def check_broker_configs(configs: Mapping[str, str]) -> None:
         for cls in BROKER_CONFIGS:
             load(cls, configs)
     except ConfigError as error:
-        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        # Kafka's code for this, and not INVALID_CONFIG as for topics (KAFKA-13609).
+        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None

@@ -7,7 +7,7 @@ decision taken on stale knowledge is refused by the keeper and never half applie
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.base.config import ConfigError, override
 from ottla.base.errors import ApiError, ErrorCode
@@ -36,10 +36,13 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTopic:
+    """`epochs`: the first leader epochs of partitions whose logs have seen some already."""
+
     name: str
     id: bytes
     assignment: dict[int, tuple[int, ...]]
     configs: dict[str, str]
+    epochs: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def replication_factor(self) -> int:
@@ -49,7 +52,10 @@ class PlannedTopic:
         operations: list[Operation] = [
             *_fence(image),
             Create(znodes.topic_path(self.name), znodes.topic_node(self.id, self.assignment)),
-            Create(znodes.state_path(self.name), _first_states(image, self.assignment)),
+            Create(
+                znodes.state_path(self.name),
+                znodes.state_node(image.controller_epoch, _states(self.assignment, self.epochs)),
+            ),
         ]
         if self.configs:
             operations.append(Create(znodes.topic_config_path(self.name), znodes.config_node(self.configs)))
@@ -94,8 +100,8 @@ def plan_partitions(
         reason += "." if count == present else f"; it cannot be cut to {count}."
         raise ApiError(ErrorCode.INVALID_PARTITIONS, reason)
     _check_partition_count(count - present)
+    factor = len(topic.assignment[0])
     if assignments is None:
-        factor = len(topic.assignment[0])
         added = place(sorted(image.brokers), range(present, count), factor, start=len(image.topics))
     else:
         if len(assignments) != count - present:
@@ -103,9 +109,14 @@ def plan_partitions(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"{count - present} partitions are to be added, {len(assignments)} assignments are given.",
             )
+        if any(len(replicas) != factor for replicas in assignments):
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Every partition of {topic.name} has {factor} replicas.",
+            )
         added = _check_assignment(image, dict(enumerate(assignments, present)), first=present)
     assignment = {**topic.assignment, **added}
-    states = {**topic.states, **_states(added)}
+    states = {**topic.states, **_states(added, {})}
     return [
         *_fence(image),
         Put(znodes.topic_path(topic.name), znodes.topic_node(topic.id, assignment), topic.version),
@@ -115,6 +126,17 @@ def plan_partitions(
             topic.state_version,
         ),
     ], count - present
+
+
+def plan_reelection(image: Image, topic: Topic, broker_id: int) -> list[Operation]:
+    """A broker goes on leading what it led, in the next epoch."""
+    if all(leader != broker_id for leader, _, _ in topic.states.values()):
+        return []
+    states = {
+        p: (leader, epoch + (leader == broker_id), isr) for p, (leader, epoch, isr) in topic.states.items()
+    }
+    data = znodes.state_node(image.controller_epoch + 1, states)
+    return [Put(znodes.state_path(topic.name), data, topic.state_version)]
 
 
 def plan_deletion(image: Image, topic: Topic) -> list[Operation]:
@@ -147,12 +169,12 @@ def _fence(image: Image) -> list[Operation]:
     return [Check(znodes.CONTROLLER_EPOCH, image.controller_epoch_version)]
 
 
-def _states(assignment: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[int, int, tuple[int, ...]]]:
-    return {p: (replicas[0], FIRST_LEADER_EPOCH, replicas) for p, replicas in assignment.items()}
-
-
-def _first_states(image: Image, assignment: Mapping[int, tuple[int, ...]]) -> bytes:
-    return znodes.state_node(image.controller_epoch, _states(assignment))
+def _states(
+    assignment: Mapping[int, tuple[int, ...]], epochs: Mapping[int, int]
+) -> dict[int, tuple[int, int, tuple[int, ...]]]:
+    return {
+        p: (replicas[0], epochs.get(p, FIRST_LEADER_EPOCH), replicas) for p, replicas in assignment.items()
+    }
 
 
 def _check_name_is_free(image: Image, name: str) -> None:

@@ -168,23 +168,24 @@ class Log:
         *,
         leader_epoch: int,
         now_ms: int,
+        wall_ms: int | None = None,
         produce_version: int = 13,
         internal: bool = False,
     ) -> Appended:
         """Append the one batch of a records field as leader; the view must be writable and is changed.
 
+        `wall_ms` is the time of day, which records carry and are judged by; `now_ms`, if that is not given.
         `internal` is for batches of this broker's own: coordinators' records and transaction markers.
         """
-        view, header = self._validator.check(view, now_ms, produce_version, internal=internal)
+        time_ms = now_ms if wall_ms is None else wall_ms
+        view, header = self._validator.check(view, time_ms, produce_version, internal=internal)
         has_producer = header.producer_id >= 0
         if has_producer:
             if internal:
                 self._check_internal(header, view)
             elif (earlier := self.producers.check(header)) is not None:
-                time_ms = earlier.timestamp if header.is_log_append_time else -1
-                return Appended(
-                    earlier.base_offset, earlier.last_offset, time_ms, self.log_start_offset, True
-                )
+                stamp = earlier.timestamp if header.is_log_append_time else -1
+                return Appended(earlier.base_offset, earlier.last_offset, stamp, self.log_start_offset, True)
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         timestamp = header.max_timestamp

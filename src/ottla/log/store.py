@@ -63,6 +63,7 @@ class LogStore:
         self._homes: dict[TopicPartition, str] = {}
         self._due: list[tuple[int, int, Log]] = []
         self._trash: list[tuple[int, int, str]] = []
+        self.wall_offset_ms = 0  # the time of day, against `now_ms`
         self._sequence = 0
         self._written: dict[str, tuple[bytes, bool]] = {}
         self._next_ms: dict[str, int] = {}
@@ -251,14 +252,14 @@ class LogStore:
     def _retain(self, now_ms: int) -> None:
         for topic_partition, log in self.logs.items():
             high_watermark = self.high_watermarks.get(topic_partition, log.log_start_offset)
-            log.delete_old_segments(now_ms, high_watermark)
+            log.delete_old_segments(now_ms + self.wall_offset_ms, high_watermark)
             for path in log.deleted:
                 self._discard(path, now_ms + log.config.file_delete_delay_ms)
             log.deleted.clear()
 
     def _expire_producers(self, now_ms: int) -> None:
         for log in self.logs.values():
-            log.producers.expire(now_ms, self.store_config.producer_id_expiration_ms)
+            log.producers.expire(now_ms + self.wall_offset_ms, self.store_config.producer_id_expiration_ms)
 
     def _discard(self, path: str, due_ms: int) -> None:
         self._sequence += 1

@@ -46,7 +46,24 @@ class Partition:
         if self.leader != self.broker_id:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def append(self, records: memoryview, *, acks: int, now_ms: int, produce_version: int) -> Appended:
+    def append(
+        self, records: memoryview, *, acks: int, now_ms: int, wall_ms: int, produce_version: int
+    ) -> Appended:
+        self._check_writable(acks)
+        return self.log.append(
+            records,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            wall_ms=wall_ms,
+            produce_version=produce_version,
+        )
+
+    def append_internal(self, records: memoryview, now_ms: int) -> Appended:
+        """A batch of this broker's own making: what a coordinator stores."""
+        self._check_writable(-1)
+        return self.log.append(records, leader_epoch=self.leader_epoch, now_ms=now_ms, internal=True)
+
+    def _check_writable(self, acks: int) -> None:
         if self.leader != self.broker_id:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == -1 and len(self.isr) < self.log.config.min_insync_replicas:
@@ -55,9 +72,6 @@ class Partition:
                 f"{len(self.isr)} replicas of {self.id} are in sync, min.insync.replicas asks for "
                 f"{self.log.config.min_insync_replicas}.",
             )
-        return self.log.append(
-            records, leader_epoch=self.leader_epoch, now_ms=now_ms, produce_version=produce_version
-        )
 
     def advance(self) -> bool:
         """Move the high watermark as far as the in-sync replicas allow; did it move?"""

@@ -28,6 +28,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, server: "Server", number: int) -> None:
         self.number = number
         self.peer = ""
+        self._host = ""
         self.active_ms = 0
         self.is_parked = False
         self._server = server
@@ -40,6 +41,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if peer else "unknown"
+        self._host = f"/{self.peer}"
         self.active_ms = self._server.now_ms()
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         self._tune(transport.get_extra_info("socket"))
@@ -111,7 +113,7 @@ class Connection(asyncio.BufferedProtocol):
                 frame = self._splitter.next()
                 if frame is None:
                     break
-                answer = on_request(self._server.broker, self.number, frame, now_ms)
+                answer = on_request(self._server.broker, self.number, frame, now_ms, self._host)
                 if answer is Silence.PARKED:
                     self.is_parked = True
                 elif answer is not Silence.NO_REPLY:

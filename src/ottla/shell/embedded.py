@@ -67,7 +67,7 @@ class EmbeddedBroker:
 
     @property
     def is_running(self) -> bool:
-        return bool(self._address)
+        return bool(self._address) and self.failure is None
 
     def start(self) -> Self:
         if self._thread is not None:
@@ -112,13 +112,13 @@ class EmbeddedBroker:
     ) -> None:
         self.stop()
 
-    # -- in the broker's thread --------------------------------------------------------------------------------
+    # -- in the broker's thread --
 
     def _run(self, started: "Future[str]") -> None:
         try:
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(self._serve(started))
-        except BaseException as error:  # noqa: BLE001  # it belongs to whoever called start
+        except BaseException as error:  # it belongs to whoever called start
             if started.done():
                 log.exception("the broker failed")
                 self.failure = str(error)
@@ -130,7 +130,9 @@ class EmbeddedBroker:
         properties = {"listeners": self._listen, "log.dirs": self._data}
         if self._kept is None:
             properties |= TEMPORARY
-        server = Server(properties | self.config, on_halt=self._on_halt, durable_keeper=self._kept is not None)
+        server = Server(
+            properties | self.config, on_halt=self._on_halt, durable_keeper=self._kept is not None
+        )
         await server.start()
         started.set_result(str(server.address))
         await self._ended.wait()

@@ -88,6 +88,7 @@ class Server:
         undo.callback(self._keeper.close)
         for line in self.broker.open(self._keeper.load(), self.now_ms()):
             log.warning("recovery: %s", line)
+        undo.callback(self._close_logs)
         wanted = listen_address(self.config)
         try:
             self._listener = await self._loop.create_server(
@@ -112,6 +113,7 @@ class Server:
             *registration(self.broker.id, self.address.host, self.address.port, rack),
             *candidacy(image, self.broker.id),
             *self.broker.adopted_topics(),
+            *self.broker.elections(),
         ]
         changed, outcome = self._keeper.write(operations)
         if isinstance(outcome, Refused):
@@ -133,13 +135,16 @@ class Server:
         self._keeper_worker.close()
         self._sync_worker.close()
         await asyncio.sleep(0)
+        self._close_logs()
+        self._keeper.close()
+        for lock in self._locks:
+            lock.release()
+
+    def _close_logs(self) -> None:
         try:
             self.broker.close(self.now_ms())
         except OSError as error:
             log.error("the logs could not be closed cleanly: %s", error)
-        self._keeper.close()
-        for lock in self._locks:
-            lock.release()
 
     # -- connections ------------------------------------------------------------------------------
 
@@ -241,7 +246,7 @@ class Server:
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         now_ms = self.now_ms()
         try:
-            self.broker.on_tick(now_ms)
+            self.broker.on_tick(now_ms, self._clock.wall_offset_ms())
         except OSError as error:
             self._halt(f"the log directory failed: {error}")
             return

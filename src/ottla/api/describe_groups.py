@@ -1,0 +1,30 @@
+"""DescribeGroups (key 15): state, protocol and members of classic groups.
+
+A group that is not there is described as Dead without an error, up to v5; v6 answers GROUP_ID_NOT_FOUND
+(KIP-1043).
+
+v3 authorized operations · v4 static members · v5 flexible · v6 error message
+Left out: authorized operations, until there are ACLs.
+"""
+
+from ottla.api.call import Call
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+
+NOT_FOUND_SINCE = 6
+
+
+def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=[_describe(call, group_id) for group_id in request.groups])
+
+
+def _describe(call: Call, group_id: str) -> DescribedGroup:
+    try:
+        return call.broker.groups.shard_of(group_id).describe_classic(group_id)
+    except ApiError as error:
+        described = DescribedGroup(group_id=group_id, group_state="", protocol_type="", protocol_data="")
+        if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
+            described.group_state = "Dead"
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND or call.version >= NOT_FOUND_SINCE:
+            described.error_code, described.error_message = error.code, error.message
+        return described

@@ -1,0 +1,71 @@
+"""FindCoordinator (key 10): which broker coordinates a group.
+
+It is the leader of the partition of `__consumer_offsets` that the group's id hashes to. The topic is
+created when it is first asked for, and the answer waits for that.
+
+v1 key type: groups (0); transactions (1) and share groups (2) · v3 flexible · v4 several keys at once
+(KIP-699)
+v5 TRANSACTION_ABORTABLE · v6 share groups
+Left out: transactional ids and share groups: COORDINATOR_NOT_AVAILABLE and INVALID_REQUEST.
+"""
+
+from ottla.api.call import Call
+from ottla.api.create_topics import plan_new_topic
+from ottla.api.writes import Writes
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import OFFSETS_TOPIC
+from ottla.broker.parked import Parked
+from ottla.controller.image import BrokerEndpoint
+from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP, TRANSACTION = 0, 1
+BATCHED_SINCE = 4
+WAIT_MS = 10_000
+
+
+def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse | Parked:
+    keys = request.coordinator_keys if call.version >= BATCHED_SINCE else [request.key]
+    writes = Writes(call.broker, lambda: _respond(call, request.key_type, keys))
+    if request.key_type == GROUP and any(keys) and OFFSETS_TOPIC not in call.broker.image.topics:
+        writes.add(lambda: plan_new_topic(call.broker, call.broker.groups.offsets_topic()))
+    return writes.answer(call, WAIT_MS)  # type: ignore[no-any-return]
+
+
+def _respond(call: Call, key_type: int, keys: list[str]) -> FindCoordinatorResponse:
+    found = [_find(call, key_type, key) for key in keys]
+    if call.version >= BATCHED_SINCE:
+        return FindCoordinatorResponse(coordinators=found)
+    one = found[0]
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+def _find(call: Call, key_type: int, key: str) -> Coordinator:
+    try:
+        broker = _coordinator_of(call, key_type, key)
+    except ApiError as error:
+        return Coordinator(
+            key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=error.message
+        )
+    return Coordinator(key=key, node_id=broker.id, host=broker.host, port=broker.port)
+
+
+def _coordinator_of(call: Call, key_type: int, key: str) -> BrokerEndpoint:
+    if key_type == TRANSACTION:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This broker has no transactions yet.")
+    if key_type != GROUP:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"There is no coordinator for keys of type {key_type}.")
+    if not key:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, "A group needs an id.")
+    image = call.broker.image
+    topic, index = image.topics.get(OFFSETS_TOPIC), call.broker.groups.partition_of(key).partition
+    state = topic.states.get(index) if topic else None
+    leader = image.brokers.get(state[0]) if state else None
+    if leader is None:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group's partition has no leader now.")
+    return leader

@@ -1,0 +1,25 @@
+"""ListGroups (key 16): the groups this broker coordinates.
+
+v3 flexible · v4 filter by state (KIP-518) · v5 filter by type (KIP-848)
+"""
+
+from ottla.api.call import Call
+from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+
+def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    return ListGroupsResponse(
+        groups=[
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.type,
+            )
+            for _, shard in call.broker.groups.shards()
+            for group in shard.listed()
+            if (not states or group.state.lower() in states) and (not types or group.type.lower() in types)
+        ]
+    )

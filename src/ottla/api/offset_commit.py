@@ -1,0 +1,82 @@
+"""OffsetCommit (key 8): remember how far a group has read; answered when that is committed itself.
+
+Each partition has its own error: a topic that is not there, metadata that is too long. A wrong member,
+generation or epoch is an error of the whole.
+
+v2 retention time of the client (until v4) · v6 leader epochs · v7 static members · v8 flexible
+v9 member epochs of the new protocol · v10 topic ids
+"""
+
+from ottla.api.call import Call
+from ottla.api.coordinated import coordinated
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.parked import Parked
+from ottla.group.commits import Commit, OffsetToCommit
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+TOPIC_IDS_SINCE = 10
+
+
+def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | Parked:
+    response, offsets = _check(call, request)
+
+    def refuse(error: ApiError) -> OffsetCommitResponse:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                partition.error_code = partition.error_code or error.code
+        return response
+
+    commit = Commit(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        epoch=request.generation_id_or_member_epoch,
+        retention_ms=request.retention_time_ms,
+        offsets=offsets,
+        version=call.version,
+    )
+    return coordinated(  # type: ignore[no-any-return]
+        call,
+        request.group_id,
+        lambda shard, turn, answer: shard.commit_offsets(turn, answer, commit, response),
+        refuse,
+        timeout_ms=call.broker.groups.config.commit_timeout_ms,
+    )
+
+
+def _check(call: Call, request: OffsetCommitRequest) -> tuple[OffsetCommitResponse, list[OffsetToCommit]]:
+    """The answer, with the errors that are known already, and what is left to commit."""
+    image, limit = call.broker.image, call.broker.groups.config.metadata_bytes_max
+    response, offsets = OffsetCommitResponse(), []
+    for topic in request.topics:
+        by_id = call.version >= TOPIC_IDS_SINCE
+        name = image.topic_names.get(topic.topic_id, "") if by_id else topic.name
+        known = image.topics.get(name)
+        answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        response.topics.append(answer)
+        for one in topic.partitions:
+            result = OffsetCommitResponsePartition(partition_index=one.partition_index)
+            answer.partitions.append(result)
+            if known is None or one.partition_index not in known.assignment:
+                unknown_id = by_id and known is None
+                result.error_code = (
+                    ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                )
+            elif len((one.committed_metadata or "").encode()) > limit:
+                result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                offsets.append(
+                    OffsetToCommit(
+                        name,
+                        one.partition_index,
+                        one.committed_offset,
+                        one.committed_leader_epoch,
+                        one.committed_metadata or "",
+                    )
+                )
+    return response, offsets

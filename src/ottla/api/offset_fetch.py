@@ -1,0 +1,132 @@
+"""OffsetFetch (key 9): how far groups have read; only what is committed itself.
+
+A partition without a committed offset is answered with -1 and no error, and so is a group nobody knows. A
+null list of topics asks for everything the group has committed.
+
+v2 all topics, top-level error · v5 leader epochs · v6 flexible · v7 require_stable (KIP-447) · v8 several
+groups
+v9 member epochs of the new protocol · v10 topic ids
+"""
+
+from ottla.api.call import Call
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import ZERO_UUID
+from ottla.group.offsets import CommittedOffset
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+BATCHED_SINCE, TOPIC_IDS_SINCE, TOP_LEVEL_ERROR_SINCE = 8, 10, 2
+
+
+def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    if call.version >= BATCHED_SINCE:
+        return OffsetFetchResponse(groups=[_fetch(call, group) for group in request.groups])
+    topics = request.topics
+    asked = OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [
+            OffsetFetchRequestTopics(name=one.name, partition_indexes=one.partition_indexes) for one in topics
+        ],
+    )
+    found = _fetch(call, asked)
+    if found.error_code and call.version < TOP_LEVEL_ERROR_SINCE:
+        found.topics = [_refused(topic, found.error_code) for topic in asked.topics or []]
+    return OffsetFetchResponse(
+        error_code=found.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=one.partition_index,
+                        committed_offset=one.committed_offset,
+                        committed_leader_epoch=one.committed_leader_epoch,
+                        metadata=one.metadata,
+                        error_code=one.error_code,
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in found.topics
+        ],
+    )
+
+
+def _fetch(call: Call, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    response = OffsetFetchResponseGroup(group_id=asked.group_id)
+    broker, group_id = call.broker, asked.group_id
+    try:
+        if not group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        shard = broker.groups.shard_of(group_id)
+        shard.check_fetch(group_id, asked.member_id, asked.member_epoch)
+        high_watermark = broker.partitions[broker.groups.partition_of(group_id)].high_watermark
+        if asked.topics is None:
+            response.topics = _everything(call, shard.offsets.of_group(group_id, high_watermark))
+            return response
+        for topic in asked.topics:
+            name = topic.name
+            if call.version >= TOPIC_IDS_SINCE:
+                name = broker.image.topic_names.get(topic.topic_id, "")
+                if not name:
+                    response.topics.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+                    continue
+            response.topics.append(
+                OffsetFetchResponseTopics(
+                    name=name,
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        _partition(index, shard.offsets.get(group_id, name, index, high_watermark))
+                        for index in topic.partition_indexes
+                    ],
+                )
+            )
+    except ApiError as error:
+        response.error_code = error.code
+    return response
+
+
+def _everything(call: Call, found: dict[str, dict[int, CommittedOffset]]) -> list[OffsetFetchResponseTopics]:
+    topics = []
+    for name, offsets in found.items():
+        known = call.broker.image.topics.get(name)
+        if known is not None or call.version < TOPIC_IDS_SINCE:
+            answer = OffsetFetchResponseTopics(name=name, topic_id=known.id if known else ZERO_UUID)
+            answer.partitions = [_partition(index, offset) for index, offset in offsets.items()]
+            topics.append(answer)
+    return topics
+
+
+def _partition(index: int, found: CommittedOffset | None) -> OffsetFetchResponsePartitions:
+    if found is None:
+        return OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, metadata="")
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+    )
+
+
+def _refused(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=index, committed_offset=-1, metadata="", error_code=code
+            )
+            for index in topic.partition_indexes
+        ],
+    )

@@ -1,0 +1,22 @@
+"""SyncGroup (key 14): the leader brings the assignment, everybody gets a part of it.
+
+v3 static members · v4 flexible · v5 protocol type and name are checked
+"""
+
+from ottla.api.call import Call
+from ottla.api.coordinated import coordinated
+from ottla.base.errors import ApiError
+from ottla.broker.parked import Parked
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse | Parked:
+    def refuse(error: ApiError) -> SyncGroupResponse:
+        return SyncGroupResponse(error_code=error.code, assignment=b"")
+
+    return coordinated(  # type: ignore[no-any-return]
+        call,
+        request.group_id,
+        lambda shard, turn, answer: shard.sync(turn, answer, request),
+        refuse,
+    )

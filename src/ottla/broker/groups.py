@@ -1,0 +1,119 @@
+"""The group coordinator on this broker: which groups are ours, and the topic that stores them.
+
+A group belongs to the partition of `__consumer_offsets` that its id hashes to, and whoever leads that
+partition coordinates it. The shard is loaded when leadership comes and dropped when it goes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.broker.journal import PartitionJournal, stored_records
+from ottla.controller.image import Image
+from ottla.controller.topics import NewTopic
+from ottla.coordinator.runtime import Runtime
+from ottla.coordinator.turn import Answer, Turn
+from ottla.group.config import GroupConfig
+from ottla.group.shard import GroupShard
+from ottla.replication.partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTopics:
+    """The image as groups see it."""
+
+    image: Image
+
+    @property
+    def revision(self) -> int:
+        return self.image.revision
+
+    def names(self) -> Iterable[str]:
+        return self.image.topics
+
+    def id_of(self, name: str) -> bytes | None:
+        topic = self.image.topics.get(name)
+        return topic.id if topic else None
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return self.image.topic_names.get(topic_id)
+
+    def partition_count(self, name: str) -> int:
+        topic = self.image.topics.get(name)
+        return len(topic.assignment) if topic else 0
+
+    def racks(self, name: str) -> dict[int, set[str]]:
+        topic, brokers = self.image.topics.get(name), self.image.brokers
+        if topic is None:
+            return {}
+        found = {
+            index: {rack for broker in replicas if broker in brokers and (rack := brokers[broker].rack)}
+            for index, replicas in topic.assignment.items()
+        }
+        return {index: racks for index, racks in found.items() if racks}
+
+
+class Groups:
+    def __init__(self, config: GroupConfig, image: Image, on_answered: Callable[[Answer, int], None]) -> None:
+        self.config = config
+        self.image = image
+        topics = ImageTopics(image)
+        self.runtime: Runtime[GroupShard] = Runtime(
+            new_shard=lambda _index: GroupShard(config, topics), on_answered=on_answered
+        )
+
+    def on_elected(
+        self, partition: Partition, on_appended: Callable[[Partition, int], None], now_ms: int
+    ) -> None:
+        """This broker leads a partition of the topic: take up what is stored there."""
+        journal = PartitionJournal(partition, on_appended)
+        stored = stored_records(partition.log)
+        self.runtime.load(partition.id.partition, journal, partition.leader_epoch, stored, now_ms)
+
+    def on_resigned(self, id: TopicPartition) -> None:
+        self.runtime.unload(id.partition)
+
+    def partition_of(self, group_id: str) -> TopicPartition:
+        topic = self.image.topics.get(OFFSETS_TOPIC)
+        count = len(topic.assignment) if topic else self.config.offsets_partitions
+        return TopicPartition(OFFSETS_TOPIC, _distance(java_hash(group_id)) % count)
+
+    def execute(self, group_id: str, now_ms: int, operation: Callable[[GroupShard, Turn], None]) -> None:
+        if not group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID, "A group needs an id.")
+        self.runtime.execute(self.partition_of(group_id).partition, now_ms, operation)
+
+    def shard_of(self, group_id: str) -> GroupShard:
+        return self.runtime.shard(self.partition_of(group_id).partition)
+
+    def shards(self) -> Iterator[tuple[int, GroupShard]]:
+        return ((index, loaded.shard) for index, loaded in sorted(self.runtime.shards.items()))
+
+    def offsets_topic(self) -> NewTopic:
+        """What `__consumer_offsets` is created as. With fewer brokers than replicas wanted, each has one."""
+        return NewTopic(
+            name=OFFSETS_TOPIC,
+            partitions=self.config.offsets_partitions,
+            replication_factor=min(self.config.offsets_replication_factor, len(self.image.brokers)),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(self.config.offsets_segment_bytes),
+            },
+        )
+
+
+def _distance(value: int) -> int:
+    """The absolute value as Java's Utils.abs has it: the smallest int has none, and becomes 0."""
+    return 0 if value == -(1 << 31) else abs(value)
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode of Java, over UTF-16 units: every client and tool computes a group's partition with
+    it."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value

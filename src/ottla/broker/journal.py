@@ -1,0 +1,44 @@
+"""The partition of an internal topic as the journal of a coordinator's shard."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ottla.coordinator.turn import StoredRecord
+from ottla.log.log import Log
+from ottla.records.batch import split
+from ottla.records.builder import NewRecord, build_batch
+from ottla.records.record import read_records
+from ottla.replication.partition import Partition
+
+LOAD_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionJournal:
+    """`on_appended` tells the broker that the partition has grown."""
+
+    partition: Partition
+    on_appended: Callable[[Partition, int], None]
+
+    @property
+    def end_offset(self) -> int:
+        return self.partition.log.log_end_offset
+
+    def append(self, records: list[StoredRecord], now_ms: int) -> int:
+        batch = build_batch([NewRecord(record.key, record.value, timestamp=now_ms) for record in records])
+        appended = self.partition.append_internal(memoryview(batch), now_ms)
+        self.on_appended(self.partition, now_ms)
+        return appended.base_offset
+
+
+def stored_records(log: Log) -> Iterator[tuple[StoredRecord, int, int]]:
+    """Everything in a journal, as (record, offset, timestamp); control batches hold nothing of the
+    coordinator's."""
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        for header, batch in split(memoryview(log.read(offset, LOAD_BYTES, end=log.log_end_offset).records)):
+            if not header.is_control:
+                for record in read_records(batch, header):
+                    if record.key is not None:
+                        yield StoredRecord(record.key, record.value), record.offset, record.timestamp
+            offset = header.next_offset

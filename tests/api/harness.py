@@ -1,0 +1,295 @@
+"""A whole broker without sockets, threads or clocks: the simulated disk, a keeper in memory, a hand-moved clock.
+
+    machine = Machine()                      one broker, started, on an empty disk
+    client = machine.client()                a connection to it
+    client.send(request, version)            a frame in, the decoded answer out; it must come at once
+    pending = client.ask(request, version)   the same, for an answer that may wait: `pending.answer`
+    machine.pass_time(ms)                    move the clock and tick
+    machine.hold(SyncLog)                    keep effects of this kind back until `release`
+    machine.restart() / machine.crash()      the broker again, on the same disk and keeper
+
+Requests go through `api.dispatch` as real frames, header included, and answers are decoded with our codec.
+"""
+
+import random
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from tests.log.simdisk import Keep, SimDisk, page_cache
+
+from ottla.api.dispatch import Silence, on_request
+from ottla.base.files import Buffer
+from ottla.broker.broker import Broker
+from ottla.broker.effects import Effect, Halt, Reply, SyncLog, WriteNodes
+from ottla.controller.keeper import (
+    ANY,
+    Check,
+    Create,
+    Delete,
+    NodeChanged,
+    Operation,
+    Outcome,
+    Put,
+    Refused,
+    Written,
+)
+from ottla.controller.registration import candidacy, founding, registration
+from ottla.wire.codec import decode, encode
+from ottla.wire.header import (
+    RequestHeader,
+    decode_response_header,
+    encode_request_header,
+    response_is_flexible,
+)
+
+NOW = 1_700_000_000_000
+CLUSTER_ID = "the-cluster"
+
+
+class Disk(SimDisk):
+    total_bytes, usable_bytes = 1 << 40, 1 << 39
+
+    def space(self, directory: str) -> tuple[int, int]:
+        return self.total_bytes, self.usable_bytes
+
+
+class MemoryKeeper:
+    """What `shell/keeper_embedded` does, in a dict. `end_session` is the end of whoever made ephemerals."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, tuple[bytes, int, bool]] = {}
+
+    def load(self) -> list[NodeChanged]:
+        return [NodeChanged(path, data, version) for path, (data, version, _) in sorted(self.nodes.items())]
+
+    def write(self, operations: Iterable[Operation]) -> tuple[list[NodeChanged], Outcome]:
+        nodes = dict(self.nodes)
+        changed: list[NodeChanged] = []
+        for operation in operations:
+            refusal = self._refusal(nodes, operation)
+            if refusal is not None:
+                return [], Refused(operation.path, refusal)
+            changed += self._apply(nodes, operation)
+        self.nodes = nodes
+        return changed, Written()
+
+    def end_session(self) -> None:
+        self.nodes = {path: node for path, node in self.nodes.items() if not node[2]}
+
+    @staticmethod
+    def _refusal(nodes: dict[str, tuple[bytes, int, bool]], operation: Operation) -> str | None:
+        path = operation.path
+        if isinstance(operation, Create):
+            return f"{path} is there already" if path in nodes else None
+        if path not in nodes:
+            return f"{path} is not there"
+        version = nodes[path][1]
+        if operation.version in {ANY, version}:
+            return None
+        return f"{path} is at version {version}, not {operation.version}"
+
+    @staticmethod
+    def _apply(nodes: dict[str, tuple[bytes, int, bool]], operation: Operation) -> list[NodeChanged]:
+        match operation:
+            case Create(path, data, ephemeral):
+                nodes[path] = (data, 0, ephemeral)
+                return [NodeChanged(path, data, 0)]
+            case Put(path, data):
+                _, version, ephemeral = nodes[path]
+                nodes[path] = (data, version + 1, ephemeral)
+                return [NodeChanged(path, data, version + 1)]
+            case Delete(path):
+                below = sorted(p for p in nodes if p == path or p.startswith(path + "/"))
+                return [NodeChanged(p, None, nodes.pop(p)[1]) for p in reversed(below)]
+            case Check():
+                return []
+
+
+@dataclass(eq=False)
+class Pending:
+    """A request that was sent. `answer` is there as soon as the broker has given it."""
+
+    request: Any
+    version: int
+    correlation_id: int
+    answer: Any = None
+    wants_no_reply: bool = False
+
+    def take(self, chunks: Iterable[Buffer]) -> None:
+        assert self.answer is None, "a request is answered once"
+        data = b"".join(chunks)
+        (size,) = struct.unpack_from(">i", data)
+        assert size == len(data) - 4, "the frame is as long as it says"
+        view = memoryview(data)[4:]
+        correlation_id, at = decode_response_header(
+            view, response_is_flexible(self.request.API_KEY, self.version)
+        )
+        assert correlation_id == self.correlation_id
+        self.answer = decode(response_class(type(self.request)), self.version, view, at)
+
+
+def response_class(request: type) -> type[Any]:
+    module = import_module(request.__module__)
+    found: type[Any] = getattr(module, request.__name__.removesuffix("Request") + "Response")
+    return found
+
+
+@dataclass(eq=False)
+class Client:
+    machine: "Machine"
+    number: int
+    sent: int = 0
+    pending: Pending | None = None
+
+    def ask(self, request: Any, version: int | None = None) -> Pending:
+        key = request.API_KEY
+        version = request.VERSIONS[1] if version is None else version
+        self.sent += 1
+        pending = Pending(request, version, self.sent)
+        header = RequestHeader(key, version, self.sent, "a client")
+        self.pending = pending
+        answer = self.raw(encode_request_header(header) + encode(request, version))
+        if answer is Silence.NO_REPLY:
+            pending.wants_no_reply = True
+        elif answer is not Silence.PARKED:
+            pending.take(answer)
+        self.machine.carry_out()
+        return pending
+
+    def send(self, request: Any, version: int | None = None) -> Any:
+        answer = self.ask(request, version).answer
+        assert answer is not None, f"no answer yet to {request}"
+        return answer
+
+    def raw(self, frame: bytes) -> list[Buffer] | Silence:
+        """A frame as the splitter hands it out: a writable view, valid until the next one comes."""
+        machine = self.machine
+        buffer = bytearray(frame)
+        answer = on_request(machine.broker, self.number, memoryview(buffer), machine.now_ms)
+        if not isinstance(answer, Silence):
+            answer = [b"".join(answer)]
+        buffer[:] = bytes(len(buffer))
+        return answer
+
+    def close(self) -> None:
+        self.machine.broker.waiting.drop(self.number)
+        del self.machine.clients[self.number]
+
+
+@dataclass(eq=False)
+class Machine:
+    """One broker and everything around it. `properties` are what an operator wrote."""
+
+    properties: dict[str, str] = field(default_factory=dict)
+    disk: Disk = field(default_factory=Disk)
+    keeper: MemoryKeeper = field(default_factory=MemoryKeeper)
+    now_ms: int = NOW
+    seed: int = 1
+    halted: list[str] = field(default_factory=list)
+    held: list[Effect] = field(default_factory=list)
+    holding: set[type] = field(default_factory=set)
+    clients: dict[int, Client] = field(default_factory=dict)
+    reports: list[str] = field(default_factory=list)
+    broker: Broker = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.properties = {"log.dirs": "/data", **self.properties}
+        self.random = random.Random(self.seed)
+        self.start()
+
+    # The life of the broker
+
+    def start(self) -> None:
+        self.disk.now_ms = self.now_ms
+        self.broker = broker = Broker(self.disk, self.random, dict(self.properties))
+        self.reports = broker.open(self.keeper.load(), self.now_ms)
+        self.write(
+            *founding(broker.image, CLUSTER_ID),
+            *registration(broker.id, "localhost", 9092, broker.config.rack or None),
+            *candidacy(broker.image, broker.id),
+            *broker.adopted_topics(),
+            *broker.elections(),
+        )
+
+    def stop(self) -> None:
+        self.broker.close(self.now_ms)
+        self._gone()
+        assert self.disk.open_files == [], "a clean stop leaves no file open"
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def crash(self, keep: Keep = page_cache) -> None:
+        """Kill the process, or with `power_loss` the machine, and start the broker again."""
+        self.disk.crash(keep)
+        self._gone()
+        self.start()
+
+    def _gone(self) -> None:
+        self.keeper.end_session()
+        self.held.clear()
+        self.holding.clear()
+        self.clients.clear()
+
+    # The world around it
+
+    def client(self) -> Client:
+        number = max(self.clients, default=0) + 1
+        self.clients[number] = Client(self, number)
+        return self.clients[number]
+
+    def write(self, *operations: Operation) -> None:
+        """Somebody writes to the keeper; the broker sees what changed."""
+        changed, outcome = self.keeper.write(operations)
+        assert outcome == Written(), outcome
+        self.broker.on_nodes(changed, self.now_ms)
+        self.carry_out()
+
+    def pass_time(self, ms: int) -> None:
+        self.now_ms += ms
+        self.disk.now_ms = self.now_ms
+        self.broker.on_tick(self.now_ms)
+        self.carry_out()
+
+    def hold(self, *kinds: type) -> None:
+        self.holding |= set(kinds)
+
+    def release(self, *, still_hold: bool = False) -> None:
+        """Carry out what was held back, in order."""
+        if not still_hold:
+            self.holding.clear()
+        held, self.held = self.held, []
+        for effect in held:
+            self._carry_out(effect)
+        self.carry_out()
+
+    def carry_out(self) -> None:
+        while self.broker.effects:
+            asked, self.broker.effects = self.broker.effects, []
+            for effect in asked:
+                if type(effect) in self.holding:
+                    self.held.append(effect)
+                else:
+                    self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Reply(connection, chunks):
+                client = self.clients.get(connection)
+                if client is not None:
+                    assert client.pending is not None
+                    client.pending.take(chunks)
+            case WriteNodes(token, operations):
+                changed, outcome = self.keeper.write(operations)
+                self.broker.on_nodes(changed, self.now_ms)
+                self.broker.on_written(token, outcome, self.now_ms)
+            case SyncLog(log, sync):
+                for file in sync.files:
+                    file.sync()
+                self.broker.on_synced(log, sync, self.now_ms)
+            case Halt(reason):
+                self.halted.append(reason)

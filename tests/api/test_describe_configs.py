@@ -1,0 +1,136 @@
+"""DescribeConfigs: every key with its value, where that comes from, and what else would apply."""
+
+from tests.api.asking import create
+from tests.api.harness import Client, Machine
+from tests.api.test_alter_configs import BROKER, TOPIC, set_configs
+
+from ottla.base.config import ConfigType, rows
+from ottla.base.errors import ErrorCode
+from ottla.broker.config import BrokerConfig
+from ottla.broker.configs import (
+    DEFAULT_CONFIG,
+    DYNAMIC_BROKER_CONFIG,
+    DYNAMIC_DEFAULT_BROKER_CONFIG,
+    DYNAMIC_TOPIC_CONFIG,
+    STATIC_BROKER_CONFIG,
+)
+from ottla.log.config import LogConfig, StoreConfig
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+)
+
+
+def describe(
+    client: Client, kind: int, name: str, *keys: str, documented: bool = True
+) -> DescribeConfigsResult:
+    asked = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=list(keys) or None
+    )
+    request = DescribeConfigsRequest(
+        resources=[asked], include_synonyms=documented, include_documentation=documented
+    )
+    (result,) = client.send(request).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    found: DescribeConfigsResult = result
+    return found
+
+
+def entry(client: Client, kind: int, name: str, key: str) -> DescribeConfigsResourceResult:
+    (found,) = describe(client, kind, name, key).configs
+    return found
+
+
+def chain(one: DescribeConfigsResourceResult) -> list[tuple[str, str | None, int]]:
+    return [(synonym.name, synonym.value, synonym.source) for synonym in one.synonyms]
+
+
+def test_a_topic_shows_every_key_a_topic_can_have() -> None:
+    client = Machine().client()
+    create(client, "t")
+    configs = describe(client, TOPIC, "t").configs
+    assert [one.name for one in configs] == sorted(row.topic for row in rows(LogConfig) if row.topic)
+    assert not any(one.read_only or one.is_sensitive for one in configs)
+
+
+def test_a_broker_shows_every_key_and_which_of_them_are_fixed() -> None:
+    machine = Machine()
+    configs = {one.name: one for one in describe(machine.client(), BROKER, "1").configs}
+    assert set(configs) == {row.name for cls in (BrokerConfig, LogConfig, StoreConfig) for row in rows(cls)}
+    assert configs["listeners"].read_only
+    assert not configs["log.retention.ms"].read_only
+    assert configs["log.dirs"].value == "/data"
+
+
+def test_a_value_shows_the_whole_chain_it_comes_from() -> None:
+    machine = Machine({"log.retention.hours": "2"})
+    client = machine.client()
+    create(client, "t")
+    default = ("log.retention.ms", "604800000", DEFAULT_CONFIG)
+    static = ("log.retention.hours", "7200000", STATIC_BROKER_CONFIG)
+    assert chain(entry(client, TOPIC, "t", "retention.ms")) == [static, default]
+    set_configs(client, BROKER, "", {"log.retention.ms": "3"})
+    set_configs(client, BROKER, "1", {"log.retention.ms": "4"})
+    set_configs(client, TOPIC, "t", {"retention.ms": "5"})
+    one = entry(client, TOPIC, "t", "retention.ms")
+    assert (one.value, one.config_source) == ("5", DYNAMIC_TOPIC_CONFIG)
+    assert chain(one) == [
+        ("retention.ms", "5", DYNAMIC_TOPIC_CONFIG),
+        ("log.retention.ms", "4", DYNAMIC_BROKER_CONFIG),
+        ("log.retention.ms", "3", DYNAMIC_DEFAULT_BROKER_CONFIG),
+        static,
+        default,
+    ]
+    one = entry(client, BROKER, "1", "log.retention.ms")
+    assert (one.value, one.config_source, len(one.synonyms)) == ("4", DYNAMIC_BROKER_CONFIG, 4)
+
+
+def test_types_and_documentation_are_given_on_request() -> None:
+    client = Machine().client()
+    create(client, "t")
+    one = entry(client, TOPIC, "t", "retention.ms")
+    assert (one.config_type, one.documentation) == (
+        ConfigType.LONG,
+        "Delete segments whose newest record is older; -1 keeps them.",
+    )
+    (bare,) = describe(client, TOPIC, "t", "cleanup.policy", documented=False).configs
+    assert (bare.value, bare.synonyms, bare.documentation) == ("delete", [], None)
+    assert bare.config_type == ConfigType.LIST
+
+
+def test_only_the_keys_asked_for_come_and_an_empty_list_means_all() -> None:
+    client = Machine().client()
+    create(client, "t")
+    found = describe(client, TOPIC, "t", "segment.ms", "no.such.key", "flush.ms").configs
+    assert [one.name for one in found] == ["flush.ms", "segment.ms"]
+    empty = DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=[])
+    answer = client.send(DescribeConfigsRequest(resources=[empty]))
+    assert len(answer.results[0].configs) > 20
+
+
+def test_the_default_of_all_brokers_shows_only_what_was_set() -> None:
+    client = Machine().client()
+    assert describe(client, BROKER, "").configs == []
+    set_configs(client, BROKER, "", {"message.max.bytes": "5"})
+    (one,) = describe(client, BROKER, "").configs
+    assert (one.name, one.value, one.config_source) == (
+        "message.max.bytes",
+        "5",
+        DYNAMIC_DEFAULT_BROKER_CONFIG,
+    )
+
+
+def test_what_is_not_there_or_not_served_is_an_error() -> None:
+    client = Machine().client()
+    for kind, name, code in (
+        (TOPIC, "nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST),
+        (BROKER, "one", ErrorCode.INVALID_REQUEST),
+        (8, "1", ErrorCode.INVALID_REQUEST),
+        (99, "", ErrorCode.INVALID_REQUEST),
+    ):
+        result = describe(client, kind, name)
+        assert (result.error_code, result.configs) == (code, [])
+        assert result.error_message

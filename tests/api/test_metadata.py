@@ -1,0 +1,208 @@
+"""Metadata: brokers, topics, partitions and their leaders; a topic may be made by asking for it."""
+
+import pytest
+from tests.api.asking import create, lead
+from tests.api.harness import CLUSTER_ID, Client, Machine
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import ZERO_UUID
+from ottla.broker.effects import WriteNodes
+from ottla.controller.keeper import Delete
+from ottla.controller.registration import registration
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+
+def about(*names: str, create: bool = True) -> MetadataRequest:
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=create)
+
+
+def codes(answer: MetadataResponse) -> dict[str | None, int]:
+    return {topic.name: topic.error_code for topic in answer.topics}
+
+
+def started(**properties: str) -> tuple[Machine, Client]:
+    machine = Machine({key.replace("_", "."): value for key, value in properties.items()})
+    return machine, machine.client()
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_every_list_of_topics_in_every_version(version: int) -> None:
+    _, client = started()
+    create(client, "a")
+    create(client, "b")
+    empty = client.send(MetadataRequest(topics=[]), version)
+    assert set(codes(empty)) == ({"a", "b"} if version == 0 else set())
+    if version >= 1:
+        assert set(codes(client.send(MetadataRequest(topics=None), version))) == {"a", "b"}
+    assert codes(client.send(about("b"), version)) == {"b": ErrorCode.NONE}
+
+
+def test_the_cluster_the_brokers_and_the_controller_are_named() -> None:
+    machine, client = started(broker_rack="r1")
+    answer = client.send(MetadataRequest(topics=[]))
+    assert (answer.cluster_id, answer.controller_id) == (CLUSTER_ID, 1)
+    (broker,) = answer.brokers
+    assert (broker.node_id, broker.host, broker.port, broker.rack) == (1, "localhost", 9092, "r1")
+
+
+def test_a_topic_is_described_with_its_partitions() -> None:
+    machine, client = started()
+    topic_id = create(client, "t", partitions=2)
+    lead(machine, "t", leader=1, epoch=3)
+    (topic,) = client.send(about("t")).topics
+    assert (topic.topic_id, topic.is_internal) == (topic_id, False)
+    found = [
+        (p.partition_index, p.leader_id, p.leader_epoch, p.replica_nodes, p.isr_nodes)
+        for p in topic.partitions
+    ]
+    assert found == [(0, 1, 3, [1], [1]), (1, 1, 3, [1], [1])]
+
+
+def test_a_partition_whose_leader_is_gone_has_none() -> None:
+    machine, client = started()
+    machine.write(*registration(2, "other", 9093, None))
+    create(client, "t")
+    lead(machine, "t", leader=2, epoch=1)
+    assert client.send(about("t")).topics[0].partitions[0].leader_id == 2
+    machine.write(Delete("/brokers/ids/2"))
+    (part,) = client.send(about("t")).topics[0].partitions
+    assert (part.error_code, part.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+
+
+def test_internal_topics_are_marked() -> None:
+    _, client = started()
+    create(client, "__consumer_offsets")
+    assert client.send(about("__consumer_offsets")).topics[0].is_internal
+
+
+# By id
+
+
+def test_a_topic_is_found_by_its_id() -> None:
+    _, client = started()
+    topic_id = create(client, "t")
+    asked = [
+        MetadataRequestTopic(name=None, topic_id=topic_id),
+        MetadataRequestTopic(name=None, topic_id=b"?" * 16),
+    ]
+    known, unknown = client.send(MetadataRequest(topics=asked)).topics
+    assert (known.name, known.error_code) == ("t", ErrorCode.NONE)
+    assert (unknown.name, unknown.topic_id, unknown.error_code) == (
+        None,
+        b"?" * 16,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    )
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_before_v12_an_id_in_the_request_is_refused(version: int) -> None:
+    _, client = started()
+    topic_id = create(client, "t")
+    by_id = MetadataRequest(topics=[MetadataRequestTopic(name="t", topic_id=topic_id)])
+    assert codes(client.send(by_id, version)) == {"t": ErrorCode.INVALID_REQUEST}
+    nameless = MetadataRequest(topics=[MetadataRequestTopic(name=None)])
+    assert codes(client.send(nameless, version)) == {"": ErrorCode.INVALID_REQUEST}
+
+
+def test_neither_a_name_nor_an_id_is_no_topic() -> None:
+    machine, client = started()
+    answer = client.send(MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=ZERO_UUID)]))
+    assert codes(answer) == {None: ErrorCode.INVALID_TOPIC_EXCEPTION}
+    assert machine.broker.image.topics == {}
+
+
+# Topics that are made by asking
+
+
+def test_a_topic_that_is_not_there_is_made_and_the_answer_waits_for_it() -> None:
+    machine, client = started(num_partitions="3")
+    machine.hold(WriteNodes)
+    pending = client.ask(about("new"))
+    assert pending.answer is None
+    machine.release()
+    (topic,) = pending.answer.topics
+    assert (topic.error_code, len(topic.partitions), topic.topic_id != ZERO_UUID) == (ErrorCode.NONE, 3, True)
+
+
+def test_a_topic_asked_for_twice_is_made_once() -> None:
+    machine, client = started()
+    assert codes(client.send(about("new", "new"))) == {"new": ErrorCode.NONE}
+    assert list(machine.broker.image.topics) == ["new"]
+
+
+def test_two_clients_who_ask_at_once_get_the_same_topic() -> None:
+    machine, first = started()
+    machine.hold(WriteNodes)
+    pending = [first.ask(about("new")), machine.client().ask(about("new"))]
+    machine.release()
+    ids = {one.answer.topics[0].topic_id for one in pending}
+    assert ids == {machine.broker.image.topics["new"].id}
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 13])
+def test_a_client_may_say_from_v4_that_it_wants_none_made(version: int) -> None:
+    machine, client = started()
+    answer = client.send(about("new", create=version < 4), version)
+    expected = ErrorCode.NONE if version < 4 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(answer) == {"new": expected}
+
+
+def test_the_broker_may_be_told_to_make_none() -> None:
+    machine, client = started(auto_create_topics_enable="false")
+    assert codes(client.send(about("new", "a b"))) == {
+        "new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "a b": ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+    assert machine.broker.image.topics == {}
+
+
+def test_what_cannot_be_made_says_why_and_the_rest_is_made() -> None:
+    machine, client = started()
+    create(client, "a.b")
+    answer = client.send(about("a b", "", "a_b", "fine"))
+    assert codes(answer) == {
+        "a b": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "a_b": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "fine": ErrorCode.NONE,
+    }
+
+
+def test_too_few_brokers_for_the_default_replication() -> None:
+    _, client = started(default_replication_factor="2")
+    assert codes(client.send(about("new"))) == {"new": ErrorCode.INVALID_REPLICATION_FACTOR}
+
+
+def test_a_keeper_that_does_not_answer_means_ask_again() -> None:
+    machine, client = started()
+    machine.hold(WriteNodes)
+    pending = client.ask(about("new"))
+    machine.pass_time(5_000)
+    assert codes(pending.answer) == {"new": ErrorCode.LEADER_NOT_AVAILABLE}
+    machine.release()
+    assert codes(client.send(about("new"))) == {"new": ErrorCode.NONE}
+
+
+# The cache
+
+
+def test_every_change_of_the_cluster_is_seen_in_the_next_answer() -> None:
+    machine, client = started()
+    everything = MetadataRequest(topics=None)
+    assert codes(client.send(everything)) == {}
+    create(client, "t")
+    assert codes(client.send(everything)) == {"t": ErrorCode.NONE}
+    lead(machine, "t", leader=1, epoch=9)
+    assert client.send(everything).topics[0].partitions[0].leader_epoch == 9
+    machine.write(*registration(2, "other", 9093, None))
+    assert len(client.send(everything).brokers) == 2
+    assert machine.broker.answers
+
+
+def test_a_topic_that_is_made_later_is_not_missing_for_ever() -> None:
+    _, client = started()
+    absent = about("t", create=False)
+    assert codes(client.send(absent)) == {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    create(client, "t")
+    assert codes(client.send(absent)) == {"t": ErrorCode.NONE}
