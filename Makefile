@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-PURE := base wire records log replication controller broker api
+PURE := base wire records log coordinator controller group replication broker api
 
 .PHONY: setup start demo check test bench messages reference clean
 

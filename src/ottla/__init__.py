@@ -1,0 +1,21 @@
+"""Ottla: a Kafka-compatible distributed log in Python. Every Kafka client talks to it unchanged.
+
+`from ottla import Broker` gives a real broker inside the process; it is loaded when first asked for, so that
+importing the package costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.testing.embedded import Broker
+
+__all__ = ["Broker", "__version__"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Broker":
+        from ottla.testing.embedded import Broker
+
+        return Broker
+    raise AttributeError(f"module 'ottla' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""A whole broker without sockets, threads or clocks: the simulated disk, a keeper in memory, a hand-moved clock.
+"""A whole broker without sockets, threads or clocks: simulated disk, keeper in memory, hand-moved clock.
 
     machine = Machine()                      one broker, started, on an empty disk
     client = machine.client()                a connection to it
@@ -187,6 +187,7 @@ class Machine:
     disk: Disk = field(default_factory=Disk)
     keeper: MemoryKeeper = field(default_factory=MemoryKeeper)
     now_ms: int = NOW
+    wall_offset_ms: int = 0
     seed: int = 1
     halted: list[str] = field(default_factory=list)
     held: list[Effect] = field(default_factory=list)
@@ -252,7 +253,7 @@ class Machine:
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms
         self.disk.now_ms = self.now_ms
-        self.broker.on_tick(self.now_ms)
+        self.broker.on_tick(self.now_ms, self.wall_offset_ms)
         self.carry_out()
 
     def hold(self, *kinds: type) -> None:

@@ -1,7 +1,7 @@
 """DeleteRecords: everything before an offset goes. And OffsetForLeaderEpoch: where an epoch ended."""
 
 import pytest
-from tests.api.asking import batch, create, fetch, lead, produce, values
+from tests.api.asking import batch, create, fetch, lead, produce, to, values
 from tests.api.harness import Client, Machine
 from tests.api.test_fetch import log_of
 
@@ -62,8 +62,6 @@ def test_what_is_not_committed_cannot_be_deleted() -> None:
     client = machine.client()
     create(client, "t", flush_messages="1")
     machine.hold(SyncLog)
-    from tests.api.asking import to
-
     client.ask(to("t", batch("a")), 12)
     assert delete(machine.client(), 1) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
     assert delete(machine.client(), -1) == (ErrorCode.NONE, 0)
@@ -77,8 +75,8 @@ def test_errors(machine: Machine) -> None:
     assert delete(client, 0, topic="compacted") == (ErrorCode.POLICY_VIOLATION, -1)
     create(client, "both", cleanup_policy="compact,delete")
     assert delete(client, 0, topic="both") == (ErrorCode.NONE, 0)
-    create(client, "__consumer_offsets")
-    assert delete(client, 0, topic="__consumer_offsets") == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
+    create(client, "__share_group_state")
+    assert delete(client, 0, topic="__share_group_state") == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
     lead(machine, "t", leader=2, epoch=1)
     assert delete(client, 0) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 

@@ -1,4 +1,4 @@
-"""What the broker tells about itself: the cluster, log directories, producers, partitions in pages, resources."""
+"""What the broker tells about itself: cluster, log directories, producers, partitions, resources."""
 
 from typing import Any
 

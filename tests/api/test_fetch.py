@@ -116,7 +116,7 @@ def test_the_brokers_own_limit_holds_whatever_is_asked() -> None:
 
 
 def test_partitions_of_one_topic_travel_under_one_heading() -> None:
-    machine, client = started(partitions=2)
+    _, client = started(partitions=2)
     create(client, "u")
     answer = client.send(fetch_of(("t", 0, 0), ("t", 1, 0), ("u", 0, 0), ("t", 0, 0)), BY_NAME)
     assert [(topic.topic, len(topic.partitions)) for topic in answer.responses] == [

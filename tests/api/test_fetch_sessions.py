@@ -7,7 +7,7 @@ from tests.api.harness import Client, Machine
 
 from ottla.base.errors import ErrorCode
 from ottla.controller import znodes
-from ottla.controller.keeper import Delete
+from ottla.controller.keeper import Create, Delete
 from ottla.replication.sessions import EVICTION_IDLE_MS
 from ottla.wire.messages.fetch import FetchRequest, ForgottenTopic
 
@@ -79,7 +79,7 @@ def test_partitions_are_added_and_forgotten() -> None:
 
 
 def test_an_error_is_repeated_until_it_is_gone() -> None:
-    machine, client = started()
+    _, client = started()
     session = open_session(client, ("t", 0, 0), ("t", 5, 0))
     for epoch in (1, 2):
         (part,) = parts(go_on(client, session, epoch, max_wait_ms=500)).values()
@@ -161,8 +161,6 @@ def test_an_id_that_becomes_known_is_resolved_within_the_session() -> None:
     machine.write(Delete(znodes.topic_path("t")))
     answer = client.send(fetch_of((topic_id, 0, 0), session_epoch=0))
     assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    from ottla.controller.keeper import Create
-
     machine.write(
         *(Create(path, data) for path, (data, _, _) in nodes.items() if path.startswith(znodes.TOPICS))
     )

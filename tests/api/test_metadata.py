@@ -39,7 +39,7 @@ def test_every_list_of_topics_in_every_version(version: int) -> None:
 
 
 def test_the_cluster_the_brokers_and_the_controller_are_named() -> None:
-    machine, client = started(broker_rack="r1")
+    _, client = started(broker_rack="r1")
     answer = client.send(MetadataRequest(topics=[]))
     assert (answer.cluster_id, answer.controller_id) == (CLUSTER_ID, 1)
     (broker,) = answer.brokers
@@ -72,8 +72,8 @@ def test_a_partition_whose_leader_is_gone_has_none() -> None:
 
 def test_internal_topics_are_marked() -> None:
     _, client = started()
-    create(client, "__consumer_offsets")
-    assert client.send(about("__consumer_offsets")).topics[0].is_internal
+    create(client, "__share_group_state")
+    assert client.send(about("__share_group_state")).topics[0].is_internal
 
 
 # By id
@@ -142,7 +142,7 @@ def test_two_clients_who_ask_at_once_get_the_same_topic() -> None:
 
 @pytest.mark.parametrize("version", [0, 3, 4, 13])
 def test_a_client_may_say_from_v4_that_it_wants_none_made(version: int) -> None:
-    machine, client = started()
+    _, client = started()
     answer = client.send(about("new", create=version < 4), version)
     expected = ErrorCode.NONE if version < 4 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert codes(answer) == {"new": expected}
@@ -158,7 +158,7 @@ def test_the_broker_may_be_told_to_make_none() -> None:
 
 
 def test_what_cannot_be_made_says_why_and_the_rest_is_made() -> None:
-    machine, client = started()
+    _, client = started()
     create(client, "a.b")
     answer = client.send(about("a b", "", "a_b", "fine"))
     assert codes(answer) == {

@@ -133,6 +133,19 @@ def test_the_brokers_clock_is_used_where_the_topic_asks_for_it() -> None:
     assert [record.timestamp for record in records(fetch(client, "t"))] == [NOW + 7, NOW + 7]
 
 
+def test_records_carry_the_time_of_day_and_deadlines_do_not_care_for_it() -> None:
+    machine, client = started(message_timestamp_type="LogAppendTime")
+    create(client, "slow", flush_messages="1")
+    machine.hold(SyncLog)
+    pending = client.ask(to("slow", batch("a"), timeout_ms=500), BY_NAME)
+    machine.wall_offset_ms = 10_000_000  # somebody has set the system's clock
+    machine.pass_time(499)
+    assert pending.answer is None
+    assert produce(machine.client(), "t").log_append_time_ms == NOW + 499 + 10_000_000
+    machine.pass_time(1)
+    assert pending.answer is not None
+
+
 def test_a_timestamp_too_far_ahead_is_refused() -> None:
     _, client = started()
     answer = produce(client, "t", batch(at=NOW + 3_600_001))

@@ -1,7 +1,19 @@
 """A broker that stops, or is stopped, and starts again on the same disk and keeper."""
 
 import pytest
-from tests.api.asking import BY_NAME, batch, create, fetch, idempotent, lead, produce, records, to, values
+from tests.api.asking import (
+    BY_NAME,
+    batch,
+    create,
+    fetch,
+    fetch_of,
+    idempotent,
+    lead,
+    produce,
+    records,
+    to,
+    values,
+)
 from tests.api.harness import Disk, Machine, MemoryKeeper
 from tests.api.test_alter_configs import TOPIC, set_configs
 from tests.api.test_fetch import log_of
@@ -10,7 +22,7 @@ from tests.log.simdisk import Keep, page_cache, power_loss
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import SyncLog
 from ottla.controller import znodes
-from ottla.controller.keeper import Delete
+from ottla.controller.keeper import Create, Delete
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.metadata import MetadataRequest
 
@@ -125,8 +137,6 @@ def test_a_topic_made_again_while_the_broker_was_away_does_not_inherit_records()
         znodes.topic_path("t"): znodes.topic_node(b"n" * 16, {0: (1,)}),
         znodes.state_path("t"): znodes.state_node(1, {0: (1, 0, (1,))}),
     }
-    from ottla.controller.keeper import Create
-
     machine.keeper.write([Create(path, data) for path, data in nodes.items()])
     machine.start()
     assert values(fetch(machine.client(), "t")) == []
@@ -175,8 +185,6 @@ def test_an_adopted_log_without_an_id_gets_one() -> None:
 
 def test_parked_answers_and_sessions_do_not_survive() -> None:
     machine = filled()
-    from tests.api.asking import fetch_of
-
     client = machine.client()
     client.ask(fetch_of(("t", 1, 0), max_wait_ms=1000, session_epoch=0), BY_NAME)
     machine.restart()

@@ -4,134 +4,28 @@ import struct
 from typing import Any
 
 import pytest
-from tests.api.asking import batch, create
+from tests.api.asking import create
+from tests.api.examples import EXAMPLES
 from tests.api.harness import Machine
 
 from ottla.api.call import CloseConnection
 from ottla.api.dispatch import CACHED_ANSWERS_MAX, REQUEST_BYTES_MAX
 from ottla.api.table import TABLE
 from ottla.base.errors import ErrorCode
-from ottla.base.ids import ZERO_UUID
 from ottla.wire.codec import decode, encode
 from ottla.wire.header import RequestHeader, decode_response_header, encode_request_header
-from ottla.wire.messages import (
-    alter_configs,
-    create_partitions,
-    create_topics,
-    delete_records,
-    delete_topics,
-    describe_configs,
-    describe_log_dirs,
-    describe_producers,
-    describe_topic_partitions,
-    fetch,
-    incremental_alter_configs,
-    list_config_resources,
-    list_offsets,
-    metadata,
-    offset_for_leader_epoch,
-    produce,
-    update_features,
-)
+from ottla.wire.messages import metadata
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
-from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.primitives import ProtocolError
 
 EVERY = [
     (key, version)
     for key, api in sorted(TABLE.items())
+    if api.name in EXAMPLES
     for version in range(api.versions[0], api.versions[1] + 1)
 ]
-
-
-def valid_request(key: int, version: int, topic_id: bytes) -> Any:
-    """Something that a client could send for this API, in any of its versions."""
-    by_id = topic_id if version >= 13 else ZERO_UUID
-    match key:
-        case 0:
-            one = produce.PartitionProduceData(index=0, records=batch("a"))
-            topic = produce.TopicProduceData(name="t", topic_id=by_id, partition_data=[one])
-            return produce.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
-        case 1:
-            part = fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
-            wanted = fetch.FetchTopic(topic="t", topic_id=by_id, partitions=[part])
-            return fetch.FetchRequest(max_wait_ms=0, min_bytes=1, topics=[wanted])
-        case 2:
-            at = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=-1)
-            return list_offsets.ListOffsetsRequest(
-                replica_id=-1, topics=[list_offsets.ListOffsetsTopic(name="t", partitions=[at])]
-            )
-        case 3:
-            return MetadataRequest(topics=[metadata.MetadataRequestTopic(name="t")])
-        case 18:
-            return ApiVersionsRequest(client_software_name="a-client", client_software_version="1.0")
-        case 19:
-            new = create_topics.CreatableTopic(name="new", num_partitions=1, replication_factor=1)
-            return create_topics.CreateTopicsRequest(topics=[new])
-        case 20:
-            state = delete_topics.DeleteTopicState(name="t", topic_id=ZERO_UUID)
-            return delete_topics.DeleteTopicsRequest(
-                topic_names=["t"] if version < 6 else [], topics=[state] if version >= 6 else [], timeout_ms=1
-            )
-        case 21:
-            cut = delete_records.DeleteRecordsPartition(partition_index=0, offset=0)
-            return delete_records.DeleteRecordsRequest(
-                topics=[delete_records.DeleteRecordsTopic(name="t", partitions=[cut])], timeout_ms=1
-            )
-        case 22:
-            return InitProducerIdRequest(transaction_timeout_ms=1)
-        case 23:
-            epoch = offset_for_leader_epoch.OffsetForLeaderPartition(partition=0, leader_epoch=0)
-            asked = offset_for_leader_epoch.OffsetForLeaderTopic(topic="t", partitions=[epoch])
-            return offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=[asked])
-        case 32:
-            described = describe_configs.DescribeConfigsResource(
-                resource_type=2, resource_name="t", configuration_keys=None
-            )
-            return describe_configs.DescribeConfigsRequest(resources=[described], include_synonyms=True)
-        case _:
-            return valid_admin_request(key)
-
-
-def valid_admin_request(key: int) -> Any:
-    match key:
-        case 33:
-            one = alter_configs.AlterableConfig(name="retention.ms", value="1000")
-            resource = alter_configs.AlterConfigsResource(resource_type=2, resource_name="t", configs=[one])
-            return alter_configs.AlterConfigsRequest(resources=[resource], validate_only=False)
-        case 35:
-            return describe_log_dirs.DescribeLogDirsRequest(topics=None)
-        case 37:
-            more = create_partitions.CreatePartitionsTopic(name="t", count=2, assignments=None)
-            return create_partitions.CreatePartitionsRequest(
-                topics=[more], timeout_ms=1000, validate_only=False
-            )
-        case 44:
-            change = incremental_alter_configs.AlterableConfig(
-                name="retention.ms", config_operation=0, value="1000"
-            )
-            altered = incremental_alter_configs.AlterConfigsResource(
-                resource_type=2, resource_name="t", configs=[change]
-            )
-            return incremental_alter_configs.IncrementalAlterConfigsRequest(
-                resources=[altered], validate_only=False
-            )
-        case 57:
-            return update_features.UpdateFeaturesRequest()
-        case 60:
-            return DescribeClusterRequest(include_cluster_authorized_operations=False)
-        case 61:
-            topic = describe_producers.TopicRequest(name="t", partition_indexes=[0])
-            return describe_producers.DescribeProducersRequest(topics=[topic])
-        case 74:
-            return list_config_resources.ListConfigResourcesRequest()
-        case 75:
-            return describe_topic_partitions.DescribeTopicPartitionsRequest(
-                topics=[describe_topic_partitions.TopicRequest(name="t")]
-            )
-    raise AssertionError(f"API {key} needs an example here")
 
 
 def error_codes(message: Any) -> set[int]:
@@ -150,8 +44,12 @@ def error_codes(message: Any) -> set[int]:
 def test_a_valid_request_is_answered_in_every_version(key: int, version: int) -> None:
     machine = Machine()
     topic_id = create(machine.client(), "t")
-    answer = machine.client().send(valid_request(key, version, topic_id), version)
+    answer = machine.client().send(EXAMPLES[TABLE[key].name](version, topic_id), version)
     assert error_codes(answer) <= {ErrorCode.NONE}
+
+
+def test_every_api_has_an_example() -> None:
+    assert sorted(EXAMPLES) == sorted(api.name for api in TABLE.values()), "see tests/api/examples.py"
 
 
 @pytest.mark.parametrize("api", TABLE.values(), ids=lambda api: api.name)

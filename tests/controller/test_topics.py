@@ -12,6 +12,7 @@ from ottla.controller.topics import (
     PlannedTopic,
     plan_deletion,
     plan_partitions,
+    plan_reelection,
     plan_topic,
 )
 from ottla.log.config import LogConfig
@@ -144,3 +145,35 @@ def test_growth_that_makes_no_sense_is_refused(
     with pytest.raises(ApiError) as refused:
         plan_partitions(image, image.topics["t"], count, assignments)
     assert refused.value.code == code
+
+
+def test_new_partitions_have_as_many_replicas_as_the_old() -> None:
+    image = cluster(1, 2)
+    write(image, plan(image, NewTopic(name="t", partitions=1, replication_factor=2)).operations(image))
+    with pytest.raises(ApiError) as refused:
+        plan_partitions(image, image.topics["t"], 2, [[1]])
+    assert refused.value.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    plan_partitions(image, image.topics["t"], 2, [[2, 1]])
+
+
+def test_partitions_with_different_numbers_of_replicas_are_refused() -> None:
+    assert (
+        refusal(cluster(1, 2), NewTopic(name="t", assignment={0: [1], 1: [1, 2]}))
+        == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    )
+
+
+def test_a_topic_that_was_found_on_disk_begins_after_the_epochs_it_has_seen() -> None:
+    image = cluster(1)
+    found = PlannedTopic(name="t", id=ID, assignment={0: (1,), 1: (1,)}, configs={}, epochs={0: 8})
+    write(image, found.operations(image))
+    assert {p: state.leader_epoch for p, state in image.topics["t"].partitions().items()} == {0: 8, 1: 0}
+
+
+def test_a_broker_goes_on_leading_what_it_led_in_the_next_epoch() -> None:
+    image = cluster(1, 2)
+    write(image, plan(image, NewTopic(name="t", assignment={0: [1, 2], 1: [2, 1]})).operations(image))
+    assert plan_reelection(image, image.topics["t"], 3) == []
+    write(image, plan_reelection(image, image.topics["t"], 1))
+    states = image.topics["t"].partitions()
+    assert {p: (state.leader, state.leader_epoch) for p, state in states.items()} == {0: (1, 1), 1: (2, 0)}

@@ -5,6 +5,7 @@ defaults stand wherever Kafka has the key. A row with `topic=` may also be set p
 with `dynamic=True` may be changed while the broker runs. Values are parsed once, here, and are typed after.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
@@ -169,6 +170,8 @@ def _list(text: str) -> tuple[str, ...]:
 
 def _bounded(bits: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
+        if not _INTEGER.match(text):
+            raise ValueError(text)  # int() would also take 1_000 and digits of other scripts
         value = int(text)
         if not -(1 << bits) <= value < 1 << bits:
             raise ValueError(text)
@@ -177,6 +180,7 @@ def _bounded(bits: int) -> Callable[[str], int]:
     return parse
 
 
+_INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 _ROWS: dict[type, tuple[Row, ...]] = {}
 _PARSERS: dict[ConfigType, Callable[[str], Any]] = {
     ConfigType.BOOLEAN: _boolean,

@@ -183,8 +183,13 @@ class Broker:
     def on_appended(self, partition: Partition, now_ms: int) -> None:
         """Records went into a log: let the watermark follow, and wake whoever waits for it."""
         if partition.advance():
-            self.waiting.wake(partition.id, now_ms)
+            self._on_watermark(partition, now_ms)
         self.start_syncs(now_ms)
+
+    def _on_watermark(self, partition: Partition, now_ms: int) -> None:
+        if self._groups is not None and partition.id.topic == OFFSETS_TOPIC:
+            self._groups.runtime.on_committed(partition.id.partition, partition.high_watermark)
+        self.waiting.wake(partition.id, now_ms)
 
     def start_syncs(self, now_ms: int) -> None:
         for log, sync in self.store.due_syncs(now_ms):
@@ -195,7 +200,7 @@ class Broker:
         partition = self.partitions.get(log.topic_partition)
         if partition is not None and partition.log is log:
             partition.advance()
-            self.waiting.wake(partition.id, now_ms)
+            self._on_watermark(partition, now_ms)
         self.start_syncs(now_ms)
 
     # -- coordinators ---------------------------------------------------------------------------------------
@@ -262,7 +267,7 @@ class Broker:
                 known = self._open_partition(TopicPartition(name, index), topic.id, now_ms)
             known.on_state(leader=state.leader, leader_epoch=state.leader_epoch, isr=state.isr)
             if known.is_leader and known.advance():
-                self.waiting.wake(known.id, now_ms)
+                self._on_watermark(known, now_ms)
             self._coordinate(known, now_ms)
 
     def _open_partition(self, id: TopicPartition, topic_id: bytes, now_ms: int) -> Partition:

@@ -24,6 +24,10 @@ class PartitionJournal:
     def end_offset(self) -> int:
         return self.partition.log.log_end_offset
 
+    @property
+    def committed_offset(self) -> int:
+        return self.partition.high_watermark
+
     def append(self, records: list[StoredRecord], now_ms: int) -> int:
         batch = build_batch([NewRecord(record.key, record.value, timestamp=now_ms) for record in records])
         appended = self.partition.append_internal(memoryview(batch), now_ms)

@@ -22,6 +22,7 @@ class Shard(Protocol):
     """The state behind one partition of an internal topic."""
 
     def replay(self, record: StoredRecord, offset: int, timestamp_ms: int) -> None: ...
+    def on_committed(self, below: int) -> None: ...
     def on_loaded(self, turn: Turn) -> None: ...
     def on_timer(self, turn: Turn, key: TimerKey) -> None: ...
 
@@ -34,6 +35,8 @@ class Journal(Protocol):
 
     @property
     def end_offset(self) -> int: ...
+    @property
+    def committed_offset(self) -> int: ...
     def append(self, records: list[StoredRecord], now_ms: int) -> int:
         """Write the records as one batch; the offset of the first."""
 
@@ -67,10 +70,17 @@ class Runtime(Generic[S]):
         if known is not None and known.leader_epoch >= leader_epoch:
             return
         shard = self.new_shard(index)
+        shard.on_committed(journal.committed_offset)
         for record, offset, timestamp_ms in records:
             shard.replay(record, offset, timestamp_ms)
         self.shards[index] = Loaded(shard, journal, leader_epoch)
         self._finish(self.shards[index], self._run(self.shards[index], now_ms, shard.on_loaded))
+
+    def on_committed(self, index: int, below: int) -> None:
+        """The high watermark of a shard's partition has moved."""
+        loaded = self.shards.get(index)
+        if loaded is not None:
+            loaded.shard.on_committed(below)
 
     def unload(self, index: int) -> None:
         self.shards.pop(index, None)

@@ -19,6 +19,7 @@ from ottla.controller.keeper import (
     Refused,
     Written,
 )
+from ottla.shell.lock import StartError
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS node (
@@ -38,11 +39,14 @@ class _RefusedError(Exception):
 
 class EmbeddedKeeper:
     def __init__(self, path: str, *, durable: bool = True) -> None:
-        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
-        self._database.execute(SCHEMA)
-        self._database.execute("DELETE FROM node WHERE ephemeral")
+        try:
+            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
+            self._database.execute(SCHEMA)
+            self._database.execute("DELETE FROM node WHERE ephemeral")
+        except sqlite3.Error as error:
+            raise StartError(f"cannot read {path}: {error}") from None
 
     def load(self) -> list[NodeChanged]:
         """The whole tree, parents before children."""

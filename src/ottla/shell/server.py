@@ -56,6 +56,7 @@ class Server:
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._connections_made = 0
         self._is_carrying = False
+        self._is_stopping = False
         self._swept_ms = 0
         self._deadline: tuple[int, asyncio.TimerHandle] | None = None
         self._ticker: asyncio.TimerHandle | None = None
@@ -86,7 +87,11 @@ class Server:
         known = [read_cluster_id(self.broker.files, one, self.broker.id) for one in self.config.log_dirs]
         self._keeper = EmbeddedKeeper(os.path.join(directory, "keeper.db"), durable=self._durable_keeper)
         undo.callback(self._keeper.close)
-        for line in self.broker.open(self._keeper.load(), self.now_ms()):
+        try:
+            repairs = self.broker.open(self._keeper.load(), self.now_ms())
+        except OSError as error:
+            raise StartError(f"cannot open the logs: {error}") from None
+        for line in repairs:
             log.warning("recovery: %s", line)
         undo.callback(self._close_logs)
         wanted = listen_address(self.config)
@@ -95,7 +100,8 @@ class Server:
                 self._connect, wanted.host, wanted.port, backlog=1024
             )
         except OSError as error:
-            raise StartError(f"cannot listen on {wanted}: {error.strerror or error}") from None
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise StartError(f"cannot listen on {wanted}: {reason}; choose another with --listen") from None
         undo.callback(self._listener.close)
         port = self._listener.sockets[0].getsockname()[1]
         self.address = advertised_address(self.config, Address(wanted.host, port))
@@ -122,6 +128,7 @@ class Server:
         self.carry_out()
 
     async def stop(self) -> None:
+        self._is_stopping = True
         if self._listener is not None:
             self._listener.close()
         for timer in (self._ticker, self._deadline[1] if self._deadline else None):
@@ -199,6 +206,8 @@ class Server:
         self._schedule_deadline()
 
     def _carry_out(self, effect: effects.Effect) -> None:
+        if self._is_stopping:
+            return  # the workers are gone, and closing the logs makes everything durable anyway
         match effect:
             case effects.Reply(number, chunks):
                 connection = self.connections.get(number)

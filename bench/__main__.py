@@ -1,0 +1,125 @@
+"""The command line: which workloads, how large, and where the figures go.
+
+Exit status: 0 when Ottla was measured in everything that was asked for, whatever the figures say; 1 when
+it was not.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from types import FrameType
+
+from rich.console import Console
+
+from bench import w1_bulk, w2_single, w11_start
+from bench.apache import ApacheKafka
+from bench.report import Outcome, machine, save, show, show_targets
+from bench.servers import Ottla, Peer, PeerError
+from bench.workload import Scale
+
+WORKLOADS = {"W1": w1_bulk.run, "W2": w2_single.run, "W11": w11_start.run}
+RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "bench", description="Ottla beside Apache Kafka and librdkafka's mock cluster."
+    )
+    parser.add_argument(
+        "workloads", nargs="*", metavar="WORKLOAD", help=f"any of {', '.join(WORKLOADS)}; default all"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="one short round: a smoke test, not a measurement"
+    )
+    parser.add_argument("--rounds", type=int, help="rounds per case (default 3 in W1, 5 in W2)")
+    parser.add_argument("--json", default=RESULTS, metavar="DIR", help="folder of the result files")
+    parser.add_argument("--no-apache", action="store_true", help="leave Apache Kafka out")
+    parser.add_argument("--no-ottla", action="store_true", help="leave Ottla out")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="broker setting for Ottla (repeatable)",
+    )
+    arguments = parser.parse_args()
+    arguments.workloads = [name.upper() for name in arguments.workloads] or list(WORKLOADS)
+    unknown = [name for name in arguments.workloads if name not in WORKLOADS]
+    if unknown:
+        parser.error(f"no workload {unknown[0]}; there are {', '.join(WORKLOADS)}")
+    return arguments
+
+
+def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
+    def say(line: str) -> None:
+        console.print(f"[dim]{line}[/]", highlight=False)
+
+    if arguments.quick:
+        return Scale(
+            bulk_rounds=arguments.rounds or 1,
+            bulk_records={100: 1_000_000, 1024: 250_000},
+            single_rounds=arguments.rounds or 1,
+            warm_s=2.0,
+            single_s=0.5,
+            starts=5,
+            idle_s=2.0,
+            say=say,
+        )
+    return Scale(
+        bulk_rounds=arguments.rounds or 3,
+        bulk_records={100: 4_000_000, 1024: 1_000_000},
+        single_rounds=arguments.rounds or 5,
+        warm_s=8.0,
+        single_s=1.0,
+        starts=7,
+        idle_s=5.0,
+        say=say,
+    )
+
+
+def _brokers(arguments: argparse.Namespace, console: Console) -> list[Peer]:
+    brokers: list[Peer] = [] if arguments.no_ottla else [Ottla(tuple(arguments.set))]
+    if not arguments.no_apache:
+        try:
+            brokers.append(ApacheKafka())
+        except PeerError as error:
+            console.print(f"[yellow]Apache Kafka is left out: {error}[/]", highlight=False)
+    return brokers
+
+
+def _measured(outcome: Outcome) -> bool:
+    ottla = [row for row in outcome.rows if row.peer.startswith("Ottla")]
+    return bool(ottla) and all(any(each is not None for each in row.figures.values()) for row in ottla)
+
+
+def _on_terminate(number: int, _frame: FrameType | None) -> None:
+    """Leave through the context managers, so that no broker stays behind."""
+    sys.exit(128 + number)
+
+
+def main() -> int:
+    arguments = _arguments()
+    signal.signal(signal.SIGTERM, _on_terminate)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=170)
+    facts = {**machine(), "quick": arguments.quick, "ottla_settings": arguments.set}
+    console.print(", ".join(f"{key} {value}" for key, value in facts.items()), highlight=False)
+    scale = _scale(arguments, console)
+    brokers = _brokers(arguments, console)
+    outcomes: list[Outcome] = []
+    try:
+        for name in arguments.workloads:
+            outcomes.append(WORKLOADS[name](brokers, scale))
+            show(console, outcomes[-1])
+    finally:
+        for peer in brokers:
+            peer.close()
+    show_targets(console, [verdict for outcome in outcomes for verdict in outcome.verdicts])
+    console.print(f"written to {os.path.relpath(save(arguments.json, facts, outcomes))}", highlight=False)
+    return 0 if arguments.no_ottla or all(map(_measured, outcomes)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

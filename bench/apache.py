@@ -1,0 +1,147 @@
+"""Apache Kafka as a peer: one node, KRaft combined mode, from Maven Central by its coordinates.
+
+The jars are fetched once into bench/.cache (delete it to fetch a newer release). The JVM flags are those
+of Kafka's own start script. Storage is formatted once per run and copied for every start, so a start
+does not pay for it.
+"""
+
+import base64
+import os
+import shutil
+import subprocess
+import tempfile
+import uuid
+
+from bench.servers import HOST, Peer, PeerError, free_port
+
+FETCH_S = 300.0
+FORMAT_S = 60.0
+_CACHE = os.path.join(os.path.dirname(os.path.abspath(__file__)), ".cache")
+_LIBS = os.path.join(_CACHE, "kafka")
+_ARTIFACTS = ("kafka_2.13", "kafka-tools")
+_VERSIONS = "[4.0,5.0)"
+
+_DEPENDENCY = """
+    <dependency>
+      <groupId>org.apache.kafka</groupId><artifactId>{}</artifactId><version>{}</version>
+    </dependency>"""
+_POM = """<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>bench</groupId><artifactId>bench</artifactId><version>1</version>
+  <dependencies>{}
+  </dependencies>
+</project>
+"""
+
+_JVM = (
+    "-Xmx1g",
+    "-Xms1g",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+
+
+def _fetched_version() -> str | None:
+    """The release in the cache, or None. The folder appears whole or not at all."""
+    if not os.path.isdir(_LIBS):
+        return None
+    prefix = f"{_ARTIFACTS[0]}-"
+    jars = [name for name in os.listdir(_LIBS) if name.startswith(prefix)]
+    return jars[0].removeprefix(prefix).removesuffix(".jar") if jars else None
+
+
+def fetch() -> str:
+    """Make sure the jars are here; returns the version. PeerError says what is missing."""
+    if shutil.which("java") is None:
+        raise PeerError("no java on this machine")
+    version = _fetched_version()
+    if version is not None:
+        return version
+    if shutil.which("mvn") is None:
+        raise PeerError("no mvn on this machine, and no Apache Kafka in bench/.cache")
+    os.makedirs(_CACHE, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
+        dependencies = "".join(_DEPENDENCY.format(name, _VERSIONS) for name in _ARTIFACTS)
+        with open(os.path.join(folder, "pom.xml"), "w") as pom:
+            pom.write(_POM.format(dependencies))
+        copied = os.path.join(folder, "libs")
+        goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={copied}"]
+        try:
+            done = subprocess.run(
+                ["mvn", "-B", "-q", *goal], cwd=folder, capture_output=True, timeout=FETCH_S
+            )
+        except subprocess.TimeoutExpired as error:
+            raise PeerError(f"Maven did not fetch Apache Kafka in {FETCH_S:.0f} s") from error
+        if done.returncode:
+            raise PeerError(
+                f"Maven could not fetch Apache Kafka (exit {done.returncode}); is Maven Central reachable?"
+            )
+        os.rename(copied, _LIBS)
+    version = _fetched_version()
+    if version is None:
+        raise PeerError("Maven fetched something that is not Apache Kafka")
+    return version
+
+
+class ApacheKafka(Peer):
+    """Use as a context manager, or `prepare`/`start`/`stop` many times, then `close`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = f"Apache Kafka {fetch()}"
+        self._template = ""
+
+    def _java(self, main: str, *arguments: str) -> list[str]:
+        return ["java", *_JVM, "-cp", os.path.join(_LIBS, "*"), main, *arguments]
+
+    def _write_properties(self, folder: str) -> str:
+        controller = free_port()
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@{HOST}:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{HOST}:{controller}",
+            "log.dirs": os.path.join(folder, "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            # Give the disk of a deleted topic back soon: a run writes gigabytes.
+            "log.segment.delete.delay.ms": "1000",
+        }
+        path = os.path.join(folder, "server.properties")
+        with open(path, "w") as out:
+            out.writelines(f"{key}={value}\n" for key, value in properties.items())
+        return path
+
+    def _format(self, folder: str) -> None:
+        """Copy formatted storage into `folder`, formatting it first if this is the first time."""
+        if not self._template:
+            template = tempfile.mkdtemp(prefix="ottla-bench-")
+            cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+            command = self._java(
+                "kafka.tools.StorageTool", "format", "-t", cluster, "-c", self._write_properties(template)
+            )
+            try:
+                done = subprocess.run(command, cwd=template, capture_output=True, timeout=FORMAT_S)
+            except subprocess.TimeoutExpired as error:
+                shutil.rmtree(template, ignore_errors=True)
+                raise PeerError(f"formatting storage took more than {FORMAT_S:.0f} s") from error
+            self._template = template
+            if done.returncode:
+                self.close()
+                raise PeerError("Apache Kafka could not format its storage")
+        shutil.copytree(os.path.join(self._template, "data"), os.path.join(folder, "data"))
+
+    def command(self, folder: str) -> list[str]:
+        self._format(folder)
+        return self._java("kafka.Kafka", self._write_properties(folder))
+
+    def close(self) -> None:
+        if self._template:
+            shutil.rmtree(self._template, ignore_errors=True)
+            self._template = ""

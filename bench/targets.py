@@ -1,0 +1,54 @@
+"""The promises, declared once. A workload fills in a figure; this module says whether it is kept."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Sense(StrEnum):
+    AT_LEAST = ">="
+    AT_MOST = "<="
+    BELOW = "<"
+
+
+@dataclass(frozen=True)
+class Target:
+    workload: str
+    what: str
+    sense: Sense
+    limit: float
+    unit: str
+
+    def kept(self, figure: float) -> bool:
+        match self.sense:
+            case Sense.AT_LEAST:
+                return figure >= self.limit
+            case Sense.AT_MOST:
+                return figure <= self.limit
+            case Sense.BELOW:
+                return figure < self.limit
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`figure` is None when the run could not measure it; that is neither kept nor missed."""
+
+    target: Target
+    figure: float | None
+    note: str = ""
+
+    @property
+    def word(self) -> str:
+        if self.figure is None:
+            return "not measured"
+        return "pass" if self.target.kept(self.figure) else "FAIL"
+
+
+RECORDS_PER_CPU_SECOND = Target(
+    "W1", "records per broker CPU-second (100 B, 1 MiB batches)", Sense.AT_LEAST, 2.5, "M rec/CPU-s"
+)
+SHARE_OF_CEILING = Target("W1", "end-to-end produce rate against the mock ceiling", Sense.AT_LEAST, 90.0, "%")
+SINGLE_P50_RATIO = Target("W2", "single-message produce p50 against Apache Kafka", Sense.AT_MOST, 1.2, "x")
+COLD_START = Target("W11", "cold start to first acknowledged record", Sense.BELOW, 300.0, "ms")
+IDLE_MEMORY = Target("W11", "idle memory (RSS)", Sense.BELOW, 60.0, "MB")
+
+TARGETS = (RECORDS_PER_CPU_SECOND, SHARE_OF_CEILING, SINGLE_P50_RATIO, COLD_START, IDLE_MEMORY)

@@ -1,0 +1,45 @@
+"""All commands in one place. Each file adds its own; nothing here does any work."""
+
+from typing import Annotated
+
+import typer
+
+import ottla
+from ottla.cli import configs, consume, demo, dump, produce, start, topics
+
+app = typer.Typer(
+    name="ottla",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(start.start)
+app.add_typer(topics.app)
+app.add_typer(configs.app)
+app.command()(produce.produce)
+app.command()(consume.consume)
+app.command()(dump.dump)
+app.command()(demo.demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ottla {ottla.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    """Ottla, a Kafka-compatible broker, and the tools to use it.
+
+    Start a broker with `ottla start`, see it at work with `ottla demo`.
+    The other commands talk to the broker at --bootstrap HOST:PORT,
+    or at $OTTLA_BOOTSTRAP, or at 127.0.0.1:9092.
+
+    Exit codes: 0 done, 1 failed, 2 wrong arguments.
+    """

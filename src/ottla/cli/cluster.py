@@ -1,0 +1,146 @@
+"""The way to a broker: connections of confluent-kafka, and its errors as one line each.
+
+confluent-kafka is loaded when a command first connects. Its own log stays silent: what matters comes as an
+error.
+"""
+
+import contextlib
+import difflib
+import logging
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.cli.errors import USAGE, CommandError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
+
+CONNECT_S = 3.0
+METADATA_S = 5.0
+REQUEST_S = 15.0
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        metavar="HOST:PORT",
+        envvar="OTTLA_BOOTSTRAP",
+        help="A broker, or several with commas.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+_quiet = logging.getLogger("ottla.librdkafka")
+_quiet.addHandler(logging.NullHandler())
+_quiet.propagate = False
+
+
+def admin(bootstrap: str) -> "AdminClient":
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient(_settings(bootstrap), logger=_quiet)
+
+
+def producer(bootstrap: str, settings: Mapping[str, Any]) -> "Producer":
+    from confluent_kafka import KafkaException, Producer
+
+    try:
+        return Producer(_settings(bootstrap) | dict(settings), logger=_quiet)
+    except KafkaException as error:
+        raise CommandError(explain(error), USAGE) from None
+
+
+def consumer(bootstrap: str, settings: Mapping[str, Any]) -> "Consumer":
+    """A consumer to be given its partitions. librdkafka wants the name of a group all the same."""
+    from confluent_kafka import Consumer, KafkaException
+
+    own = {
+        "group.id": "ottla-cli",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+    }
+    try:
+        return Consumer(_settings(bootstrap) | own | dict(settings), logger=_quiet)
+    except KafkaException as error:
+        raise CommandError(explain(error), USAGE) from None
+
+
+def _settings(bootstrap: str) -> dict[str, Any]:
+    _probe(bootstrap)
+    return {
+        "bootstrap.servers": bootstrap,
+        "client.id": "ottla-cli",
+        "socket.timeout.ms": int(REQUEST_S * 1000),
+    }
+
+
+def _probe(bootstrap: str) -> None:
+    """Refuse at once what librdkafka would try again and again in silence: nobody listens there."""
+    problem = ""
+    for address in bootstrap.split(","):
+        host, colon, port = address.strip().rpartition(":")
+        if not colon or not port.isdigit():
+            raise CommandError(f"--bootstrap takes HOST:PORT, not {address.strip()!r}", USAGE)
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+        except (OSError, OverflowError) as error:
+            problem = problem or f"{getattr(error, 'strerror', None) or error}"
+        else:
+            return
+    raise CommandError(
+        f"no broker answers at {bootstrap} ({problem}); start one with `ottla start`, or use --bootstrap"
+    )
+
+
+@contextlib.contextmanager
+def errors_explained(doing: str = "") -> Iterator[None]:
+    """Turn whatever a broker or librdkafka refuses into a `CommandError`."""
+    from concurrent.futures import TimeoutError as FutureTimeout
+
+    from confluent_kafka import KafkaException
+
+    try:
+        yield
+    except KafkaException as error:
+        raise CommandError(f"{doing}: {explain(error)}" if doing else explain(error)) from None
+    except FutureTimeout:
+        raise CommandError(f"{doing or 'the broker'}: no answer within {REQUEST_S:.0f} s") from None
+    except ValueError as error:
+        raise CommandError(f"{doing}: {error}" if doing else str(error), USAGE) from None
+
+
+def explain(error: Any) -> str:
+    """The reason in an exception or error of confluent-kafka, without the frame around it."""
+    inner = error.args[0] if isinstance(error, Exception) and error.args else error
+    if not hasattr(inner, "str"):
+        return str(inner)
+    said = str(inner.str() or "").strip()
+    return said.removeprefix("Broker: ").removeprefix("Local: ") or str(inner.name())
+
+
+def metadata(client: Any) -> "ClusterMetadata":
+    with errors_explained("the broker does not answer"):
+        found: ClusterMetadata = client.list_topics(timeout=METADATA_S)
+    return found
+
+
+def topic(client: Any, name: str) -> "TopicMetadata":
+    """A topic that is there; asking for it does not create it."""
+    topics = metadata(client).topics
+    if name not in topics:
+        raise CommandError(f"there is no topic {name!r}{meant(name, topics)}")
+    return topics[name]
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""

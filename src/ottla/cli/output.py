@@ -1,0 +1,72 @@
+"""What commands show: tables for people, plain columns for pipes, JSON for scripts.
+
+rich is loaded only to draw on a terminal.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+Cell: TypeAlias = str | int | float | bool | None
+Rows: TypeAlias = Sequence[Sequence[Cell]]
+
+
+def show_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def show_table(columns: Sequence[str], rows: Rows, title: str = "") -> None:
+    if sys.stdout.isatty():
+        _draw(columns, rows, title)
+    else:
+        for line in plain_lines(columns, rows, title):
+            print(line)
+
+
+def plain_lines(columns: Sequence[str], rows: Rows, title: str = "") -> Iterable[str]:
+    """The table as text: columns two spaces apart, numbers to the right, a header in capitals."""
+    table = [[name.upper() for name in columns], *([text(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    right = _numeric(columns, rows)
+    if title:
+        yield title
+    for line in table:
+        cells = zip(line, widths, right, strict=True)
+        yield "  ".join(
+            cell.rjust(width) if is_right else cell.ljust(width) for cell, width, is_right in cells
+        ).rstrip()
+
+
+def text(cell: Cell) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return str(cell)
+
+
+def say(message: str) -> None:
+    """A remark for the person, which a pipe does not want."""
+    print(message, file=sys.stderr)
+
+
+def _numeric(columns: Sequence[str], rows: Rows) -> list[bool]:
+    return [
+        bool(rows) and all(isinstance(row[at], int | float) and not isinstance(row[at], bool) for row in rows)
+        for at in range(len(columns))
+    ]
+
+
+def _draw(columns: Sequence[str], rows: Rows, title: str) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, header_style="bold")
+    for name, is_right in zip(columns, _numeric(columns, rows), strict=True):
+        table.add_column(name, justify="right" if is_right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(text(cell)) for cell in row))
+    Console().print(table)

@@ -1,0 +1,245 @@
+"""`ottla topics`: create, list, describe, alter and delete them."""
+
+import sys
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.cli import cluster, output, settings
+from ottla.cli.cluster import DEFAULT_BOOTSTRAP, REQUEST_S, Bootstrap, Json, errors_explained
+from ottla.cli.errors import USAGE, CommandError
+from ottla.cli.properties import parse_settings
+from ottla.cli.settings import Resource
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+app = typer.Typer(
+    name="topics", help="Create, list, describe, alter and delete topics.", no_args_is_help=True
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.", show_default=False)]
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="The topics.", show_default=False)]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--config", "-c", metavar="KEY=VALUE", help="A config of the topic; may be repeated."),
+]
+
+
+@app.command()
+def create(
+    names: Names,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", metavar="N", min=1, help="(the broker's default)")
+    ] = None,
+    replication: Annotated[
+        int | None, typer.Option("--replication", "-r", metavar="N", min=1, help="(the broker's default)")
+    ] = None,
+    config: Settings = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="A topic that is there already is no error.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Create topics.
+
+    \b
+    Examples:
+      ottla topics create orders --partitions 6
+      ottla topics create users -c cleanup.policy=compact -c segment.ms=3600000
+    """
+    from confluent_kafka import KafkaError
+    from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+
+    own = parse_settings(config or [], "--config")
+    client = cluster.admin(bootstrap)
+    wanted = [
+        NewTopic(name, num_partitions=partitions or -1, replication_factor=replication or -1, config=own)
+        for name in names
+    ]
+    with errors_explained():
+        asked = client.create_topics(wanted, operation_timeout=REQUEST_S, request_timeout=REQUEST_S)
+    _settle(asked, "created", KafkaError.TOPIC_ALREADY_EXISTS if if_not_exists else None)
+
+
+@app.command("list")
+def list_(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """List the topics.
+
+    \b
+    Examples:
+      ottla topics list
+      ottla topics list --json | jq -r '.[].name'
+    """
+    topics = sorted(cluster.metadata(cluster.admin(bootstrap)).topics.items())
+    rows = [
+        (
+            name,
+            len(topic.partitions),
+            max((len(one.replicas) for one in topic.partitions.values()), default=0),
+        )
+        for name, topic in topics
+    ]
+    if json:
+        output.show_json([dict(zip(("name", "partitions", "replication"), row, strict=True)) for row in rows])
+    elif rows:
+        output.show_table(("topic", "partitions", "replication"), rows)
+    else:
+        output.say("there are no topics; create one with `ottla topics create NAME`")
+
+
+@app.command()
+def describe(names: Names, json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Show the partitions, offsets and own configs of topics.
+
+    \b
+    Examples:
+      ottla topics describe orders
+      ottla topics describe orders --json | jq '.[0].partitions[] | .end - .start'
+    """
+    client = cluster.admin(bootstrap)
+    found = []
+    for name in names:
+        cluster.topic(client, name)
+        found.append(_description(client, name))
+    if json:
+        output.show_json(found)
+        return
+    for topic in found:
+        columns = ("partition", "leader", "replicas", "isr", "start", "end", "records")
+        rows = [
+            (one["partition"], one["leader"], _ids(one["replicas"]), _ids(one["isr"]),
+             one["start"], one["end"], one["end"] - one["start"])
+            for one in topic["partitions"]
+        ]  # fmt: skip
+        output.show_table(columns, rows, f"topic {topic['name']} · id {topic['id']}")
+        if topic["configs"]:
+            output.show_table(("key", "value"), list(topic["configs"].items()))
+
+
+@app.command()
+def alter(
+    name: Name,
+    partitions: Annotated[
+        int | None,
+        typer.Option("--partitions", "-p", metavar="N", min=1, help="Grow to this many partitions."),
+    ] = None,
+    config: Settings = None,
+    delete_config: Annotated[
+        list[str] | None,
+        typer.Option("--delete-config", metavar="KEY", help="Back to the default; may be repeated."),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Add partitions to a topic or change its configs.
+
+    Partitions can only grow. Keys then go to other partitions than before.
+
+    \b
+    Examples:
+      ottla topics alter orders --partitions 12
+      ottla topics alter orders -c retention.ms=86400000 --delete-config cleanup.policy
+    """
+    from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
+
+    new, dropped = parse_settings(config or [], "--config"), delete_config or []
+    if partitions is None and not new and not dropped:
+        raise CommandError("say what to alter: --partitions, --config or --delete-config", USAGE)
+    client = cluster.admin(bootstrap)
+    cluster.topic(client, name)
+    if new or dropped:
+        settings.change(client, Resource("topic", name), new, dropped)
+    if partitions is not None:
+        with errors_explained(f"topic {name}"):
+            asked = client.create_partitions([NewPartitions(name, partitions)], operation_timeout=REQUEST_S)
+            asked[name].result(REQUEST_S)
+    output.say(f"altered topic {name}")
+
+
+@app.command()
+def delete(
+    names: Names,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="A topic that is not there is no error.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Delete topics with all their records. Asks first on a terminal.
+
+    \b
+    Examples:
+      ottla topics delete orders
+      ottla topics delete --yes --if-exists old-orders older-orders
+    """
+    from confluent_kafka import KafkaError
+
+    client = cluster.admin(bootstrap)
+    if not yes and sys.stdin.isatty() and not typer.confirm(f"Delete {', '.join(names)} with all records?"):
+        raise CommandError("nothing was deleted")
+    with errors_explained():
+        asked = client.delete_topics(names, operation_timeout=REQUEST_S, request_timeout=REQUEST_S)
+    _settle(asked, "deleted", KafkaError.UNKNOWN_TOPIC_OR_PART if if_exists else None)
+
+
+def _settle(asked: "dict[str, Future[Any]]", done: str, tolerated: int | None) -> None:
+    """Wait for every topic's answer, and fail at the end if one of them was an error."""
+    from confluent_kafka import KafkaException
+
+    problems = []
+    for name, future in asked.items():
+        try:
+            future.result(REQUEST_S)
+        except KafkaException as error:
+            why = cluster.explain(error)
+            if error.args[0].code() == tolerated:
+                output.say(f"topic {name}: {why}")
+            else:
+                problems.append(f"topic {name}: {why}")
+        else:
+            output.say(f"{done} topic {name}")
+    if problems:
+        raise CommandError("; ".join(problems))
+
+
+def _description(client: "AdminClient", name: str) -> dict[str, Any]:
+    from confluent_kafka import TopicCollection
+
+    with errors_explained(f"topic {name}"):
+        asked = client.describe_topics(TopicCollection([name]), request_timeout=REQUEST_S)
+        topic = asked[name].result(REQUEST_S)
+        ids = [partition.id for partition in topic.partitions]
+        starts, ends = _offsets(client, name, ids, earliest=True), _offsets(client, name, ids, earliest=False)
+    own = settings.describe(client, Resource("topic", name), defaults=False)
+    return {
+        "name": name,
+        "id": str(topic.topic_id).replace("+", "-").replace("/", "_"),  # as Kafka writes it
+        "partitions": [
+            {
+                "partition": one.id,
+                "leader": one.leader.id if one.leader else None,
+                "replicas": [node.id for node in one.replicas],
+                "isr": [node.id for node in one.isr],
+                "start": starts[one.id],
+                "end": ends[one.id],
+            }
+            for one in topic.partitions
+        ],
+        "configs": {setting.name: setting.value for setting in own},
+    }
+
+
+def _offsets(client: "AdminClient", name: str, partitions: list[int], *, earliest: bool) -> dict[int, int]:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+    spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    asked = client.list_offsets(
+        {TopicPartition(name, one): spec for one in partitions}, request_timeout=REQUEST_S
+    )
+    return {where.partition: future.result(REQUEST_S).offset for where, future in asked.items()}
+
+
+def _ids(nodes: list[int]) -> str:
+    return ",".join(map(str, nodes))

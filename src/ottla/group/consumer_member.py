@@ -1,0 +1,103 @@
+"""A member of a consumer group (KIP-848): who it is, what it subscribes to, and which partitions are its own.
+
+Members are values. A request works out the next one; the group has it once its records are replayed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+JOIN_EPOCH: Final = 0
+LEAVE_EPOCH: Final = -1
+STATIC_LEAVE_EPOCH: Final = -2
+"""A static member that has left for a while: it keeps its partitions until it is back or its session ends."""
+
+Partitions: TypeAlias = Mapping[bytes, frozenset[int]]
+"""Partitions by topic id; a topic without partitions is not in it."""
+
+
+class MemberState(IntEnum):
+    """As stored. The rules are in `reconcile`."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+    @classmethod
+    def _missing_(cls, _value: object) -> "MemberState":
+        return cls.UNKNOWN
+
+
+class ClassicSide(NamedTuple):
+    """What a member that speaks the classic protocol said when it joined: (name, metadata) of its assignors,
+    the one it likes best first."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """`epoch` is where the member is on its way to the target; `previous_epoch` is accepted too, because the
+    reply that told it of its epoch may have been lost."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: frozenset[str] = frozenset()
+    regex: str = ""
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    classic: ClassicSide | None = None
+    epoch: int = JOIN_EPOCH
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Partitions = field(default_factory=dict)
+    pending: Partitions = field(default_factory=dict)
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+    @property
+    def subscription(self) -> tuple[object, ...]:
+        """All that its JoinGroup or ConsumerGroupHeartbeat described, as opposed to what it was given."""
+        return (
+            self.instance_id,
+            self.rack_id,
+            self.client_id,
+            self.client_host,
+            self.topic_names,
+            self.regex,
+            self.rebalance_timeout_ms,
+            self.assignor,
+            self.classic,
+        )
+
+    @property
+    def position(self) -> tuple[object, ...]:
+        """What it was given."""
+        return self.epoch, self.previous_epoch, self.state, self.assigned, self.pending
+
+
+class TopicPartitions(Protocol):
+    """As the messages and the records have it."""
+
+    topic_id: bytes
+    partitions: list[int]
+
+
+def to_partitions(listed: Iterable[TopicPartitions]) -> dict[bytes, frozenset[int]]:
+    merged: dict[bytes, frozenset[int]] = {}
+    for topic in listed:
+        if topic.partitions:
+            merged[topic.topic_id] = merged.get(topic.topic_id, frozenset()) | frozenset(topic.partitions)
+    return merged
+
+
+def is_subset(owned: Partitions | None, of: Partitions) -> bool:
+    """Whether a member owns nothing but this. What we are not told is not known to be a subset."""
+    return owned is not None and all(owned[topic] <= of.get(topic, frozenset()) for topic in owned)

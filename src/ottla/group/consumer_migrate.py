@@ -1,0 +1,146 @@
+"""Groups that change protocol while their members are live (KIP-848, group.consumer.migration.policy).
+
+*Up*: somebody joins a classic group of consumers with the new protocol. The classic group's record is
+deleted, and records of a consumer group take its place: its epoch is the generation, every member is stable
+in it with what it was assigned. Whoever waits for an answer of the classic group is told to join again.
+
+*Down*: the last member with the new protocol goes, and others with the classic one stay. The consumer group's
+records are deleted, and a classic group takes its place, stable with the group epoch as its generation and
+the target assignment for its own; then it rebalances. If the last one with the new protocol is static and
+comes back with the classic one, it has not gone: it joins the new classic group as a static member that is
+back, which takes a rebalance only if the consumer group was not stable.
+
+Rule: going up is decided and replayed like everything of a consumer group. Going down is not replayed, as
+nothing of a classic group is: the group that `downgrade` returns takes the place of the consumer group.
+"""
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.coordinator.turn import Turn
+from ottla.group.classic import ClassicGroup
+from ottla.group.classic_member import Member as ClassicMember
+from ottla.group.classic_member import protocols_of, rebalance_timeout_ms_of
+from ottla.group.consumer_change import cancel_timers, set_session
+from ottla.group.consumer_member import ClassicSide, Member
+from ottla.group.consumer_protocol import as_assignment, read_assignment, read_subscription
+from ottla.group.consumer_records import group_records, group_tombstones
+from ottla.group.consumer_state import NOWHERE, ConsumerState
+from ottla.group.protocol import PROTOCOL_TYPE
+from ottla.group.records import GroupMetadata, parse, store
+from ottla.group.states import GroupState
+from ottla.wire.messages.join_group import JoinGroupRequest
+
+
+def upgrade(group: ConsumerState, turn: Turn, classic: ClassicGroup) -> None:
+    """Make an empty `group` what the classic one was, and write that. GROUP_ID_NOT_FOUND if it cannot be. The
+    classic group is left as it is: an error that is yet to come must not have ended it."""
+    config = group.config
+    has_room = len(classic.members) <= config.consumer_members_max
+    if not (config.allows_upgrade and classic.protocol_type == PROTOCOL_TYPE and has_room):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"The group {group.group_id} is not a consumer group.")
+    scratch = ConsumerState(group.group_id, config, group.topics)
+    scratch.epoch = scratch.target_epoch = classic.generation
+    try:
+        _move_up(scratch, classic)
+    except ApiError as error:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, error.message) from error
+    records = list(group_records(scratch))
+    turn.write(store(GroupMetadata(group.group_id, None)), *records)
+    for record in records:
+        if entry := parse(record):
+            group.replay(entry)
+    for each in group.members.values():
+        set_session(group, turn, each)
+
+
+def _move_up(group: ConsumerState, classic: ClassicGroup) -> None:
+    protocol = classic.roster.choose_protocol()
+    taken: dict[bytes, frozenset[int]] = {}
+    for member in classic.members.values():
+        subscription = read_subscription(member.protocols[protocol])
+        assigned = {
+            # Whatever the members' own assignor did: a partition has one owner here.
+            topic_id: free
+            for topic_id, numbers in read_assignment(member.assignment, group.topics).items()
+            if (free := numbers - taken.get(topic_id, frozenset()))
+        }
+        for topic_id, numbers in assigned.items():
+            taken[topic_id] = taken.get(topic_id, frozenset()) | numbers
+        # The protocol they agreed on first: it is the one that a member's answers are made for.
+        names = sorted(member.protocols, key=lambda name: name != protocol)
+        group.members[member.member_id] = Member(
+            member.member_id,
+            instance_id=member.instance_id,
+            rack_id=subscription.rack_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            topic_names=frozenset(subscription.topics),
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            classic=ClassicSide(
+                member.session_timeout_ms, tuple((name, member.protocols[name]) for name in names)
+            ),
+            epoch=classic.generation,
+            previous_epoch=classic.generation,
+            assigned=assigned,
+        )
+        group.targets[member.member_id] = assigned
+
+
+def is_last_of_its_kind(group: ConsumerState, leaving: Member, is_replaced: bool = False) -> bool:
+    """Whether the group has to become a classic one without this member."""
+    rest = [member for member in group.members.values() if member.member_id != leaving.member_id]
+    return (
+        group.config.allows_downgrade
+        and leaving.classic is None
+        and (is_replaced or bool(rest))
+        and all(member.classic is not None for member in rest)
+        and len(rest) + is_replaced <= group.config.members_max
+    )
+
+
+def downgrade(
+    group: ConsumerState, turn: Turn, leaving: Member, successor: tuple[JoinGroupRequest, int] | None = None
+) -> ClassicGroup:
+    """The classic group that goes on; `successor` is the JoinGroup, and its version, with which `leaving` is
+    back."""
+    turn.write(*group_tombstones(group))
+    was_stable = all(
+        member.is_reconciled_to(group.epoch)
+        for member in group.members.values()
+        if member.member_id != leaving.member_id
+    )
+    classic = ClassicGroup(group.group_id, group.config, now_ms=turn.now_ms)
+    classic.generation, classic.protocol_type = group.epoch, PROTOCOL_TYPE
+    for member in group.members.values():
+        cancel_timers(group, turn, member.member_id)
+        if member.classic is not None:
+            classic.roster.add(
+                _moved_down(member, dict(member.classic.protocols), member.classic.session_timeout_ms)
+            )
+    if successor is not None:
+        request, version = successor
+        returning = _moved_down(leaving, protocols_of(request), request.session_timeout_ms)
+        returning.rebalance_timeout_ms = rebalance_timeout_ms_of(request, version)
+        classic.roster.add(returning)
+    classic.state = GroupState.STABLE
+    classic.choose_protocol()
+    for added in classic.members.values():
+        metadata = added.protocols[classic.protocol_name or ""]
+        target = group.targets.get(added.member_id, NOWHERE)
+        added.assignment = as_assignment(target, metadata, group.topics)
+        classic.set_session(turn, added)
+    classic.store(turn)
+    if successor is None or not was_stable:
+        classic.prepare_rebalance(turn)
+    return classic
+
+
+def _moved_down(member: Member, protocols: dict[str, bytes], session_timeout_ms: int) -> ClassicMember:
+    return ClassicMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=session_timeout_ms,
+        protocols=protocols,
+    )

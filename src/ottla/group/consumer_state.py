@@ -1,0 +1,191 @@
+"""What a consumer group has stored, and the only way that changes: `replay`.
+
+Epochs. The *group epoch* is raised by whatever changes what members should get: who is in it, what they
+subscribe to, how many partitions there are. The *target epoch* says for which group epoch the target
+assignment was worked out. A member's epoch says which target it has reconciled with.
+
+    state        members   epochs
+    Empty        none
+    Assigning    some      group epoch > target epoch: the next heartbeat works out a target
+    Reconciling  some      equal, but some member is on its way to the target
+    Stable       some      equal, and so is everybody's
+
+Replay takes records in any order that a compacted log can have: a tombstone for what is not there changes
+nothing, and a partition belongs to whoever was last said to own it.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from ottla.coordinator.turn import TimerKey
+from ottla.group.config import GroupConfig
+from ottla.group.consumer_member import (
+    LEAVE_EPOCH,
+    ClassicSide,
+    Member,
+    MemberState,
+    Partitions,
+    to_partitions,
+)
+from ottla.group.records import (
+    ConsumerGroupMember,
+    ConsumerGroupMetadata,
+    CurrentMemberAssignment,
+    Entry,
+    RegularExpression,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from ottla.group.topics import Topics
+
+EMPTY: Final = "Empty"
+ASSIGNING: Final = "Assigning"
+RECONCILING: Final = "Reconciling"
+STABLE: Final = "Stable"
+
+NOWHERE: Final[Partitions] = {}
+
+
+class Resolved(NamedTuple):
+    """The topics that a regular expression matched."""
+
+    topics: frozenset[str]
+    revision: int
+    timestamp_ms: int
+
+
+@dataclass(slots=True)
+class ConsumerState:
+    """`static` and `owners` are derived from `members`. What follows them is not stored: `seen_revision` is
+    the revision of the topics the group epoch is known to be good for, `joins_due` when classic members that
+    were told to rejoin are given up."""
+
+    group_id: str
+    config: GroupConfig
+    topics: Topics
+    epoch: int = 0
+    metadata_hash: int = 0
+    target_epoch: int = 0
+    members: dict[str, Member] = field(default_factory=dict)
+    targets: dict[str, Partitions] = field(default_factory=dict)
+    resolved: dict[str, Resolved] = field(default_factory=dict)
+    static: dict[str, str] = field(default_factory=dict)
+    owners: dict[bytes, dict[int, str]] = field(default_factory=dict)
+    seen_revision: int = field(default=-1, compare=False)
+    joins_due: dict[str, int] = field(default_factory=dict, compare=False)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of it is stored (any more)."""
+        return not (self.members or self.targets or self.resolved or self.epoch or self.target_epoch)
+
+    @property
+    def state_name(self) -> str:
+        if not self.members:
+            return EMPTY
+        if self.epoch > self.target_epoch:
+            return ASSIGNING
+        is_stable = all(member.is_reconciled_to(self.target_epoch) for member in self.members.values())
+        return STABLE if is_stable else RECONCILING
+
+    def static_member(self, instance_id: str | None) -> Member | None:
+        """Who goes by this instance id."""
+        return None if instance_id is None else self.members.get(self.static.get(instance_id, ""))
+
+    def owner(self, topic_id: bytes, partition: int) -> str | None:
+        return self.owners.get(topic_id, {}).get(partition)
+
+    def timer(self, kind: str, member_id: str) -> TimerKey:
+        return "consumer", self.group_id, kind, member_id
+
+    def replay(self, entry: Entry) -> None:
+        match entry:
+            case ConsumerGroupMetadata(_, value):
+                self.epoch = value.epoch if value else 0
+                self.metadata_hash = value.metadata_hash if value else 0
+            case TargetAssignmentMetadata(_, target):
+                self.target_epoch = target.assignment_epoch if target else 0
+            case TargetAssignmentMember(_, member_id, None):
+                self.targets.pop(member_id, None)
+            case TargetAssignmentMember(_, member_id, assignment) if assignment:
+                self.targets[member_id] = to_partitions(assignment.topic_partitions)
+            case RegularExpression(_, pattern, None):
+                self.resolved.pop(pattern, None)
+            case RegularExpression(_, pattern, found) if found:
+                self.resolved[pattern] = Resolved(frozenset(found.topics), found.version, found.timestamp)
+            case ConsumerGroupMember():
+                self._replay_subscription(entry)
+            case CurrentMemberAssignment():
+                self._replay_position(entry)
+
+    def _replay_subscription(self, entry: ConsumerGroupMember) -> None:
+        member_id, value = entry.member, entry.value
+        if value is None:
+            self._put(member_id, None)
+            return
+        said = value.classic_member_metadata
+        classic = None
+        if said is not None:
+            protocols = tuple((protocol.name, protocol.metadata) for protocol in said.supported_protocols)
+            classic = ClassicSide(said.session_timeout_ms, protocols)
+        member = replace(
+            self.members.get(member_id) or Member(member_id),
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            topic_names=frozenset(value.subscribed_topic_names),
+            regex=value.subscribed_topic_regex or "",
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            assignor=value.server_assignor,
+            classic=classic,
+        )
+        self._put(member_id, member)
+
+    def _replay_position(self, entry: CurrentMemberAssignment) -> None:
+        member_id, value = entry.member, entry.value
+        known = self.members.get(member_id)
+        if value is not None:
+            known = replace(
+                known or Member(member_id),
+                epoch=value.member_epoch,
+                previous_epoch=value.previous_member_epoch,
+                state=MemberState(value.state),
+                assigned=to_partitions(value.assigned_partitions),
+                pending=to_partitions(value.partitions_pending_revocation),
+            )
+        elif known is not None:
+            # Its subscription's tombstone follows.
+            known = replace(known, epoch=LEAVE_EPOCH, previous_epoch=LEAVE_EPOCH, assigned={}, pending={})
+        self._put(member_id, known)
+
+    def _put(self, member_id: str, member: Member | None) -> None:
+        """Set or remove a member, and what is derived from it."""
+        old = self.members.get(member_id)
+        if old is not None:
+            if old.instance_id is not None and self.static.get(old.instance_id) == member_id:
+                del self.static[old.instance_id]
+            for partitions in (old.assigned, old.pending):
+                self._disown(member_id, partitions)
+        if member is None:
+            self.members.pop(member_id, None)
+            return
+        self.members[member_id] = member
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member_id
+        for partitions in (member.assigned, member.pending):
+            for topic_id, numbers in partitions.items():
+                self.owners.setdefault(topic_id, {}).update(dict.fromkeys(numbers, member_id))
+
+    def _disown(self, member_id: str, partitions: Partitions) -> None:
+        for topic_id, numbers in partitions.items():
+            owners = self.owners.get(topic_id, {})
+            for number in numbers:
+                if owners.get(number) == member_id:
+                    del owners[number]
+            if not owners:
+                self.owners.pop(topic_id, None)

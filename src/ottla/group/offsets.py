@@ -1,0 +1,176 @@
+"""The committed offsets of all groups of a shard.
+
+A commit is in the log before it is committed there, and only what the high watermark has passed may be told
+to anybody. So there are two views: `newest` is what has been replayed, which decisions go by (an offset
+that was just committed again has not expired), and what `get` and `of_group` answer, which is as of the
+watermark. They differ only for partitions with commits in flight; `_behind` holds the older versions of
+those, and `on_committed` drops them. Call it whenever the watermark moves, and before a load with the
+watermark to load up to, or the versions pile up.
+
+The invariant: for every commit in flight there is one place in `_in_flight`, in the order of the log, and one
+version in `_behind`, after the one that is committed. The watermark never goes back while a shard is loaded.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from ottla.group.records import OffsetCommitValue
+from ottla.wire.schema import ZERO_UUID
+
+
+class CommittedOffset(NamedTuple):
+    """Where a group is in a partition. No leader epoch is -1, as on the wire."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int | None = None
+    topic_id: bytes = ZERO_UUID
+
+    @classmethod
+    def of(cls, value: OffsetCommitValue) -> "CommittedOffset":
+        return cls(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            None if value.expire_timestamp == -1 else value.expire_timestamp,
+            value.topic_id,
+        )
+
+    def to_value(self) -> OffsetCommitValue:
+        return OffsetCommitValue(
+            offset=self.offset,
+            leader_epoch=self.leader_epoch,
+            metadata=self.metadata,
+            commit_timestamp=self.commit_timestamp_ms,
+            expire_timestamp=-1 if self.expire_timestamp_ms is None else self.expire_timestamp_ms,
+            topic_id=self.topic_id,
+        )
+
+    def is_expired(self, now_ms: int, retention_ms: int, since_ms: int | None) -> bool:
+        if self.expire_timestamp_ms is not None:
+            return now_ms >= self.expire_timestamp_ms
+        began_ms = self.commit_timestamp_ms if since_ms is None else since_ms
+        return now_ms - began_ms >= retention_ms
+
+
+class Offsets:
+    """By group, topic and partition."""
+
+    __slots__ = ("_behind", "_committed_below", "_in_flight", "_newest")
+
+    def __init__(self) -> None:
+        self._newest: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+        self._behind: dict[str, dict[tuple[str, int], list[CommittedOffset | None]]] = {}
+        self._in_flight: deque[tuple[int, str, str, int]] = deque()
+        self._committed_below = 0
+
+    def replay(
+        self, group: str, topic: str, partition: int, value: OffsetCommitValue | None, log_offset: int
+    ) -> None:
+        """Take up a commit, or its tombstone, that stands at `log_offset`."""
+        entry = None if value is None else CommittedOffset.of(value)
+        if log_offset >= self._committed_below:
+            behind = self._behind.setdefault(group, {})
+            versions = behind.get((topic, partition))
+            if versions is None:
+                behind[topic, partition] = [self._find(group, topic, partition), entry]
+            else:
+                versions.append(entry)
+            self._in_flight.append((log_offset, group, topic, partition))
+        if entry is None:
+            self._remove(group, topic, partition)
+        else:
+            topics = self._newest.setdefault(sys.intern(group), {})
+            topics.setdefault(sys.intern(topic), {})[partition] = entry
+
+    def on_committed(self, below: int) -> None:
+        """The high watermark has reached `below`."""
+        self._committed_below = max(self._committed_below, below)
+        while self._in_flight and self._in_flight[0][0] < self._committed_below:
+            _, group, topic, partition = self._in_flight.popleft()
+            behind = self._behind[group]
+            versions = behind[topic, partition]
+            del versions[0]
+            if len(versions) == 1:
+                del behind[topic, partition]
+                if not behind:
+                    del self._behind[group]
+
+    def get(self, group: str, topic: str, partition: int, committed_below: int) -> CommittedOffset | None:
+        """What is committed below the watermark, which this moves."""
+        self.on_committed(committed_below)
+        versions = self._behind.get(group, {}).get((topic, partition))
+        return versions[0] if versions else self._find(group, topic, partition)
+
+    def of_group(self, group: str, committed_below: int) -> dict[str, dict[int, CommittedOffset]]:
+        """All of a group, by topic and partition, in order, as of the watermark, which this moves."""
+        self.on_committed(committed_below)
+        found = {topic: dict(entries) for topic, entries in self._newest.get(group, {}).items()}
+        for (topic, partition), versions in self._behind.get(group, {}).items():
+            committed = versions[0]
+            if committed is not None:
+                found.setdefault(topic, {})[partition] = committed
+            else:
+                found.get(topic, {}).pop(partition, None)
+        return {topic: dict(sorted(entries.items())) for topic, entries in sorted(found.items()) if entries}
+
+    def newest(self, group: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
+        """All of a group as replayed, commits in flight included: what decisions go by. Not to be kept."""
+        return self._newest.get(group, {})
+
+    def has_any(self, group: str) -> bool:
+        return group in self._newest
+
+    def groups(self) -> Iterator[str]:
+        """The groups that have offsets. Not to be changed while iterating."""
+        return iter(self._newest)
+
+    def has_pending_transaction(self, _group: str, _topic: str, _partition: int) -> bool:
+        """Whether an open transaction has committed here: such offsets are not stored yet, so none has."""
+        return False
+
+    def expired(
+        self,
+        group: str,
+        now_ms: int,
+        retention_ms: int,
+        *,
+        since_ms: int | None = None,
+        is_subscribed: Callable[[str], bool] = lambda _: False,
+    ) -> list[tuple[str, int]]:
+        """The (topic, partition) of a group to be forgotten now, in order (KIP-211).
+
+        An offset that was committed with a retention of its own goes when that is over. Any other goes when
+        `retention_ms` have passed since `since_ms` or, where that is None, since it was committed; and
+        nothing goes of a topic that the group still reads.
+
+        classic, Empty            since the group became so, if that is known; nothing is subscribed
+        classic, Stable           of the consumer protocol, and its topics known: since the commit
+        classic, any other state  do not ask: nothing expires
+        offsets only              no protocol type: since the commit; nothing is subscribed
+        consumer (KIP-848)        since the commit
+        """
+        return sorted(
+            (topic, partition)
+            for topic, entries in self._newest.get(group, {}).items()
+            if not is_subscribed(topic)
+            for partition, entry in entries.items()
+            if entry.is_expired(now_ms, retention_ms, since_ms)
+            and not self.has_pending_transaction(group, topic, partition)
+        )
+
+    def _find(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
+        return self._newest.get(group, {}).get(topic, {}).get(partition)
+
+    def _remove(self, group: str, topic: str, partition: int) -> None:
+        topics = self._newest.get(group, {})
+        entries = topics.get(topic, {})
+        if entries.pop(partition, None) is not None and not entries:
+            del topics[topic]
+            if not topics:
+                del self._newest[group]

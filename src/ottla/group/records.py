@@ -1,0 +1,310 @@
+"""The records of `__consumer_offsets`, in Kafka's formats.
+
+A key begins with two bytes for the type of the record, a value with two bytes for its version; the rest is
+as declared below. `store` turns an entry into a record and `parse` turns it back: `parse(store(e)) == e`. An
+entry without a value is a tombstone.
+
+Rules. We write the versions that Kafka 4.0 writes: the highest that is not flexible, so that old tools can
+read it too, unless an entry has something only another version can hold. We read all versions. A type that
+we do not know is from a newer broker, or for a kind of group we do not have, and is skipped: `parse` gives
+None, also for type 4 (partition metadata), which Kafka no longer uses. Bytes that do not fit a known type are
+corrupt: going on without them would lose what a group was promised.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import field
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+
+from ottla.coordinator.turn import StoredRecord
+from ottla.wire.codec import decode, encode
+from ottla.wire.primitives import ProtocolError
+from ottla.wire.schema import ZERO_UUID, Uuid, i8, i32, i64, message, since, struct, tag, until
+
+
+class CorruptRecordError(ValueError):
+    """A record that says it is of a type we know, and is not."""
+
+
+@message(key=1, versions=(0, 4), flexible=4)
+class OffsetCommitValue:
+    """Version 1 is for commits that brought their own retention; version 4 for those by topic id."""
+
+    offset: i64
+    leader_epoch: Annotated[i32, since(3)] = -1
+    metadata: str
+    commit_timestamp: i64
+    expire_timestamp: Annotated[i64, since(1), until(1)] = -1
+    topic_id: Annotated[Uuid, since(4), tag(0)] = ZERO_UUID
+
+
+@struct
+class GroupMember:
+    """A member of a classic group. -1 as rebalance timeout stands for the session timeout."""
+
+    member_id: str
+    group_instance_id: Annotated[str | None, since(3)] = None
+    client_id: str
+    client_host: str
+    rebalance_timeout: Annotated[i32, since(1)] = -1
+    session_timeout: i32
+    subscription: bytes
+    assignment: bytes
+
+
+@message(key=2, versions=(0, 4), flexible=4)
+class GroupMetadataValue:
+    """A generation of a classic group. `protocol_type` is empty if it only stores offsets."""
+
+    protocol_type: str
+    generation: i32
+    protocol: str | None = None
+    leader: str | None = None
+    current_state_timestamp: Annotated[i64, since(2)] = -1
+    members: list[GroupMember] = field(default_factory=list)
+
+
+@message(key=3, versions=(0, 0), flexible=0)
+class ConsumerGroupMetadataValue:
+    """`metadata_hash` is over the subscribed topics; 0 if that is not known."""
+
+    epoch: i32
+    metadata_hash: Annotated[i64, tag(0)] = 0
+
+
+@struct
+class ClassicProtocol:
+    name: str
+    metadata: bytes
+
+
+@struct
+class ClassicMember:
+    """What a member that speaks the classic protocol in a consumer group said when it joined.
+
+    It may be null, and is a tagged field: such a struct has a byte in front that says it is there. Kafka
+    leaves the tag out for null, so this byte is always 1.
+    """
+
+    present: i8 = 1
+    session_timeout_ms: i32
+    supported_protocols: list[ClassicProtocol] = field(default_factory=list)
+
+
+@message(key=5, versions=(0, 0), flexible=0)
+class ConsumerGroupMemberValue:
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: list[str] = field(default_factory=list)
+    subscribed_topic_regex: str | None = None
+    rebalance_timeout_ms: i32 = -1
+    server_assignor: str | None = None
+    classic_member_metadata: Annotated[ClassicMember | None, tag(0)] = None
+
+
+@message(key=6, versions=(0, 0), flexible=0)
+class TargetAssignmentMetadataValue:
+    assignment_epoch: i32
+
+
+@struct
+class TopicPartitions:
+    topic_id: Uuid
+    partitions: list[i32] = field(default_factory=list)
+
+
+@message(key=7, versions=(0, 0), flexible=0)
+class TargetAssignmentMemberValue:
+    topic_partitions: list[TopicPartitions] = field(default_factory=list)
+
+
+@message(key=8, versions=(0, 0), flexible=0)
+class CurrentMemberAssignmentValue:
+    member_epoch: i32
+    previous_member_epoch: i32
+    state: i8
+    assigned_partitions: list[TopicPartitions] = field(default_factory=list)
+    partitions_pending_revocation: list[TopicPartitions] = field(default_factory=list)
+
+
+@message(key=16, versions=(0, 0), flexible=0)
+class RegularExpressionValue:
+    """The topics that a regular expression matched, in which version of the image, and when."""
+
+    topics: list[str] = field(default_factory=list)
+    version: i64
+    timestamp: i64
+
+
+class OffsetCommit(NamedTuple):
+    group: str
+    topic: str
+    partition: int
+    value: OffsetCommitValue | None
+
+
+class GroupMetadata(NamedTuple):
+    group: str
+    value: GroupMetadataValue | None
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    group: str
+    value: ConsumerGroupMetadataValue | None
+
+
+class ConsumerGroupMember(NamedTuple):
+    group: str
+    member: str
+    value: ConsumerGroupMemberValue | None
+
+
+class TargetAssignmentMetadata(NamedTuple):
+    group: str
+    value: TargetAssignmentMetadataValue | None
+
+
+class TargetAssignmentMember(NamedTuple):
+    group: str
+    member: str
+    value: TargetAssignmentMemberValue | None
+
+
+class CurrentMemberAssignment(NamedTuple):
+    group: str
+    member: str
+    value: CurrentMemberAssignmentValue | None
+
+
+class RegularExpression(NamedTuple):
+    group: str
+    pattern: str
+    value: RegularExpressionValue | None
+
+
+Entry: TypeAlias = (
+    OffsetCommit
+    | GroupMetadata
+    | ConsumerGroupMetadata
+    | ConsumerGroupMember
+    | TargetAssignmentMetadata
+    | TargetAssignmentMember
+    | CurrentMemberAssignment
+    | RegularExpression
+)
+
+
+@message(key=-1, versions=(0, 0), flexible=None)
+class PartitionKey:
+    group: str
+    topic: str
+    partition: i32
+
+
+@message(key=-1, versions=(0, 0), flexible=None)
+class GroupKey:
+    group: str
+
+
+@message(key=-1, versions=(0, 0), flexible=None)
+class MemberKey:
+    group: str
+    member: str
+
+
+@message(key=-1, versions=(0, 0), flexible=None)
+class PatternKey:
+    group: str
+    pattern: str
+
+
+def _offset_commit_version(value: Any) -> int:
+    if value.expire_timestamp != -1:
+        return 1
+    return 3 if value.topic_id == ZERO_UUID else 4
+
+
+class _Row(NamedTuple):
+    """A type of record. `version` is the one to write a value in."""
+
+    number: int
+    entry: type[Any]
+    key: type[Any]
+    value: type[Any]
+    version: Callable[[Any], int]
+
+
+def _always(version: int) -> Callable[[Any], int]:
+    return lambda _: version
+
+
+_ROWS: Final = (
+    _Row(1, OffsetCommit, PartitionKey, OffsetCommitValue, _offset_commit_version),
+    _Row(2, GroupMetadata, GroupKey, GroupMetadataValue, _always(3)),
+    _Row(3, ConsumerGroupMetadata, GroupKey, ConsumerGroupMetadataValue, _always(0)),
+    _Row(5, ConsumerGroupMember, MemberKey, ConsumerGroupMemberValue, _always(0)),
+    _Row(6, TargetAssignmentMetadata, GroupKey, TargetAssignmentMetadataValue, _always(0)),
+    _Row(7, TargetAssignmentMember, MemberKey, TargetAssignmentMemberValue, _always(0)),
+    _Row(8, CurrentMemberAssignment, MemberKey, CurrentMemberAssignmentValue, _always(0)),
+    _Row(16, RegularExpression, PatternKey, RegularExpressionValue, _always(0)),
+)
+_BY_ENTRY: Final = {row.entry: row for row in _ROWS}
+_BY_TYPE: Final = {row.number: row for row in _ROWS} | {0: _ROWS[0]}
+"""Type 0 is how offsets were keyed before Kafka 0.9; the fields are the same."""
+
+
+def store(entry: Entry) -> StoredRecord:
+    """The record of an entry; of one without a value, its tombstone."""
+    row = _BY_ENTRY[type(entry)]
+    *names, value = entry
+    key = row.key(**dict(zip(row.key.__slots__, names, strict=True)))
+    encoded_key = row.number.to_bytes(2, "big") + encode(key, 0)
+    if value is None:
+        return StoredRecord(encoded_key, None)
+    version = row.version(value)
+    return StoredRecord(encoded_key, version.to_bytes(2, "big") + encode(value, version))
+
+
+def parse(record: StoredRecord) -> Entry | None:
+    """The entry of a record; None for a type we do not know. CorruptRecordError if it is malformed."""
+    row = _BY_TYPE.get(_prefix(record.key))
+    if row is None:
+        return None
+    try:
+        key = decode(row.key, 0, memoryview(record.key), 2)
+        value = None if record.value is None else _value(row, record.value)
+    except ProtocolError as error:
+        raise CorruptRecordError(f"a record of type {row.entry.__name__} is corrupt: {error}") from error
+    entry: Entry = row.entry(*(getattr(key, name) for name in row.key.__slots__), value)
+    return entry
+
+
+def _value(row: _Row, encoded: bytes) -> Any:
+    version = _prefix(encoded)
+    first, last = row.value.VERSIONS
+    if not first <= version <= last:
+        raise CorruptRecordError(
+            f"a record of type {row.entry.__name__} has version {version}; we read {first} to {last}"
+        )
+    return decode(row.value, version, memoryview(encoded), 2)
+
+
+def _prefix(encoded: bytes) -> int:
+    if len(encoded) < 2:
+        raise CorruptRecordError(f"a key or value of {len(encoded)} bytes has no type or version")
+    return int.from_bytes(encoded[:2], "big", signed=True)
+
+
+def to_partitions(by_topic: Mapping[bytes, Collection[int]]) -> list[TopicPartitions]:
+    """Partitions by topic id as they are stored, in order; topics without any are left out."""
+    return [
+        TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+        for topic_id, partitions in sorted(by_topic.items())
+        if partitions
+    ]
+
+
+def by_topic(stored: Iterable[TopicPartitions]) -> dict[bytes, tuple[int, ...]]:
+    """The inverse of `to_partitions`."""
+    return {each.topic_id: tuple(sorted(each.partitions)) for each in stored}

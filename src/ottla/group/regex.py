@@ -1,0 +1,349 @@
+"""Regular expressions over topic names, matched in time linear in the name (KIP-848 subscriptions).
+
+Kafka resolves patterns with RE2, which never backtracks. Python's `re` does: one hostile pattern would hold
+the broker's only thread for ever. So this is a small matcher of its own: the pattern's characters become
+numbered positions, `follows` says which position may come after which (Glushkov), and a name is walked with
+the set of positions it could be at; sets met before are remembered.
+
+A pattern has to match the whole name. The syntax is RE2's, as far as topic names need it: literals, `.`,
+classes with ranges, negation and `[:alpha:]` names, `\\d \\w \\s` and their opposites, groups, `|`, the
+repeats `* + ? {n} {n,} {n,m}` (lazy ones match the same names), `(?i)` at the front, `^` at the beginning and
+`$` at the end. As in RE2 there are no back references and no look-around.
+Left out: `\\b`, `\\Q..\\E`, Unicode classes, flags in the middle, anchors in a repeat or between characters.
+"""
+
+import string
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, NamedTuple, NoReturn, TypeAlias
+
+from ottla.base.errors import ApiError, ErrorCode
+
+PATTERN_LENGTH_MAX: Final = 1024
+POSITIONS_MAX: Final = 2000
+DEPTH_MAX: Final = 50
+REPEAT_MAX: Final = 1000
+STEPS_MAX: Final = 20_000
+
+DIGITS: Final = frozenset(string.digits)
+LOWER: Final = frozenset(string.ascii_lowercase)
+UPPER: Final = frozenset(string.ascii_uppercase)
+ALPHA: Final = LOWER | UPPER
+# What a topic name is made of, so "any character" and "not these" are finite sets.
+ANY: Final = ALPHA | DIGITS | frozenset("._-")
+ESCAPES: Final = {"d": DIGITS, "w": ALPHA | DIGITS | {"_"}, "s": frozenset[str]()}
+NAMED: Final = {
+    "alnum": ALPHA | DIGITS,
+    "alpha": ALPHA,
+    "digit": DIGITS,
+    "lower": LOWER,
+    "punct": frozenset("._-"),
+    "upper": UPPER,
+    "word": ALPHA | DIGITS | {"_"},
+    "xdigit": DIGITS | frozenset("abcdefABCDEF"),
+}
+
+
+class Chars(NamedTuple):
+    chars: frozenset[str]
+
+
+class Anchor(NamedTuple):
+    is_begin: bool
+
+
+class Sequence(NamedTuple):
+    items: "tuple[Node, ...]"
+
+
+class Choice(NamedTuple):
+    branches: "tuple[Node, ...]"
+
+
+class Repeat(NamedTuple):
+    item: "Node"
+    least: int
+    most: int | None
+
+
+Node: TypeAlias = Chars | Anchor | Sequence | Choice | Repeat
+
+
+def refuse(why: str) -> NoReturn:
+    raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"The regular expression is refused: {why}.")
+
+
+@dataclass(slots=True)
+class Parser:
+    """Recursive descent: choice, sequence, repeat, atom."""
+
+    text: str
+    at: int = 0
+    ignores_case: bool = False
+
+    def parse(self) -> Node:
+        if self.text.startswith("(?i)"):
+            self.at, self.ignores_case = 4, True
+        node = self._choice(0)
+        if self.at < len(self.text):
+            refuse("a ) closes nothing")
+        return node
+
+    def _peek(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def _take(self) -> str:
+        if self.at >= len(self.text):
+            refuse("it ends too early")
+        self.at += 1
+        return self.text[self.at - 1]
+
+    def _choice(self, depth: int) -> Node:
+        if depth > DEPTH_MAX:
+            refuse("it is nested too deeply")
+        branches = [self._sequence(depth)]
+        while self._peek() == "|":
+            self.at += 1
+            branches.append(self._sequence(depth))
+        return branches[0] if len(branches) == 1 else Choice(tuple(branches))
+
+    def _sequence(self, depth: int) -> Node:
+        items: list[Node] = []
+        while self._peek() not in ("", "|", ")"):
+            items.append(self._repeats(self._atom(depth)))
+        return Sequence(tuple(items))
+
+    def _repeats(self, item: Node) -> Node:
+        bounds = self._bounds()
+        if bounds is None:
+            return item
+        if self._peek() == "?":
+            self.at += 1
+        if self._bounds() is not None:
+            refuse("a repeat repeats nothing")
+        return Repeat(item, *bounds)
+
+    def _bounds(self) -> tuple[int, int | None] | None:
+        simple = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(self._peek())
+        if simple is not None:
+            self.at += 1
+            return simple
+        if self._peek() != "{":
+            return None
+        end = self.text.find("}", self.at)
+        least, comma, most = self.text[self.at + 1 : max(end, self.at)].partition(",")
+        if not (
+            least.isdecimal() and least.isascii() and (not most or (most.isdecimal() and most.isascii()))
+        ):
+            refuse("a { begins no repeat")
+        self.at = end + 1
+        low = int(least[:5])
+        high = low if not comma else int(most[:5]) if most else None
+        if max(low, high or 0) > REPEAT_MAX or (high is not None and high < low):
+            refuse("the bounds of a repeat are wrong")
+        return low, high
+
+    def _atom(self, depth: int) -> Node:
+        char = self._take()
+        if char == "(":
+            return self._group(depth)
+        if char == "[":
+            return self._chars(self._class())
+        if char == ".":
+            return Chars(ANY)
+        if char in "^$":
+            return Anchor(char == "^")
+        if char in "*+?{":
+            refuse("a repeat repeats nothing")
+        if char == "\\":
+            if self._peek() in ("A", "z"):
+                return Anchor(self._take() == "A")
+            return self._chars(self._escape())
+        return self._chars(frozenset(char))
+
+    def _chars(self, chars: frozenset[str]) -> Chars:
+        if self.ignores_case:
+            chars = frozenset(case for char in chars for case in (char.lower(), char.upper()))
+        return Chars(chars)
+
+    def _group(self, depth: int) -> Node:
+        if self._peek() == "?":
+            rest = self.text[self.at :]
+            if rest.startswith("?:"):
+                self.at += 2
+            elif rest.startswith(("?P<", "?<")) and rest[2:3] not in ("=", "!") and ">" in rest:
+                self.at += rest.index(">") + 1
+            else:
+                refuse("(? begins something that is not supported")
+        node = self._choice(depth + 1)
+        if self._peek() != ")":
+            refuse("a ( is not closed")
+        self.at += 1
+        return node
+
+    def _escape(self) -> frozenset[str]:
+        char = self._take()
+        if char.lower() in ESCAPES:
+            chars = ESCAPES[char.lower()]
+            return chars if char.islower() else ANY - chars
+        if char.isalnum():
+            refuse(f"\\{char} is not supported")
+        return frozenset(char)
+
+    def _class(self) -> frozenset[str]:
+        is_negated = self._peek() == "^"
+        self.at += is_negated
+        chars: set[str] = set()
+        is_first = True
+        while is_first or self._peek() != "]":
+            is_first = False
+            chars |= self._class_item()
+        self.at += 1
+        if self.ignores_case:
+            chars |= {char.swapcase() for char in chars}
+        return ANY - chars if is_negated else frozenset(chars)
+
+    def _class_item(self) -> frozenset[str]:
+        low = self._take()
+        if low == "[" and self._peek() == ":":
+            end = self.text.find(":]", self.at)
+            named = NAMED.get(self.text[self.at + 1 : max(end, self.at)])
+            if named is None:
+                refuse("a [: names no class")
+            self.at = end + 2
+            return named
+        chars = self._escape() if low == "\\" else frozenset(low)
+        if self._peek() != "-" or self.text[self.at + 1 : self.at + 2] in ("]", ""):
+            return chars
+        self.at += 1
+        high = self._take()
+        upper = self._escape() if high == "\\" else frozenset(high)
+        if len(chars) != 1 or len(upper) != 1 or min(upper) < min(chars):
+            refuse("a range is wrong")
+        return frozenset(char for char in ANY if min(chars) <= char <= min(upper))
+
+
+class Part(NamedTuple):
+    """What a piece of the pattern can begin and end with, by position, and whether it can match nothing."""
+
+    is_empty_ok: bool
+    firsts: frozenset[int] = frozenset()
+    lasts: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class Builder:
+    """Numbers the characters of a pattern, and notes which may follow which."""
+
+    chars: list[frozenset[str]] = field(default_factory=list)
+    follows: list[set[int]] = field(default_factory=list)
+    steps: int = 0
+
+    def build(self, node: Node, at_begin: bool, at_end: bool) -> Part:
+        """`at_begin`: nothing but the beginning of the name stands before this; `at_end`: likewise after."""
+        self.steps += 1
+        if len(self.chars) >= POSITIONS_MAX or self.steps > STEPS_MAX:
+            refuse("it is too large")
+        match node:
+            case Chars(chars):
+                self.chars.append(chars)
+                self.follows.append(set())
+                here = frozenset({len(self.chars) - 1})
+                return Part(False, here, here)
+            case Anchor(is_begin):
+                if not (at_begin if is_begin else at_end):
+                    refuse("an anchor stands where it can match nothing")
+                return Part(True)
+            case Choice(branches):
+                parts = [self.build(branch, at_begin, at_end) for branch in branches]
+                return Part(
+                    any(part.is_empty_ok for part in parts),
+                    frozenset().union(*(part.firsts for part in parts)),
+                    frozenset().union(*(part.lasts for part in parts)),
+                )
+            case Sequence(items):
+                return self._sequence(items, at_begin, at_end)
+            case Repeat(item, least, most):
+                return self._repeat(item, least, most)
+
+    def _sequence(self, items: tuple[Node, ...], at_begin: bool, at_end: bool) -> Part:
+        done = Part(True)
+        for place, item in enumerate(items):
+            first = at_begin and all(isinstance(before, Anchor) for before in items[:place])
+            last = at_end and all(isinstance(after, Anchor) for after in items[place + 1 :])
+            done = self._join(done, self.build(item, first, last))
+        return done
+
+    def _repeat(self, item: Node, least: int, most: int | None) -> Part:
+        done = Part(True)
+        for _ in range(least):
+            done = self._join(done, self.build(item, False, False))
+        if most is None:
+            part = self.build(item, False, False)
+            self._link(part.lasts, part.firsts)
+            return self._join(done, part._replace(is_empty_ok=True))
+        tail = Part(True)
+        for _ in range(most - least):
+            tail = self._join(self.build(item, False, False), tail)._replace(is_empty_ok=True)
+        return self._join(done, tail)
+
+    def _join(self, left: Part, right: Part) -> Part:
+        self._link(left.lasts, right.firsts)
+        return Part(
+            left.is_empty_ok and right.is_empty_ok,
+            left.firsts | right.firsts if left.is_empty_ok else left.firsts,
+            left.lasts | right.lasts if right.is_empty_ok else right.lasts,
+        )
+
+    def _link(self, lasts: frozenset[int], firsts: frozenset[int]) -> None:
+        for last in lasts:
+            self.follows[last] |= firsts
+
+
+@dataclass(slots=True)
+class Pattern:
+    """A compiled pattern."""
+
+    whole: Part
+    chars: list[frozenset[str]]
+    follows: list[set[int]]
+    known: dict[tuple[frozenset[int], str], frozenset[int]] = field(default_factory=dict)
+
+    KNOWN_MAX = 10_000
+
+    def matches(self, name: str) -> bool:
+        if not name:
+            return self.whole.is_empty_ok
+        places = frozenset(place for place in self.whole.firsts if name[0] in self.chars[place])
+        for char in name[1:]:
+            if not places:
+                return False
+            places = self._step(places, char)
+        return not places.isdisjoint(self.whole.lasts)
+
+    def _step(self, places: frozenset[int], char: str) -> frozenset[int]:
+        found = self.known.get((places, char))
+        if found is None:
+            following = set[int]().union(*(self.follows[place] for place in places))
+            found = frozenset(place for place in following if char in self.chars[place])
+            if len(self.known) >= self.KNOWN_MAX:
+                self.known.clear()
+            self.known[places, char] = found
+        return found
+
+
+@lru_cache(maxsize=256)
+def compile_pattern(text: str) -> Pattern:
+    """INVALID_REGULAR_EXPRESSION if it is not one we can match."""
+    if len(text) > PATTERN_LENGTH_MAX:
+        refuse(f"it is longer than {PATTERN_LENGTH_MAX} characters")
+    builder = Builder()
+    whole = builder.build(Parser(text).parse(), True, True)
+    return Pattern(whole, builder.chars, builder.follows)
+
+
+def resolve(text: str, names: Iterable[str]) -> frozenset[str]:
+    """The names that a pattern matches."""
+    pattern = compile_pattern(text)
+    return frozenset(name for name in names if pattern.matches(name))

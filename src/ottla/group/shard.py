@@ -1,0 +1,309 @@
+"""The state behind one partition of `__consumer_offsets`: its groups and their committed offsets.
+
+Which kind of group answers which request:
+
+request                   no group           classic                      consumer JoinGroup
+made, for a        its own                      replaced if empty, else its classic member without id
+members' (KIP-848 migration) SyncGroup, Heartbeat,     UNKNOWN_MEMBER_ID  its own                      its
+classic members' LeaveGroup ConsumerGroupHeartbeat    made, for epoch 0  replaced if empty, converted its
+own if it may be, else refused OffsetCommit              made, without a    checked by the group
+checked by the group generation
+
+Offsets without members make a group too: Empty, classic, without a protocol. A group that is empty and has no
+offsets is forgotten when expiry next looks.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
+from ottla.group.classic import Caller, ClassicGroup
+from ottla.group.commits import Commit
+from ottla.group.config import GroupConfig
+from ottla.group.consumer import ConsumerGroup
+from ottla.group.consumer_member import JOIN_EPOCH
+from ottla.group.offsets import Offsets
+from ottla.group.protocol import PROTOCOL_TYPE
+from ottla.group.records import (
+    ConsumerGroupMetadata,
+    Entry,
+    GroupMetadata,
+    OffsetCommit,
+    OffsetCommitValue,
+    parse,
+    store,
+)
+from ottla.group.states import GroupState
+from ottla.group.topics import Topics
+from ottla.wire.messages import consumer_group_describe, describe_groups
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.join_group import JoinGroupRequest
+from ottla.wire.messages.leave_group import LeaveGroupRequest
+from ottla.wire.messages.offset_commit import OffsetCommitResponse
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from ottla.wire.messages.sync_group import SyncGroupRequest
+
+Group: TypeAlias = ClassicGroup | ConsumerGroup
+
+EXPIRE = ("expire",)
+CONSUMER_COMMITS_SINCE = 9
+
+
+class Listed(NamedTuple):
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+class GroupShard:
+    def __init__(self, config: GroupConfig, topics: Topics) -> None:
+        self.config = config
+        self.topics = topics
+        self.groups: dict[str, Group] = {}
+        self.offsets = Offsets()
+
+    # What the runtime calls
+
+    def replay(self, record: StoredRecord, offset: int, timestamp_ms: int) -> None:
+        entry = parse(record)
+        match entry:
+            case None:
+                return
+            case OffsetCommit(group_id, topic, partition, value):
+                self.offsets.replay(group_id, topic, partition, value, offset)
+                if value is not None and group_id not in self.groups:
+                    self.groups[group_id] = ClassicGroup(group_id, self.config, now_ms=timestamp_ms)
+            case GroupMetadata(group_id, value):
+                if value is not None:
+                    group = ClassicGroup.from_record(group_id, value, self.config, timestamp_ms)
+                    self.groups[group_id] = group
+                elif isinstance(self.groups.get(group_id), ClassicGroup):
+                    del self.groups[group_id]
+            case _:
+                self._replay_consumer(entry)
+
+    def _replay_consumer(self, entry: Entry) -> None:
+        group = self.groups.get(entry.group)
+        if not isinstance(group, ConsumerGroup):
+            if entry.value is None:
+                return
+            group = self.groups[entry.group] = ConsumerGroup(entry.group, self.config, self.topics)
+        group.replay(entry)
+        if isinstance(entry, ConsumerGroupMetadata) and entry.value is None:
+            del self.groups[entry.group]
+
+    def on_committed(self, below: int) -> None:
+        self.offsets.on_committed(below)
+
+    def on_loaded(self, turn: Turn) -> None:
+        for group in self.groups.values():
+            group.on_loaded(turn)
+        turn.set_timer(EXPIRE, turn.now_ms + self.config.offsets_retention_check_interval_ms)
+
+    def on_timer(self, turn: Turn, key: TimerKey) -> None:
+        assert isinstance(key, tuple), "timers of a shard have tuples as keys"
+        if key == EXPIRE:
+            self._expire(turn)
+            turn.set_timer(EXPIRE, turn.now_ms + self.config.offsets_retention_check_interval_ms)
+            return
+        group = self.groups.get(key[1])
+        if isinstance(group, ConsumerGroup):
+            self._take_its_place(group.on_timer(turn, key))
+        elif group is not None:
+            group.on_timer(turn, key)
+
+    # Membership
+
+    def join(self, turn: Turn, answer: Answer, request: JoinGroupRequest, caller: Caller) -> None:
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            if not group.is_empty:
+                self._take_its_place(group.classic_join(turn, answer, request, caller))
+                return
+            self._delete_consumer(turn, group)
+            group = None
+        if group is None:
+            if request.member_id:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+            group = self.groups[request.group_id] = ClassicGroup(
+                request.group_id, self.config, now_ms=turn.now_ms
+            )
+        group.join(turn, answer, request, caller)
+
+    def sync(self, turn: Turn, answer: Answer, request: SyncGroupRequest) -> None:
+        group = self._group_of_member(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            group.classic_sync(turn, answer, request)
+        else:
+            group.sync(turn, answer, request)
+
+    def heartbeat(self, turn: Turn, answer: Answer, request: HeartbeatRequest) -> None:
+        group = self._group_of_member(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            group.classic_heartbeat(turn, answer, request)
+        else:
+            group.heartbeat(turn, answer, request)
+
+    def leave(self, turn: Turn, answer: Answer, request: LeaveGroupRequest, version: int) -> None:
+        group = self._group_of_member(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            group.classic_leave(turn, answer, request, version)
+        else:
+            group.leave(turn, answer, request, version)
+
+    def consumer_heartbeat(
+        self, turn: Turn, answer: Answer, request: ConsumerGroupHeartbeatRequest, caller: Caller
+    ) -> None:
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            self._take_its_place(group.heartbeat(turn, answer, request, caller))
+            return
+        if request.member_epoch != JOIN_EPOCH:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {request.group_id}.")
+        if group is None or group.is_empty:
+            new = ConsumerGroup(request.group_id, self.config, self.topics)
+            if group is not None:
+                turn.write(store(GroupMetadata(request.group_id, None)))
+        else:
+            new = ConsumerGroup.from_classic(turn, group, self.config, self.topics)
+        new.heartbeat(turn, answer, request, caller)
+        if group is not None:
+            group.close(turn, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def _take_its_place(self, classic: ClassicGroup | None) -> None:
+        """A consumer group goes on as a classic one, which is not replayed."""
+        if classic is not None:
+            self.groups[classic.group_id] = classic
+
+    def _delete_consumer(self, turn: Turn, group: ConsumerGroup) -> None:
+        group.close(turn)
+        turn.write(*group.tombstones())
+
+    def _group_of_member(self, group_id: str) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return group
+
+    # Offsets
+
+    def commit_offsets(
+        self, turn: Turn, answer: Answer, commit: Commit, response: OffsetCommitResponse
+    ) -> None:
+        """Write what passed the checks; `response` holds the errors of what did not."""
+        group = self.groups.get(commit.group_id)
+        if group is not None:
+            group.check_commit(commit.member_id, commit.instance_id, commit.epoch)
+            group.on_commit(turn, commit.member_id)
+        elif commit.epoch >= 0:
+            modern = commit.version >= CONSUMER_COMMITS_SINCE
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if modern else ErrorCode.ILLEGAL_GENERATION)
+        expire_ms = -1 if commit.retention_ms < 0 else turn.now_ms + commit.retention_ms
+        for one in commit.offsets:
+            value = OffsetCommitValue(
+                offset=one.offset,
+                leader_epoch=one.leader_epoch,
+                metadata=one.metadata,
+                commit_timestamp=turn.now_ms,
+                expire_timestamp=expire_ms,
+            )
+            turn.write(store(OffsetCommit(commit.group_id, one.topic, one.partition, value)))
+        turn.answer(answer, response)
+
+    def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            group.check_fetch(member_id, epoch)
+
+    def delete_offsets(self, turn: Turn, answer: Answer, request: OffsetDeleteRequest) -> None:
+        group = self._known(request.group_id)
+        group.check_offset_delete()
+        response, stored = OffsetDeleteResponse(), self.offsets.newest(request.group_id)
+        for topic in request.topics:
+            subscribed = group.reads(topic.name)
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+            results = []
+            for one in topic.partitions:
+                results.append(
+                    OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=code)
+                )
+                if not subscribed and one.partition_index in stored.get(topic.name, {}):
+                    turn.write(store(OffsetCommit(request.group_id, topic.name, one.partition_index, None)))
+            response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results))
+        turn.answer(answer, response)
+
+    # Groups as a whole
+
+    def delete_group(self, turn: Turn, answer: Answer, group_id: str) -> None:
+        group = self._known(group_id)
+        group.check_delete()
+        self._forget(turn, group_id, group)
+        turn.answer(answer, ErrorCode.NONE)
+
+    def describe_classic(self, group_id: str) -> describe_groups.DescribedGroup:
+        group = self._known(group_id)
+        if isinstance(group, ConsumerGroup):
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
+        return group.describe()
+
+    def describe_consumer(self, group_id: str) -> consumer_group_describe.DescribedGroup:
+        group = self._known(group_id)
+        if isinstance(group, ClassicGroup):
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return group.describe()
+
+    def listed(self) -> list[Listed]:
+        return [
+            Listed(group_id, PROTOCOL_TYPE, group.state_name, "Consumer")
+            if isinstance(group, ConsumerGroup)
+            else Listed(group_id, group.protocol_type or "", group.state.value, "Classic")
+            for group_id, group in sorted(self.groups.items())
+        ]
+
+    def _known(self, group_id: str) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no group {group_id}.")
+        return group
+
+    def _expire(self, turn: Turn) -> None:
+        """Forget offsets nobody has needed for long, and groups that have nothing left."""
+        for group_id, group in list(self.groups.items()):
+            gone = self._expired(group_id, group, turn.now_ms)
+            left = sum(map(len, self.offsets.newest(group_id).values())) - len(gone)
+            if not left and self._is_unused(group):
+                self._forget(turn, group_id, group)
+            else:
+                turn.write(*(store(OffsetCommit(group_id, topic, index, None)) for topic, index in gone))
+
+    def _expired(self, group_id: str, group: Group, now_ms: int) -> list[tuple[str, int]]:
+        """By the rules of `Offsets.expired`."""
+        retention_ms = self.config.offsets_retention_ms
+        if isinstance(group, ClassicGroup):
+            if group.is_empty:
+                since_ms = None if group.protocol_type is None else group.state_timestamp_ms
+                return self.offsets.expired(group_id, now_ms, retention_ms, since_ms=since_ms)
+            if group.state is not GroupState.STABLE or group.subscribed_topics is None:
+                return []
+        return self.offsets.expired(group_id, now_ms, retention_ms, is_subscribed=group.reads)
+
+    @staticmethod
+    def _is_unused(group: Group) -> bool:
+        return group.is_empty and not (isinstance(group, ClassicGroup) and group.roster.pending)
+
+    def _forget(self, turn: Turn, group_id: str, group: Group) -> None:
+        """Tombstones for everything a group has stored."""
+        for topic, entries in self.offsets.newest(group_id).items():
+            turn.write(*(store(OffsetCommit(group_id, topic, index, None)) for index in entries))
+        if isinstance(group, ClassicGroup):
+            group.close(turn)
+            turn.write(store(GroupMetadata(group_id, None)))
+        else:
+            self._delete_consumer(turn, group)

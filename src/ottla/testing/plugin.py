@@ -1,0 +1,43 @@
+"""The pytest plugin: fixtures that give a test a real broker.
+
+ottla_broker  one broker for the whole run, started when the first test asks for it
+ottla_topic   the name of a fresh topic with one partition, deleted after the test
+
+With pytest-xdist every worker process has its own broker.
+"""
+
+import re
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from ottla.testing.embedded import Broker
+
+NAME_MAX = 200
+
+
+@pytest.fixture(scope="session")
+def ottla_broker() -> "Iterator[Broker]":
+    """A real broker for all tests of this run; clients take `ottla_broker.bootstrap_servers`."""
+    from ottla.testing.embedded import Broker
+
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def ottla_topic(ottla_broker: "Broker", request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a topic that only this test uses; it is there, with one partition, and gone afterwards."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name)[:NAME_MAX]
+    name = ottla_broker.create_topic(f"{readable}-{uuid.uuid4().hex[:8]}")
+    yield name
+    try:
+        ottla_broker.delete_topic(name)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise

@@ -1,0 +1,108 @@
+"""Records to text and back."""
+
+import json
+
+import pytest
+
+from ottla.cli.formats import Message, Outgoing, formatter, from_json, from_line, unescape
+from ottla.cli.times import parse_ms, show_ms
+
+LETTER = Message("letters", 2, 7, 1_700_000_000_123, b"k", b"v", [("h", b"1"), ("h", None)])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("value", b"v"),
+        ("key-value", b"k=v"),
+        ("%k %v %o", b"k v 7"),
+        ("%t/%p@%T [%h] %s%%", b"letters/2@1700000000123 [h=1,h=NULL] v%"),
+        ("%k\\t%v\\n", b"k\tv\n"),
+        ("é%v", "év".encode()),
+    ],
+)
+def test_a_record_is_written_in_the_format_asked_for(name: str, text: bytes) -> None:
+    assert formatter(name, "=", "NULL")(LETTER) == text
+
+
+def test_null_is_written_as_asked_and_bytes_as_they_are() -> None:
+    bare = LETTER._replace(key=None, value=b"\xff\x00")
+    assert formatter("key-value", "\\t", "none")(bare) == b"none\t\xff\x00"
+
+
+@pytest.mark.parametrize("name", ["valeu", "%q", "%v %", "%"])
+def test_a_format_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"neither|unknown"):
+        formatter(name, "\t", "")
+
+
+def test_what_json_writes_json_reads() -> None:
+    odd = LETTER._replace(
+        key=None, value=b"\xff\x00", headers=[("a", b"\xfe"), ("b", None), ("a", "é".encode())]
+    )
+    line = formatter("json", "", "")(odd)
+    assert json.loads(line)["value"] == {"base64": "/wA="}
+    assert from_json(line) == Outgoing(None, b"\xff\x00", odd.headers, 2, 1_700_000_000_123)
+
+
+def test_json_takes_objects_as_values_and_as_headers() -> None:
+    record = from_json(b'{"key": 5, "value": {"a": [1, null]}, "headers": {"x": "y"}}')
+    assert record == Outgoing(b"5", b'{"a":[1,null]}', [("x", b"y")])
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (b"{", "not JSON"),
+        (b"[1]", "a record is an object"),
+        (b'{"headers": [1]}', "headers are"),
+        (b'{"partition": "x"}', "partition is a number"),
+        (b'{"timestamp": -1}', "timestamp is a number"),
+        (b'{"value": {"base64": "*"}}', "bad base64"),
+    ],
+)
+def test_json_that_is_no_record_is_explained(line: bytes, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        from_json(line)
+
+
+def test_a_line_is_a_value_or_a_key_and_a_value() -> None:
+    assert from_line(b"a:b:c", None, None) == Outgoing(None, b"a:b:c", [])
+    assert from_line(b"a:b:c", b":", None) == Outgoing(b"a", b"b:c", [])
+    assert from_line(b"NULL:NULL", b":", b"NULL") == Outgoing(None, None, [])
+    assert from_line(b"", None, None) == Outgoing(None, b"", [])
+    with pytest.raises(ValueError, match="no ':' between key and value"):
+        from_line(b"abc", b":", None)
+
+
+def test_escapes_of_the_shell_are_understood() -> None:
+    assert unescape("\\t|\\n") == "\t|\n"
+    assert unescape("é\\té") == "é\té"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10m", 1_000_000_000_000 - 600_000),
+        ("1.5h", 1_000_000_000_000 - 5_400_000),
+        ("2d", 1_000_000_000_000 - 172_800_000),
+        ("250ms", 1_000_000_000_000 - 250),
+        ("1700000000123", 1_700_000_000_123),
+        ("2023-11-14T22:13:20Z", 1_700_000_000_000),
+        ("2023-11-14T22:13:20.123+00:00", 1_700_000_000_123),
+    ],
+)
+def test_a_time_may_be_relative_iso_or_milliseconds(text: str, expected: int) -> None:
+    assert parse_ms(text, 1_000_000_000_000) == expected
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "10", "10x", "-5m"])
+def test_what_is_no_time_is_explained(text: str) -> None:
+    with pytest.raises(ValueError, match="is no time: write"):
+        parse_ms(text, 0)
+
+
+def test_times_are_shown_in_utc() -> None:
+    assert show_ms(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
+    assert show_ms(-1) == "-"
+    assert show_ms(1 << 62) == str(1 << 62)

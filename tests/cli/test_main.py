@@ -1,0 +1,132 @@
+"""The door: help, version, mistakes, and the two readers of `ottla start` that must agree."""
+
+import socket
+from typing import Any
+
+import pytest
+import typer.main
+
+from ottla import __version__
+from ottla.cli.app import app
+from ottla.cli.errors import CommandError
+from ottla.cli.serve import OPTIONS, StartOptions, properties_of, read_plainly
+
+COMMANDS = [
+    ("start",), ("demo",), ("dump",), ("produce",), ("consume",),
+    ("topics",), ("topics", "create"), ("topics", "list"), ("topics", "describe"), ("topics", "alter"),
+    ("topics", "delete"), ("configs",), ("configs", "describe"), ("configs", "set"), ("configs", "delete"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(run: Any, command: tuple[str, ...]) -> None:
+    outcome = run(*command, "--help")
+    assert outcome.code == 0
+    assert f"Usage: ottla {' '.join(command)}" in outcome.out
+    if len(command) == 2 or command[0] in ("start", "dump", "produce", "consume"):
+        assert f"  ottla {' '.join(command)} " in outcome.out
+
+
+def test_the_version_is_the_version_of_the_package(run: Any) -> None:
+    assert run("--version").out == f"ottla {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("start", "--nonsense"),
+        ("start", "--listen"),
+        ("topics", "create"),
+        ("consume",),
+        ("produce", "t", "--acks", "2"),
+        ("produce", "t", "--compression", "zip"),
+        ("produce", "t", "--json", "--null", "x"),
+        ("produce", "t", "/no/such/file", "--bootstrap", "127.0.0.1:1"),
+        ("consume", "t", "--offset", "first"),
+        ("consume", "t", "--since", "soon"),
+        ("consume", "t", "--format", "xml"),
+        ("consume", "t", "--from-beginning", "--offset", "3"),
+        ("configs", "describe"),
+        ("configs", "describe", "--topic", "t", "--broker", "1"),
+        ("configs", "set", "--topic", "t", "retention.ms"),
+        ("topics", "alter", "t"),
+        ("topics", "list", "--bootstrap", "localhost"),
+        ("dump", "letter.txt"),
+    ],
+)
+def test_a_mistake_in_the_arguments_leaves_with_2(run: Any, arguments: tuple[str, ...]) -> None:
+    outcome = run(*arguments)
+    if "127.0.0.1:1" in arguments:
+        assert outcome.code == 1  # nobody listens there, which is found out first
+        return
+    assert outcome.code == 2
+    assert outcome.err.strip()
+    assert outcome.out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topics", "list"),
+        ("topics", "create", "t"),
+        ("configs", "describe", "--topic", "t"),
+        ("produce", "t"),
+        ("consume", "t"),
+    ],
+)
+def test_a_broker_that_does_not_answer_is_one_line(run: Any, arguments: tuple[str, ...]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        outcome = run(*arguments, "--bootstrap", address)
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"ottla: no broker answers at {address} (Connection refused)")
+    assert outcome.err.count("\n") == 1
+
+
+def test_something_that_is_no_broker_is_one_line(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.cli.cluster.METADATA_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        outcome = run("topics", "list", "--bootstrap", f"127.0.0.1:{silent.getsockname()[1]}")
+    assert outcome.code == 1
+    assert outcome.err.startswith("ottla: the broker does not answer: ")
+    assert outcome.err.count("\n") == 1
+
+
+def test_the_quick_reader_knows_the_options_that_typer_knows() -> None:
+    command = typer.main.get_command(app).commands["start"]  # type: ignore[attr-defined]
+    declared = {option for param in command.params for option in param.opts} - {"-h", "--help"}
+    assert set(OPTIONS) == declared
+
+
+def test_the_quick_reader_takes_plain_arguments_and_leaves_the_rest_to_typer() -> None:
+    given = ["--listen", "h:1", "--data=d", "--set", "a=b", "--set=c=d", "--node-id", "3", "--log-level=info"]
+    assert read_plainly(given) == StartOptions("h:1", None, "d", "3", None, ["a=b", "c=d"], "info")
+    assert read_plainly([]) == StartOptions()
+    for other in (
+        ["--help"],
+        ["-h"],
+        ["--listen"],
+        ["--listen", "--data"],
+        ["x"],
+        ["--listen="],
+        ["--lis", "h:1"],
+    ):
+        assert read_plainly(other) is None
+
+
+def test_an_option_goes_over_set_and_set_over_the_file(tmp_path: Any) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("node.id=1\nlog.dir=/a\nnum.partitions=1\nlog.retention.hours=1\n")
+    settings = ["log.dirs=/b", "num.partitions=2", "log.retention.ms=5"]
+    options = StartOptions(config=str(path), set=settings, data="/c", listen="[::1]:0")
+    assert properties_of(options) == {
+        "node.id": "1",
+        "num.partitions": "2",
+        "log.retention.ms": "5",
+        "log.dirs": "/c",
+        "listeners": "PLAINTEXT://[::1]:0",
+    }
+    with pytest.raises(CommandError):
+        properties_of(StartOptions(set=["a"]))

@@ -1,0 +1,179 @@
+"""`ottla produce` and `ottla consume` against a real broker."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla import Broker
+
+
+def lines(outcome: Any) -> list[str]:
+    assert outcome.code == 0, outcome.err
+    return list(outcome.out.splitlines())
+
+
+def test_lines_of_stdin_become_records_and_come_back(ottla: Any, ottla_topic: str) -> None:
+    sent = ottla("produce", ottla_topic, stdin=b"one\ntwo\r\n\nfour")
+    assert sent.code == 0
+    assert sent.err.startswith(f"4 records, 10 bytes to {ottla_topic} in ")
+    assert lines(ottla("consume", ottla_topic)) == ["one", "two", "", "four"]
+
+
+def test_keys_headers_and_nulls_make_the_whole_way(ottla: Any, ottla_topic: str, tmp_path: Path) -> None:
+    path = tmp_path / "letters.tsv"
+    path.write_bytes(b"a\tfirst\nb\tNULL\nNULL\t\xff\n")
+    sent = ottla(
+        "produce", ottla_topic, str(path), "-K", "\\t", "--null", "NULL", "-H", "from=Ottla", "--quiet"
+    )
+    assert (sent.code, sent.err) == (0, "")
+    found = [json.loads(line) for line in lines(ottla("consume", ottla_topic, "--format", "json"))]
+    assert [(one["key"], one["value"]) for one in found] == [
+        ("a", "first"),
+        ("b", None),
+        (None, {"base64": "/w=="}),
+    ]
+    assert all(one["headers"] == [["from", "Ottla"]] for one in found)
+    assert [one["offset"] for one in found] == [0, 1, 2]
+    assert ottla("consume", ottla_topic, "--format", "key-value").raw == b"a\tfirst\nb\tnull\nnull\t\xff\n"
+    assert ottla("consume", ottla_topic, "--format", "%o:%k=%v;%h", "--null", "-").raw == (
+        b"0:a=first;from=Ottla\n1:b=-;from=Ottla\n2:-=\xff;from=Ottla\n"
+    )
+
+
+def test_json_lines_copy_a_topic_with_all_that_is_in_it(
+    ottla: Any, ottla_topic: str, ottla_broker: Broker
+) -> None:
+    given = b"""{"key": "k", "value": "v", "headers": [["h", "1"], ["h", null]], "timestamp": 1700000000123}
+{"value": {"base64": "/wA="}, "headers": {"x": "y"}, "timestamp": 1700000000124}
+"""
+    assert ottla("produce", ottla_topic, "--json", stdin=given).code == 0
+    original = ottla("consume", ottla_topic, "--format", "json")
+    copy = ottla_broker.create_topic(f"{ottla_topic}-copy")
+    try:
+        assert ottla("produce", copy, "--json", stdin=original.raw).code == 0
+        assert ottla("consume", copy, "--format", "json").out.replace(copy, ottla_topic) == original.out
+    finally:
+        ottla_broker.delete_topic(copy)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("acks", ["1", "all"])
+def test_every_codec_comes_back(ottla: Any, ottla_topic: str, codec: str, acks: str) -> None:
+    text = "".join(f"line {number}\n" for number in range(2000))
+    sent = ottla("produce", ottla_topic, "--compression", codec, "--acks", acks, stdin=text.encode())
+    assert sent.code == 0, sent.err
+    assert ottla("consume", ottla_topic).out == text
+
+
+def test_the_start_may_be_an_offset_counted_from_either_end(ottla: Any, ottla_topic: str) -> None:
+    ottla("produce", ottla_topic, stdin=b"a\nb\nc\nd\n")
+    assert lines(ottla("consume", ottla_topic, "--offset", "2")) == ["c", "d"]
+    assert lines(ottla("consume", ottla_topic, "--offset", "-1")) == ["d"]
+    assert lines(ottla("consume", ottla_topic, "--offset", "-99")) == ["a", "b", "c", "d"]
+    assert lines(ottla("consume", ottla_topic, "--offset", "earliest", "--max", "2")) == ["a", "b"]
+    assert lines(ottla("consume", ottla_topic, "--offset", "latest")) == []
+    assert lines(ottla("consume", ottla_topic, "--offset", "4")) == []
+    beyond = ottla("consume", ottla_topic, "--offset", "5")
+    assert (beyond.code, beyond.err) == (1, "ottla: offset 5 is not there: the partition holds 0 to 4\n")
+
+
+def test_the_start_may_be_a_time(ottla: Any, ottla_topic: str) -> None:
+    now_ms = int(time.time() * 1000)
+    records = [
+        {"value": name, "timestamp": now_ms - age} for name, age in (("old", 7_200_000), ("new", 60_000))
+    ]
+    ottla("produce", ottla_topic, "--json", stdin="\n".join(map(json.dumps, records)).encode())
+    assert lines(ottla("consume", ottla_topic, "--since", "1h")) == ["new"]
+    assert lines(ottla("consume", ottla_topic, "--since", "1d")) == ["old", "new"]
+    assert lines(ottla("consume", ottla_topic, "--since", "1s")) == []
+
+
+def test_partitions_are_chosen_on_both_sides(ottla: Any, ottla_broker: Broker, ottla_topic: str) -> None:
+    name = ottla_broker.create_topic(f"{ottla_topic}-3", partitions=3)
+    try:
+        for number in ("0", "2"):
+            assert ottla("produce", name, "-p", number, stdin=f"in {number}\n".encode()).code == 0
+        assert lines(ottla("consume", name, "-p", "2")) == ["in 2"]
+        assert sorted(lines(ottla("consume", name))) == ["in 0", "in 2"]
+        assert lines(ottla("consume", name, "-p", "1")) == []
+        missing = ottla("consume", name, "-p", "3")
+        assert (missing.code, missing.err) == (1, f"ottla: topic {name} has no partition 3, only 0 to 2\n")
+    finally:
+        ottla_broker.delete_topic(name)
+
+
+def test_reading_a_topic_that_is_not_there_is_an_error_and_does_not_create_it(ottla: Any) -> None:
+    outcome = ottla("consume", "no-such-topic")
+    assert (outcome.code, outcome.err) == (1, "ottla: there is no topic 'no-such-topic'\n")
+    assert "no-such-topic" not in ottla("topics", "list").out
+
+
+def test_a_record_that_is_not_accepted_makes_the_command_fail(ottla: Any, ottla_topic: str) -> None:
+    assert ottla("configs", "set", "--topic", ottla_topic, "max.message.bytes=200").code == 0
+    outcome = ottla("produce", ottla_topic, stdin=b"x" * 1000 + b"\n")
+    assert outcome.code == 1
+    assert "ottla: a record was not accepted: " in outcome.err
+    assert outcome.err.endswith("ottla: records that were not acknowledged: 1\n")
+
+
+def test_a_partition_that_is_not_there_makes_the_command_fail(ottla: Any, ottla_topic: str) -> None:
+    outcome = ottla("produce", ottla_topic, "--partition", "9", stdin=b"x\n")
+    assert outcome.code == 1
+    assert "partition" in outcome.err
+
+
+def test_a_line_that_cannot_be_read_names_its_number(ottla: Any, ottla_topic: str) -> None:
+    outcome = ottla("produce", ottla_topic, "-K", ":", stdin=b"a:b\nnothing\n")
+    assert outcome.code == 2
+    assert outcome.err == (
+        "ottla: line 2: there is no ':' between key and value (1 records before it were sent)\n"
+    )
+    assert ottla("produce", ottla_topic, "--json", stdin=b"nonsense").code == 2
+
+
+def test_a_property_that_librdkafka_does_not_know_is_one_line(ottla: Any, ottla_topic: str) -> None:
+    for name in ("produce", "consume"):
+        outcome = ottla(name, ottla_topic, "-X", "no.such.thing=1")
+        assert outcome.code == 2
+        assert "no.such.thing" in outcome.err
+        assert outcome.err.count("\n") == 1
+
+
+def test_a_large_file_shows_its_progress(ottla: Any, ottla_topic: str, tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.write_text("a line of some length\n" * 20_000)
+    outcome = ottla("produce", ottla_topic, str(path), "--progress", "--compression", "lz4")
+    assert outcome.code == 0, outcome.err
+    assert "20000 records" in outcome.err
+
+
+def test_following_shows_what_comes_until_interrupted(
+    ottla_broker: Broker, ottla_topic: str, ottla: Any
+) -> None:
+    ottla("produce", ottla_topic, stdin=b"before\n")
+    arguments = ["consume", ottla_topic, "--follow", "--bootstrap", ottla_broker.bootstrap_servers]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ottla.cli", *arguments, "--offset", "-1"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    watchdog = threading.Timer(30, process.kill)
+    watchdog.start()
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == "before\n"
+        ottla("produce", ottla_topic, stdin=b"after\n")
+        assert process.stdout.readline() == "after\n"
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=20)
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.communicate()
+    assert (process.returncode, rest, errors.strip()) == (0, "", "")

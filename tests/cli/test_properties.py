@@ -1,0 +1,64 @@
+"""Java's properties format, and which setting wins."""
+
+import pytest
+
+from ottla.cli.errors import CommandError
+from ottla.cli.properties import lay_over, parse, parse_settings, read_file, unknown_names
+
+
+@pytest.mark.parametrize(
+    ("text", "properties"),
+    [
+        ("a=1\nb = 2\n", {"a": "1", "b": "2"}),
+        ("a:1\nb : 2", {"a": "1", "b": "2"}),
+        ("a 1\nb\t2", {"a": "1", "b": "2"}),
+        ("# no\n! no\n\n  # no\na=1", {"a": "1"}),
+        ("a=one\\\n   two\\\nthree", {"a": "onetwothree"}),
+        ("a=ends with a backslash\\\\\nb=1", {"a": "ends with a backslash\\", "b": "1"}),
+        ("a=x=y:z", {"a": "x=y:z"}),
+        ("a\\=b=c", {"a=b": "c"}),
+        ("a=\\u00e9\\t.", {"a": "é\t."}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a=", {"a": ""}),
+        ("a", {"a": ""}),
+        ("a=1\\", {"a": "1"}),
+        ("a=# not a comment", {"a": "# not a comment"}),
+        ("listeners=PLAINTEXT://127.0.0.1:9092", {"listeners": "PLAINTEXT://127.0.0.1:9092"}),
+    ],
+)
+def test_a_properties_file_is_read_as_java_reads_it(text: str, properties: dict[str, str]) -> None:
+    assert parse(text) == properties
+
+
+def test_the_upper_layer_wins() -> None:
+    assert lay_over({"a": "1", "b": "1"}, {"b": "2"}) == {"a": "1", "b": "2"}
+
+
+def test_the_upper_layer_wins_also_under_another_name_of_the_same_setting() -> None:
+    assert lay_over({"broker.id": "3"}, {"node.id": "5"}) == {"node.id": "5"}
+    assert lay_over({"log.retention.ms": "1"}, {"log.retention.hours": "2"}) == {"log.retention.hours": "2"}
+
+
+def test_an_unknown_key_is_answered_with_the_nearest_names() -> None:
+    assert list(unknown_names({"log.retention.hours": "1"})) == []
+    (sentence,) = unknown_names({"log.retention.hous": "1"})
+    assert "'log.retention.hous'" in sentence
+    assert "log.retention.hours" in sentence
+    (sentence,) = unknown_names({"zzz": "1"})
+    assert "did you mean" not in sentence
+
+
+def test_settings_without_an_equals_sign_are_refused() -> None:
+    assert parse_settings(["a=b=c", "d="], "--set") == {"a": "b=c", "d": ""}
+    with pytest.raises(CommandError, match="--set takes KEY=VALUE, not 'a'"):
+        parse_settings(["a"], "--set")
+
+
+def test_a_file_that_is_not_there_or_not_text_is_one_line(tmp_path: object) -> None:
+    with pytest.raises(CommandError, match="cannot read the config file /nowhere: No such file"):
+        read_file("/nowhere")
+    path = f"{tmp_path}/x"
+    with open(path, "wb") as file:
+        file.write(b"\xff\xfe\xff")
+    with pytest.raises(CommandError, match="not UTF-8"):
+        read_file(path)

@@ -1,0 +1,186 @@
+"""`ottla topics` and `ottla configs` against a real broker."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ottla import Broker
+
+
+@pytest.fixture
+def name(ottla: Any) -> Iterator[str]:
+    """A name for a topic, which is deleted afterwards if the test created it."""
+    chosen = f"orders-{uuid.uuid4().hex[:8]}"
+    yield chosen
+    ottla("topics", "delete", "--yes", "--if-exists", chosen)
+
+
+def described(ottla: Any, name: str) -> dict[str, Any]:
+    outcome = ottla("topics", "describe", name, "--json")
+    assert outcome.code == 0, outcome.err
+    (topic,) = json.loads(outcome.out)
+    return dict(topic)
+
+
+def test_a_topic_is_created_listed_described_altered_and_deleted(ottla: Any, name: str) -> None:
+    created = ottla("topics", "create", name, "--partitions", "2", "-c", "retention.ms=1000")
+    assert (created.code, created.err) == (0, f"created topic {name}\n")
+    listed = json.loads(ottla("topics", "list", "--json").out)
+    assert {"name": name, "partitions": 2, "replication": 1} in listed
+    topic = described(ottla, name)
+    assert topic["configs"] == {"retention.ms": "1000"}
+    assert [one["partition"] for one in topic["partitions"]] == [0, 1]
+    assert all(one["start"] == one["end"] == 0 for one in topic["partitions"])
+
+    altered = ottla(
+        "topics",
+        "alter",
+        name,
+        "--partitions",
+        "3",
+        "-c",
+        "max.message.bytes=2000",
+        "--delete-config",
+        "retention.ms",
+    )
+    assert altered.code == 0, altered.err
+    topic = described(ottla, name)
+    assert topic["configs"] == {"max.message.bytes": "2000"}
+    assert len(topic["partitions"]) == 3
+
+    assert ottla("topics", "delete", name).code == 0
+    assert name not in ottla("topics", "list").out
+
+
+def test_a_topic_that_is_there_already_is_an_error_unless_that_is_fine(ottla: Any, name: str) -> None:
+    assert ottla("topics", "create", name).code == 0
+    again = ottla("topics", "create", name)
+    assert again.code == 1
+    assert again.err.startswith(f"ottla: topic {name}: ")
+    assert "exists" in again.err
+    assert ottla("topics", "create", name, "--if-not-exists").code == 0
+
+
+def test_a_topic_that_is_not_there_is_an_error_unless_that_is_fine(ottla: Any) -> None:
+    assert ottla("topics", "delete", "no-such-topic").code == 1
+    assert ottla("topics", "delete", "no-such-topic", "--if-exists").code == 0
+    for arguments in (("describe", "no-such-topic"), ("alter", "no-such-topic", "-p", "2")):
+        outcome = ottla("topics", *arguments)
+        assert (outcome.code, outcome.err) == (1, "ottla: there is no topic 'no-such-topic'\n")
+
+
+def test_a_misspelt_topic_is_answered_with_the_nearest_name(ottla: Any, name: str) -> None:
+    ottla("topics", "create", name)
+    outcome = ottla("topics", "describe", name + "s")
+    assert f"did you mean {name!r}?" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("create", "not/a/name"), "topic not/a/name: "),
+        (("create", "x", "-c", "retention.ms=soon"), "retention.ms"),
+        (("create", "x", "-c", "no.such.key=1"), "no.such.key"),
+        (("create", "x", "--replication", "5"), "eplication factor"),
+    ],
+)
+def test_what_the_broker_refuses_is_one_line(ottla: Any, arguments: tuple[str, ...], complaint: str) -> None:
+    outcome = ottla("topics", *arguments)
+    assert outcome.code == 1
+    assert complaint in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_partitions_do_not_shrink(ottla: Any, name: str) -> None:
+    ottla("topics", "create", name, "-p", "3")
+    outcome = ottla("topics", "alter", name, "-p", "2")
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"ottla: topic {name}: ")
+
+
+def test_tables_are_plain_in_a_pipe(ottla: Any, name: str) -> None:
+    ottla("topics", "create", name, "-p", "2", "-c", "retention.ms=1000")
+    lines = ottla("topics", "list").out.splitlines()
+    assert lines[0].split() == ["TOPIC", "PARTITIONS", "REPLICATION"]
+    assert [name, "2", "1"] in [line.split() for line in lines[1:]]
+    shown = ottla("topics", "describe", name).out
+    assert shown.startswith(f"topic {name} · id ")
+    assert "retention.ms" in shown
+
+
+def test_tables_are_drawn_on_a_terminal(ottla_broker: Broker, ottla_topic: str) -> None:
+    ours, theirs = pty.openpty()
+    arguments = ["topics", "list", "--bootstrap", ottla_broker.bootstrap_servers]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ottla.cli", *arguments], stdout=theirs, env=environment
+    )
+    os.close(theirs)
+    shown, deadline = b"", time.monotonic() + 20
+    while time.monotonic() < deadline and select.select([ours], [], [], 20)[0]:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:  # the other side is gone
+            break
+    os.close(ours)
+    assert process.wait(20) == 0
+    assert "─" in shown.decode()
+    assert ottla_topic in shown.decode()
+
+
+def test_configs_of_a_topic_are_set_shown_and_deleted(ottla: Any, ottla_topic: str) -> None:
+    nothing = ottla("configs", "describe", "--topic", ottla_topic)
+    assert (nothing.code, nothing.out) == (0, "")
+    assert (
+        ottla("configs", "set", "--topic", ottla_topic, "retention.ms=5", "cleanup.policy=compact").code == 0
+    )
+    own = json.loads(ottla("configs", "describe", "--topic", ottla_topic, "--json").out)
+    assert {one["name"]: (one["value"], one["source"]) for one in own} == {
+        "retention.ms": ("5", "topic"),
+        "cleanup.policy": ("compact", "topic"),
+    }
+    everything = json.loads(ottla("configs", "describe", "--topic", ottla_topic, "--all", "--json").out)
+    assert {"segment.bytes", "max.message.bytes", "retention.ms"} <= {one["name"] for one in everything}
+    assert ottla("configs", "delete", "--topic", ottla_topic, "retention.ms", "cleanup.policy").code == 0
+    assert json.loads(ottla("configs", "describe", "--topic", ottla_topic, "--json").out) == []
+
+
+def test_configs_of_a_broker_are_shown_and_changed_while_it_runs(ottla: Any) -> None:
+    everything = json.loads(ottla("configs", "describe", "--broker", "1", "--all", "--json").out)
+    assert {"broker.id", "log.retention.ms", "listeners"} <= {one["name"] for one in everything}
+    try:
+        assert ottla("configs", "set", "--broker", "1", "log.retention.ms=77777").code == 0
+        shown = ottla("configs", "describe", "--broker", "1").out
+        assert "77777" in shown
+    finally:
+        assert ottla("configs", "delete", "--broker", "1", "log.retention.ms").code == 0
+    assert "77777" not in ottla("configs", "describe", "--broker", "1").out
+
+
+def test_a_broker_or_topic_that_is_not_there_has_no_configs(ottla: Any) -> None:
+    outcome = ottla("configs", "describe", "--broker", "9")
+    assert (outcome.code, outcome.err) == (1, "ottla: there is no broker 9, only 1\n")
+    outcome = ottla("configs", "describe", "--topic", "no-such-topic")
+    assert outcome.code == 1
+    assert "no-such-topic" in outcome.err
+
+
+def test_a_config_the_broker_does_not_take_is_one_line(ottla: Any, ottla_topic: str) -> None:
+    for arguments in (
+        ("--topic", ottla_topic, "no.such.key=1"),
+        ("--topic", ottla_topic, "retention.ms=soon"),
+        ("--broker", "1", "listeners=PLAINTEXT://:1"),
+    ):
+        outcome = ottla("configs", "set", *arguments)
+        assert outcome.code == 1, arguments
+        assert outcome.err.startswith("ottla: ")
+        assert outcome.err.count("\n") == 1

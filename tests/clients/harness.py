@@ -1,0 +1,152 @@
+"""A real broker in a process of its own, and how to wait for things.
+
+Rules: loopback only, a free port, data in a temporary folder. The process dies with the test run, however that
+ends. Nothing here sleeps for a time that a test depends on: `wait_for` polls a condition under a deadline.
+"""
+
+import ctypes
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+from confluent_kafka.admin import AdminClient, NewTopic
+
+T = TypeVar("T")
+
+START_S = 20.0
+STOP_S = 20.0
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+# What a broker never writes to its log unless something is wrong with the broker itself.
+BUGS = re.compile(r"bug:|Traceback|Exception in callback|never retrieved|was never awaited|ResourceWarning")
+
+
+def wait_for(condition: Callable[[], T], deadline_s: float = 10.0, what: str = "") -> T:
+    """The first true value of `condition`; AssertionError when it does not come in time."""
+    end = time.monotonic() + deadline_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"waited {deadline_s} s in vain for {what or condition}"
+        time.sleep(0.005)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class BrokerProcess:
+    """`ottla start` as its user would run it. It can be killed and started again on the same port."""
+
+    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
+        self.data = folder / "data"
+        self.port = free_port()
+        self.settings = settings or {}
+        self.log_path = folder / "broker.log"
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def process(self) -> subprocess.Popen[str]:
+        assert self._process is not None, "the broker is not running"
+        return self._process
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def command(self) -> list[str]:
+        sets = [part for key, value in self.settings.items() for part in ("--set", f"{key}={value}")]
+        where = ["--listen", self.bootstrap, "--data", str(self.data)]
+        return [sys.executable, "-m", "ottla.cli", "start", *where, *sets, "--log-level", "info"]
+
+    def start(self) -> float:
+        """Start, and wait until it serves. The seconds that took."""
+        began = time.monotonic()
+        with self.log_path.open("a") as log:
+            self._process = subprocess.Popen(
+                self.command(),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                preexec_fn=_die_with_parent,
+            )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if "ready" not in line:
+            self.kill()
+            raise AssertionError(f"the broker did not start: {line!r}\n{self.log[-4000:]}")
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._forget()
+
+    def stop(self) -> int:
+        """SIGTERM. The exit code."""
+        self.process.terminate()
+        try:
+            return self.process.wait(STOP_S)
+        finally:
+            self.process.kill()
+            self._forget()
+
+    def _forget(self) -> None:
+        process, self._process = self.process, None
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def rss_bytes(self) -> int:
+        return int(psutil.Process(self.process.pid).memory_info().rss)
+
+    def open_files(self) -> int:
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def bugs(self) -> list[str]:
+        """Lines of the log that only a bug can write, each with what follows it."""
+        lines = self.log.splitlines()
+        return ["\n".join(lines[n : n + 30]) for n, line in enumerate(lines) if BUGS.search(line)]
+
+    # -- topics ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def create_topic(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
+        self.admin.create_topics([new])[name].result(10)
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        self.admin.delete_topics([name])[name].result(10)
+
+    def segments(self, topic: str, partition: int = 0) -> list[Path]:
+        return sorted((self.data / f"{topic}-{partition}").glob("*.log"))

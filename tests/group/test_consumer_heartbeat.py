@@ -1,0 +1,606 @@
+"""ConsumerGroupHeartbeat: joining, epochs, what an answer brings, leaving, time."""
+
+import pytest
+from tests.group.test_consumer_driver import GROUP, Cluster, Consumer, settle, topic_id
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.group.config import GroupConfig
+from ottla.group.consumer_member import MemberState
+from ottla.group.records import (
+    CurrentMemberAssignment,
+    CurrentMemberAssignmentValue,
+    RegularExpression,
+    RegularExpressionValue,
+    store,
+)
+
+INVALID = ErrorCode.INVALID_REQUEST
+FENCED = ErrorCode.FENCED_MEMBER_EPOCH
+SESSION_MS = GroupConfig().consumer_session_timeout_ms
+
+
+# What is wrong with a request
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"group_id": " "},
+        {"instance_id": ""},
+        {"rack_id": ""},
+        {"epoch": -3},
+        {"member_id": ""},
+        {"member_id": "", "epoch": 3, "version": 0},
+        {"member_id": "", "epoch": -1, "version": 0},
+        {"rebalance_timeout_ms": -1},
+        {"owned": {"t": [0]}},
+        {"topics": None},
+        {"epoch": -2},
+    ],
+)
+def test_a_request_that_makes_no_sense_is_invalid(request_):
+    fields = {"member_id": "one", "epoch": 0, "topics": ["t"], **request_}
+    assert Cluster(t=1).refused(fields.pop("member_id"), fields.pop("epoch"), **fields) == INVALID
+
+
+def test_a_join_has_to_say_that_it_owns_nothing():
+    cluster = Cluster(t=1)
+    with pytest.raises(ApiError, match="owns no partitions"):
+        cluster.beat("one", 0, owned={"t": []}, topics=["t"])
+
+
+def test_an_assignor_that_is_not_there_is_refused():
+    cluster = Cluster(t=1)
+    assert cluster.refused("one", 0, topics=["t"], server_assignor="magic") == ErrorCode.UNSUPPORTED_ASSIGNOR
+
+
+def test_a_group_that_is_full_takes_nobody_but_its_members():
+    cluster = Cluster(GroupConfig(consumer_members_max=1), t=1)
+    cluster.beat("one", 0, topics=["t"])
+    assert cluster.refused("two", 0, topics=["t"]) == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert cluster.beat("one", 1).member_epoch == 1
+
+
+def test_a_full_group_takes_the_successor_of_a_static_member():
+    cluster = Cluster(GroupConfig(consumer_members_max=1), t=1)
+    Consumer(cluster, "one", instance_id="i").join().leave(-2)
+    assert Consumer(cluster, "two", instance_id="i").join().owned == {"t": {0}}
+
+
+def test_in_version_0_a_member_may_be_given_its_id():
+    cluster = Cluster(t=1)
+    assert cluster.beat("", 0, version=0, topics=["t"]).member_id == "new-1"
+    assert cluster.beat("new-1", 1, version=0).member_id == "new-1"
+
+
+def test_who_is_not_a_member_is_told_so():
+    cluster = Cluster(t=1)
+    Consumer(cluster, "one").join()
+    assert cluster.refused("two", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert cluster.refused("two", -1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert cluster.refused("two", 1, instance_id="i") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert cluster.refused("two", -2, instance_id="i") == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# What an answer brings
+
+
+def test_an_answer_has_the_assignment_on_joining_when_it_changes_and_when_everything_is_said():
+    cluster = Cluster(t=2)
+    joined = cluster.beat("one", 0, topics=["t"])
+    assert joined.heartbeat_interval_ms == cluster.config.consumer_heartbeat_interval_ms
+    assert cluster.assigned(joined) == {"t": {0, 1}}
+    assert cluster.beat("one", 1).assignment is None
+    assert cluster.beat("one", 1, owned={"t": [0, 1]}).assignment is None
+    full = cluster.beat("one", 1, owned={"t": [0, 1]}, topics=["t"], rebalance_timeout_ms=1)
+    assert cluster.assigned(full) == {"t": {0, 1}}
+    Consumer(cluster, "two").join()
+    changed = cluster.beat("one", 1)
+    assert len(cluster.assigned(changed)["t"]) == 1
+
+
+def test_a_heartbeat_that_says_nothing_new_writes_nothing():
+    cluster = Cluster(t=2)
+    one = Consumer(cluster, "one").join()
+    one.beat()
+    end = cluster.journal.end_offset
+    one.beat()
+    one.confirm()
+    assert cluster.journal.end_offset == end
+
+
+# Epochs and retries
+
+
+def test_an_epoch_from_the_future_is_fenced():
+    cluster = Cluster(t=1)
+    Consumer(cluster, "one").join()
+    assert cluster.refused("one", 2) == FENCED
+
+
+def test_a_join_whose_answer_was_lost_may_be_repeated():
+    cluster = Cluster(t=2)
+    first = cluster.beat("one", 0, topics=["t"])
+    assert cluster.beat("one", 0, topics=["t"]) == first
+
+
+def test_the_epoch_before_is_accepted_as_often_as_answers_are_lost():
+    cluster = Cluster(t=3)
+    one = Consumer(cluster, "one").join()
+    two = Consumer(cluster, "two").join()
+    one.beat().confirm()
+    assert one.epoch == 2
+    three = Consumer(cluster, "three").join()
+    assert (two.epoch, two.owned) == (2, {})
+    for _ in range(3):
+        reply = cluster.beat("two", 2, owned={}, topics=["t"], rebalance_timeout_ms=9)
+        assert reply.member_epoch == 3
+    assert three.epoch == 3
+
+
+def test_the_epoch_before_is_fenced_if_the_member_owns_what_is_not_its_own_or_does_not_say():
+    cluster = Cluster(t=2)
+    one = Consumer(cluster, "one").join()
+    Consumer(cluster, "two").join()
+    one.beat().confirm()
+    other = ({0, 1} - one.owned["t"]).pop()
+    assert cluster.refused("one", 1) == FENCED
+    assert cluster.refused("one", 1, owned={"t": [other]}) == FENCED
+    assert cluster.beat("one", 1, owned={"t": one.owned["t"]}).member_epoch == 2
+
+
+def test_an_older_epoch_is_fenced_until_the_session_ends():
+    cluster = Cluster(t=1)
+    one = Consumer(cluster, "one").join()
+    for topic in ("u", "v"):
+        cluster.topics.set(topic, 1)
+        one.take(cluster.beat("one", one.epoch, topics=["t", topic]))
+    assert one.epoch == 3
+    assert cluster.refused("one", 1, owned={}) == FENCED
+    assert cluster.refused("one", 0, topics=["t"]) == FENCED
+    cluster.pass_ms(SESSION_MS)
+    assert cluster.beat("one", 0, topics=["t"]).member_epoch == 5
+
+
+# Sharing
+
+
+def test_a_partition_is_handed_over_only_when_its_owner_has_given_it_up():
+    cluster = Cluster(t=2)
+    one = Consumer(cluster, "one").join()
+    two = Consumer(cluster, "two").join()
+    assert (two.epoch, two.owned) == (2, {})
+    assert cluster.group.state_name == "Reconciling"
+    told = cluster.beat("one", 1)
+    assert told.member_epoch == 1
+    assert len(cluster.assigned(told)["t"]) == 1
+    assert cluster.group.members["one"].state is MemberState.UNREVOKED_PARTITIONS
+    assert two.beat().owned == {}, "one has not said yet that it has given it up"
+    assert cluster.beat("one", 1, owned={"t": [0, 1]}).assignment is None
+    assert two.beat().owned == {}, "one says that it still owns both"
+    one.take(told).confirm()
+    assert one.epoch == 2
+    two.beat()
+    assert sorted([*one.owned["t"], *two.owned["t"]]) == [0, 1]
+    assert cluster.group.state_name == "Stable"
+
+
+def test_a_member_may_take_its_time_to_revoke_but_not_more():
+    cluster = Cluster(t=2)
+    Consumer(cluster, "one", rebalance_timeout_ms=20_000).join()
+    two = Consumer(cluster, "two").join()
+    cluster.beat("one", 1)
+    assert cluster.timers["consumer", GROUP, "rebalance", "one"] == cluster.now_ms + 20_000
+    for _ in range(3):
+        cluster.pass_ms(6_000)
+        cluster.beat("one", 1, owned={"t": [0, 1]})
+        two.beat()
+    cluster.pass_ms(2_000)
+    assert list(cluster.group.members) == ["two"]
+    assert cluster.group.state_name == "Assigning"
+    assert two.beat().owned == {"t": {0, 1}}
+    assert cluster.refused("one", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_revokes_in_time_is_not_timed_any_more():
+    cluster = Cluster(t=2)
+    one = Consumer(cluster, "one").join()
+    Consumer(cluster, "two").join()
+    one.beat().confirm()
+    assert ("consumer", GROUP, "rebalance", "one") not in cluster.timers
+
+
+def test_a_target_that_changes_while_a_member_revokes_is_what_it_goes_to_next():
+    cluster = Cluster(t=4)
+    one = Consumer(cluster, "one").join()
+    two = Consumer(cluster, "two").join()
+    told = one.take(cluster.beat("one", 1))
+    Consumer(cluster, "three").join()
+    two.leave()
+    assert cluster.group.state_name == "Assigning"
+    told.confirm()
+    assert one.epoch == 4
+    assert len(one.owned["t"]) == 2
+
+
+def test_what_a_member_was_to_give_up_may_be_given_back_to_it():
+    cluster = Cluster(t=2)
+    one = Consumer(cluster, "one").join()
+    two = Consumer(cluster, "two").join()
+    one.beat()
+    two.leave()
+    one.confirm()
+    assert (one.epoch, one.owned) == (3, {"t": {0, 1}})
+
+
+def test_more_members_than_partitions():
+    cluster = Cluster(t=2)
+    members = [Consumer(cluster, f"m{number}").join() for number in range(5)]
+    settle(*members)
+    assert sorted(sum((list(member.owned.get("t", [])) for member in members), [])) == [0, 1]
+    assert cluster.group.state_name == "Stable"
+
+
+# Subscriptions and topics
+
+
+def test_a_new_subscription_raises_the_epoch():
+    cluster = Cluster(t=1, u=1)
+    one = Consumer(cluster, "one").join()
+    one.take(cluster.beat("one", 1, topics=["u"]))
+    assert one.owned == {}
+    one.confirm()
+    assert (one.epoch, one.owned) == (2, {"u": {0}})
+
+
+def test_topics_that_grow_go_come_or_are_made_anew_raise_the_epoch():
+    cluster = Cluster(t=1)
+    one = Consumer(cluster, "one", topics=["t", "later"]).join()
+    cluster.topics.set("t", 3)
+    assert one.beat().owned == {"t": {0, 1, 2}}
+    cluster.topics.set("later", 1)
+    assert one.beat().owned == {"t": {0, 1, 2}, "later": {0}}
+    cluster.topics.delete("later")
+    one.beat().confirm()
+    assert one.owned == {"t": {0, 1, 2}}
+    cluster.topics.set("later", 1)
+    one.beat().confirm()
+    cluster.topics.delete("later")
+    cluster.topics.set("later", 1)
+    one.beat().confirm()
+    assert one.owned == {"t": {0, 1, 2}, "later": {0}}
+
+
+def test_other_topics_do_not():
+    cluster = Cluster(t=1)
+    one = Consumer(cluster, "one").join().beat()
+    cluster.topics.set("other", 3)
+    assert one.beat().beat().epoch == 1
+
+
+def test_a_restart_is_not_a_change():
+    cluster = Cluster(t=3, u=2)
+    one = Consumer(cluster, "one").join()
+    two = Consumer(cluster, "two", topics=[], regex="u.*").join()
+    settle(one, two)
+    end, epoch = cluster.journal.end_offset, one.epoch
+    cluster.restart()
+    settle(one, two)
+    assert (cluster.journal.end_offset, one.epoch) == (end, epoch)
+
+
+def test_a_member_may_subscribe_to_nothing():
+    cluster = Cluster(t=1)
+    one = Consumer(cluster, "one", topics=[]).join()
+    assert (one.epoch, one.owned) == (1, {})
+    two = Consumer(cluster, "two").join()
+    three = Consumer(cluster, "three", topics=[]).join()
+    assert (two.epoch, three.epoch) == (2, 2), "somebody who wants nothing changes nothing"
+    assert cluster.group.subscribed_topics == {"t"}
+
+
+def test_the_assignor_most_members_ask_for_is_used():
+    cluster = Cluster(t=2, u=2)
+    fields = {"topics": ["t", "u"]}
+    one = Consumer(cluster, "one", server_assignor="range", **fields).join()
+    two = Consumer(cluster, "two", server_assignor="range", **fields).join()
+    three = Consumer(cluster, "three", server_assignor="uniform", topics=[]).join()
+    settle(one, two, three)
+    assert cluster.group.describe().assignor_name == "range"
+    assert one.owned == {"t": {0}, "u": {0}}
+    assert two.owned == {"t": {1}, "u": {1}}
+
+
+# Regular expressions
+
+
+def test_a_regular_expression_is_resolved_at_once_and_again_when_topics_come():
+    cluster = Cluster(orders=1, other=1)
+    one = Consumer(cluster, "one", topics=[], regex="ord.*").join()
+    assert one.owned == {"orders": {0}}
+    cluster.topics.set("ordinary", 1)
+    assert one.beat().owned == {"orders": {0}, "ordinary": {0}}
+    assert cluster.group.subscribed_topics == {"orders", "ordinary"}
+    assert cluster.group.reads("orders")
+    assert not cluster.group.reads("other")
+
+
+def test_names_and_a_regular_expression_add_up():
+    cluster = Cluster(orders=1, other=1, more=1)
+    assert Consumer(cluster, "one", topics=["other"], regex="ord.*").join().owned.keys() == {
+        "orders",
+        "other",
+    }
+
+
+def test_one_that_does_not_compile_is_refused():
+    cluster = Cluster(t=1)
+    assert cluster.refused("one", 0, regex="(") == ErrorCode.INVALID_REGULAR_EXPRESSION
+    Consumer(cluster, "one").join()
+    assert cluster.refused("one", 1, regex="a" * 5_000) == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_one_that_was_stored_by_a_broker_that_could_read_it_keeps_its_topics():
+    cluster = Cluster(t=1, u=1)
+    one = Consumer(cluster, "one", topics=[], regex="t").join()
+    pattern = r"\bt\b"
+    group = cluster.group
+    member = group.members["one"]
+    found = RegularExpressionValue(topics=["t"], version=1, timestamp=1)
+    cluster.journal.append([store(RegularExpression(GROUP, pattern, found))], 0)
+    record = next(r for r, *_ in cluster.journal.records if b"one" in r.key and r.key[:2] == b"\0\5")
+    cluster.journal.append([record._replace(value=record.value.replace(b"\2t", b"\6" + pattern.encode()))], 0)
+    cluster.restart()
+    assert member.regex != cluster.group.members["one"].regex == pattern
+    cluster.topics.set("v", 1)
+    one.beat()
+    assert one.owned == {"t": {0}}
+
+
+def test_the_last_to_leave_a_regular_expression_takes_it_along():
+    cluster = Cluster(t=1, u=1)
+    one = Consumer(cluster, "one", topics=[], regex="t").join()
+    two = Consumer(cluster, "two", topics=[], regex="u|t").join()
+    assert cluster.group.resolved.keys() == {"t", "u|t"}
+    one.take(cluster.beat("one", one.epoch, regex="u|t"))
+    assert cluster.group.resolved.keys() == {"u|t"}
+    one.take(cluster.beat("one", one.epoch, topics=["t"], regex=""))
+    two.leave()
+    assert cluster.group.resolved == {}
+    settle(one)
+    assert one.owned == {"t": {0}}
+
+
+# Leaving
+
+
+def test_what_a_member_had_is_free_when_it_leaves():
+    cluster = Cluster(t=2)
+    one = Consumer(cluster, "one").join()
+    two = Consumer(cluster, "two").join()
+    settle(one, two)
+    reply = one.leave()
+    assert (reply.member_id, reply.member_epoch, reply.heartbeat_interval_ms) == ("one", -1, 0)
+    assert cluster.group.state_name == "Assigning"
+    assert not [key for key in cluster.timers if key[-1] == "one"]
+    two.beat()
+    assert (two.epoch, two.owned) == (3, {"t": {0, 1}})
+
+
+def test_a_group_that_everybody_has_left_is_empty_and_its_epochs_go_on():
+    cluster = Cluster(t=1)
+    Consumer(cluster, "one").join().leave()
+    assert cluster.group.is_empty
+    assert cluster.group.state_name == "Empty"
+    assert (cluster.group.epoch, cluster.group.targets, cluster.group.owners) == (2, {}, {})
+    assert Consumer(cluster, "two").join().epoch == 3
+
+
+def test_a_silent_member_is_removed_when_its_session_ends():
+    cluster = Cluster(t=1)
+    one = Consumer(cluster, "one").join()
+    cluster.pass_ms(SESSION_MS - 1)
+    one.beat()
+    cluster.pass_ms(SESSION_MS - 1)
+    assert "one" in cluster.group.members
+    cluster.pass_ms(1)
+    assert cluster.group.is_empty
+
+
+def test_after_a_restart_sessions_and_revocations_are_timed_anew():
+    cluster = Cluster(t=2)
+    Consumer(cluster, "one", rebalance_timeout_ms=30_000).join()
+    Consumer(cluster, "two").join()
+    cluster.beat("one", 1)
+    cluster.pass_ms(10_000)
+    cluster.restart()
+    assert cluster.timers == {
+        ("consumer", GROUP, "session", "one"): cluster.now_ms + SESSION_MS,
+        ("consumer", GROUP, "session", "two"): cluster.now_ms + SESSION_MS,
+        ("consumer", GROUP, "rebalance", "one"): cluster.now_ms + 30_000,
+    }
+    cluster.pass_ms(30_000)
+    assert list(cluster.group.members) == ["two"]
+
+
+def test_a_timer_that_outlives_its_reason_means_nothing():
+    cluster = Cluster(t=1)
+    Consumer(cluster, "one").join()
+    for key in (("rebalance", "one"), ("session", "two")):
+        cluster.run(lambda shard, turn, answer, key=key: shard.on_timer(turn, ("consumer", GROUP, *key)))
+    assert list(cluster.group.members) == ["one"]
+
+
+# Static members
+
+
+def test_a_static_member_that_leaves_for_a_while_keeps_its_partitions():
+    cluster = Cluster(t=2)
+    one = Consumer(cluster, "one", instance_id="i").join()
+    two = Consumer(cluster, "two").join()
+    settle(one, two)
+    epoch, owned = cluster.group.epoch, one.owned
+    assert one.leave(-2).member_epoch == -2
+    assert two.beat().owned == {"t": {0, 1} - owned["t"]}
+    back = Consumer(cluster, "new", instance_id="i").join()
+    assert (back.owned, back.epoch, cluster.group.epoch) == (owned, epoch, epoch)
+    assert cluster.group.members.keys() == {"two", "new"}
+    assert cluster.group.static == {"i": "new"}
+    assert not [key for key in cluster.timers if key[-1] == "one"]
+
+
+def test_one_that_does_not_come_back_in_time_is_removed():
+    cluster = Cluster(t=1)
+    Consumer(cluster, "one", instance_id="i").join().leave(-2)
+    cluster.pass_ms(SESSION_MS)
+    assert cluster.group.is_empty
+
+
+def test_one_may_come_back_under_its_old_member_id_and_with_another_subscription():
+    cluster = Cluster(t=1, u=1)
+    Consumer(cluster, "one", instance_id="i").join().leave(-2)
+    back = Consumer(cluster, "one", topics=["u"], instance_id="i").join()
+    assert (back.epoch, back.owned) == (2, {"u": {0}})
+    back.leave(-2)
+    another = Consumer(cluster, "two", topics=["t"], instance_id="i").join()
+    assert (another.epoch, another.owned) == (3, {"t": {0}})
+
+
+def test_an_instance_id_in_use_is_not_released():
+    cluster = Cluster(t=1)
+    one = Consumer(cluster, "one", instance_id="i").join()
+    assert cluster.refused("two", 0, topics=["t"], instance_id="i") == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert cluster.beat("one", 0, topics=["t"], instance_id="i").member_epoch == 1, "its answer was lost"
+    assert one.beat().epoch == 1
+
+
+def test_whose_instance_id_was_taken_over_is_fenced():
+    cluster = Cluster(t=1)
+    Consumer(cluster, "one", instance_id="i").join().leave(-2)
+    Consumer(cluster, "two", instance_id="i").join()
+    for epoch in (1, -1, -2):
+        assert cluster.refused("one", epoch, instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_static_member_may_leave_for_good():
+    cluster = Cluster(t=1)
+    Consumer(cluster, "one", instance_id="i").join().leave(-1)
+    assert cluster.group.is_empty
+    assert cluster.group.static == {}
+
+
+def test_who_leaves_for_a_while_in_the_middle_of_revoking_has_revoked():
+    cluster = Cluster(t=2)
+    one = Consumer(cluster, "one", instance_id="i").join()
+    two = Consumer(cluster, "two").join()
+    one.beat()
+    one.leave(-2)
+    assert ("consumer", GROUP, "rebalance", "one") not in cluster.timers
+    two.beat()
+    assert len(two.owned["t"]) == 1
+    back = Consumer(cluster, "one2", instance_id="i").join()
+    assert len(back.owned["t"]) == 1
+    assert cluster.group.state_name == "Stable"
+
+
+def test_a_dynamic_member_does_not_become_static_by_joining_again():
+    cluster = Cluster(t=1)
+    one = Consumer(cluster, "one").join()
+    one.take(cluster.beat("one", 1, topics=["t", "u"]))
+    assert cluster.refused("one", 0, topics=["t"], instance_id="i") == FENCED
+
+
+# A state that a later version has stored
+
+
+def test_a_member_in_an_unknown_state_has_to_rejoin_with_nothing():
+    cluster = Cluster(t=1)
+    Consumer(cluster, "one").join()
+    value = CurrentMemberAssignmentValue(member_epoch=1, previous_member_epoch=0, state=9)
+    cluster.journal.append([store(CurrentMemberAssignment(GROUP, "one", value))], 0)
+    cluster.restart()
+    assert cluster.group.members["one"].state is MemberState.UNKNOWN
+    assert cluster.refused("one", 1) == FENCED
+    assert cluster.refused("one", 1, owned={"t": [0]}) == FENCED
+    assert cluster.assigned(cluster.beat("one", 0, topics=["t"])) == {"t": {0}}
+
+
+# Offsets
+
+
+def test_a_commit_needs_the_members_epoch():
+    cluster = Cluster(t=1)
+    Consumer(cluster, "one").join()
+    group = cluster.group
+    group.check_commit("one", None, 1)
+    group.on_commit(None, "one")
+    for check in (lambda *who: group.check_commit(who[0], None, who[1]), group.check_fetch):
+        for who, code in [
+            (("one", 2), ErrorCode.STALE_MEMBER_EPOCH),
+            (("one", -1), ErrorCode.STALE_MEMBER_EPOCH),
+            (("two", 1), ErrorCode.UNKNOWN_MEMBER_ID),
+            (("", -1), ErrorCode.UNKNOWN_MEMBER_ID),
+        ]:
+            with pytest.raises(ApiError) as error:
+                check(*who)
+            assert error.value.code == code
+    group.check_fetch(None, -1)
+    with pytest.raises(ApiError) as error:
+        group.check_commit("one", None, 1, version=8)
+    assert error.value.code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_tool_may_commit_to_an_empty_group():
+    cluster = Cluster(t=1)
+    one = Consumer(cluster, "one").join()
+    with pytest.raises(ApiError):
+        cluster.group.check_delete()
+    one.leave()
+    cluster.group.check_commit("", None, -1)
+    cluster.group.check_delete()
+    cluster.group.check_offset_delete()
+    with pytest.raises(ApiError):
+        cluster.group.check_commit("one", None, 1)
+
+
+# The group as a whole
+
+
+def test_describe():
+    cluster = Cluster(t=2, gone=1)
+    one = Consumer(cluster, "one", ["t", "gone"], rack_id="r", instance_id="i").join()
+    two = Consumer(cluster, "two", topics=[], regex="t").join()
+    cluster.topics.delete("gone")
+    described = cluster.group.describe()
+    assert (described.group_id, described.group_state) == (GROUP, "Reconciling")
+    assert (described.group_epoch, described.assignment_epoch, described.assignor_name) == (2, 2, "uniform")
+    first, second = described.members
+    assert (first.member_id, first.member_epoch, first.rack_id, first.instance_id) == ("one", 1, "r", "i")
+    assert (first.client_id, first.client_host, first.member_type) == ("client", "/host", 1)
+    assert (first.subscribed_topic_names, first.subscribed_topic_regex) == (["gone", "t"], None)
+    assert (second.subscribed_topic_names, second.subscribed_topic_regex) == ([], "t")
+    (assigned,) = first.assignment.topic_partitions
+    assert (assigned.topic_id, assigned.topic_name, assigned.partitions) == (topic_id("t"), "t", [0, 1])
+    assert second.assignment.topic_partitions == []
+    assert len(second.target_assignment.topic_partitions) == 1
+    settle(one, two)
+    assert cluster.group.describe().group_state == "Stable"
+
+
+def test_nothing_is_left_of_a_group_that_is_deleted():
+    cluster = Cluster(t=2)
+    Consumer(cluster, "one", regex="t").join()
+    Consumer(cluster, "two").join()
+
+    def delete(shard, turn, answer):
+        turn.write(*shard.group.tombstones())
+        shard.group.close(turn)
+
+    cluster.run(delete)
+    assert cluster.group is None
+    assert cluster.timers == {}
+    cluster.restart()
+    assert cluster.group is None
+    assert all(
+        record.value is None for record in {record.key: record for record, *_ in cluster.journal.records}.values()
+    )

@@ -1,0 +1,135 @@
+"""The bytes consumers agree on in the classic protocol. kio is the oracle."""
+
+import importlib
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.serial import entity_reader, entity_writer
+
+from ottla.group.protocol import (
+    VERSION_MAX,
+    Assignment,
+    OwnedPartitions,
+    Subscription,
+    by_topic,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+    to_partitions,
+    version_of,
+)
+from ottla.wire.primitives import ProtocolError
+
+exact = settings(derandomize=True, database=None, deadline=None, max_examples=60)
+
+topic_names = st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1, max_size=9)
+partitions = st.lists(st.integers(0, 2**31 - 1), max_size=5)
+owned = st.lists(st.builds(OwnedPartitions, topic=topic_names, partitions=partitions), max_size=4)
+user_data = st.none() | st.binary(max_size=20)
+subscriptions = st.builds(
+    Subscription,
+    topics=st.lists(topic_names, max_size=4),
+    user_data=user_data,
+    owned_partitions=owned,
+    generation_id=st.integers(-1, 2**31 - 1),
+    rack_id=st.none() | topic_names,
+)
+assignments = st.builds(Assignment, assigned_partitions=owned, user_data=user_data)
+versions = st.integers(0, VERSION_MAX)
+
+
+def read_by_oracle(kind, version, encoded):
+    schema = importlib.import_module(f"kio.schema.consumer_protocol_{kind}.v{version}.data")
+    entity, size = entity_reader(getattr(schema, f"ConsumerProtocol{kind.title()}"))(encoded, 2)
+    assert size == len(encoded) - 2
+    return entity
+
+
+def written_by_oracle(entity):
+    buffer = io.BytesIO()
+    entity_writer(type(entity))(buffer, entity)
+    return type(entity).__version__.to_bytes(2, "big") + buffer.getvalue()
+
+
+def pairs(found):
+    return [(each.topic, tuple(each.partitions)) for each in found]
+
+
+@exact
+@given(subscriptions, versions)
+def test_a_subscription_reads_the_same_to_the_oracle_and_comes_back(ours, version):
+    encoded = encode_subscription(ours, version)
+    theirs = read_by_oracle("subscription", version, encoded)
+    assert list(theirs.topics) == ours.topics
+    assert theirs.user_data == ours.user_data
+    if version >= 1:
+        assert pairs(theirs.owned_partitions) == pairs(ours.owned_partitions)
+    if version >= 2:
+        assert theirs.generation_id == ours.generation_id
+    if version >= 3:
+        assert theirs.rack_id == ours.rack_id
+    assert written_by_oracle(theirs) == encoded
+    assert version_of(encoded) == version
+    again = decode_subscription(encoded)
+    assert (again.topics, again.user_data) == (ours.topics, ours.user_data)
+    if version == VERSION_MAX:
+        assert again == ours
+
+
+@exact
+@given(assignments, versions)
+def test_an_assignment_reads_the_same_to_the_oracle_and_comes_back(ours, version):
+    encoded = encode_assignment(ours, version)
+    theirs = read_by_oracle("assignment", version, encoded)
+    assert pairs(theirs.assigned_partitions) == pairs(ours.assigned_partitions)
+    assert theirs.user_data == ours.user_data
+    assert written_by_oracle(theirs) == encoded
+    assert decode_assignment(encoded) == ours
+
+
+@exact
+@given(subscriptions, st.integers(VERSION_MAX + 1, 2**15 - 1), st.binary(max_size=9))
+def test_a_newer_version_is_read_as_the_highest_we_know_and_what_follows_is_ignored(ours, version, more):
+    newer = version.to_bytes(2, "big") + encode_subscription(ours)[2:] + more
+    assert decode_subscription(newer) == ours
+    assert version_of(newer) == version
+    assert encode_subscription(ours, version) == encode_subscription(ours)
+
+
+def test_the_bytes_are_those_of_kafka():
+    assert encode_subscription(Subscription(topics=["t"]), 0) == bytes.fromhex(
+        "0000 00000001 0001 74 ffffffff"
+    )
+    assignment = Assignment(assigned_partitions=to_partitions({"t": {1, 0}}))
+    assert encode_assignment(assignment, 1) == bytes.fromhex(
+        "0001 00000001 0001 74 00000002 00000000 00000001 ffffffff"
+    )
+
+
+def test_no_bytes_are_no_partitions():
+    assert decode_assignment(b"") == Assignment()
+
+
+@pytest.mark.parametrize("encoded", [b"", b"\0", b"\xff\xff", b"\0\0", b"\0\0\0\0\0\x05\0\x01t"])
+def test_what_is_not_of_the_protocol_is_refused(encoded):
+    with pytest.raises(ProtocolError):
+        decode_subscription(encoded)
+
+
+@exact
+@given(st.binary(max_size=60))
+def test_hostile_bytes_are_read_or_refused(encoded):
+    for read in (decode_subscription, decode_assignment):
+        try:
+            read(encoded)
+        except ProtocolError:
+            continue
+
+
+def test_partitions_are_grouped_by_topic_in_order():
+    listed = to_partitions({"b": {2, 1}, "a": [0], "none": ()})
+    assert pairs(listed) == [("a", (0,)), ("b", (1, 2))]
+    assert by_topic([*listed, OwnedPartitions(topic="a", partitions=[3, 0])]) == {"a": (0, 3), "b": (1, 2)}

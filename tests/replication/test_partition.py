@@ -1,0 +1,103 @@
+"""A partition as its leader serves it."""
+
+import pytest
+from tests.log.helpers import FOLDER, NOW, TP, batch
+from tests.log.simdisk import SimDisk
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.log.config import LogConfig
+from ottla.log.log import Log
+from ottla.replication.partition import Partition
+
+
+def partition(**config: int) -> Partition:
+    disk = SimDisk()
+    disk.make_directory(FOLDER)
+    log = Log.open(disk, FOLDER, TP, LogConfig(**config), now_ms=NOW)  # type: ignore[arg-type]
+    made = Partition(
+        id=TP, topic_id=bytes(16), log=log, broker_id=1, leader=-1, leader_epoch=-1, isr=(), high_watermark=0
+    )
+    made.on_state(leader=1, leader_epoch=0, isr=(1,))
+    return made
+
+
+def append(one: Partition, *values: str, acks: int = -1) -> int:
+    return one.append(batch(*values), acks=acks, now_ms=NOW, wall_ms=NOW, produce_version=13).base_offset
+
+
+def code(one: Partition, epoch: int = -1) -> ErrorCode:
+    with pytest.raises(ApiError) as refused:
+        one.check_leader(epoch)
+    return refused.value.code
+
+
+def test_the_watermark_follows_what_is_safe() -> None:
+    one = partition()
+    assert not one.advance()
+    append(one, "a", "b")
+    assert one.high_watermark == 0
+    assert one.advance()
+    assert (one.high_watermark, one.advance()) == (2, False)
+    assert one.visible_end(read_committed=True) == one.visible_end(read_committed=False) == 2
+
+
+def test_what_is_not_synced_yet_is_not_acknowledged() -> None:
+    one = partition(flush_messages=1)
+    append(one, "a")
+    assert not one.advance()
+    assert not one.is_acknowledged(1, acks=1)
+    sync = one.log.next_sync(NOW)
+    assert sync
+    one.log.on_synced(sync, NOW)
+    assert one.is_acknowledged(1, acks=1)
+    assert not one.is_acknowledged(1, acks=-1), "the watermark has not been asked to follow yet"
+    assert one.advance()
+    assert one.is_acknowledged(1, acks=-1)
+
+
+def test_who_does_not_lead_takes_nothing() -> None:
+    one = partition()
+    one.on_state(leader=2, leader_epoch=1, isr=(2, 1))
+    assert not one.is_leader
+    assert code(one) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    with pytest.raises(ApiError):
+        append(one, "a")
+    assert one.log.latest_epoch == 0, "another's epoch is none of ours until its records come"
+
+
+def test_an_epoch_is_checked_before_who_leads() -> None:
+    one = partition()
+    one.on_state(leader=2, leader_epoch=3, isr=(2,))
+    assert code(one, 2) == ErrorCode.FENCED_LEADER_EPOCH
+    assert code(one, 4) == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert code(one, 3) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_new_epoch_begins_at_the_end_also_before_its_first_write() -> None:
+    one = partition()
+    append(one, "a", "b")
+    one.on_state(leader=1, leader_epoch=4, isr=(1,))
+    assert one.end_offset_for_epoch(0) == (0, 2)
+    assert one.end_offset_for_epoch(4) == (4, 2)
+    one.on_state(leader=1, leader_epoch=4, isr=(1, 2))
+    assert one.isr == (1, 2)
+
+
+def test_acks_all_asks_for_enough_replicas() -> None:
+    one = partition(min_insync_replicas=2)
+    with pytest.raises(ApiError) as refused:
+        append(one, "a")
+    assert refused.value.code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert append(one, "a", acks=1) == 0
+
+
+def test_only_what_is_committed_can_be_deleted() -> None:
+    one = partition()
+    append(one, "a", "b", "c")
+    for offset in (1, -2):
+        with pytest.raises(ApiError) as refused:
+            one.delete_records(offset)
+        assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    one.advance()
+    assert one.delete_records(1) == 1
+    assert one.delete_records(-1) == 3

@@ -1,0 +1,128 @@
+"""A broker with real sockets: what can be wrong with a start, and what a failed start leaves behind."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from ottla.base.config import ConfigError
+from ottla.shell.lock import DirectoryLock, StartError
+from ottla.shell.server import Server
+
+
+def server(data: Path, **properties: str) -> Server:
+    given = {"listeners": "127.0.0.1:0", "log.dirs": str(data)}
+    given |= {key.replace("_", "."): value for key, value in properties.items()}
+    halted: list[str] = []
+    return Server(given, on_halt=halted.append)
+
+
+def refusal(one: Server) -> str:
+    with pytest.raises(StartError) as refused:
+        asyncio.run(one.start())
+    return str(refused.value)
+
+
+def run(one: Server) -> str:
+    """Start and stop; where it listened."""
+
+    async def live() -> str:
+        await one.start()
+        address = str(one.address)
+        await one.stop()
+        return address
+
+    return asyncio.run(live())
+
+
+def test_a_broker_starts_stops_and_starts_again_with_the_same_cluster(tmp_path: Path) -> None:
+    first = server(tmp_path)
+    host, _, port = run(first).rpartition(":")
+    assert (host, int(port) > 0) == ("127.0.0.1", True)
+    second = server(tmp_path)
+    run(second)
+    assert second.broker.image.cluster_id == first.broker.image.cluster_id
+    assert (tmp_path / "meta.properties").read_text().splitlines()[1:] == [
+        "broker.id=1",
+        f"cluster.id={first.broker.image.cluster_id}",
+    ]
+
+
+def test_a_port_in_use_is_said_and_the_data_stay_cleanly_closed(tmp_path: Path) -> None:
+    run(server(tmp_path))
+    marker = tmp_path / ".kafka_cleanshutdown"
+    assert marker.exists()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        reason = refusal(server(tmp_path, listeners=f"127.0.0.1:{port}"))
+    assert reason.startswith(f"cannot listen on 127.0.0.1:{port}: ")
+    assert marker.exists(), "the next start need not recover anything"
+    run(server(tmp_path))
+
+
+def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("")
+    assert "as a data directory" in refusal(server(tmp_path / "f"))
+
+
+def test_a_data_directory_in_use(tmp_path: Path) -> None:
+    holder = DirectoryLock(str(tmp_path))
+    holder.take()
+    assert "is in use by another broker" in refusal(server(tmp_path))
+    holder.release()
+    run(server(tmp_path))
+
+
+def test_the_second_of_two_directories_in_use_frees_the_first(tmp_path: Path) -> None:
+    holder = DirectoryLock(str(tmp_path / "two"))
+    holder.take()
+    both = f"{tmp_path / 'one'},{tmp_path / 'two'}"
+    assert "two is in use" in refusal(server(tmp_path, log_dirs=both))
+    other = DirectoryLock(str(tmp_path / "one"))
+    other.take()
+    other.release()
+    holder.release()
+
+
+def test_a_directory_of_another_broker(tmp_path: Path) -> None:
+    run(server(tmp_path))
+    assert "belongs to broker 1, and this is broker 2" in refusal(server(tmp_path, broker_id="2"))
+
+
+@pytest.mark.parametrize(
+    ("listeners", "reason"),
+    [
+        ("nonsense", "is not HOST:PORT"),
+        ("SSL://h:1", "SSL is not served yet"),
+        ("host.invalid:0", "cannot listen on host.invalid:0"),
+    ],
+)
+def test_a_listener_that_cannot_be(tmp_path: Path, listeners: str, reason: str) -> None:
+    assert reason in refusal(server(tmp_path, listeners=listeners))
+
+
+def test_an_address_clients_cannot_call_frees_the_port(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    one = server(tmp_path, listeners=f"127.0.0.1:{port}", advertised_listeners="0.0.0.0:1")
+    assert "not a wildcard" in refusal(one)
+    assert run(server(tmp_path, listeners=f"127.0.0.1:{port}")) == f"127.0.0.1:{port}"
+
+
+def test_a_keeper_file_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "keeper.db").write_text("this is a letter, not a database" * 100)
+    assert refusal(server(tmp_path)) == f"cannot read {tmp_path}/keeper.db: file is not a database"
+
+
+def test_a_log_that_cannot_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").write_text("a file where a folder belongs")
+    assert refusal(server(tmp_path)).startswith("cannot open the logs: ")
+    (tmp_path / "orders-0").unlink()
+    run(server(tmp_path))
+
+
+def test_a_key_somebody_got_wrong_is_said_before_anything_is_touched(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"num.partitions: 'three' is not a valid int"):
+        server(tmp_path / "new", num_partitions="three")
+    assert not (tmp_path / "new").exists()

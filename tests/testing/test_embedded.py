@@ -1,0 +1,118 @@
+"""`from ottla import Broker`: a real broker in the process."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from ottla import Broker
+from ottla.base.config import ConfigError
+from ottla.shell.lock import StartError
+
+DEADLINE_S = 20.0
+
+
+def produce(broker: Broker, topic: str, *values: bytes) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+def consume(broker: Broker, topic: str, count: int) -> list[bytes | None]:
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap_servers, "group.id": "any", "enable.auto.commit": False}
+    )
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        return [message.value() for message in consumer.consume(count, DEADLINE_S)]
+    finally:
+        consumer.close()
+
+
+def threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("ottla")}
+
+
+def test_a_broker_serves_real_clients_and_leaves_nothing_behind() -> None:
+    before = threads()
+    with Broker() as broker:
+        folder = broker.data
+        assert os.path.isdir(folder)
+        assert broker.is_running
+        broker.create_topic("letters", partitions=2, config={"retention.ms": "1000000"})
+        produce(broker, "greetings", b"hello", b"world")
+        assert consume(broker, "greetings", 2) == [b"hello", b"world"]
+    assert not os.path.exists(folder)
+    assert not broker.is_running
+    assert threads() == before
+
+
+def test_two_brokers_live_side_by_side() -> None:
+    with Broker() as one, Broker() as other:
+        assert one.bootstrap_servers != other.bootstrap_servers
+        produce(one, "letters", b"to one")
+        produce(other, "letters", b"to the other")
+        assert consume(one, "letters", 1) == [b"to one"]
+        assert consume(other, "letters", 1) == [b"to the other"]
+
+
+def test_start_and_stop_work_without_with_and_stop_twice_is_fine() -> None:
+    broker = Broker()
+    broker.stop()
+    assert broker.start() is broker
+    with pytest.raises(RuntimeError, match="already"):
+        broker.start()
+    broker.stop()
+    broker.stop()
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = broker.bootstrap_servers
+    with broker:
+        produce(broker, "letters", b"again")
+
+
+def test_a_data_folder_keeps_the_records_over_restarts(tmp_path: Path) -> None:
+    for number in range(3):
+        with Broker(data=tmp_path) as broker:
+            produce(broker, "letters", b"%d" % number)
+            assert consume(broker, "letters", number + 1) == [b"%d" % one for one in range(number + 1)]
+    assert (tmp_path / "letters-0" / "00000000000000000000.log").exists()
+
+
+def test_what_keeps_a_broker_from_starting_is_raised_to_the_caller(tmp_path: Path) -> None:
+    before = threads()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        broker = Broker(port=taken.getsockname()[1])
+        with pytest.raises(StartError, match="cannot listen on"):
+            broker.start()
+    assert broker.data == ""
+    with Broker(data=tmp_path), pytest.raises(StartError, match="in use by another broker"):
+        Broker(data=tmp_path).start()
+    with pytest.raises(ConfigError, match=r"log\.segment\.bytes"):
+        Broker(config={"log.segment.bytes": "many"}).start()
+    assert threads() == before
+
+
+def test_a_broker_takes_the_config_it_is_given() -> None:
+    with Broker(config={"num.partitions": "4"}) as broker:
+        produce(broker, "letters", b"x")
+        metadata = Producer({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=DEADLINE_S)
+        assert len(metadata.topics["letters"].partitions) == 4
+
+
+def test_a_program_that_forgets_to_stop_its_broker_ends_all_the_same_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    program = "from ottla import Broker; broker = Broker().start(); print(broker.data)"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        capture_output=True, text=True, timeout=30, env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []

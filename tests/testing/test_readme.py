@@ -1,0 +1,104 @@
+"""What README.md promises is run as it stands there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla import Broker
+from ottla.base.config import load
+from ottla.cli.properties import CONFIGS, parse, unknown_names
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+MAKEFILE = (ROOT / "Makefile").read_text()
+EXAMPLE_LINES_MAX = 20
+
+
+def blocks(language: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    return [block for named, block in found if named == language]
+
+
+def commands() -> list[str]:
+    """The tour of the command line."""
+    (tour,) = [block for block in blocks("bash") if "ottla topics create" in block]
+    return tour.splitlines()
+
+
+def test_the_readme_opens_with_what_ottla_is_and_the_two_commands() -> None:
+    assert README.startswith("# Ottla\n\nOttla is a Kafka-compatible log broker")
+    first = blocks("bash")[0]
+    targets = re.findall(r"^make (\w+)", first, re.MULTILINE)
+    assert targets == ["demo", "test"]
+    for target in targets:
+        assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)
+
+
+def test_the_example_is_short_and_prints_what_the_readme_says(tmp_path: Path) -> None:
+    example, expected = blocks("python")[0], blocks("")[0]
+    assert len(example.splitlines()) <= EXAMPLE_LINES_MAX
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", example],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == expected
+
+
+def test_the_pytest_example_passes(tmp_path: Path) -> None:
+    (tmp_path / "test_example.py").write_text(blocks("python")[1])
+    arguments = ["-p", "no:cacheprovider", "-W", "error", "-q", "--rootdir", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments], capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_commands_of_the_tour_work_one_after_the_other(tmp_path: Path) -> None:
+    shown = {}
+    with Broker() as broker:
+        environment = {
+            **os.environ,
+            "OTTLA_BOOTSTRAP": broker.bootstrap_servers,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
+        for command in commands():
+            done = subprocess.run(
+                ["bash", "-o", "pipefail", "-c", command],
+                capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment,
+            )  # fmt: skip
+            assert done.returncode == 0, (command, done.stderr)
+            shown[command] = done.stdout
+    assert sorted(shown["ottla consume orders"].splitlines()) == ["1 apple", "2 pears", '{"plums":3}']
+    assert "cleanup.policy" in shown["ottla configs describe --topic orders"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_command_is_in_the_tour_or_named(tmp_path: Path) -> None:
+    for command in ("start", "topics", "configs", "produce", "consume", "dump", "demo"):
+        assert f"ottla {command}" in README or f"make {command}" in README
+
+
+def test_the_config_example_is_made_of_keys_that_exist() -> None:
+    properties = parse(blocks("properties")[0])
+    assert len(properties) == 5
+    assert list(unknown_names(properties)) == []
+    for config in CONFIGS:
+        load(config, properties)
+
+
+def test_a_replication_factor_above_1_is_refused(ottla_broker: Broker) -> None:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    client = AdminClient({"bootstrap.servers": ottla_broker.bootstrap_servers})
+    asked = client.create_topics([NewTopic("letters", 1, replication_factor=2)])
+    with pytest.raises(KafkaException, match="INVALID_REPLICATION_FACTOR"):
+        asked["letters"].result(20)
