@@ -8,6 +8,7 @@ from tests.api.test_fetch import log_of
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import SyncLog, WriteNodes
 from ottla.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig as IncrementalConfig,
 )
@@ -225,6 +226,28 @@ def test_the_first_config_of_a_topic_is_raced_for_too() -> None:
         machine.client().ask(incremental(TOPIC, "t", (key, SET, "7")))
     machine.release()
     assert configs(machine) == {"flush.ms": "7", "segment.ms": "7"}
+
+
+@pytest.mark.parametrize("deleted_first", [True, False])
+def test_a_config_that_races_with_the_deletion_of_its_topic_leaves_nothing_behind(
+    deleted_first: bool,
+) -> None:
+    machine = Machine()
+    create(machine.client(), "t")
+    machine.hold(WriteNodes)
+    ask = [
+        lambda: machine.client().ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=100), 5),
+        lambda: machine.client().ask(incremental(TOPIC, "t", ("flush.ms", SET, "7"))),
+    ]
+    pending = [one() for one in (ask if deleted_first else reversed(ask))]
+    machine.release()
+    codes = {one.answer.responses[0].error_code for one in pending}
+    assert codes == (
+        {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION} if deleted_first else {ErrorCode.NONE}
+    )
+    assert "/config/topics/t" not in machine.keeper.nodes
+    create(machine.client(), "t", retention_ms="5")
+    assert configs(machine) == {"retention.ms": "5"}
 
 
 def test_a_keeper_that_does_not_answer_is_a_timeout(machine: Machine) -> None:

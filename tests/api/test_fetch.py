@@ -1,5 +1,7 @@
 """Fetch: record batches from many partitions, as soon as there are enough bytes or the time is up."""
 
+import errno
+
 import pytest
 from tests.api.asking import (
     BY_NAME,
@@ -232,6 +234,14 @@ def test_a_client_that_went_away_leaves_nothing_behind() -> None:
     client.ask(fetch_of(("t", 0, 0), max_wait_ms=500), BY_NAME)
     client.close()
     assert list(machine.broker.waiting) == []
+
+
+def test_a_disk_that_cannot_be_read_is_a_storage_error_and_stops_the_broker() -> None:
+    machine, client = started()
+    put(client, 0, batch("a"))
+    machine.disk.fail("read", errno.EIO)
+    assert fetch(client, "t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert machine.halted == ["cannot read the log of t-0: [Errno 5] Input/output error"]
 
 
 # Topic ids

@@ -177,3 +177,10 @@ def test_a_broker_goes_on_leading_what_it_led_in_the_next_epoch() -> None:
     write(image, plan_reelection(image, image.topics["t"], 1))
     states = image.topics["t"].partitions()
     assert {p: (state.leader, state.leader_epoch) for p, state in states.items()} == {0: (1, 1), 1: (2, 0)}
+
+
+def test_configs_that_somebody_left_behind_are_written_over() -> None:
+    image = cluster(1)
+    image.apply(NodeChanged("/config/topics/t", znodes.config_node({"flush.ms": "1"}), 5))
+    operations = plan(image, NewTopic(name="t")).operations(image)
+    assert operations[-1] == Put("/config/topics/t", znodes.config_node({}), 5)

@@ -18,6 +18,7 @@ from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
+from ottla.broker.effects import Halt
 from ottla.broker.parked import Key, Parked
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
@@ -200,6 +201,9 @@ class Fetch:
                 answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
             if error.code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}:
                 answer.current_leader = self._leader_hint(one)
+        except OSError as error:
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            self.broker.effects.append(Halt(f"cannot read the log of {one.topic_partition}: {error}"))
         return answer
 
     def _leader_hint(self, one: Wanted) -> LeaderIdAndEpoch | None:

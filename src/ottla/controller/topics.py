@@ -49,17 +49,18 @@ class PlannedTopic:
         return len(self.assignment[0])
 
     def operations(self, image: Image) -> list[Operation]:
-        operations: list[Operation] = [
+        """The config node is there from the beginning, also if it is empty: whoever changes it then races
+        with a deletion of the topic for the same node, and cannot leave one behind."""
+        left = image.topic_configs.get(self.name)
+        return [
             *_fence(image),
             Create(znodes.topic_path(self.name), znodes.topic_node(self.id, self.assignment)),
             Create(
                 znodes.state_path(self.name),
                 znodes.state_node(image.controller_epoch, _states(self.assignment, self.epochs)),
             ),
+            *plan_configs(znodes.topic_config_path(self.name), self.configs, left.version if left else None),
         ]
-        if self.configs:
-            operations.append(Create(znodes.topic_config_path(self.name), znodes.config_node(self.configs)))
-        return operations
 
 
 def plan_topic(

@@ -233,8 +233,12 @@ class Server:
             self._halt(f"the keeper failed: {error}")
             return
         changed, outcome = result
-        self.broker.on_nodes(changed, self.now_ms())
-        self.broker.on_written(token, outcome, self.now_ms())
+        try:
+            self.broker.on_nodes(changed, self.now_ms())
+            self.broker.on_written(token, outcome, self.now_ms())
+        except OSError as error:
+            self._halt(f"the log directory failed: {error}")
+            return
         self.carry_out()
 
     def _on_synced(self, synced: Log, sync: Sync, error: BaseException | None) -> None:
