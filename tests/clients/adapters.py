@@ -1,7 +1,7 @@
 """Three client libraries behind one small face, so that one contract can be asked of each.
 
-An adapter sends records and answers where they went, opens consumers on partitions (never on groups), and turns
-a library's errors into `Refused` with Kafka's code. What is special to a library is tested in its own file.
+An adapter sends records and answers where they went, opens consumers on partitions (never on groups), and
+turns a library's errors into `Refused` with Kafka's code. What is special to a library is tested in its file.
 """
 
 import asyncio
@@ -111,7 +111,13 @@ def take(reader: Reader, count: int, deadline_s: float = DEADLINE_S) -> list[Rec
     return taken
 
 
-# -- confluent-kafka --------------------------------------------------------------------------------------------
+def _received(one: Any) -> Received:
+    """From a ConsumerRecord, which aiokafka and kafka-python have in common."""
+    where = one.partition, one.offset
+    return Received(*where, one.key, one.value, tuple(one.headers), one.timestamp, one.timestamp_type)
+
+
+# -- confluent-kafka -----------------------------------------------------------------------------------------
 
 
 class Confluent:
@@ -232,7 +238,7 @@ class _ConfluentReader:
         return None if found.offset < 0 else found.offset
 
 
-# -- aiokafka -----------------------------------------------------------------------------------------------------
+# -- aiokafka ------------------------------------------------------------------------------------------------
 
 
 class AioKafka:
@@ -372,7 +378,7 @@ class _AioReader:
         return self._runner.run(run())
 
 
-# -- kafka-python ---------------------------------------------------------------------------------------------------
+# -- kafka-python --------------------------------------------------------------------------------------------
 
 
 class KafkaPython:

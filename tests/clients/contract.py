@@ -1,4 +1,4 @@
-"""What every client library may expect of a broker, whatever it sends on the wire. Each runs it as its own."""
+"""What every client library may expect of a broker, whatever it sends on the wire. Each library runs it."""
 
 import time
 from collections import defaultdict
@@ -197,8 +197,8 @@ class ClientContract:
     def test_a_consumer_goes_on_with_a_topic_that_was_made_again_under_its_name(
         self, client: Client, topic: str, broker: BrokerProcess
     ) -> None:
-        """Where the new log is read from is the library's choice: kafka-python fetches by name and takes the new
-        log for the old one cut short (KIP-320), so it goes on at its end; the others begin at the beginning."""
+        """From where is the library's choice: kafka-python fetches by name and takes the new log for the old one
+        cut short (KIP-320), so it goes on at its end; the others begin at the beginning."""
         broker.create_topic(topic)
         client.produce(topic, [Sent(f"old {n}".encode()) for n in range(10)])
         with client.reader(topic) as reader:
@@ -215,8 +215,9 @@ class ClientContract:
                     for one in reader.poll(0.2):
                         assert one.value == f"new {one.offset}".encode()
                         received += 1
-                except Refused as error:
-                    assert error.code in {UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE}
+                except Refused as refused:
+                    if refused.code not in {UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE}:
+                        raise
                 return received > 2
 
             wait_for(goes_on, 20, "records of the new topic")

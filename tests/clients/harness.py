@@ -1,7 +1,7 @@
 """A real broker in a process of its own, and how to wait for things.
 
-Rules: loopback only, a free port, data in a temporary folder. The process dies with the test run, however that
-ends. Nothing here sleeps for a time that a test depends on: `wait_for` polls a condition under a deadline.
+Rules: loopback only, a free port, data in a temporary folder. The process dies with the test run, however
+that ends. Nothing here sleeps for a time that a test depends on: `wait_for` polls a condition, with a deadline.
 """
 
 import ctypes
@@ -134,7 +134,7 @@ class BrokerProcess:
         lines = self.log.splitlines()
         return ["\n".join(lines[n : n + 30]) for n, line in enumerate(lines) if BUGS.search(line)]
 
-    # -- topics ------------------------------------------------------------------------------------------------
+    # -- topics ----------------------------------------------------------------------------------------------
 
     @cached_property
     def admin(self) -> AdminClient:

@@ -1,4 +1,4 @@
-"""aiokafka, which speaks only the old, inflexible versions, against a real broker: the contract and its admin."""
+"""aiokafka, which speaks only the old, inflexible versions: the contract, and its admin calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable
 
 import confluent_kafka
-import pytest
-from tests.clients.adapters import AioKafka, Client, Confluent, KafkaPython, Refused, Sent, take
+from tests.clients.adapters import AioKafka, Client, Confluent, KafkaPython, Sent, take
 from tests.clients.harness import BrokerProcess, wait_for
 from tests.clients.wire_client import Wire
 
@@ -55,13 +54,7 @@ def test_no_topic_is_made_where_that_is_switched_off(start_broker: StartBroker) 
 
 
 def test_old_segments_go_by_size_and_by_time(start_broker: StartBroker) -> None:
-    broker = start_broker(
-        {
-            "log.retention.check.interval.ms": "100",
-            "log.segment.delete.delay.ms": "0",
-            "log.cleaner.enable": "false",
-        }
-    )
+    broker = start_broker({"log.retention.check.interval.ms": "100", "log.segment.delete.delay.ms": "0"})
     client = Confluent(broker.bootstrap)
     broker.create_topic("by-size", config={"segment.bytes": "20000", "retention.bytes": "50000"})
     broker.create_topic("by-time", config={"segment.bytes": "20000", "retention.ms": "3600000"})
@@ -123,12 +116,3 @@ def test_what_was_written_is_there_after_a_clean_stop_and_start(start_broker: St
     resource = confluent_kafka.admin.ConfigResource(confluent_kafka.admin.ResourceType.TOPIC, "t")
     configs = broker.admin.describe_configs([resource])[resource].result(10)
     assert configs["retention.ms"].value == "777777"
-
-
-def test_a_broker_can_be_told_a_bound_for_its_requests(start_broker: StartBroker) -> None:
-    broker = start_broker({"socket.request.max.bytes": "100000"})
-    client = Confluent(broker.bootstrap)
-    client.produce("t", [Sent(b"x" * 90_000)])
-    with pytest.raises(Refused):
-        AioKafka(broker.bootstrap).produce("t", [Sent(b"x" * 200_000)])
-    client.produce("t", [Sent(b"goes on")])

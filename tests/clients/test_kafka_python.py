@@ -1,4 +1,4 @@
-"""kafka-python, which speaks the newest versions of most APIs, against a real broker: the contract and its admin."""
+"""kafka-python, which speaks the newest versions of most APIs: the contract, and its admin calls."""
 
 from collections.abc import Iterator
 

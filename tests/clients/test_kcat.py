@@ -1,4 +1,4 @@
-"""kcat against a real broker. It is a command of the system, so these tests are skipped where it is absent."""
+"""kcat against a real broker. It is a command of the system; where it is absent, these tests are skipped."""
 
 import re
 

@@ -136,7 +136,7 @@ class Wire:
         except TimeoutError:
             return False
 
-    # -- produce and fetch ---------------------------------------------------------------------------------------
+    # -- produce and fetch -----------------------------------------------------------------------------------
 
     def produce(
         self, topic: str, records: bytes, *, partition: int = 0, acks: int = -1, version: int = 9

@@ -10,6 +10,7 @@ from ottla.coordinator.turn import Answer
 from ottla.group.classic import Caller, ClassicGroup
 from ottla.group.config import GroupConfig
 from ottla.group.consumer import ConsumerGroup
+from ottla.group.consumer_requests import check_heartbeat
 from ottla.group.records import GroupMetadata, parse
 from ottla.group.records import store as to_record
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -94,6 +95,7 @@ class OneGroup:
             self.group = self.group.on_timer(turn, key) or self.group
 
     def beat(self, turn, answer, request, caller):
+        check_heartbeat(request, caller.version, self.config)
         group = self.group
         if group is None:
             if request.member_epoch != 0:
@@ -308,7 +310,9 @@ class Cluster:
     def leave(self, *members, version=5):
         """Each member is an id, or (id, instance id)."""
         identities = [
-            MemberIdentity(member_id=who) if isinstance(who, str) else MemberIdentity(*who)
+            MemberIdentity(member_id=who)
+            if isinstance(who, str)
+            else MemberIdentity(member_id=who[0], group_instance_id=who[1])
             for who in members
         ]
         first = identities[0].member_id if identities else ""

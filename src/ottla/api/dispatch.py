@@ -18,7 +18,7 @@ from ottla.api.table import TABLE, Api
 from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Halt, Reply
+from ottla.broker.effects import Close, Halt, Reply
 from ottla.broker.parked import Parked
 from ottla.wire.codec import decoder, encoder
 from ottla.wire.header import (
@@ -78,10 +78,10 @@ def on_request(
         return Silence.NO_REPLY
     if isinstance(answer, Parked):
         answer.owner = connection
-        answer.reply = lambda late: broker.effects.append(Reply(connection, _encoded(header, late)))
+        answer.reply = lambda late: broker.effects.append(_late(api, header, connection, late))
         broker.waiting.park(answer)
         return Silence.PARKED
-    chunks = encoder(type(answer), header.api_version)(answer)
+    chunks = _encoded(api, header, answer)
     if cache_key is not None:
         if len(broker.answers) >= CACHED_ANSWERS_MAX:
             broker.answers.clear()
@@ -112,8 +112,19 @@ def _refuse_version(api: Api, header: RequestHeader) -> list[Buffer]:
     return _framed(header, encoder(ApiVersionsResponse, 0)(answer))
 
 
-def _encoded(header: RequestHeader, answer: Any) -> list[Buffer]:
-    return _framed(header, encoder(type(answer), header.api_version)(answer))
+def _late(api: Api, header: RequestHeader, connection: int, answer: Any) -> Reply | Close:
+    try:
+        return Reply(connection, _framed(header, _encoded(api, header, answer)))
+    except CloseConnection as error:
+        return Close(connection, str(error))
+
+
+def _encoded(api: Api, header: RequestHeader, answer: Any) -> list[Buffer]:
+    try:
+        return encoder(type(answer), header.api_version)(answer)
+    except (ValueError, TypeError, AttributeError, struct.error) as bug:
+        log.exception("bug: the answer to %s v%d cannot be encoded", api.title, header.api_version)
+        raise CloseConnection(f"{api.title} failed") from bug
 
 
 def _framed(header: RequestHeader, chunks: list[Buffer]) -> list[Buffer]:

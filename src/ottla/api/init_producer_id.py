@@ -1,10 +1,9 @@
 """InitProducerId (key 22): an id for an idempotent producer.
 
-Ids come in blocks of 1,000 from the keeper, so that none is ever given twice, over restarts too. A producer
-that recovers from an error sends the id and epoch it has (v3, KIP-360) and gets the next epoch, or a new id
-when the epochs are used up.
+Ids come in blocks of 1,000 from the keeper, so that none is ever given twice, over restarts too. An
+idempotent producer moves its epoch on by itself (KIP-360): whoever asks gets a new id, whatever it had.
 
-v2 flexible · v3 id and epoch to recover · v4 PRODUCER_FENCED · v5 transaction errors
+v2 flexible · v3 id and epoch of a transactional producer · v4 PRODUCER_FENCED · v5 transaction errors
 Left out: transactional ids, until there is a transaction coordinator.
 """
 
@@ -21,7 +20,6 @@ from ottla.controller.keeper import Create, Operation, Put
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 BLOCK_IDS = 1_000
-EPOCH_MAX = 32_767
 WAIT_MS = 10_000
 
 
@@ -31,10 +29,6 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
         return _refuse(ApiError(ErrorCode.INVALID_REQUEST))
     if request.transactional_id is not None:
         return _refuse(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    if request.producer_id >= 0 and request.producer_epoch < EPOCH_MAX - 1:
-        return InitProducerIdResponse(
-            producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1
-        )
     claim = _Claim(broker)
     writes = Writes(broker, lambda: claim.respond(next((item.error for item in writes.items), None)))
     if broker.producer_ids.next >= broker.producer_ids.end:

@@ -14,6 +14,7 @@ ZERO_UUID = bytes(16)
 TOPIC_NAME_MAX = 249
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
 OFFSETS_TOPIC = "__consumer_offsets"
+KRAFT_TOPIC = "__cluster_metadata"  # the log of KRaft controllers: no topic for clients
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 
 
@@ -44,6 +45,10 @@ def check_topic_name(name: str) -> None:
     problem = _topic_name_problem(name)
     if problem:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name {name!r} is not legal: {problem}.")
+
+
+def is_topic_name(name: str) -> bool:
+    return _topic_name_problem(name) is None
 
 
 def _topic_name_problem(name: str) -> str | None:

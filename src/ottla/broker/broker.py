@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.base.config import load, override
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
-from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition, is_topic_name
 from ottla.broker.config import BrokerConfig
 from ottla.broker.effects import Effect, SyncLog, WriteNodes
 from ottla.broker.parked import Waiting
@@ -133,7 +133,8 @@ class Broker:
             return []
         found: dict[str, dict[int, tuple[int, ...]]] = {}
         for id in sorted(self.store.logs):
-            found.setdefault(id.topic, {})[id.partition] = (self.id,)
+            if id.topic != KRAFT_TOPIC and is_topic_name(id.topic):
+                found.setdefault(id.topic, {})[id.partition] = (self.id,)
         operations: list[Operation] = []
         for name, assignment in found.items():
             known = self.store.topic_id(TopicPartition(name, min(assignment)))

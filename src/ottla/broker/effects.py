@@ -19,6 +19,14 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class Close:
+    """A parked answer cannot be given: close this connection."""
+
+    connection: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteNodes:
     """Write to the keeper, all or nothing; the outcome comes back with the token."""
 
@@ -41,4 +49,4 @@ class Halt:
     reason: str
 
 
-Effect: TypeAlias = Reply | WriteNodes | SyncLog | Halt
+Effect: TypeAlias = Reply | Close | WriteNodes | SyncLog | Halt

@@ -95,13 +95,13 @@ def plan_partitions(
     image: Image, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
 ) -> tuple[list[Operation], int]:
     """More partitions for a topic: the operations, and how many are added."""
-    present = len(topic.assignment)
+    present = max(topic.assignment) + 1
     if count <= present:
         reason = f"Topic {topic.name} has {present} partitions already"
         reason += "." if count == present else f"; it cannot be cut to {count}."
         raise ApiError(ErrorCode.INVALID_PARTITIONS, reason)
     _check_partition_count(count - present)
-    factor = len(topic.assignment[0])
+    factor = len(topic.assignment[present - 1])
     if assignments is None:
         added = place(sorted(image.brokers), range(present, count), factor, start=len(image.topics))
     else:

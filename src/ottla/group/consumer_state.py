@@ -166,17 +166,19 @@ class ConsumerState:
     def _put(self, member_id: str, member: Member | None) -> None:
         """Set or remove a member, and what is derived from it."""
         old = self.members.get(member_id)
+        had, has = (each.instance_id if each is not None else None for each in (old, member))
+        if had != has:
+            if had is not None and self.static.get(had) == member_id:
+                del self.static[had]
+            if has is not None:
+                self.static[has] = member_id
         if old is not None:
-            if old.instance_id is not None and self.static.get(old.instance_id) == member_id:
-                del self.static[old.instance_id]
-            for partitions in (old.assigned, old.pending):
-                self._disown(member_id, partitions)
+            self._disown(member_id, old.assigned)
+            self._disown(member_id, old.pending)
         if member is None:
             self.members.pop(member_id, None)
             return
         self.members[member_id] = member
-        if member.instance_id is not None:
-            self.static[member.instance_id] = member_id
         for partitions in (member.assigned, member.pending):
             for topic_id, numbers in partitions.items():
                 self.owners.setdefault(topic_id, {}).update(dict.fromkeys(numbers, member_id))

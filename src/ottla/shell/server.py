@@ -213,6 +213,10 @@ class Server:
                 connection = self.connections.get(number)
                 if connection is not None:
                     connection.reply(chunks)
+            case effects.Close(number, reason):
+                connection = self.connections.get(number)
+                if connection is not None:
+                    connection.close(reason)
             case effects.WriteNodes(token, operations):
                 self._keeper_worker.submit(
                     lambda: self._keeper.write(operations),

@@ -1,0 +1,106 @@
+"""Regular expressions over topic names: what they match, what is refused, and that none takes for ever."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.group.regex import PATTERN_LENGTH_MAX, Pattern, compile_pattern, resolve
+
+exact = settings(derandomize=True, database=None, deadline=None, max_examples=300)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("orders", "orders"),
+        ("^orders$", "orders"),
+        (r"\Aorders\z", "orders"),
+        ("orders.*", "orders orders-2 orders.eu"),
+        (r"orders\..*", "orders.eu"),
+        ("(orders|users)", "orders users"),
+        ("^orders$|^users$", "orders users"),
+        ("(^orders|users$)", "orders users"),
+        ("(?:u|o)[a-z]+", "orders users"),
+        ("(?P<what>users)", "users"),
+        ("(?<what>users)", "users"),
+        (r"\w+-\d", "orders-2"),
+        (r"\D+", "orders users orders.eu x_y"),
+        (r"\S+", "orders users orders-2 orders.eu x_y"),
+        (r"\w+\W\w+", "orders-2 orders.eu"),
+        (r"orders[\-\.].{1,2}", "orders-2 orders.eu"),
+        (r"[a-z]+[_.-][[:alpha:]]+", "orders.eu x_y"),
+        ("[^._-]+", "orders users"),
+        ("[[:lower:]]+_?[[:lower:]]*", "orders users x_y"),
+        ("[]x_y]+", "x_y"),
+        ("[^]x]+", "orders users orders-2 orders.eu"),
+        ("(?i)ORDERS", "orders"),
+        ("(?i)[O-R]r.+", "orders orders-2 orders.eu"),
+        ("(?i)[^O]S.*", "users"),
+        (".{5}", "users"),
+        (".{6,}", "orders orders-2 orders.eu"),
+        (".{0,5}?", "users x_y"),
+        ("(us|er|s){2,3}", "users"),
+        ("(a*)*(orders)?(b*)+", "orders"),
+        (r"\s*users", "users"),
+        ("", ""),
+        ("()", ""),
+        ("-", ""),
+    ],
+)
+def test_it_matches_whole_names(pattern, names):
+    topics = ["orders", "users", "orders-2", "orders.eu", "x_y"]
+    assert resolve(pattern, topics) == frozenset(names.split())
+
+
+def test_a_name_of_no_characters():
+    assert compile_pattern("(a|b*)").matches("")
+    assert not compile_pattern("a+").matches("")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(", ")", "a)", "(a", "[", "[a", "[]", "[z-a]", r"[\d-z]", "[a-", "[[:magic:]]", "[[:", "a{", "a{x}", "a{2,1}",
+        "a{1001}", "a{1,99999}", "{1}", "*", "+a", "?", "a**", "a+*", "a{2}{3}", "\\", r"\1", r"\bx", r"\Qx\E", r"\pL",
+        "(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "(?>a)", "(?P=a)", "(?#a)", "(?i:a)", "(?<a", "a^b", "a$b", "(^a)*", "x*^b",
+        "(.{1000}){3}", "((){1000}){1000}", "(" * 60 + ")" * 60, "a" * (PATTERN_LENGTH_MAX + 1), "a{²}",
+    ],
+)  # fmt: skip
+def test_what_is_refused(pattern):
+    with pytest.raises(ApiError) as error:
+        compile_pattern(pattern)
+    assert error.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(a|aa)+b", ".*.*.*.*.*.*.*.*b", "(.*a){20}b"])
+def test_what_makes_others_try_for_ever_takes_no_time(pattern):
+    assert not compile_pattern(pattern).matches("a" * 249)
+
+
+def test_what_is_remembered_has_a_bound(monkeypatch):
+    monkeypatch.setattr(Pattern, "KNOWN_MAX", 3)
+    pattern = Pattern(*[getattr(compile_pattern("[a-z]+x"), name) for name in ("whole", "chars", "follows")])
+    assert pattern.matches("abcdefghijklmx")
+    assert len(pattern.known) <= 3
+
+
+atoms = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\.", r"\w", "c-"])
+
+
+def larger(inner):
+    return st.one_of(
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{1,2}", "{0,}", "*?"])).map(
+            lambda pair: f"(?:{pair[0]}){pair[1]}"
+        ),
+        st.lists(inner, min_size=1, max_size=3).map("".join),
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: "(" + "|".join(parts) + ")"),
+    )
+
+
+@exact
+@given(st.recursive(atoms, larger, max_leaves=8), st.text("abc-.", max_size=7))
+def test_it_agrees_with_python(pattern, name):
+    assert compile_pattern(pattern).matches(name) == (re.fullmatch(pattern, name) is not None)
