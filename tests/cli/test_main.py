@@ -15,6 +15,7 @@ COMMANDS = [
     ("start",), ("demo",), ("dump",), ("produce",), ("consume",),
     ("topics",), ("topics", "create"), ("topics", "list"), ("topics", "describe"), ("topics", "alter"),
     ("topics", "delete"), ("configs",), ("configs", "describe"), ("configs", "set"), ("configs", "delete"),
+    ("groups",), ("groups", "list"), ("groups", "describe"), ("groups", "reset"), ("groups", "delete"),
 ]  # fmt: skip
 
 
@@ -51,6 +52,11 @@ def test_the_version_is_the_version_of_the_package(run: Any) -> None:
         ("configs", "describe", "--topic", "t", "--broker", "1"),
         ("configs", "set", "--topic", "t", "retention.ms"),
         ("topics", "alter", "t"),
+        ("groups", "list", "--state", "happy"),
+        ("groups", "list", "--type", "share"),
+        ("groups", "describe"),
+        ("groups", "reset", "g", "--topic", "t"),
+        ("groups", "delete", "g", "--topic", "t:x"),
         ("topics", "list", "--bootstrap", "localhost"),
         ("dump", "letter.txt"),
     ],
@@ -71,6 +77,9 @@ def test_a_mistake_in_the_arguments_leaves_with_2(run: Any, arguments: tuple[str
         ("topics", "list"),
         ("topics", "create", "t"),
         ("configs", "describe", "--topic", "t"),
+        ("groups", "list"),
+        ("groups", "reset", "g", "--topic", "t", "--to-latest"),
+        ("consume", "t", "--group", "g"),
         ("produce", "t"),
         ("consume", "t"),
     ],

@@ -40,7 +40,8 @@ def test_the_upper_layer_wins_also_under_another_name_of_the_same_setting() -> N
 
 
 def test_an_unknown_key_is_answered_with_the_nearest_names() -> None:
-    assert list(unknown_names({"log.retention.hours": "1"})) == []
+    for known in ("log.retention.hours", "offsets.retention.minutes", "group.max.size"):
+        assert list(unknown_names({known: "1"})) == []
     (sentence,) = unknown_names({"log.retention.hous": "1"})
     assert "'log.retention.hous'" in sentence
     assert "log.retention.hours" in sentence

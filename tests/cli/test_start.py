@@ -149,6 +149,7 @@ def test_a_data_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     [
         (("--set", "log.segment.bytes=many"), "log.segment.bytes: 'many' is not a valid int"),
         (("--set", "compression.type=zip"), "compression.type: must be one of"),
+        (("--set", "offsets.retention.minutes=long"), "offsets.retention.minutes: 'long' is not a valid int"),
         (("--set", "nothing"), "--set takes KEY=VALUE, not 'nothing'"),
         (("--node-id", "x"), "broker.id: 'x' is not a valid int"),
         (("--listen", "nowhere"), "listeners: 'PLAINTEXT://nowhere' is not HOST:PORT"),

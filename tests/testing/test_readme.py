@@ -1,5 +1,6 @@
 """What README.md promises is run as it stands there."""
 
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from ottla import Broker
 from ottla.base.config import load
 from ottla.cli.properties import CONFIGS, parse, unknown_names
+from ottla.group.config import GroupConfig
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -23,10 +25,30 @@ def blocks(language: str) -> list[str]:
     return [block for named, block in found if named == language]
 
 
-def commands() -> list[str]:
-    """The tour of the command line."""
-    (tour,) = [block for block in blocks("bash") if "ottla topics create" in block]
+def commands(topic: str) -> list[str]:
+    """The tour that begins with creating that topic."""
+    (tour,) = [block for block in blocks("bash") if block.startswith(f"ottla topics create {topic} ")]
     return tour.splitlines()
+
+
+def run_all(commands: list[str], folder: Path, config: dict[str, str] | None = None) -> dict[str, str]:
+    """What each of the commands wrote to stdout; all must succeed."""
+    shown = {}
+    with Broker(config) as broker:
+        environment = {
+            **os.environ,
+            "OTTLA_BOOTSTRAP": broker.bootstrap_servers,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
+        for command in commands:
+            done = subprocess.run(
+                ["bash", "-o", "pipefail", "-c", command],
+                capture_output=True, text=True, timeout=60, cwd=folder, env=environment,
+            )  # fmt: skip
+            assert done.returncode == 0, (command, done.stderr)
+            shown[command] = done.stdout
+    assert list(folder.iterdir()) == []
+    return shown
 
 
 def test_the_readme_opens_with_what_ottla_is_and_the_two_commands() -> None:
@@ -62,27 +84,49 @@ def test_the_pytest_example_passes(tmp_path: Path) -> None:
 
 
 def test_the_commands_of_the_tour_work_one_after_the_other(tmp_path: Path) -> None:
-    shown = {}
-    with Broker() as broker:
-        environment = {
-            **os.environ,
-            "OTTLA_BOOTSTRAP": broker.bootstrap_servers,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        }
-        for command in commands():
-            done = subprocess.run(
-                ["bash", "-o", "pipefail", "-c", command],
-                capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment,
-            )  # fmt: skip
-            assert done.returncode == 0, (command, done.stderr)
-            shown[command] = done.stdout
+    shown = run_all(commands("orders"), tmp_path)
     assert sorted(shown["ottla consume orders"].splitlines()) == ["1 apple", "2 pears", '{"plums":3}']
     assert "cleanup.policy" in shown["ottla configs describe --topic orders"]
-    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_commands_of_the_tour_of_groups_work_one_after_the_other(tmp_path: Path) -> None:
+    shown = run_all(commands("parcels"), tmp_path, {"group.initial.rebalance.delay.ms": "0"})
+    assert len(shown["ottla consume parcels --group billing --max 4"].splitlines()) == 4
+    everything = shown["ottla consume parcels --group shipping --group-protocol consumer"]
+    assert sorted(map(int, everything.split())) == list(range(1, 11))
+    rows = [line.split() for line in shown["ottla groups list"].splitlines()[1:]]
+    assert [(row[0], row[1], row[2], row[-1]) for row in rows] == [
+        ("billing", "Empty", "classic", "6"),
+        ("shipping", "Empty", "consumer", "0"),
+    ]
+    assert "LAG" in shown["ottla groups describe billing"]
+    plan = "ottla groups reset billing --topic parcels --to-earliest"
+    assert shown[plan] == shown[f"{plan} --execute"], "the dry run had changed something"
+    (group,) = json.loads(shown["ottla groups describe shipping --members --json"])
+    assert (group["group"], group["members"], group["lag"]) == ("shipping", [], 0)
+
+
+def test_committed_offsets_survive_a_restart(tmp_path: Path) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    for is_restarted in (False, True):
+        with Broker(data=tmp_path) as broker:
+            consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers"})
+            if not is_restarted:
+                broker.create_topic("letters")
+                consumer.commit(offsets=[TopicPartition("letters", 0, 7)], asynchronous=False)
+            (found,) = consumer.committed([TopicPartition("letters", 0)], timeout=20)
+            consumer.close()
+            assert found.offset == 7
+
+
+def test_offsets_of_a_group_without_members_are_kept_for_a_week() -> None:
+    assert "go after a week (`offsets.retention.minutes`)" in README
+    assert GroupConfig().offsets_retention_minutes == 7 * 24 * 60
 
 
 def test_every_command_is_in_the_tour_or_named(tmp_path: Path) -> None:
-    for command in ("start", "topics", "configs", "produce", "consume", "dump", "demo"):
+    for command in ("start", "topics", "configs", "groups", "produce", "consume", "dump", "demo"):
         assert f"ottla {command}" in README or f"make {command}" in README
 
 

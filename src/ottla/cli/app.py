@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import ottla
-from ottla.cli import configs, consume, demo, dump, produce, start, topics
+from ottla.cli import configs, consume, demo, dump, groups, produce, start, topics
 
 app = typer.Typer(
     name="ottla",
@@ -17,6 +17,7 @@ app = typer.Typer(
 app.command()(start.start)
 app.add_typer(topics.app)
 app.add_typer(configs.app)
+app.add_typer(groups.app)
 app.command()(produce.produce)
 app.command()(consume.consume)
 app.command()(dump.dump)

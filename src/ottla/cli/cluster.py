@@ -141,6 +141,15 @@ def topic(client: Any, name: str) -> "TopicMetadata":
     return topics[name]
 
 
+def partitions(client: Any, name: str, wanted: Iterable[int] = ()) -> list[int]:
+    """The wanted partitions of a topic, all of which must be there; all of them if none is named."""
+    there = sorted(topic(client, name).partitions)
+    missing = sorted(set(wanted) - set(there))
+    if missing:
+        raise CommandError(f"topic {name} has no partition {missing[0]}, only {there[0]} to {there[-1]}")
+    return sorted(set(wanted)) or there
+
+
 def meant(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, list(known), 1)
     return f"; did you mean {near[0]!r}?" if near else ""

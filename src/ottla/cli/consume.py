@@ -1,28 +1,26 @@
 """`ottla consume`: records of a topic to stdout, up to its end or for ever.
 
-Partitions are assigned, not subscribed to: nothing is committed, and no group is needed.
+Without --group partitions are assigned, not subscribed to: nothing is committed, and no group is needed.
+With it, `cli/membership` does the reading.
 """
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ottla.cli import cluster, output
 from ottla.cli.cluster import DEFAULT_BOOTSTRAP, REQUEST_S, Bootstrap, errors_explained
 from ottla.cli.errors import USAGE, CommandError
-from ottla.cli.formats import VALUE, Formatter, Message, Pairs, formatter
+from ottla.cli.formats import VALUE, Formatter, formatter
+from ottla.cli.membership import PROTOCOLS, Membership
+from ottla.cli.polling import SILENCE_S, as_message, is_end, next_messages
 from ottla.cli.properties import parse_settings
 from ottla.cli.times import parse_ms
 
 if TYPE_CHECKING:
-    import confluent_kafka
     from confluent_kafka import Consumer, TopicPartition
-
-POLL_S = 0.2
-BATCH = 1000
-SILENCE_S = 10.0
 
 
 def consume(
@@ -46,6 +44,21 @@ def consume(
     partition: Annotated[
         list[int] | None,
         typer.Option("--partition", "-p", metavar="N", help="Only this one; may be repeated."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            metavar="ID",
+            help="Join this group: begin where it has committed, commit what is printed.",
+        ),
+    ] = None,
+    group_protocol: Annotated[
+        str | None,
+        typer.Option(
+            "--group-protocol", metavar="PROTOCOL", help="With --group: classic (the default) or consumer."
+        ),
     ] = None,
     follow: Annotated[
         bool,
@@ -74,7 +87,9 @@ def consume(
 ) -> None:
     """Print the records of a topic: all there are, or with --follow what comes.
 
-    Records of one partition come in order. Nothing is committed.
+    Records of one partition come in order. Nothing is committed without --group.
+    A member of a group begins where the group has committed; where it has not, at the beginning,
+    or with --follow at the end. It stops when all partitions assigned to it are at their end.
 
     \b
     Examples:
@@ -82,6 +97,8 @@ def consume(
       ottla consume orders --follow --format key-value
       ottla consume orders --offset -10 --format json | jq .value
       ottla consume orders --since 15m --partition 0 --format '%T %p/%o %k=%v'
+      ottla consume orders --group billing
+      ottla consume orders --group billing --group-protocol consumer --follow
     """
     try:
         write = formatter(form, separator, null)
@@ -89,9 +106,13 @@ def consume(
     except ValueError as error:
         raise CommandError(str(error), USAGE) from None
     start = _start(from_beginning, offset, since, follow)
-    client = cluster.consumer(bootstrap, parse_settings(settings or [], "--set"))
+    own = _membership(group, group_protocol, start, is_placed=bool(offset or since or partition))
+    client = cluster.consumer(bootstrap, own | parse_settings(settings or [], "--set"))
     try:
-        partitions = _partitions(client, topic, partition or [])
+        partitions = cluster.partitions(client, topic, partition or [])
+        if group is not None:
+            Membership(client, topic, follow=follow).read(max_, write)
+            return
         with errors_explained(f"topic {topic}"):
             begin, end = _range(client, topic, partitions, start, since_ms)
         _print(client, begin, None if follow else end, max_, write)
@@ -112,12 +133,23 @@ def _start(from_beginning: bool, offset: str | None, since: str | None, follow: 
     return offset
 
 
-def _partitions(client: "Consumer", topic: str, wanted: list[int]) -> list[int]:
-    there = sorted(cluster.topic(client, topic).partitions)
-    missing = sorted(set(wanted) - set(there))
-    if missing:
-        raise CommandError(f"topic {topic} has no partition {missing[0]}, only {there[0]} to {there[-1]}")
-    return sorted(set(wanted)) or there
+def _membership(group: str | None, protocol: str | None, start: str, *, is_placed: bool) -> dict[str, str]:
+    """What librdkafka must know of the group, if there is one."""
+    if group is None:
+        if protocol is not None:
+            raise CommandError("--group-protocol needs --group", USAGE)
+        return {}
+    if not group:
+        raise CommandError("--group takes the name of a group", USAGE)
+    if protocol not in (None, *PROTOCOLS):
+        raise CommandError(f"--group-protocol is {' or '.join(PROTOCOLS)}, not {protocol!r}", USAGE)
+    if is_placed:
+        raise CommandError(
+            "with --group the committed offsets say where to begin, so --offset, --since and --partition are "
+            f"not for it; `ottla groups reset {group}` moves them",
+            USAGE,
+        )
+    return {"group.id": group, "group.protocol": protocol or PROTOCOLS[0], "auto.offset.reset": start}
 
 
 def _range(
@@ -165,16 +197,16 @@ def _print(
     client.assign([one for one in begin if one.partition in open_ones])
     out, left, heard = sys.stdout.buffer, most, time.monotonic()
     while open_ones and left != 0:
-        messages = _next(client, BATCH if left is None else min(left, BATCH))
+        messages = next_messages(client, left)
         for message in messages:
-            if _is_end(message):
+            if is_end(message):
                 open_ones -= {message.partition()} if end is not None else set()
                 continue
             where, position = message.partition() or 0, message.offset() or 0
             if end is not None and position >= end[where]:
                 open_ones.discard(where)
                 continue
-            out.write(write(_message(message)) + b"\n")
+            out.write(write(as_message(message)) + b"\n")
             left = None if left is None else left - 1
             if end is not None and position == end[where] - 1:
                 open_ones.discard(where)
@@ -182,36 +214,3 @@ def _print(
         heard = time.monotonic() if messages else heard
         if end is not None and time.monotonic() - heard > SILENCE_S:
             raise CommandError(f"no record came for {SILENCE_S:.0f} s, and the end is not reached")
-
-
-def _next(client: "Consumer", most: int) -> "list[confluent_kafka.Message]":
-    """What is there, and at least one if one comes soon."""
-    first = client.poll(POLL_S)
-    if first is None or most == 1:
-        return [] if first is None else [first]
-    return [first, *client.consume(most - 1, 0)]
-
-
-def _is_end(message: "confluent_kafka.Message") -> bool:
-    """Whether this is the news that a partition has no more records now. Any other error ends the command."""
-    from confluent_kafka import KafkaError
-
-    error = message.error()
-    if error is None:
-        return False
-    if error.code() == KafkaError._PARTITION_EOF:
-        return True
-    raise CommandError(f"topic {message.topic()}, partition {message.partition()}: {cluster.explain(error)}")
-
-
-def _message(message: "confluent_kafka.Message") -> Message:
-    _, timestamp_ms = message.timestamp()
-    return Message(
-        message.topic() or "",
-        message.partition() or 0,
-        message.offset() or 0,
-        timestamp_ms,
-        message.key(),
-        message.value(),
-        cast("Pairs", message.headers() or []),
-    )

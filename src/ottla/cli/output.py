@@ -52,10 +52,13 @@ def say(message: str) -> None:
 
 
 def _numeric(columns: Sequence[str], rows: Rows) -> list[bool]:
-    return [
-        bool(rows) and all(isinstance(row[at], int | float) and not isinstance(row[at], bool) for row in rows)
-        for at in range(len(columns))
-    ]
+    """Which columns hold numbers; some of them may be missing."""
+    columns_of = [[row[at] for row in rows if row[at] is not None] for at in range(len(columns))]
+    return [bool(cells) and all(map(_is_number, cells)) for cells in columns_of]
+
+
+def _is_number(cell: Cell) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
 
 
 def _draw(columns: Sequence[str], rows: Rows, title: str) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from ottla.base.config import known_names, rows
 from ottla.broker.config import BrokerConfig
 from ottla.cli.errors import USAGE, CommandError
+from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 
-CONFIGS = (BrokerConfig, LogConfig, StoreConfig)
+CONFIGS = (BrokerConfig, LogConfig, StoreConfig, GroupConfig)
 
 # A key ends at the first separator that no backslash stands before.
 _KEY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*")

@@ -1,0 +1,232 @@
+"""Groups as `ottla groups` sees them: state, members, and how far each partition has been read.
+
+Everything is asked at once and then waited for, so that many groups take hardly longer than one.
+
+Not obvious: librdkafka has no name for the states Assigning and Reconciling of the new protocol (KIP-848) and
+calls them unknown; they are shown as Rebalancing. And offsets outlive their topic: such a partition has a
+committed offset, but neither an end nor a lag.
+"""
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.cli import cluster
+from ottla.cli.cluster import REQUEST_S, errors_explained
+from ottla.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+DEAD, EMPTY, REBALANCING = "Dead", "Empty", "Rebalancing"
+# By the name in confluent-kafka, as Kafka writes them.
+STATES = {
+    "STABLE": "Stable",
+    "EMPTY": EMPTY,
+    "DEAD": DEAD,
+    "PREPARING_REBALANCING": "PreparingRebalance",
+    "COMPLETING_REBALANCING": "CompletingRebalance",
+    "UNKNOWN": REBALANCING,
+}
+TYPES = ("classic", "consumer")
+
+Where = tuple[str, int]
+
+
+class Listed(NamedTuple):
+    id: str
+    state: str
+    type: str
+
+
+class Member(NamedTuple):
+    id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: list[Where]
+    target: list[Where] | None  # what the new protocol wants it to have; not known to the classic one
+
+
+class Position(NamedTuple):
+    topic: str
+    partition: int
+    committed: int | None
+    end: int | None
+    metadata: str
+    member: Member | None
+
+    @property
+    def lag(self) -> int | None:
+        return lag(self.committed, self.end)
+
+
+class Group(NamedTuple):
+    id: str
+    state: str
+    type: str
+    is_simple: bool
+    assignor: str | None
+    coordinator: tuple[int, str, int]
+    members: list[Member]
+    positions: list[Position]
+
+    @property
+    def lag(self) -> int | None:
+        known = [one.lag for one in self.positions if one.lag is not None]
+        return sum(known) if known else None
+
+    @property
+    def is_there(self) -> bool:
+        """Asked for a group nobody knows, Kafka describes a dead one."""
+        return self.state != DEAD or bool(self.positions)
+
+
+def lag(committed: int | None, end: int | None) -> int | None:
+    return None if committed is None or end is None else max(0, end - committed)
+
+
+def listed(client: "AdminClient") -> list[Listed]:
+    with errors_explained("the groups cannot be listed"):
+        found = client.list_consumer_groups(request_timeout=REQUEST_S).result(REQUEST_S)
+        for error in found.errors:
+            raise error
+    groups = [Listed(one.group_id, STATES[one.state.name], one.type.name.lower()) for one in found.valid]
+    return sorted(groups)
+
+
+def described(client: "AdminClient", names: Iterable[str]) -> list[Group]:
+    """The groups in the given order, those that are not there as well."""
+    names = list(dict.fromkeys(names))
+    if not names:
+        return []
+    offsets = _committed(client, names)
+    found = {name: _description(name, asked) for name, asked in _describe(client, names).items()}
+    committed = {name: _offsets_of(name, asked) for name, asked in offsets.items()}
+    members = {name: [_member(one) for one in found[name].members] for name in names}
+    partitions = {where for name in names for where in committed[name]} | {
+        where for name in names for member in members[name] for where in member.assignment
+    }
+    ends = bounds(client, partitions, earliest=False)
+    return [_group(found[name], members[name], committed[name], ends) for name in names]
+
+
+def existing(client: "AdminClient", names: Iterable[str]) -> list[Group]:
+    """The groups, all of which must be there."""
+    groups = described(client, names)
+    for group in groups:
+        if not group.is_there:
+            known = [one.id for one in listed(client)]
+            raise CommandError(f"there is no group {group.id!r}{cluster.meant(group.id, known)}")
+    return groups
+
+
+def bounds(client: "AdminClient", partitions: Iterable[Where], *, earliest: bool) -> dict[Where, int]:
+    """Where partitions begin or end, of those that are there and have a leader."""
+    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+    spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    topics = cluster.metadata(client).topics
+    there = [
+        (topic, number)
+        for topic, number in partitions
+        if topic in topics and number in topics[topic].partitions
+    ]
+    return {where: offset for where, offset in _offsets(client, there, spec).items() if offset is not None}
+
+
+def at_time(client: "AdminClient", partitions: Iterable[Where], timestamp_ms: int) -> dict[Where, int]:
+    """The first offset at or after a time, of partitions that have one."""
+    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+    # Negative times have a meaning of their own in ListOffsets; nothing is older than 1970.
+    spec = OffsetSpec.for_timestamp(max(0, timestamp_ms))
+    found = _offsets(client, partitions, spec)
+    return {where: offset for where, offset in found.items() if offset is not None and offset >= 0}
+
+
+def _offsets(client: "AdminClient", partitions: Iterable[Where], spec: Any) -> dict[Where, int | None]:
+    from confluent_kafka import KafkaException, TopicPartition
+
+    asked: dict[Any, Any] = {TopicPartition(*where): spec for where in partitions}
+    found: dict[Where, int | None] = dict.fromkeys((one.topic, one.partition) for one in asked)
+    if not asked:
+        return found
+    with errors_explained("the offsets of the partitions are not known"):
+        answers = client.list_offsets(asked, request_timeout=REQUEST_S)
+        for one, future in answers.items():
+            with contextlib.suppress(KafkaException):  # one partition's error is that partition's
+                found[one.topic, one.partition] = future.result(REQUEST_S).offset
+    return found
+
+
+def _describe(client: "AdminClient", names: list[str]) -> Mapping[str, Any]:
+    with errors_explained():
+        return client.describe_consumer_groups(names, request_timeout=REQUEST_S)
+
+
+def _description(name: str, asked: Any) -> Any:
+    with errors_explained(f"group {name}"):
+        return asked.result(REQUEST_S)
+
+
+def _committed(client: "AdminClient", names: list[str]) -> dict[str, Any]:
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    asked: dict[str, Any] = {}
+    with errors_explained():
+        for name in names:  # librdkafka takes one group at a time
+            asked |= client.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(name)], request_timeout=REQUEST_S
+            )
+    return asked
+
+
+def _offsets_of(name: str, asked: Any) -> dict[Where, tuple[int, str]]:
+    """Committed offsets with their metadata strings."""
+    with errors_explained(f"group {name}"):
+        found = asked.result(REQUEST_S).topic_partitions
+    return {
+        (one.topic, one.partition): (one.offset, one.metadata or "")
+        for one in found
+        if one.error is None and one.offset >= 0
+    }
+
+
+def _member(found: Any) -> Member:
+    return Member(
+        found.member_id,
+        found.group_instance_id,
+        found.client_id,
+        found.host.removeprefix("/"),
+        _places(found.assignment),
+        None if found.target_assignment is None else _places(found.target_assignment),
+    )
+
+
+def _places(assignment: Any) -> list[Where]:
+    return sorted((one.topic, one.partition) for one in assignment.topic_partitions)
+
+
+def _group(
+    found: Any,
+    members: list[Member],
+    committed: Mapping[Where, tuple[int, str]],
+    ends: Mapping[Where, int],
+) -> Group:
+    owners = {where: member for member in members for where in member.assignment}
+    positions = []
+    for where in sorted({*committed, *owners}):
+        offset, metadata = committed.get(where, (None, ""))
+        positions.append(Position(*where, offset, ends.get(where), metadata, owners.get(where)))
+    node = found.coordinator
+    return Group(
+        found.group_id,
+        STATES[found.state.name],
+        found.type.name.lower(),
+        found.is_simple_consumer_group,
+        found.partition_assignor or None,
+        (node.id, node.host, node.port),
+        sorted(members),
+        positions,
+    )
