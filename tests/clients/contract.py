@@ -197,8 +197,8 @@ class ClientContract:
     def test_a_consumer_goes_on_with_a_topic_that_was_made_again_under_its_name(
         self, client: Client, topic: str, broker: BrokerProcess
     ) -> None:
-        """From where is the library's choice: kafka-python fetches by name and takes the new log for the old one
-        cut short (KIP-320), so it goes on at its end; the others begin at the beginning."""
+        """From where is the library's choice: kafka-python fetches by name and takes the new log for the old
+        one cut short (KIP-320), so it goes on at its end; the others begin at the beginning."""
         broker.create_topic(topic)
         client.produce(topic, [Sent(f"old {n}".encode()) for n in range(10)])
         with client.reader(topic) as reader:

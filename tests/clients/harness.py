@@ -1,7 +1,7 @@
 """A real broker in a process of its own, and how to wait for things.
 
 Rules: loopback only, a free port, data in a temporary folder. The process dies with the test run, however
-that ends. Nothing here sleeps for a time that a test depends on: `wait_for` polls a condition, with a deadline.
+that ends. Nothing here sleeps for a time that a test depends on: `wait_for` polls, with a deadline.
 """
 
 import ctypes

@@ -51,7 +51,7 @@ def producer_id(wire: Wire) -> int:
     return int(answer.producer_id)
 
 
-# -- versions ---------------------------------------------------------------------------------------------------
+# -- versions ------------------------------------------------------------------------------------------------
 
 
 def test_every_served_version_of_every_api_is_advertised_and_answered(broker: BrokerProcess) -> None:
@@ -102,7 +102,7 @@ def test_produce_is_advertised_from_0_and_closes_the_connection_before_3(broker:
             assert wire.is_closed_by_peer()
 
 
-# -- order ------------------------------------------------------------------------------------------------------
+# -- order ---------------------------------------------------------------------------------------------------
 
 
 def test_pipelined_requests_are_answered_in_their_order(broker: BrokerProcess, made: str) -> None:
@@ -130,7 +130,7 @@ def test_a_produce_without_acknowledgement_is_not_answered(broker: BrokerProcess
         assert [one.value for one in wire.fetch(made)] == [b"quiet"]
 
 
-# -- fetch ------------------------------------------------------------------------------------------------------
+# -- fetch ---------------------------------------------------------------------------------------------------
 
 
 def test_an_empty_fetch_lasts_its_wait_and_a_new_record_ends_it(broker: BrokerProcess, made: str) -> None:
@@ -221,7 +221,7 @@ def test_an_offset_inside_a_batch_gives_the_whole_batch(broker: BrokerProcess, m
         assert len(list(split(one.records))) == 1
 
 
-# -- sequences --------------------------------------------------------------------------------------------------
+# -- sequences -----------------------------------------------------------------------------------------------
 
 
 def test_duplicates_get_their_old_offset_and_gaps_are_refused(broker: BrokerProcess, made: str) -> None:
@@ -262,7 +262,7 @@ def test_sequences_are_remembered_over_a_restart(
         again = wire.produce("t", sent[5])
         assert (again.error_code, again.base_offset) == (0, 10)
         for n in range(5):
-            # A snapshot holds each producer's last batch only, as Kafka's does; what is older is known to be old.
+            # A snapshot holds each producer's last batch only, as Kafka's does; older ones are known as old.
             again = wire.produce("t", sent[n])
             assert (again.error_code, again.base_offset) in {(0, 2 * n), (DUPLICATE_SEQUENCE_NUMBER, -1)}
         gap = batch(b"a", producer_id=producer, epoch=0, sequence=14)

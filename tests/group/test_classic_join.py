@@ -340,13 +340,15 @@ def test_a_request_sent_again_supersedes_the_first_which_is_told_to_retry():
 def test_dynamic_members_that_do_not_join_again_in_time_are_removed():
     say = Dialogue()
     first, second = say.stable(2)
+    begin_ms = say.now_ms
     two = say.join(second, protocols=reading("u"))
-    for _ in range(REBALANCE_MS // SESSION_MS):
+    while say.state is GroupState.PREPARING:
         assert say.heartbeat(first) == ErrorCode.REBALANCE_IN_PROGRESS
-        say.advance(SESSION_MS - 1)
-    say.advance(SESSION_MS)
-    assert code_of(two) == ErrorCode.NONE
+        say.advance(SESSION_MS // 2)
+    assert say.now_ms - begin_ms == REBALANCE_MS
     assert two.reply.leader == second
+    assert set(say.group.members) == {second}
+    assert say.timer("session", first) is None
     assert say.heartbeat(first) == ErrorCode.UNKNOWN_MEMBER_ID
 
 

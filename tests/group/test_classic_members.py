@@ -43,6 +43,17 @@ def test_what_a_follower_sends_as_assignment_means_nothing():
     assert set(say.group.members) == {first, second}
 
 
+def test_who_is_left_out_of_an_assignment_does_not_keep_the_one_before():
+    say = Dialogue()
+    first, second = say.stable(2)
+    say.join(first)
+    say.join(second)
+    waits = say.sync(second)
+    say.sync(first, {first: b"all"})
+    assert waits.reply.assignment == b""
+    assert say.stored().members[1].assignment == b""
+
+
 def test_a_sync_is_refused_from_whoever_is_not_of_this_generation():
     say = Dialogue()
     assert code_of(say.sync("who", generation=0)) == ErrorCode.UNKNOWN_MEMBER_ID

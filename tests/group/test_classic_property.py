@@ -5,19 +5,21 @@ depends on is committed; a crash loses what was not. The checker knows nothing o
 """
 
 from dataclasses import dataclass
+from random import Random
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.group.test_classic_driver import Dialogue, reading
+from tests.group.test_classic_driver import REBALANCE_MS, Dialogue, reading
 
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.turn import Answer
+from ottla.group.config import GroupConfig
 from ottla.group.states import GroupState
 from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
-PARTITIONS = 7
+PARTITIONS = 3
 CLIENTS_MAX = 5
 SETTLED_AFTER_MS = 10 * 60_000
 
@@ -37,9 +39,10 @@ class Client:
 class Groups(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.say = Dialogue()
+        self.say = Dialogue(GroupConfig(initial_rebalance_delay_ms=1_000))
         self.clients: list[Client] = []
         self.names = 0
+        self.claims: dict[str | None, str] = {}
         self.committed = 0
         self.owners: dict[tuple[int, int], str] = {}
         self.generation_seen = 0
@@ -49,6 +52,8 @@ class Groups(RuleBasedStateMachine):
 
     def join(self, client: Client) -> None:
         client.generation, client.owned = -1, None
+        if not client.member:
+            self.claims[client.instance] = client.name
         client.waiting = self.say.join(
             client.member,
             client=client.name,
@@ -81,6 +86,7 @@ class Groups(RuleBasedStateMachine):
 
     def on_code(self, client: Client, code: ErrorCode, reply: object = None) -> None:
         if code == ErrorCode.FENCED_INSTANCE_ID:
+            assert self.claims.get(client.instance) != client.name, "fenced, but by nobody"
             self.clients.remove(client)
         elif code:
             if code == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -130,11 +136,13 @@ class Groups(RuleBasedStateMachine):
                 self.react(client)
 
     @precondition(lambda self: self.clients)
-    @rule()
-    def everybody_goes_on(self) -> None:
-        self.committed = self.say.journal.end_offset
-        for client in list(self.clients):
-            self.react(client)
+    @rule(order=st.randoms(use_true_random=False), rounds=st.integers(1, 4), idle=st.integers(0, 2))
+    def most_go_on(self, order: Random, rounds: int, idle: int) -> None:
+        for _ in range(rounds):
+            self.committed = self.say.journal.end_offset
+            for client in order.sample(self.clients, max(len(self.clients) - idle, 0)):
+                self.react(client)
+            self.say.advance(500)
 
     @precondition(lambda self: self.clients)
     @rule(data=st.data(), changes=st.booleans())
@@ -155,21 +163,33 @@ class Groups(RuleBasedStateMachine):
         if how != "is removed":
             self.clients.remove(client)
 
-    @rule(seconds=st.sampled_from([1, 4, 9, 11, 61]))
+    @rule(seconds=st.sampled_from([1, 2, 4, 9, 11]))
     def time_passes(self, seconds: int) -> None:
         self.say.advance(seconds * 1_000)
 
-    @rule()
-    def what_is_written_is_committed(self) -> None:
-        self.committed = self.say.journal.end_offset
+    @rule(how=st.sampled_from(["it takes long to rebalance", "all is committed", "crash", "crash"]))
+    def the_coordinator_is_in_trouble(self, how: str) -> None:
+        if how == "it takes long to rebalance":
+            self.say.advance(REBALANCE_MS)
+        elif how == "all is committed":
+            self.committed = self.say.journal.end_offset
+        else:
+            self.crash()
 
-    @rule()
-    def the_coordinator_crashes(self) -> None:
+    def crash(self) -> None:
         del self.say.journal.records[self.committed :]
         self.say.restart()
         self.generation_now = 0
+        # Who takes an instance id over while members join is stored only with the assignment, as in Kafka.
+        stored = {member.instance_id: member.member_id for member in self.say.group.members.values()}
+        self.claims = {
+            client.instance: client.name
+            for client in self.clients
+            if client.instance and stored.get(client.instance) == client.member
+        }
         for client in self.clients:
-            client.waiting = None
+            if client.waiting is not None:  # its request is lost: it begins again
+                client.waiting, client.generation = None, -1
 
     # What holds.
 
@@ -208,4 +228,6 @@ class Groups(RuleBasedStateMachine):
 
 
 TestGroups = Groups.TestCase
-TestGroups.settings = settings(max_examples=400, stateful_step_count=40, deadline=None, derandomize=True)
+TestGroups.settings = settings(
+    max_examples=200, stateful_step_count=50, report_multiple_bugs=False, deadline=None, derandomize=True
+)

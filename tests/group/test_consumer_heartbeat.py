@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat: joining, epochs, what an answer brings, leaving, time."""
 
 import pytest
-from tests.group.test_consumer_driver import GROUP, Cluster, Consumer, settle, topic_id
+from tests.group.test_consumer_driver import GROUP, Cluster, Consumer, settle
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.group.config import GroupConfig
@@ -59,12 +59,6 @@ def test_a_group_that_is_full_takes_nobody_but_its_members():
     cluster.beat("one", 0, topics=["t"])
     assert cluster.refused("two", 0, topics=["t"]) == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert cluster.beat("one", 1).member_epoch == 1
-
-
-def test_a_full_group_takes_the_successor_of_a_static_member():
-    cluster = Cluster(GroupConfig(consumer_members_max=1), t=1)
-    Consumer(cluster, "one", instance_id="i").join().leave(-2)
-    assert Consumer(cluster, "two", instance_id="i").join().owned == {"t": {0}}
 
 
 def test_in_version_0_a_member_may_be_given_its_id():
@@ -236,7 +230,7 @@ def test_more_members_than_partitions():
     cluster = Cluster(t=2)
     members = [Consumer(cluster, f"m{number}").join() for number in range(5)]
     settle(*members)
-    assert sorted(sum((list(member.owned.get("t", [])) for member in members), [])) == [0, 1]
+    assert sorted(number for member in members for number in member.owned.get("t", ())) == [0, 1]
     assert cluster.group.state_name == "Stable"
 
 
@@ -430,85 +424,6 @@ def test_a_timer_that_outlives_its_reason_means_nothing():
     assert list(cluster.group.members) == ["one"]
 
 
-# Static members
-
-
-def test_a_static_member_that_leaves_for_a_while_keeps_its_partitions():
-    cluster = Cluster(t=2)
-    one = Consumer(cluster, "one", instance_id="i").join()
-    two = Consumer(cluster, "two").join()
-    settle(one, two)
-    epoch, owned = cluster.group.epoch, one.owned
-    assert one.leave(-2).member_epoch == -2
-    assert two.beat().owned == {"t": {0, 1} - owned["t"]}
-    back = Consumer(cluster, "new", instance_id="i").join()
-    assert (back.owned, back.epoch, cluster.group.epoch) == (owned, epoch, epoch)
-    assert cluster.group.members.keys() == {"two", "new"}
-    assert cluster.group.static == {"i": "new"}
-    assert not [key for key in cluster.timers if key[-1] == "one"]
-
-
-def test_one_that_does_not_come_back_in_time_is_removed():
-    cluster = Cluster(t=1)
-    Consumer(cluster, "one", instance_id="i").join().leave(-2)
-    cluster.pass_ms(SESSION_MS)
-    assert cluster.group.is_empty
-
-
-def test_one_may_come_back_under_its_old_member_id_and_with_another_subscription():
-    cluster = Cluster(t=1, u=1)
-    Consumer(cluster, "one", instance_id="i").join().leave(-2)
-    back = Consumer(cluster, "one", topics=["u"], instance_id="i").join()
-    assert (back.epoch, back.owned) == (2, {"u": {0}})
-    back.leave(-2)
-    another = Consumer(cluster, "two", topics=["t"], instance_id="i").join()
-    assert (another.epoch, another.owned) == (3, {"t": {0}})
-
-
-def test_an_instance_id_in_use_is_not_released():
-    cluster = Cluster(t=1)
-    one = Consumer(cluster, "one", instance_id="i").join()
-    assert cluster.refused("two", 0, topics=["t"], instance_id="i") == ErrorCode.UNRELEASED_INSTANCE_ID
-    assert cluster.beat("one", 0, topics=["t"], instance_id="i").member_epoch == 1, "its answer was lost"
-    assert one.beat().epoch == 1
-
-
-def test_whose_instance_id_was_taken_over_is_fenced():
-    cluster = Cluster(t=1)
-    Consumer(cluster, "one", instance_id="i").join().leave(-2)
-    Consumer(cluster, "two", instance_id="i").join()
-    for epoch in (1, -1, -2):
-        assert cluster.refused("one", epoch, instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
-
-
-def test_a_static_member_may_leave_for_good():
-    cluster = Cluster(t=1)
-    Consumer(cluster, "one", instance_id="i").join().leave(-1)
-    assert cluster.group.is_empty
-    assert cluster.group.static == {}
-
-
-def test_who_leaves_for_a_while_in_the_middle_of_revoking_has_revoked():
-    cluster = Cluster(t=2)
-    one = Consumer(cluster, "one", instance_id="i").join()
-    two = Consumer(cluster, "two").join()
-    one.beat()
-    one.leave(-2)
-    assert ("consumer", GROUP, "rebalance", "one") not in cluster.timers
-    two.beat()
-    assert len(two.owned["t"]) == 1
-    back = Consumer(cluster, "one2", instance_id="i").join()
-    assert len(back.owned["t"]) == 1
-    assert cluster.group.state_name == "Stable"
-
-
-def test_a_dynamic_member_does_not_become_static_by_joining_again():
-    cluster = Cluster(t=1)
-    one = Consumer(cluster, "one").join()
-    one.take(cluster.beat("one", 1, topics=["t", "u"]))
-    assert cluster.refused("one", 0, topics=["t"], instance_id="i") == FENCED
-
-
 # A state that a later version has stored
 
 
@@ -522,84 +437,3 @@ def test_a_member_in_an_unknown_state_has_to_rejoin_with_nothing():
     assert cluster.refused("one", 1) == FENCED
     assert cluster.refused("one", 1, owned={"t": [0]}) == FENCED
     assert cluster.assigned(cluster.beat("one", 0, topics=["t"])) == {"t": {0}}
-
-
-# Offsets
-
-
-def test_a_commit_needs_the_members_epoch():
-    cluster = Cluster(t=1)
-    Consumer(cluster, "one").join()
-    group = cluster.group
-    group.check_commit("one", None, 1)
-    group.on_commit(None, "one")
-    for check in (lambda *who: group.check_commit(who[0], None, who[1]), group.check_fetch):
-        for who, code in [
-            (("one", 2), ErrorCode.STALE_MEMBER_EPOCH),
-            (("one", -1), ErrorCode.STALE_MEMBER_EPOCH),
-            (("two", 1), ErrorCode.UNKNOWN_MEMBER_ID),
-            (("", -1), ErrorCode.UNKNOWN_MEMBER_ID),
-        ]:
-            with pytest.raises(ApiError) as error:
-                check(*who)
-            assert error.value.code == code
-    group.check_fetch(None, -1)
-    with pytest.raises(ApiError) as error:
-        group.check_commit("one", None, 1, version=8)
-    assert error.value.code == ErrorCode.UNSUPPORTED_VERSION
-
-
-def test_a_tool_may_commit_to_an_empty_group():
-    cluster = Cluster(t=1)
-    one = Consumer(cluster, "one").join()
-    with pytest.raises(ApiError):
-        cluster.group.check_delete()
-    one.leave()
-    cluster.group.check_commit("", None, -1)
-    cluster.group.check_delete()
-    cluster.group.check_offset_delete()
-    with pytest.raises(ApiError):
-        cluster.group.check_commit("one", None, 1)
-
-
-# The group as a whole
-
-
-def test_describe():
-    cluster = Cluster(t=2, gone=1)
-    one = Consumer(cluster, "one", ["t", "gone"], rack_id="r", instance_id="i").join()
-    two = Consumer(cluster, "two", topics=[], regex="t").join()
-    cluster.topics.delete("gone")
-    described = cluster.group.describe()
-    assert (described.group_id, described.group_state) == (GROUP, "Reconciling")
-    assert (described.group_epoch, described.assignment_epoch, described.assignor_name) == (2, 2, "uniform")
-    first, second = described.members
-    assert (first.member_id, first.member_epoch, first.rack_id, first.instance_id) == ("one", 1, "r", "i")
-    assert (first.client_id, first.client_host, first.member_type) == ("client", "/host", 1)
-    assert (first.subscribed_topic_names, first.subscribed_topic_regex) == (["gone", "t"], None)
-    assert (second.subscribed_topic_names, second.subscribed_topic_regex) == ([], "t")
-    (assigned,) = first.assignment.topic_partitions
-    assert (assigned.topic_id, assigned.topic_name, assigned.partitions) == (topic_id("t"), "t", [0, 1])
-    assert second.assignment.topic_partitions == []
-    assert len(second.target_assignment.topic_partitions) == 1
-    settle(one, two)
-    assert cluster.group.describe().group_state == "Stable"
-
-
-def test_nothing_is_left_of_a_group_that_is_deleted():
-    cluster = Cluster(t=2)
-    Consumer(cluster, "one", regex="t").join()
-    Consumer(cluster, "two").join()
-
-    def delete(shard, turn, answer):
-        turn.write(*shard.group.tombstones())
-        shard.group.close(turn)
-
-    cluster.run(delete)
-    assert cluster.group is None
-    assert cluster.timers == {}
-    cluster.restart()
-    assert cluster.group is None
-    assert all(
-        record.value is None for record in {record.key: record for record, *_ in cluster.journal.records}.values()
-    )

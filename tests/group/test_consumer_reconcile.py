@@ -7,7 +7,12 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.group.config import GroupConfig
 from ottla.group.consumer import ConsumerGroup
 from ottla.group.consumer_member import Member, MemberState, is_subset, to_partitions
-from ottla.group.consumer_records import member_tombstones, position_record, subscription_record, target_record
+from ottla.group.consumer_records import (
+    member_tombstones,
+    position_record,
+    subscription_record,
+    target_record,
+)
 from ottla.group.reconcile import check_state, reconcile
 from ottla.group.records import TopicPartitions, parse
 from ottla.group.target import metadata_hash, preferred_assignor, work_out

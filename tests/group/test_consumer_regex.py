@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.group.regex import PATTERN_LENGTH_MAX, Pattern, compile_pattern, resolve
+from ottla.group import regex
+from ottla.group.regex import PATTERN_LENGTH_MAX, compile_pattern, resolve
 
 exact = settings(derandomize=True, database=None, deadline=None, max_examples=300)
 
@@ -63,10 +64,12 @@ def test_a_name_of_no_characters():
 @pytest.mark.parametrize(
     "pattern",
     [
-        "(", ")", "a)", "(a", "[", "[a", "[]", "[z-a]", r"[\d-z]", "[a-", "[[:magic:]]", "[[:", "a{", "a{x}", "a{2,1}",
-        "a{1001}", "a{1,99999}", "{1}", "*", "+a", "?", "a**", "a+*", "a{2}{3}", "\\", r"\1", r"\bx", r"\Qx\E", r"\pL",
-        "(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "(?>a)", "(?P=a)", "(?#a)", "(?i:a)", "(?<a", "a^b", "a$b", "(^a)*", "x*^b",
-        "(.{1000}){3}", "((){1000}){1000}", "(" * 60 + ")" * 60, "a" * (PATTERN_LENGTH_MAX + 1), "a{²}",
+        "(", ")", "a)", "(a", "[", "[a", "[]", "[z-a]", r"[\d-z]", "[a-", "[[:magic:]]", "[[:",
+        "a{", "a{x}", "a{2,1}", "a{1001}", "a{1,99999}", "a{²}", "{1}", "*", "+a", "?", "a**", "a+*",
+        "a{2}{3}",
+        "\\", r"\1", r"\bx", r"\Qx\E", r"\pL", "(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "(?>a)", "(?P=a)",
+        "(?#a)", "(?i:a)", "(?<a", "a^b", "a$b", "(^a)*", "x*^b", "(.{500}){3}", "((){1000}){1000}",
+        "(" * 60 + ")" * 60, "a" * (PATTERN_LENGTH_MAX + 1),
     ],
 )  # fmt: skip
 def test_what_is_refused(pattern):
@@ -80,9 +83,15 @@ def test_what_makes_others_try_for_ever_takes_no_time(pattern):
     assert not compile_pattern(pattern).matches("a" * 249)
 
 
+def test_a_pattern_of_many_positions_is_matched_in_no_time():
+    names = [f"{number:b}".replace("0", "a").replace("1", "b") for number in range(1 << 10)]
+    assert len(resolve("(a|b)*a(a|b){8}", names)) == 1 << 8
+    assert resolve("(.?){400}", names) == frozenset(names)
+
+
 def test_what_is_remembered_has_a_bound(monkeypatch):
-    monkeypatch.setattr(Pattern, "KNOWN_MAX", 3)
-    pattern = Pattern(*[getattr(compile_pattern("[a-z]+x"), name) for name in ("whole", "chars", "follows")])
+    monkeypatch.setattr(regex, "KNOWN_MAX", 3)
+    pattern = compile_pattern("[a-z]+y?x")
     assert pattern.matches("abcdefghijklmx")
     assert len(pattern.known) <= 3
 

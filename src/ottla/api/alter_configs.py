@@ -5,6 +5,7 @@ What is not named goes back to its default; IncrementalAlterConfigs changes sing
 v2 flexible
 """
 
+from collections import Counter
 from functools import partial
 
 from ottla.api.call import Call
@@ -25,8 +26,9 @@ WAIT_MS = 30_000
 def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse | Parked:
     writes = Writes(call.broker, lambda: respond())
     named = [(one.resource_type, one.resource_name) for one in request.resources]
+    times = Counter(named)
     for resource, (kind, name) in zip(request.resources, named, strict=True):
-        change = once(named, (kind, name), partial(_values, resource))
+        change = once(times, (kind, name), partial(_values, resource))
         writes.add(partial(plan_change, call, kind, name, change, validate_only=request.validate_only))
 
     def respond() -> AlterConfigsResponse:

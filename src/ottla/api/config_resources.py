@@ -1,5 +1,6 @@
 """What DescribeConfigs and the two ways to alter configs share: resources, and how a change is planned."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ottla.api.call import Call
@@ -36,13 +37,13 @@ def plan_change(
     return plan_configs(path, values, known.version if known.version >= 0 else None)
 
 
-def once(resources: Sequence[tuple[int, str]], one: tuple[int, str], change: Change) -> Change:
+def once(times: Counter[tuple[int, str]], one: tuple[int, str], change: Change) -> Change:
     """The change, or an error instead if the request names its resource more than once."""
 
     def refuse(_current: dict[str, str]) -> dict[str, str]:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
-    return refuse if resources.count(one) > 1 else change
+    return refuse if times[one] > 1 else change
 
 
 def check_broker_name(call: Call, name: str) -> None:

@@ -10,6 +10,7 @@ from ottla.api.call import Call
 from ottla.api.coordinated import caller_of, coordinated
 from ottla.base.errors import ApiError
 from ottla.broker.parked import Parked
+from ottla.group.consumer_requests import check_heartbeat
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -24,6 +25,11 @@ def consumer_group_heartbeat(
             error_code=error.code, error_message=error.message, member_epoch=0, heartbeat_interval_ms=0
         )
 
+    try:
+        # As in Kafka, a request that makes no sense is told so whether or not there is such a group.
+        check_heartbeat(request, call.version, call.broker.groups.config)
+    except ApiError as error:
+        return refuse(error)
     caller = caller_of(call, None)
     return coordinated(  # type: ignore[no-any-return]
         call,

@@ -3,6 +3,7 @@
 v2 flexible · v3 quota error
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -22,10 +23,11 @@ from ottla.wire.messages.create_partitions import (
 
 def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse | Parked:
     names = [topic.name for topic in request.topics]
+    times = Counter(names)
     writes = Writes(call.broker, lambda: respond())
 
     def plan(asked: CreatePartitionsTopic) -> Sequence[Operation]:
-        if names.count(asked.name) > 1:
+        if times[asked.name] > 1:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"Topic '{asked.name}' is in the request more than once."
             )

@@ -6,6 +6,7 @@ request is an error for that name. -1 partitions or replicas take the broker's d
 v4 defaults · v5 flexible, counts and configs in the answer · v6 quota error · v7 topic id in the answer
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -27,12 +28,12 @@ from ottla.wire.messages.create_topics import (
 
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse | Parked:
-    names = [topic.name for topic in request.topics]
+    times = Counter(topic.name for topic in request.topics)
     planned: dict[str, PlannedTopic] = {}
     writes = Writes(call.broker, lambda: _respond(call, request, items, planned))
 
     def plan(asked: CreatableTopic) -> Sequence[Operation]:
-        if names.count(asked.name) > 1:
+        if times[asked.name] > 1:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"Topic '{asked.name}' is in the request more than once."
             )

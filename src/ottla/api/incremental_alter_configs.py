@@ -3,6 +3,7 @@
 v1 flexible
 """
 
+from collections import Counter
 from functools import partial
 
 from ottla.api.call import Call
@@ -30,8 +31,9 @@ def incremental_alter_configs(
 ) -> IncrementalAlterConfigsResponse | Parked:
     writes = Writes(call.broker, lambda: respond())
     named = [(one.resource_type, one.resource_name) for one in request.resources]
+    times = Counter(named)
     for resource, (kind, name) in zip(request.resources, named, strict=True):
-        change = once(named, (kind, name), partial(_changed, call, resource))
+        change = once(times, (kind, name), partial(_changed, call, resource))
         writes.add(partial(plan_change, call, kind, name, change, validate_only=request.validate_only))
 
     def respond() -> IncrementalAlterConfigsResponse:

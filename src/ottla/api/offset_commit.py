@@ -21,6 +21,9 @@ from ottla.wire.messages.offset_commit import (
 
 TOPIC_IDS_SINCE = 10
 
+# Added to the time of the commit, it must still fit 64 bits.
+RETENTION_MS_MAX = 1 << 62
+
 
 def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | Parked:
     response, offsets = _check(call, request)
@@ -36,7 +39,7 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         epoch=request.generation_id_or_member_epoch,
-        retention_ms=request.retention_time_ms,
+        retention_ms=min(request.retention_time_ms, RETENTION_MS_MAX),
         offsets=offsets,
         version=call.version,
     )

@@ -39,6 +39,7 @@ class Writes:
     broker: Broker
     respond: Callable[[], Any]
     items: list[Item] = field(default_factory=list)
+    seen: int = 0
 
     def add(self, plan: Callable[[], Sequence[Operation]]) -> Item:
         item = Item(plan)
@@ -78,7 +79,10 @@ class Writes:
         self.broker.waiting.wake(self, now_ms)
 
     def _is_decided(self) -> bool:
-        return all(item.decided for item in self.items)
+        """Asked after every outcome: so it goes on where it stopped, not through all items again."""
+        while self.seen < len(self.items) and self.items[self.seen].decided:
+            self.seen += 1
+        return self.seen == len(self.items)
 
     def _ready(self, _key: Key, _now_ms: int) -> Any | None:
         return self.respond() if self._is_decided() else None

@@ -12,6 +12,7 @@ from ottla.base.config import ConfigError, Row, load, lookup, rows
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.config import BrokerConfig
+from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 
 DYNAMIC_TOPIC_CONFIG = 1
@@ -20,7 +21,7 @@ DYNAMIC_DEFAULT_BROKER_CONFIG = 3
 STATIC_BROKER_CONFIG = 4
 DEFAULT_CONFIG = 5
 
-BROKER_CONFIGS: tuple[type, ...] = (BrokerConfig, LogConfig, StoreConfig)
+BROKER_CONFIGS: tuple[type, ...] = (BrokerConfig, LogConfig, StoreConfig, GroupConfig)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,10 @@ class Groups:
     def on_resigned(self, id: TopicPartition) -> None:
         self.runtime.unload(id.partition)
 
+    def on_topic_deleted(self, topic: str, now_ms: int) -> None:
+        for index in list(self.runtime.shards):
+            self.runtime.execute(index, now_ms, lambda shard, turn: shard.forget_topic(turn, topic))
+
     def partition_of(self, group_id: str) -> TopicPartition:
         topic = self.image.topics.get(OFFSETS_TOPIC)
         count = len(topic.assignment) if topic else self.config.offsets_partitions

@@ -6,16 +6,19 @@ nothing. An operation on a shard that is not here is refused: NOT_COORDINATOR.
 
 Rules: if the append fails, nothing was replayed and no answer given, so state and log agree. What an
 operation replies depends on what it wrote *and* on everything written before it, so an answer waits for the
-log's end even if the operation wrote nothing.
+log's end even if the operation wrote nothing. A timer whose turn could not be stored is tried again later:
+nobody is there to hear of it.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.timers import Timers
 from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
+
+RETRY_MS: Final = 500
 
 
 class Shard(Protocol):
@@ -98,8 +101,12 @@ class Runtime(Generic[S]):
         for loaded in list(self.shards.values()):
             while (key := loaded.timers.pop_due(now_ms)) is not None:
                 due = key
-                turn = self._run(loaded, now_ms, lambda turn: loaded.shard.on_timer(turn, due))  # noqa: B023
-                self._finish(loaded, turn)
+                try:
+                    turn = self._run(loaded, now_ms, lambda turn: loaded.shard.on_timer(turn, due))  # noqa: B023
+                except ApiError:
+                    loaded.timers.apply({key: now_ms + RETRY_MS})
+                else:
+                    self._finish(loaded, turn)
 
     def next_ms(self) -> int | None:
         return min(

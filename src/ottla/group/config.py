@@ -133,11 +133,6 @@ class GroupConfig:
         "consumer), downgrade, or disabled.",
         check=_migration_policy,
     )  # fmt: skip
-    consumer_regex_refresh_interval_ms: int = key(
-        "group.consumer.regex.refresh.interval.ms", 600_000,
-        "Match regular expressions of subscriptions against the topics anew this often.",
-        check=at_least(10_000),
-    )  # fmt: skip
 
     def __post_init__(self) -> None:
         for kind in ("session.timeout", "heartbeat.interval"):

@@ -89,6 +89,8 @@ class ConsumerGroup(ConsumerState):
         member = self.members.get(member_id)
         if member is None or (kind == "rebalance" and member.state is not MemberState.UNREVOKED_PARTITIONS):
             return None
+        if kind in ("join", "sync") and member.classic is None:
+            return None  # it speaks the new protocol by now
         return self._remove(turn, member)
 
     # ConsumerGroupHeartbeat

@@ -13,7 +13,7 @@ Left out: `\\b`, `\\Q..\\E`, Unicode classes, flags in the middle, anchors in a 
 """
 
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple, NoReturn, TypeAlias
@@ -21,10 +21,11 @@ from typing import Final, NamedTuple, NoReturn, TypeAlias
 from ottla.base.errors import ApiError, ErrorCode
 
 PATTERN_LENGTH_MAX: Final = 1024
-POSITIONS_MAX: Final = 2000
+POSITIONS_MAX: Final = 1000
 DEPTH_MAX: Final = 50
 REPEAT_MAX: Final = 1000
 STEPS_MAX: Final = 20_000
+KNOWN_MAX: Final = 10_000
 
 DIGITS: Final = frozenset(string.digits)
 LOWER: Final = frozenset(string.ascii_lowercase)
@@ -225,11 +226,12 @@ class Parser:
 
 
 class Part(NamedTuple):
-    """What a piece of the pattern can begin and end with, by position, and whether it can match nothing."""
+    """What a piece of the pattern can begin and end with, as sets of positions, and whether it can match
+    nothing. A set of positions is an int with their bits."""
 
     is_empty_ok: bool
-    firsts: frozenset[int] = frozenset()
-    lasts: frozenset[int] = frozenset()
+    firsts: int = 0
+    lasts: int = 0
 
 
 @dataclass(slots=True)
@@ -237,7 +239,7 @@ class Builder:
     """Numbers the characters of a pattern, and notes which may follow which."""
 
     chars: list[frozenset[str]] = field(default_factory=list)
-    follows: list[set[int]] = field(default_factory=list)
+    follows: list[int] = field(default_factory=list)
     steps: int = 0
 
     def build(self, node: Node, at_begin: bool, at_end: bool) -> Part:
@@ -247,21 +249,21 @@ class Builder:
             refuse("it is too large")
         match node:
             case Chars(chars):
+                here = 1 << len(self.chars)
                 self.chars.append(chars)
-                self.follows.append(set())
-                here = frozenset({len(self.chars) - 1})
+                self.follows.append(0)
                 return Part(False, here, here)
             case Anchor(is_begin):
                 if not (at_begin if is_begin else at_end):
                     refuse("an anchor stands where it can match nothing")
                 return Part(True)
             case Choice(branches):
-                parts = [self.build(branch, at_begin, at_end) for branch in branches]
-                return Part(
-                    any(part.is_empty_ok for part in parts),
-                    frozenset().union(*(part.firsts for part in parts)),
-                    frozenset().union(*(part.lasts for part in parts)),
-                )
+                done = Part(False)
+                for branch in branches:
+                    part = self.build(branch, at_begin, at_end)
+                    is_empty_ok = done.is_empty_ok or part.is_empty_ok
+                    done = Part(is_empty_ok, done.firsts | part.firsts, done.lasts | part.lasts)
+                return done
             case Sequence(items):
                 return self._sequence(items, at_begin, at_end)
             case Repeat(item, least, most):
@@ -296,40 +298,47 @@ class Builder:
             left.lasts | right.lasts if right.is_empty_ok else right.lasts,
         )
 
-    def _link(self, lasts: frozenset[int], firsts: frozenset[int]) -> None:
-        for last in lasts:
+    def _link(self, lasts: int, firsts: int) -> None:
+        for last in positions(lasts):
             self.follows[last] |= firsts
+
+
+def positions(bits: int) -> Iterator[int]:
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
 
 
 @dataclass(slots=True)
 class Pattern:
-    """A compiled pattern."""
+    """A compiled pattern. `accepts` has, for every character, the positions that it can stand at."""
 
     whole: Part
-    chars: list[frozenset[str]]
-    follows: list[set[int]]
-    known: dict[tuple[frozenset[int], str], frozenset[int]] = field(default_factory=dict)
-
-    KNOWN_MAX = 10_000
+    follows: list[int]
+    accepts: dict[str, int]
+    known: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def matches(self, name: str) -> bool:
         if not name:
             return self.whole.is_empty_ok
-        places = frozenset(place for place in self.whole.firsts if name[0] in self.chars[place])
+        here = self.whole.firsts & self.accepts.get(name[0], 0)
         for char in name[1:]:
-            if not places:
+            if not here:
                 return False
-            places = self._step(places, char)
-        return not places.isdisjoint(self.whole.lasts)
+            here = self._step(here, char)
+        return here & self.whole.lasts != 0
 
-    def _step(self, places: frozenset[int], char: str) -> frozenset[int]:
-        found = self.known.get((places, char))
+    def _step(self, here: int, char: str) -> int:
+        found = self.known.get((here, char))
         if found is None:
-            following = set[int]().union(*(self.follows[place] for place in places))
-            found = frozenset(place for place in following if char in self.chars[place])
-            if len(self.known) >= self.KNOWN_MAX:
+            found = 0
+            for position in positions(here):
+                found |= self.follows[position]
+            found &= self.accepts.get(char, 0)
+            if len(self.known) >= KNOWN_MAX:
                 self.known.clear()
-            self.known[places, char] = found
+            self.known[here, char] = found
         return found
 
 
@@ -340,7 +349,11 @@ def compile_pattern(text: str) -> Pattern:
         refuse(f"it is longer than {PATTERN_LENGTH_MAX} characters")
     builder = Builder()
     whole = builder.build(Parser(text).parse(), True, True)
-    return Pattern(whole, builder.chars, builder.follows)
+    accepts: dict[str, int] = {}
+    for position, chars in enumerate(builder.chars):
+        for char in chars:
+            accepts[char] = accepts.get(char, 0) | 1 << position
+    return Pattern(whole, builder.follows, accepts)
 
 
 def resolve(text: str, names: Iterable[str]) -> frozenset[str]:

@@ -85,11 +85,11 @@ class GroupShard:
                     group = ClassicGroup.from_record(group_id, value, self.config, timestamp_ms)
                     self.groups[group_id] = group
                 elif isinstance(self.groups.get(group_id), ClassicGroup):
-                    del self.groups[group_id]
+                    self._end(group_id, timestamp_ms)
             case _:
-                self._replay_consumer(entry)
+                self._replay_consumer(entry, timestamp_ms)
 
-    def _replay_consumer(self, entry: Entry) -> None:
+    def _replay_consumer(self, entry: Entry, timestamp_ms: int) -> None:
         group = self.groups.get(entry.group)
         if not isinstance(group, ConsumerGroup):
             if entry.value is None:
@@ -97,7 +97,15 @@ class GroupShard:
             group = self.groups[entry.group] = ConsumerGroup(entry.group, self.config, self.topics)
         group.replay(entry)
         if isinstance(entry, ConsumerGroupMetadata) and entry.value is None:
-            del self.groups[entry.group]
+            self._end(entry.group, timestamp_ms)
+
+    def _end(self, group_id: str, timestamp_ms: int) -> None:
+        """A group is gone. If its offsets are not, they still need one, or they would never expire: another
+        kind of group has taken its place, which may have nothing stored yet."""
+        if self.offsets.has_any(group_id):
+            self.groups[group_id] = ClassicGroup(group_id, self.config, now_ms=timestamp_ms)
+        else:
+            del self.groups[group_id]
 
     def on_committed(self, below: int) -> None:
         self.offsets.on_committed(below)
@@ -167,7 +175,7 @@ class GroupShard:
             return
         if request.member_epoch != JOIN_EPOCH:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {request.group_id}.")
-        if group is None or group.is_empty:
+        if group is None or not group.members:
             new = ConsumerGroup(request.group_id, self.config, self.topics)
             if group is not None:
                 turn.write(store(GroupMetadata(request.group_id, None)))
@@ -200,7 +208,11 @@ class GroupShard:
         """Write what passed the checks; `response` holds the errors of what did not."""
         group = self.groups.get(commit.group_id)
         if group is not None:
-            group.check_commit(commit.member_id, commit.instance_id, commit.epoch)
+            who = commit.member_id, commit.instance_id, commit.epoch
+            if isinstance(group, ConsumerGroup):
+                group.check_commit(*who, commit.version)
+            else:
+                group.check_commit(*who)
             group.on_commit(turn, commit.member_id)
         elif commit.epoch >= 0:
             modern = commit.version >= CONSUMER_COMMITS_SINCE
@@ -238,6 +250,12 @@ class GroupShard:
                     turn.write(store(OffsetCommit(request.group_id, topic.name, one.partition_index, None)))
             response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results))
         turn.answer(answer, response)
+
+    def forget_topic(self, turn: Turn, topic: str) -> None:
+        """A topic was deleted: how far groups were in it says nothing about one that may get its name."""
+        for group_id in self.offsets.groups():
+            for index in self.offsets.newest(group_id).get(topic, {}):
+                turn.write(store(OffsetCommit(group_id, topic, index, None)))
 
     # Groups as a whole
 
@@ -299,11 +317,12 @@ class GroupShard:
         return group.is_empty and not (isinstance(group, ClassicGroup) and group.roster.pending)
 
     def _forget(self, turn: Turn, group_id: str, group: Group) -> None:
-        """Tombstones for everything a group has stored."""
+        """Tombstones for everything a group has stored. A classic group is empty now, so there is nothing to
+        end but that; to call it dead before the tombstones are stored would leave a dead group if they cannot
+        be."""
         for topic, entries in self.offsets.newest(group_id).items():
             turn.write(*(store(OffsetCommit(group_id, topic, index, None)) for index in entries))
         if isinstance(group, ClassicGroup):
-            group.close(turn)
             turn.write(store(GroupMetadata(group_id, None)))
         else:
             self._delete_consumer(turn, group)

@@ -28,8 +28,13 @@ log = logging.getLogger(__name__)
 START_S = 30.0
 STOP_S = 10.0
 
-# What is thrown away soon need not be kept in large files, nor on disk after its deletion.
-TEMPORARY = {"log.segment.bytes": str(64 << 20), "log.segment.delete.delay.ms": "0"}
+# What is thrown away soon need not be kept in large files, nor on disk after its deletion; and a group in a
+# test has its members at once.
+TEMPORARY = {
+    "log.segment.bytes": str(64 << 20),
+    "log.segment.delete.delay.ms": "0",
+    "group.initial.rebalance.delay.ms": "0",
+}
 
 
 class EmbeddedBroker:

@@ -1,0 +1,309 @@
+"""The runtime, with a shard that counts: decide, append, replay, answer; load, unload, timers."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.coordinator.runtime import RETRY_MS, Runtime
+from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
+
+
+@dataclass
+class Counter:
+    """Counts by key; a tombstone forgets. `seen` is all it was told, in order."""
+
+    index: int
+    counts: dict[bytes, int] = field(default_factory=dict)
+    seen: list[object] = field(default_factory=list)
+
+    def replay(self, record: StoredRecord, offset: int, timestamp_ms: int) -> None:
+        self.seen.append(("replay", record.key, offset, timestamp_ms))
+        if record.value is None:
+            self.counts.pop(record.key, None)
+        else:
+            self.counts[record.key] = self.counts.get(record.key, 0) + int(record.value)
+
+    def on_committed(self, below: int) -> None:
+        self.seen.append(("committed", below))
+
+    def on_loaded(self, turn: Turn) -> None:
+        self.seen.append("loaded")
+        turn.set_timer("since loaded", turn.now_ms + 1_000)
+
+    def on_timer(self, turn: Turn, key: TimerKey) -> None:
+        self.seen.append(("timer", key, turn.now_ms))
+        if key == "again":
+            turn.set_timer("again", turn.now_ms + 10)
+        if key == "writes":
+            turn.write(StoredRecord(b"timer", b"1"))
+
+    # Operations
+
+    def add(self, turn: Turn, answer: Answer, key: bytes, amount: int = 1) -> None:
+        turn.write(StoredRecord(key, b"%d" % amount))
+        turn.answer(answer, f"was {self.counts.get(key, 0)}")
+
+
+@dataclass
+class Journal:
+    """In memory; commits on its own unless told to wait."""
+
+    records: list[tuple[StoredRecord, int, int]] = field(default_factory=list)
+    committed: int = 0
+    waits: bool = False
+    error: ApiError | None = None
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.records)
+
+    @property
+    def committed_offset(self) -> int:
+        return self.committed if self.waits else self.end_offset
+
+    def append(self, records: list[StoredRecord], now_ms: int) -> int:
+        if self.error is not None:
+            raise self.error
+        start = self.end_offset
+        self.records += [(record, start + at, now_ms) for at, record in enumerate(records)]
+        return start
+
+
+class World:
+    def __init__(self) -> None:
+        self.journal = Journal()
+        self.answered: list[tuple[Answer, Any, int]] = []
+        self.made: list[Counter] = []
+        self.runtime: Runtime[Counter] = Runtime(self.new_shard, self.on_answered)
+
+    def new_shard(self, index: int) -> Counter:
+        self.made.append(Counter(index))
+        return self.made[-1]
+
+    def on_answered(self, answer: Answer, now_ms: int) -> None:
+        self.answered.append((answer, answer.reply, now_ms))
+
+    def load(self, epoch: int = 0, now_ms: int = 0, index: int = 7) -> Counter:
+        self.runtime.load(index, self.journal, epoch, list(self.journal.records), now_ms)
+        return self.runtime.shard(index)
+
+    def add(self, key: bytes = b"k", amount: int = 1, now_ms: int = 5, index: int = 7) -> Answer:
+        answer = Answer()
+        self.runtime.execute(index, now_ms, lambda shard, turn: shard.add(turn, answer, key, amount))
+        return answer
+
+
+def test_what_an_operation_writes_is_appended_replayed_and_answered() -> None:
+    world = World()
+    shard = world.load()
+    answer = world.add(b"k", 3)
+    assert [record for record, _, _ in world.journal.records] == [StoredRecord(b"k", b"3")]
+    assert shard.counts == {b"k": 3}
+    assert shard.seen[-1] == ("replay", b"k", 0, 5)
+    assert (answer.reply, answer.after_offset) == ("was 0", 1)
+    assert world.answered == [(answer, "was 0", 5)]
+
+
+def test_several_records_of_one_turn_are_one_append_with_consecutive_offsets() -> None:
+    world = World()
+    shard = world.load()
+    world.add()
+
+    def write_two(_shard: Counter, turn: Turn) -> None:
+        turn.write(StoredRecord(b"a", b"1"), StoredRecord(b"b", b"1"))
+
+    world.runtime.execute(7, 6, write_two)
+    assert shard.seen[-2:] == [("replay", b"a", 1, 6), ("replay", b"b", 2, 6)]
+
+
+def test_if_the_append_fails_nothing_is_replayed_answered_or_timed() -> None:
+    world = World()
+    shard = world.load()
+    world.add()
+    world.journal.error = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    answer = Answer()
+
+    def operation(counter: Counter, turn: Turn) -> None:
+        counter.add(turn, answer, b"k")
+        turn.set_timer("x", 10)
+
+    with pytest.raises(ApiError, match="NOT_ENOUGH_REPLICAS"):
+        world.runtime.execute(7, 9, operation)
+    assert shard.counts == {b"k": 1}
+    assert (answer.reply, len(world.answered)) == (None, 1)
+    assert "x" not in world.runtime.shards[7].timers.deadlines
+    world.journal.error = None
+    assert world.add().reply == "was 1"
+
+
+def test_an_operation_that_raises_has_changed_nothing() -> None:
+    world = World()
+    shard = world.load()
+
+    def refuse(_shard: Counter, turn: Turn) -> None:
+        turn.write(StoredRecord(b"k", b"1"))
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    with pytest.raises(ApiError, match="UNKNOWN_MEMBER_ID"):
+        world.runtime.execute(7, 0, refuse)
+    assert (world.journal.records, shard.counts, world.answered) == ([], {}, [])
+
+
+def test_an_answer_waits_for_the_end_of_the_log_even_if_its_operation_wrote_nothing() -> None:
+    world = World()
+    world.load()
+    world.add()
+    world.add()
+    answer = Answer()
+    world.runtime.execute(7, 0, lambda shard, turn: turn.answer(answer, "read"))
+    assert (answer.reply, answer.after_offset) == ("read", 2)
+
+
+def test_one_operation_can_give_the_answers_of_others() -> None:
+    world = World()
+    world.load()
+    waiting, last = Answer(), Answer()
+    world.runtime.execute(7, 0, lambda shard, turn: None)
+
+    def give_both(shard: Counter, turn: Turn) -> None:
+        turn.answer(waiting, "at last")
+        shard.add(turn, last, b"k")
+
+    world.runtime.execute(7, 3, give_both)
+    assert [(answer, reply) for answer, reply, _ in world.answered] == [(waiting, "at last"), (last, "was 0")]
+    assert waiting.after_offset == last.after_offset == 1
+
+
+def test_a_turn_that_is_not_replayed_is_stored_all_the_same() -> None:
+    world = World()
+    shard = world.load()
+
+    def store(_shard: Counter, turn: Turn) -> None:
+        turn.write(StoredRecord(b"k", b"4"))
+        turn.is_replayed = False
+
+    world.runtime.execute(7, 0, store)
+    assert shard.counts == {}
+    assert world.load(epoch=1).counts == {b"k": 4}
+
+
+def test_loading_replays_the_log_in_order_and_says_first_what_of_it_is_committed() -> None:
+    world = World()
+    world.load()
+    world.add(b"a", now_ms=1)
+    world.add(b"b", now_ms=2)
+    world.journal.waits, world.journal.committed = True, 1
+    shard = world.load(epoch=1, now_ms=50)
+    assert shard is not world.made[0]
+    assert shard.seen == [("committed", 1), ("replay", b"a", 0, 1), ("replay", b"b", 1, 2), "loaded"]
+    assert world.runtime.next_ms() == 1_050
+
+
+def test_loading_twice_in_an_epoch_or_in_an_older_one_changes_nothing() -> None:
+    world = World()
+    shard = world.load(epoch=4)
+    world.add()
+    world.load(epoch=4)
+    world.load(epoch=3)
+    assert world.runtime.shard(7) is shard
+    assert len(world.made) == 1
+    assert shard.counts == {b"k": 1}
+
+
+def test_a_shard_taken_up_in_a_newer_epoch_has_none_of_the_old_timers() -> None:
+    world = World()
+    world.load()
+    world.runtime.execute(7, 0, lambda shard, turn: turn.set_timer("old", 10))
+    shard = world.load(epoch=1, now_ms=5)
+    world.runtime.on_tick(500)
+    assert ("timer", "old", 500) not in shard.seen
+
+
+def test_after_unloading_operations_are_refused_and_no_timer_runs_out() -> None:
+    world = World()
+    shard = world.load()
+    world.runtime.unload(7)
+    world.runtime.unload(7)
+    with pytest.raises(ApiError, match="NOT_COORDINATOR"):
+        world.add()
+    with pytest.raises(ApiError, match="NOT_COORDINATOR"):
+        world.runtime.shard(7)
+    world.runtime.on_tick(1_000_000)
+    world.runtime.on_committed(7, 10)
+    assert shard.seen == [("committed", 0), "loaded"]
+    assert world.runtime.next_ms() is None
+
+
+def test_a_shard_that_was_unloaded_can_be_loaded_again_in_the_same_epoch() -> None:
+    world = World()
+    world.load(epoch=2)
+    world.add()
+    world.runtime.unload(7)
+    assert world.load(epoch=2).counts == {b"k": 1}
+
+
+def test_shards_are_told_what_is_committed_of_their_own_log_only() -> None:
+    world = World()
+    one = world.load(index=1)
+    two = world.load(index=2)
+    world.runtime.on_committed(1, 12)
+    assert ("committed", 12) in one.seen
+    assert ("committed", 12) not in two.seen
+
+
+def test_timers_run_out_in_order_each_in_its_own_turn() -> None:
+    world = World()
+    shard = world.load(now_ms=0)
+
+    def set_some(_shard: Counter, turn: Turn) -> None:
+        turn.set_timer("b", 20)
+        turn.set_timer("a", 10)
+        turn.set_timer("writes", 15)
+        turn.set_timer("gone", 12)
+
+    world.runtime.execute(7, 0, set_some)
+    world.runtime.execute(7, 1, lambda shard, turn: turn.cancel_timer("gone"))
+    assert world.runtime.next_ms() == 10
+    world.runtime.on_tick(9)
+    assert "timer" not in str(shard.seen)
+    world.runtime.on_tick(20)
+    fired = [event[1] for event in shard.seen if isinstance(event, tuple) and event[0] == "timer"]
+    assert fired == ["a", "writes", "b"]
+    assert shard.counts == {b"timer": 1}
+    assert world.journal.records == [(StoredRecord(b"timer", b"1"), 0, 20)]
+
+
+def test_a_timer_that_sets_itself_again_waits_for_its_next_time() -> None:
+    world = World()
+    shard = world.load(now_ms=0)
+    world.runtime.execute(7, 0, lambda shard, turn: turn.set_timer("again", 10))
+    world.runtime.on_tick(35)
+    assert shard.seen.count(("timer", "again", 35)) == 1
+    assert world.runtime.next_ms() == 45
+
+
+def test_a_timer_whose_turn_cannot_be_stored_is_tried_again_and_holds_up_no_other() -> None:
+    world = World()
+    shard = world.load(now_ms=0)
+    other = world.load(now_ms=0, index=8)
+    world.runtime.execute(7, 0, lambda shard, turn: turn.set_timer("writes", 10))
+    world.runtime.execute(8, 0, lambda shard, turn: turn.set_timer("a", 10))
+    world.journal.error = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    world.runtime.on_tick(10)
+    assert (shard.counts, world.journal.records) == ({}, [])
+    assert ("timer", "a", 10) in other.seen
+    world.journal.error = None
+    world.runtime.on_tick(10 + RETRY_MS - 1)
+    assert shard.counts == {}
+    world.runtime.on_tick(10 + RETRY_MS)
+    assert shard.counts == {b"timer": 1}
+
+
+def test_the_next_time_is_the_nearest_of_all_shards() -> None:
+    world = World()
+    assert world.runtime.next_ms() is None
+    world.load(index=1, now_ms=100)
+    world.load(index=2, now_ms=50)
+    assert world.runtime.next_ms() == 1_050
