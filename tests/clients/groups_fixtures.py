@@ -1,4 +1,4 @@
-"""One broker for all tests of groups, with short delays and heartbeats, and members that are closed after a test."""
+"""One broker for all tests of groups, with short delays; and members that are closed after each test."""
 
 import gc
 import itertools

@@ -25,6 +25,8 @@ SETTINGS = {
     "offset.metadata.max.bytes": "100",
 }
 
+SHORT_SESSIONS = {**SETTINGS, "group.consumer.session.timeout.ms": "1000"}
+
 Join: TypeAlias = Callable[..., Member]
 
 
@@ -111,7 +113,7 @@ def committed(broker: BrokerProcess, group: str) -> dict[Partition, int]:
 
 
 class Stream:
-    """Records, one after another, until it is left. `acknowledged` is what the broker has promised to keep."""
+    """Records, one after another, until it is left. `acknowledged` is what the broker promised to keep."""
 
     def __init__(self, broker: BrokerProcess, topic: str, partitions: int) -> None:
         self.acknowledged: list[bytes] = []

@@ -1,7 +1,8 @@
 """Members of consumer groups, each on a thread of its own, with the client libraries behind one small face.
 
-A member polls all the time and notes what it was given, what was taken from it and what it read. Whatever else a
-test wants of it (commit, seek, pause) is done between two polls, on its own thread, as an application would.
+A member polls all the time and notes what it was given, what was taken from it and what it read. Whatever
+else a test wants of it (commit, seek, pause) is done between two polls, on its own thread, as an application
+would.
 
 The clients: `classic` and `modern` are confluent-kafka with group.protocol=classic and =consumer (KIP-848),
 `aio` is aiokafka, `python` is kafka-python. `modern` has its heartbeats and sessions from the broker.
@@ -39,6 +40,11 @@ COMMAND_S = 30.0
 POLL_S = 0.05
 HEARTBEAT_MS = 100
 METADATA_MS = 200
+OUT_OF_REACH = {
+    confluent_kafka.KafkaError._TRANSPORT,
+    confluent_kafka.KafkaError._TIMED_OUT,
+    confluent_kafka.KafkaError._WAIT_COORD,
+}
 
 
 class Seen(NamedTuple):
@@ -64,11 +70,16 @@ class Wish:
 
 
 class CommitRefused(Exception):  # noqa: N818
-    """A commit was refused; `code` is Kafka's (or the library's own, which is negative)."""
+    """A commit was refused; `code` is Kafka's, or the library's own (negative). It is retriable if the
+    library says so, or could not reach the broker."""
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: int, is_retriable: bool) -> None:
         super().__init__(code)
-        self.code = code
+        self.code, self.is_retriable = code, is_retriable
+
+    @classmethod
+    def of(cls, error: confluent_kafka.KafkaError) -> "CommitRefused":
+        return cls(error.code(), error.retriable() or error.code() in OUT_OF_REACH)
 
 
 class Member:
@@ -219,10 +230,10 @@ class Classic(Member):
         try:
             answers = self.do(lambda consumer: consumer.commit(offsets=wanted, asynchronous=False))
         except confluent_kafka.KafkaException as error:
-            raise CommitRefused(error.args[0].code()) from error
+            raise CommitRefused.of(error.args[0]) from error
         for answer in answers:
             if answer.error is not None:
-                raise CommitRefused(answer.error.code())
+                raise CommitRefused.of(answer.error)
 
     def commit_async(self, offsets: Offsets) -> None:
         wanted = _confluent(offsets)
@@ -296,7 +307,7 @@ class Python(Member):
         try:
             self.do(lambda consumer: consumer.commit(wanted))
         except kafka.errors.KafkaError as error:
-            raise CommitRefused(_code(error)) from error
+            raise CommitRefused(_code(error), error.retriable) from error
 
     def commit_async(self, offsets: Offsets) -> None:
         wanted = _kafka_python(offsets)
@@ -409,7 +420,7 @@ class Aio(Member):
         try:
             self.do(lambda consumer: consumer.commit(wanted))
         except aiokafka.errors.KafkaError as error:
-            raise CommitRefused(-1) from error
+            raise CommitRefused(-1, error.retriable) from error
 
     def commit_async(self, offsets: Offsets) -> None:
         wanted = {aiokafka.TopicPartition(*where): offset for where, offset in offsets.items()}

@@ -1,8 +1,7 @@
-"""A member in a process of its own, to be stopped with SIGSTOP: `python -m tests.clients.groups_stopped CLIENT
-BOOTSTRAP GROUP TOPIC`.
+"""A member in a process of its own, to be stopped with SIGSTOP. Arguments: CLIENT BOOTSTRAP GROUP TOPIC.
 
-It joins, holds its own polling thread with a commit queued behind that, and prints `assigned`. A line on stdin
-lets go: it commits before it can poll, and so before it can join again, and prints how that went.
+It joins, holds its own polling thread with a commit queued behind that, and prints `assigned`. A line on
+stdin lets go: it commits before it can poll, and so before it can join again, and prints how that went.
 """
 
 import sys

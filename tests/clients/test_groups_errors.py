@@ -1,4 +1,4 @@
-"""Wrong input to a group's coordinator gets Kafka's error codes, sent over a plain socket where no client would."""
+"""Wrong input to a group's coordinator gets Kafka's error codes; sent over a socket, as no client would."""
 
 import itertools
 from collections.abc import Iterator

@@ -1,7 +1,10 @@
 """Who is in a group, and who reads what: joining, leaving, static and idle members, in both protocols."""
 
+from collections.abc import Callable
+
 import pytest
 from tests.clients.groups_harness import (
+    SHORT_SESSIONS,
     Join,
     everything,
     numbered,
@@ -127,19 +130,9 @@ def test_a_static_member_that_restarts_gets_its_partitions_back_and_nobody_else_
 
 @ALL
 def test_a_static_member_that_stays_away_is_replaced(
-    client: str, join: Join, start_broker: object, topic: str
+    client: str, join: Join, start_broker: Callable[..., BrokerProcess], topic: str
 ) -> None:
-    assert callable(start_broker)
-    broker = start_broker(
-        {
-            "group.initial.rebalance.delay.ms": "50",
-            "group.min.session.timeout.ms": "1000",
-            "group.consumer.min.heartbeat.interval.ms": "50",
-            "group.consumer.heartbeat.interval.ms": "100",
-            "group.consumer.min.session.timeout.ms": "1000",
-            "group.consumer.session.timeout.ms": "1000",
-        }
-    )
+    broker = start_broker(SHORT_SESSIONS)
     whole = everything(broker.create_topic(topic, 2), 2)
     stays = join(client, topic, at=broker, session_ms=1000)
     leaves = join(client, topic, at=broker, instance="gone", session_ms=1000)

@@ -1,4 +1,4 @@
-"""Where a group is: commits, seeking, pausing; patterns and topics that grow; and `__consumer_offsets` itself."""
+"""Where a group is: commits, seeking, pausing; patterns, growing topics; and `__consumer_offsets` itself."""
 
 import signal
 import subprocess
@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
 from tests.clients.groups_harness import (
     DEADLINE_S,
+    SHORT_SESSIONS,
     Join,
     committed,
     everything,
@@ -129,8 +130,9 @@ def test_a_pattern_is_a_subscription_to_what_it_matches(
     assert sorted(value for member in members for value in member.values()) == sorted(sent)
 
 
-# Not kafka-python 3.0.12: when a poll ends while it joins again because its topics have changed, it forgets that it
-# has joined, sends no more heartbeats, and loses its session (`join_group_async` asks `need_rejoin` first).
+# Not kafka-python 3.0.12: when a poll ends while it joins again because its topics have changed, it forgets
+# that it has joined, sends no more heartbeats, and loses its session (`join_group_async` asks `need_rejoin`
+# before it looks at its join task).
 @pytest.mark.parametrize("client", ["classic", "modern", "aio"])
 def test_a_pattern_picks_up_topics_and_partitions_as_they_come(
     client: str, join: Join, groups_broker: BrokerProcess, topic: str
@@ -193,16 +195,7 @@ def test_a_member_that_was_stopped_past_its_session_may_not_commit(
     topic: str,
     group: str,
 ) -> None:
-    broker = start_broker(
-        {
-            "group.initial.rebalance.delay.ms": "50",
-            "group.min.session.timeout.ms": "1000",
-            "group.consumer.min.heartbeat.interval.ms": "50",
-            "group.consumer.heartbeat.interval.ms": "100",
-            "group.consumer.min.session.timeout.ms": "1000",
-            "group.consumer.session.timeout.ms": "1000",
-        }
-    )
+    broker = start_broker(SHORT_SESSIONS)
     where = (broker.create_topic(topic), 0)
     sent = produce(broker, topic, numbered(10), 1)
     late = stopped(client, broker, group, topic)

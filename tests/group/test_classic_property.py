@@ -9,7 +9,7 @@ from random import Random
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.group.test_classic_driver import REBALANCE_MS, Dialogue, reading
 
 from ottla.base.errors import ErrorCode
@@ -118,6 +118,13 @@ class Groups(RuleBasedStateMachine):
         self.generation_seen = max(self.generation_seen, client.generation)
 
     # The noise.
+
+    @initialize(instances=st.lists(st.sampled_from([None, "x", "y"]), max_size=CLIENTS_MAX))
+    def some_are_there(self, instances: list[str | None]) -> None:
+        for instance in instances:
+            self.somebody_comes(instance, 9)
+        for _ in range(8):
+            self.most_go_on(Random(0), 1, 0)
 
     @precondition(lambda self: len(self.clients) < CLIENTS_MAX)
     @rule(instance=st.sampled_from([None, None, "x", "y"]), version=st.sampled_from([3, 8, 9]))

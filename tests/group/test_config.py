@@ -38,7 +38,6 @@ def test_the_defaults_are_those_of_kafka():
         "group.consumer.max.size": "2147483647",
         "group.consumer.assignors": "uniform,range",
         "group.consumer.migration.policy": "bidirectional",
-        "group.consumer.regex.refresh.interval.ms": "600000",
     }
 
 

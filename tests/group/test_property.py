@@ -36,7 +36,7 @@ from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatR
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 
 SEEDS = 400
-STEPS = 70
+STEPS = 150
 PLANTED_SEEDS = 60
 CLIENTS_MAX = 6
 GROUPS = ("g1", "g2")
@@ -138,7 +138,8 @@ class World:
     # What clients report
 
     def assigned_to(self, client: Client) -> None:
-        if self.kinds[client.group] is ConsumerGroup or not isinstance(client, ClassicClient):
+        is_classic = isinstance(client, ClassicClient) and self.kinds[client.group] is not ConsumerGroup
+        if not is_classic or client.is_lapsed:
             return
         for partition in sorted(client.owned):
             key = (client.group, client.era, client.epoch, partition)
@@ -158,22 +159,29 @@ class World:
         if client.epoch >= 0 and journal.committed == journal.end_offset:
             self.over.append((client.group, client.told_in, client.member, client.epoch))
 
+    def is_over_for_good(self, group: str, era: int, _member: str, epoch: int) -> bool:
+        """Of a classic group only complete generations are stored: a crash brings the last of them back, with
+        all who were in it."""
+        if self.kinds[group] is ConsumerGroup:
+            return True
+        return any(told[:2] == (group, era) and told[2] > epoch for told in self.told)
+
     # The noise
 
     def live(self, steps: int = STEPS) -> None:
         events = [
             (self.somebody_goes_on, 30),
-            (self.everybody_goes_on, 12),
+            (self.everybody_goes_on, 25),
             (self.somebody_comes, 9),
-            (self.somebody_goes, 4),
+            (self.somebody_goes, 3),
             (self.somebody_changes_protocol, 3),
             (self.somebody_restarts, 3),
             (self.time_passes, 10),
             (self.what_is_written_is_committed, 20),
             (self.the_coordinator_crashes, 3),
             (self.a_topic_grows, 1),
-            (self.somebody_commits, 15),
-            (self.somebody_commits_whose_time_is_over, 8),
+            (self.somebody_commits, 25),
+            (self.somebody_commits_whose_time_is_over, 15),
         ]
         happen, weights = zip(*events, strict=True)
         for _ in range(steps):
@@ -252,7 +260,7 @@ class World:
         self.come(client.group, is_classic, client.instance)
 
     def time_passes(self) -> None:
-        self.room.advance(1_000 * self.random.choice((1, 1, 3, 3, 9, 11, 31, 46, 61)))
+        self.room.advance(1_000 * self.random.choice((1, 1, 1, 3, 3, 3, 4, 4, 9, 11, 31, 46, 61)))
         self.observe()
 
     def what_is_written_is_committed(self) -> None:
@@ -269,6 +277,7 @@ class World:
         self.acknowledging = [one for one in self.acknowledging if one[0].after_offset <= journal.committed]
         self.room.restart()
         self.observe()
+        self.over = [one for one in self.over if self.is_over_for_good(*one)]
         for client in list(self.clients):
             client.on_disconnected()
 
@@ -438,7 +447,8 @@ def test_a_classic_member_told_what_is_another_s_is_seen(monkeypatch: pytest.Mon
 
     honest = ClassicGroup.synced
     monkeypatch.setattr(ClassicGroup, "synced", synced)
-    assert "in one generation" in first_complaint()
+    complaint = first_complaint()
+    assert "in one generation" in complaint or "is owned by" in complaint
 
 
 @pytest.mark.parametrize("kind", [ClassicGroup, ConsumerGroup])

@@ -1,0 +1,135 @@
+"""FindCoordinator: the topic of the offsets is made when it is first needed, and the answer waits for it."""
+
+import pytest
+from tests.api.harness import Client, Machine
+from tests.api.test_group_driver import find, lead_offsets
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import OFFSETS_TOPIC
+from ottla.broker.effects import WriteNodes
+from ottla.controller import znodes
+from ottla.controller.keeper import Delete
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+
+
+def started(**properties: str) -> tuple[Machine, Client]:
+    machine = Machine({key.replace("_", "."): properties[key] for key in properties})
+    return machine, machine.client()
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_the_coordinator_of_a_group_is_found_in_every_version(version: int) -> None:
+    _, client = started(offsets_topic_num_partitions="3")
+    answer = client.send(find("g", version=version), version)
+    if version >= 4:
+        (answer,) = answer.coordinators
+        assert answer.key == "g"
+    assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 1, "localhost", 9092)
+
+
+def test_the_first_search_makes_the_topic_as_kafka_does() -> None:
+    machine, client = started()
+    assert OFFSETS_TOPIC not in machine.broker.image.topics
+    client.send(find("g"), 2)
+    topic = machine.broker.image.topics[OFFSETS_TOPIC]
+    assert sorted(topic.assignment) == list(range(50))
+    assert set(topic.assignment.values()) == {(1,)}, "one broker, so one replica, whatever is configured"
+    assert machine.broker.image.topic_config(OFFSETS_TOPIC) == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    }
+    client.send(find("another"), 2)
+    assert machine.broker.image.topics[OFFSETS_TOPIC] is topic
+
+
+def test_the_topic_has_as_many_partitions_as_configured() -> None:
+    machine, client = started(offsets_topic_num_partitions="3", offsets_topic_segment_bytes="1048576")
+    client.send(find("g"), 2)
+    assert len(machine.broker.image.topics[OFFSETS_TOPIC].assignment) == 3
+    assert machine.broker.image.topic_config(OFFSETS_TOPIC)["segment.bytes"] == "1048576"
+
+
+def test_the_answer_waits_for_the_topic() -> None:
+    machine, client = started(offsets_topic_num_partitions="3")
+    machine.hold(WriteNodes)
+    pending = client.ask(find("g"), 2)
+    assert pending.answer is None
+    machine.release()
+    assert pending.answer.error_code == ErrorCode.NONE
+
+
+def test_two_that_search_at_once_make_one_topic() -> None:
+    machine, one = started(offsets_topic_num_partitions="3")
+    two = machine.client()
+    machine.hold(WriteNodes)
+    pending = one.ask(find("a"), 2), two.ask(find("b"), 2)
+    machine.release()
+    assert [each.answer.error_code for each in pending] == [ErrorCode.NONE, ErrorCode.NONE]
+
+
+def test_if_the_topic_cannot_be_made_in_time_the_client_is_to_come_back() -> None:
+    machine, client = started()
+    machine.hold(WriteNodes)
+    pending = client.ask(find("g"), 2)
+    machine.pass_time(10_000)
+    assert pending.answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_several_keys_are_answered_one_by_one() -> None:
+    _, client = started(offsets_topic_num_partitions="3")
+    answer = client.send(find("a", "", "b", version=4), 4)
+    assert [(one.key, one.error_code, one.node_id) for one in answer.coordinators] == [
+        ("a", ErrorCode.NONE, 1),
+        ("", ErrorCode.INVALID_GROUP_ID, -1),
+        ("b", ErrorCode.NONE, 1),
+    ]
+    assert client.send(FindCoordinatorRequest(coordinator_keys=[]), 4).coordinators == []
+
+
+@pytest.mark.parametrize("version", [0, 3, 6])
+def test_a_group_without_an_id_has_no_coordinator_and_makes_no_topic(version: int) -> None:
+    machine, client = started()
+    answer = client.send(find("", version=version), version)
+    if version >= 4:
+        (answer,) = answer.coordinators
+    assert (answer.error_code, answer.node_id) == (ErrorCode.INVALID_GROUP_ID, -1)
+    assert OFFSETS_TOPIC not in machine.broker.image.topics
+
+
+@pytest.mark.parametrize(
+    ("key_type", "code"),
+    [
+        (1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (2, ErrorCode.INVALID_REQUEST),
+        (3, ErrorCode.INVALID_REQUEST),
+        (-1, ErrorCode.INVALID_REQUEST),
+    ],
+)
+@pytest.mark.parametrize("version", [1, 6])
+def test_other_types_of_keys_have_no_coordinator_here(key_type: int, code: ErrorCode, version: int) -> None:
+    machine, client = started()
+    answer = client.send(find("x", key_type=key_type, version=version), version)
+    if version >= 4:
+        (answer,) = answer.coordinators
+    assert answer.error_code == code
+    assert OFFSETS_TOPIC not in machine.broker.image.topics
+
+
+def test_a_partition_without_a_leader_has_no_coordinator() -> None:
+    machine, client = started(offsets_topic_num_partitions="3")
+    client.send(find("g"), 2)
+    lead_offsets(machine, leader=-1, epoch=1)
+    assert client.send(find("g"), 2).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    lead_offsets(machine, leader=9, epoch=2)
+    assert client.send(find("g"), 2).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    lead_offsets(machine, leader=1, epoch=3)
+    assert client.send(find("g"), 2).error_code == ErrorCode.NONE
+
+
+def test_the_topic_is_made_again_if_somebody_has_deleted_it() -> None:
+    machine, client = started(offsets_topic_num_partitions="3")
+    client.send(find("g"), 2)
+    machine.write(Delete(znodes.topic_path(OFFSETS_TOPIC)), Delete(znodes.topic_config_path(OFFSETS_TOPIC)))
+    assert OFFSETS_TOPIC not in machine.broker.image.topics
+    assert client.send(find("g"), 2).error_code == ErrorCode.NONE

@@ -1,0 +1,99 @@
+"""A well-behaved client in the background, who must notice nothing of what is done to its broker."""
+
+import threading
+import time
+from types import TracebackType
+from typing import Any, Self
+
+import confluent_kafka
+from tests.clients.harness import wait_for
+
+TOPIC = "healthy"
+ROUNDS_MIN = 20
+
+
+class Healthy(threading.Thread):
+    """Produces a record, waits for its acknowledgement, reads it back, and begins again."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(daemon=True)
+        self.errors: list[str] = []
+        self.seconds: list[float] = []
+        self._stopping = threading.Event()
+        self._started = threading.Event()
+        common = {"bootstrap.servers": bootstrap, "error_cb": lambda error: self.errors.append(str(error))}
+        self._producer = confluent_kafka.Producer(
+            {**common, "linger.ms": 0, "acks": "all", "enable.idempotence": True}
+        )
+        self._consumer = confluent_kafka.Consumer(
+            {
+                **common,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 500,
+            }
+        )
+
+    def __enter__(self) -> Self:
+        self.start()
+        assert self._started.wait(20), "the healthy client could not begin"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            wait_for(lambda: len(self.seconds) >= ROUNDS_MIN or not self.is_alive(), 30, "the healthy client")
+        self._stopping.set()
+        self.join(30)
+        if error is None:
+            self.check()
+
+    def check(self) -> None:
+        assert not self.is_alive()
+        assert self.errors == []
+        assert self.percentile(0.99) < 1.0, f"p99 {self.percentile(0.99):.3f} s of {len(self.seconds)}"
+        assert max(self.seconds) < 5.0
+
+    def percentile(self, share: float) -> float:
+        ordered = sorted(self.seconds)
+        return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
+
+    def run(self) -> None:
+        try:
+            number = self._send(b"first")
+            self._consumer.assign([confluent_kafka.TopicPartition(TOPIC, 0, number)])
+            self._read(number)
+            self._started.set()
+            while not self._stopping.wait(0.002):
+                began = time.monotonic()
+                self._read(self._send(b"x" * 200))
+                self.seconds.append(time.monotonic() - began)
+        finally:
+            self._started.set()
+            self._consumer.close()
+
+    def _send(self, value: bytes) -> int:
+        """The offset it got."""
+        offsets: list[int] = []
+
+        def report(error: Any, message: Any) -> None:
+            if error:
+                self.errors.append(str(error))
+            offsets.append(message.offset())
+
+        self._producer.produce(TOPIC, value, partition=0, on_delivery=report)
+        if self._producer.flush(20) or not offsets:
+            self.errors.append("no acknowledgement in 20 s")
+        return offsets[0]
+
+    def _read(self, offset: int) -> None:
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            for message in self._consumer.consume(1, 0.5):
+                if message.error():
+                    self.errors.append(str(message.error()))
+                elif message.offset() == offset:
+                    return
+        self.errors.append(f"record {offset} was not read in 20 s")

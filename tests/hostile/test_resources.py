@@ -1,0 +1,167 @@
+"""Clients that try to use up what a broker has: memory, connections, descriptors, patience."""
+
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Callable
+
+import pytest
+from tests.clients.harness import BrokerProcess, wait_for
+from tests.clients.wire_client import Closed, Wire, batch, fetch_request, frame_of
+from tests.hostile.healthy import Healthy
+
+from ottla.wire.messages.api_versions import ApiVersionsRequest
+
+StartBroker = Callable[..., BrokerProcess]
+
+MEBIBYTE = 1 << 20
+FETCH_BYTES_MAX = 55 * MEBIBYTE
+LORIS_CONNECTIONS = 300
+LORIS_BYTES = 40
+CONNECTS = 20_000
+
+
+def many(stack: contextlib.ExitStack, port: int, count: int) -> list[Wire]:
+    return [stack.enter_context(Wire(port)) for _ in range(count)]
+
+
+def is_served(port: int) -> bool:
+    try:
+        with Wire(port) as wire:
+            return bool(wire.call(ApiVersionsRequest(), 0).api_keys)
+    except (Closed, ConnectionError):
+        return False
+
+
+def test_connections_that_send_byte_by_byte_disturb_nobody(broker: BrokerProcess, healthy: Healthy) -> None:
+    frame = frame_of(ApiVersionsRequest(client_software_name="loris", client_software_version="1" * 40), 3)
+    with contextlib.ExitStack() as stack:
+        before = broker.rss_bytes()
+        wires = many(stack, broker.port, LORIS_CONNECTIONS)
+        for at in range(LORIS_BYTES):
+            for wire in wires:
+                wire.send_bytes(frame[at : at + 1])
+        assert broker.rss_bytes() - before < 20 * MEBIBYTE
+        for wire in wires:
+            wire.send_bytes(frame[LORIS_BYTES:])
+        for wire in wires:
+            assert wire.receive(ApiVersionsRequest, 3)[1].error_code == 0
+
+
+def test_an_announced_frame_costs_nothing_until_it_comes(broker: BrokerProcess, healthy: Healthy) -> None:
+    with contextlib.ExitStack() as stack:
+        before = broker.rss_bytes()
+        for wire in many(stack, broker.port, 200):
+            wire.send_bytes(struct.pack(">i", 100 * MEBIBYTE) + b"\x00\x00\x00\x09")
+        assert is_served(broker.port)
+        assert broker.rss_bytes() - before < 20 * MEBIBYTE
+
+
+def test_a_large_frame_that_never_ends_gives_its_memory_back(broker: BrokerProcess, healthy: Healthy) -> None:
+    before = broker.rss_bytes()
+    with Wire(broker.port) as wire:
+        wire.send_bytes(struct.pack(">i", 90 * MEBIBYTE))
+        for _ in range(60):
+            wire.send_bytes(bytes(MEBIBYTE))
+        wait_for(lambda: broker.rss_bytes() - before > 40 * MEBIBYTE, 10, "the bytes to arrive")
+        assert broker.rss_bytes() - before < 200 * MEBIBYTE
+    wait_for(lambda: broker.rss_bytes() - before < 20 * MEBIBYTE, 10, "the memory to come back")
+
+
+def test_a_consumer_that_never_reads_holds_one_answer(broker: BrokerProcess, healthy: Healthy) -> None:
+    readers, requests = 4, 30
+    broker.create_topic("large", config={"max.message.bytes": str(11 * MEBIBYTE)})
+    with Wire(broker.port) as wire:
+        for _ in range(8):
+            assert wire.produce("large", bytes(batch(b"x" * 10 * MEBIBYTE))).error_code == 0
+    wanted = frame_of(fetch_request("large", partition_max_bytes=100 * MEBIBYTE), 11)
+    before = broker.rss_bytes()
+    with contextlib.ExitStack() as stack:
+        wires = many(stack, broker.port, readers)
+        for wire in wires:
+            wire.send_bytes(wanted * requests)
+        peak = 0
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            peak = max(peak, broker.rss_bytes() - before)
+            assert is_served(broker.port)
+        assert peak < readers * FETCH_BYTES_MAX + 50 * MEBIBYTE, f"{peak >> 20} MiB"
+        for _ in range(2):
+            assert len(wires[0].receive_frame()) > 40 * MEBIBYTE
+    wait_for(lambda: broker.rss_bytes() - before < 50 * MEBIBYTE, 10, "the memory to come back")
+
+
+@pytest.mark.parametrize("key", ["max.connections", "max.connections.per.ip"])
+def test_connections_over_the_limit_are_closed_and_room_is_used_again(
+    start_broker: StartBroker, key: str
+) -> None:
+    broker = start_broker({key: "20"})
+    with contextlib.ExitStack() as stack:
+        wires = many(stack, broker.port, 20)
+        for wire in wires:
+            wire.call(ApiVersionsRequest(), 0)
+        with Wire(broker.port) as one_more:
+            assert one_more.is_closed_by_peer()
+        wires[0].call(ApiVersionsRequest(), 0)
+        wires[3].close()
+        wait_for(lambda: is_served(broker.port), 5, "the place that became free")
+    assert key in broker.log
+
+
+def test_a_connection_on_which_nothing_happens_is_closed_and_a_waiting_one_is_not(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker({"connections.max.idle.ms": "1000"})
+    broker.create_topic("t")
+    with Wire(broker.port) as silent, Wire(broker.port) as half, Wire(broker.port) as waiting:
+        half.send_bytes(b"\x00\x00\x00\x40\x00\x12")
+        waiting.send(fetch_request("t", max_wait_ms=9_000), 11)
+        began = time.monotonic()
+        assert silent.is_closed_by_peer(15)
+        assert half.is_closed_by_peer(15)
+        assert time.monotonic() - began > 0.9
+        with Wire(broker.port) as other:
+            other.produce("t", bytes(batch(b"x")))
+        _, answer = waiting.receive(type(fetch_request("t")), 11)
+        assert answer.responses[0].partitions[0].records
+
+
+def test_a_request_over_the_brokers_own_limit_closes(start_broker: StartBroker) -> None:
+    broker = start_broker({"socket.request.max.bytes": "10000"})
+    broker.create_topic("t")
+    with Wire(broker.port) as wire:
+        assert wire.produce("t", bytes(batch(b"x" * 9000))).error_code == 0
+        wire.send_bytes(struct.pack(">i", 10_001))
+        assert wire.is_closed_by_peer()
+
+
+def test_unfinished_requests_share_a_budget(start_broker: StartBroker) -> None:
+    broker = start_broker({"queued.max.request.bytes": str(20 * MEBIBYTE)})
+    with contextlib.ExitStack() as stack:
+        closed = 0
+        before = broker.rss_bytes()
+        for wire in many(stack, broker.port, 20):
+            with contextlib.suppress(Closed):
+                wire.send_bytes(struct.pack(">i", 50 * MEBIBYTE))
+                for _ in range(4):
+                    wire.send_bytes(bytes(MEBIBYTE))
+            closed += wire.is_closed_by_peer(0.2)
+        assert closed > 5
+        assert broker.rss_bytes() - before < 80 * MEBIBYTE
+        assert is_served(broker.port)
+
+
+def test_twenty_thousand_connections_leave_nothing_behind(broker: BrokerProcess, healthy: Healthy) -> None:
+    """Most end with a reset, so that this machine is not left with as many ports in TIME_WAIT."""
+    files, memory = broker.open_files(), broker.rss_bytes()
+    frame = frame_of(ApiVersionsRequest(), 0)
+    for number in range(CONNECTS):
+        one = socket.create_connection(("127.0.0.1", broker.port), 10)
+        if number % 3 == 0:
+            one.sendall(frame[: number % len(frame)])
+        if number % 20:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        one.close()
+    wait_for(lambda: broker.open_files() <= files + 10, 20, "the descriptors to be closed")
+    assert broker.rss_bytes() - memory < 30 * MEBIBYTE
