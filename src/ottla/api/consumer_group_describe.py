@@ -6,7 +6,7 @@ Left out: authorized operations, until there are ACLs.
 """
 
 from ottla.api.call import Call
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -22,6 +22,10 @@ def consumer_group_describe(
 
 def _describe(call: Call, group_id: str) -> DescribedGroup:
     try:
+        if "consumer" not in call.broker.groups.config.rebalance_protocols:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if not group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
         return call.broker.groups.shard_of(group_id).describe_consumer(group_id)
     except ApiError as error:
         return DescribedGroup(

@@ -8,7 +8,7 @@ v1 member ids made by the client, regular expressions
 
 from ottla.api.call import Call
 from ottla.api.coordinated import caller_of, coordinated
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.parked import Parked
 from ottla.group.consumer_requests import check_heartbeat
 from ottla.wire.messages.consumer_group_heartbeat import (
@@ -25,6 +25,8 @@ def consumer_group_heartbeat(
             error_code=error.code, error_message=error.message, member_epoch=0, heartbeat_interval_ms=0
         )
 
+    if "consumer" not in call.broker.groups.config.rebalance_protocols:
+        return refuse(ApiError(ErrorCode.UNSUPPORTED_VERSION))
     try:
         # As in Kafka, a request that makes no sense is told so whether or not there is such a group.
         check_heartbeat(request, call.version, call.broker.groups.config)
@@ -36,4 +38,5 @@ def consumer_group_heartbeat(
         request.group_id,
         lambda shard, turn, answer: shard.consumer_heartbeat(turn, answer, request, caller),
         refuse,
+        timeout_ms=call.broker.groups.config.commit_timeout_ms,
     )

@@ -52,10 +52,12 @@ def coordinated(
     reply = _sendable(broker, partition, answer)
     if reply is not None:
         return reply
+    epoch = broker.partitions[partition].leader_epoch
 
     def ready(_key: Key, _now_ms: int) -> Any | None:
-        if partition not in broker.partitions:
-            return refuse(ApiError(ErrorCode.NOT_COORDINATOR))
+        known = broker.partitions.get(partition)
+        if known is None or not known.is_leader or known.leader_epoch != epoch:
+            return refuse(ApiError(ErrorCode.NOT_COORDINATOR))  # the shard that would answer is gone
         return _sendable(broker, partition, answer)
 
     return Parked(

@@ -4,11 +4,13 @@ v2 flexible
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from ottla.api.call import Call
 from ottla.api.coordinated import coordinated
 from ottla.base.errors import ErrorCode
 from ottla.broker.parked import Key, Parked
+from ottla.group.shard import GroupShard
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
@@ -45,7 +47,7 @@ def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsRespo
         code = coordinated(
             call,
             group_id,
-            lambda shard, turn, answer, group_id=group_id: shard.delete_group(turn, answer, group_id),  # type: ignore[misc]
+            partial(GroupShard.delete_group, group_id=group_id),
             lambda error: error.code,
             timeout_ms=timeout_ms,
         )

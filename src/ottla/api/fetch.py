@@ -33,10 +33,11 @@ from ottla.wire.messages.fetch import (
 
 TOPIC_IDS_SINCE = 13
 READ_COMMITTED = 1
+FETCH_BYTES_MIN = 64 * 1024
 
 
 def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
-    bytes_max = min(request.max_bytes, call.broker.config.fetch_bytes_max)
+    bytes_max = min(request.max_bytes, _bytes_max(call.broker))
     replica_id = request.replica_state.replica_id if request.replica_state else request.replica_id
     try:
         wanted, session, incremental = _resolve(call, request)
@@ -62,6 +63,12 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
         ready=ongoing.ready,
         expire=lambda _now_ms: ongoing.respond(),
     )
+
+
+def _bytes_max(broker: Broker) -> int:
+    """What one answer may hold. Clients that do not read what they asked for leave less for the next."""
+    left = broker.config.unsent_bytes_max - broker.unsent_bytes
+    return min(broker.config.fetch_bytes_max, max(left, FETCH_BYTES_MIN))
 
 
 def _resolve(call: Call, request: FetchRequest) -> tuple[list[Wanted], Session | None, bool]:

@@ -15,8 +15,8 @@ from functools import partial
 from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
 from ottla.api.writes import Item, Writes
-from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, check_topic_name
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, is_topic_name
 from ottla.broker.parked import Parked
 from ottla.controller.image import Image, Topic
 from ottla.controller.topics import NewTopic
@@ -46,7 +46,7 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse | Parked:
     for name in dict.fromkeys(
         one.name for one in asked if one.name is not None and one.topic_id == ZERO_UUID
     ):
-        if may_create and name not in image.topics:
+        if may_create and name not in image.topics and is_topic_name(name):
             created[name] = writes.add(partial(plan_new_topic, call.broker, NewTopic(name=name)))
     return writes.answer(call, AUTO_CREATE_WAIT_MS)  # type: ignore[no-any-return]
 
@@ -81,11 +81,8 @@ def _answer(image: Image, asked: MetadataRequestTopic, created: dict[str, Item])
 
 
 def _unknown(name: str) -> ErrorCode:
-    try:
-        check_topic_name(name)
-    except ApiError as error:
-        return error.code
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    legal = is_topic_name(name)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def _refused(asked: MetadataRequestTopic) -> MetadataResponseTopic:

@@ -70,7 +70,7 @@ def _check(call: Call, request: OffsetCommitRequest) -> tuple[OffsetCommitRespon
                 result.error_code = (
                     ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 )
-            elif len((one.committed_metadata or "").encode()) > limit:
+            elif len(one.committed_metadata or "") > limit:  # characters, whatever the key is called
                 result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 offsets.append(

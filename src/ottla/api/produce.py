@@ -20,7 +20,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.effects import Halt
 from ottla.broker.parked import Key, Parked
-from ottla.records.batch import HEADER_SIZE, TRANSACTIONAL
+from ottla.records.batch import HEADER_SIZE, TRANSACTIONAL, crc_ok, read_header
 from ottla.replication.partition import Partition
 from ottla.wire.messages.produce import (
     LeaderIdAndEpoch,
@@ -111,7 +111,7 @@ def _produce_partition(
         partition = call.broker.partition(call.topic_name(name, topic_id, by_id=by_id), asked.index)
         if not isinstance(asked.records, memoryview) or len(asked.records) < HEADER_SIZE:
             raise ApiError(ErrorCode.INVALID_RECORD, "There are no records in the request.")
-        if asked.records[ATTRIBUTES_AT] & TRANSACTIONAL:
+        if asked.records[ATTRIBUTES_AT] & TRANSACTIONAL and crc_ok(asked.records, read_header(asked.records)):
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
         appended = partition.append(
             asked.records,

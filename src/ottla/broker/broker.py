@@ -14,13 +14,14 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
 from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition, is_topic_name
 from ottla.broker.config import BrokerConfig
-from ottla.broker.effects import Effect, SyncLog, WriteNodes
+from ottla.broker.effects import CleanLog, Effect, SyncFolder, SyncLog, WriteNodes
 from ottla.broker.parked import Waiting
 from ottla.controller import image as images
 from ottla.controller.image import Image
 from ottla.controller.keeper import NodeChanged, Operation, Outcome
 from ottla.controller.topics import PlannedTopic, plan_reelection
 from ottla.group.config import GroupConfig
+from ottla.log.cleaning import CleanOutcome
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.durability import Sync
 from ottla.log.log import Log
@@ -84,6 +85,7 @@ class Broker:
     answers: dict[tuple[int, int, bytes], bytes] = field(default_factory=dict)
     last_token: int = 0
     is_clean: bool = True
+    unsent_bytes: int = 0  # answers that clients have not read yet, as the shell last said
     _groups: "Groups | None" = None
 
     def __post_init__(self) -> None:
@@ -204,6 +206,25 @@ class Broker:
             self._on_watermark(partition, now_ms)
         self.start_syncs(now_ms)
 
+    # -- compaction -------------------------------------------------------------------------------
+
+    def _start_cleanings(self, now_ms: int) -> None:
+        for log, task in self.store.next_cleanings(self._last_stable_offset, now_ms):
+            self.effects.append(CleanLog(log, task))
+
+    def _last_stable_offset(self, log: Log) -> int:
+        partition = self.partitions.get(log.topic_partition)
+        return log.log_start_offset if partition is None else partition.last_stable_offset
+
+    def on_cleaned(self, log: Log, outcome: CleanOutcome, now_ms: int) -> None:
+        """A worker wrote compacted segments: put them into place, with a sync of the folder at each step."""
+        if self.store.on_cleaned(log, outcome, now_ms):
+            self.effects.append(SyncFolder(log, self.files.syncable(log.directory)))
+
+    def on_folder_synced(self, log: Log, now_ms: int) -> None:
+        if self.store.on_folder_synced(log, now_ms):
+            self.effects.append(SyncFolder(log, self.files.syncable(log.directory)))
+
     # -- coordinators ---------------------------------------------------------------------------------------
 
     @property
@@ -291,6 +312,8 @@ class Broker:
             if id.topic == OFFSETS_TOPIC:
                 self.groups.on_resigned(id)
             self.store.delete(id, now_ms)
+        if self._groups is not None:
+            self._groups.on_topic_deleted(name, now_ms)
         for id in gone:
             self.waiting.wake(id, now_ms)
 
@@ -311,6 +334,7 @@ class Broker:
         if self._groups is not None:
             self._groups.runtime.on_tick(now_ms)
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
+        self._start_cleanings(now_ms)
         self.start_syncs(now_ms)
 
     def close(self, now_ms: int) -> None:

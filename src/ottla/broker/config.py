@@ -71,6 +71,13 @@ class BrokerConfig:
         type=LONG,
     )
 
+    unsent_bytes_max: int = key(
+        "ottla.unsent.max.bytes",
+        256 * 1024 * 1024,
+        "Fetched bytes that clients have not read yet, over all connections; above it fetches give little.",
+        type=LONG,
+        check=at_least(1 << 20),
+    )
     fetch_bytes_max: int = key(
         "fetch.max.bytes",
         57_671_680,

@@ -4,8 +4,9 @@ another."""
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ottla.base.files import Buffer
+from ottla.base.files import Buffer, Syncable
 from ottla.controller.keeper import Operation
+from ottla.log.cleaning import CleanTask
 from ottla.log.durability import Sync
 from ottla.log.log import Log
 
@@ -43,10 +44,26 @@ class SyncLog:
 
 
 @dataclass(frozen=True, slots=True)
+class CleanLog:
+    """Compact a log in a worker process, then call `on_cleaned`."""
+
+    log: Log
+    task: CleanTask
+
+
+@dataclass(frozen=True, slots=True)
+class SyncFolder:
+    """Make the names in a log's folder durable in a worker, then call `on_folder_synced`."""
+
+    log: Log
+    folder: Syncable
+
+
+@dataclass(frozen=True, slots=True)
 class Halt:
     """The broker cannot go on (its disk failed): stop it, and say why."""
 
     reason: str
 
 
-Effect: TypeAlias = Reply | Close | WriteNodes | SyncLog | Halt
+Effect: TypeAlias = Reply | Close | WriteNodes | SyncLog | CleanLog | SyncFolder | Halt

@@ -5,7 +5,10 @@ partition coordinates it. The shard is loaded when leadership comes and dropped 
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
@@ -17,6 +20,8 @@ from ottla.coordinator.turn import Answer, Turn
 from ottla.group.config import GroupConfig
 from ottla.group.shard import GroupShard
 from ottla.replication.partition import Partition
+
+HASHES_KEPT: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class ImageTopics:
 
     def racks(self, name: str) -> dict[int, set[str]]:
         topic, brokers = self.image.topics.get(name), self.image.brokers
-        if topic is None:
+        if topic is None or not any(broker.rack for broker in brokers.values()):
             return {}
         found = {
             index: {rack for broker in replicas if broker in brokers and (rack := brokers[broker].rack)}
@@ -75,8 +80,10 @@ class Groups:
         self.runtime.unload(id.partition)
 
     def on_topic_deleted(self, topic: str, now_ms: int) -> None:
+        """Its offsets go too; those that cannot be deleted now are left to expire."""
         for index in list(self.runtime.shards):
-            self.runtime.execute(index, now_ms, lambda shard, turn: shard.forget_topic(turn, topic))
+            with suppress(ApiError):
+                self.runtime.execute(index, now_ms, lambda shard, turn: shard.forget_topic(turn, topic))
 
     def partition_of(self, group_id: str) -> TopicPartition:
         topic = self.image.topics.get(OFFSETS_TOPIC)
@@ -113,6 +120,7 @@ def _distance(value: int) -> int:
     return 0 if value == -(1 << 31) else abs(value)
 
 
+@lru_cache(HASHES_KEPT)
 def java_hash(text: str) -> int:
     """String.hashCode of Java, over UTF-16 units: every client and tool computes a group's partition with
     it."""

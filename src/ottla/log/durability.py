@@ -88,6 +88,9 @@ class Durability:
             self._unsafe_from is not None or self._flush_due_ms <= now_ms
         )
         if not whole and not self._urgent:
+            # Nothing is due after all (what was has been synced otherwise): ask again only when something is.
+            self._armed_ms = LONG_MAX
+            self._arm(self._flush_due_ms)
             return None
         files = tuple(self._pending.values())
         self._pending, self._urgent = {}, False

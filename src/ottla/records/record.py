@@ -1,10 +1,7 @@
 """What a batch holds: records, each a length and fields of variable-length integers (zigzag varints).
 
-Three depths, each several times as dear as the one before it:
-
-check_records       the lengths only: exactly `count` records cover the body. Done to every produced batch.
-check_records_deep  every field of every record. Done to a batch that is opened anyway.
-read_records        the records themselves.
+`read_records` gives the records of a batch, `walk` the records of a body with their places in it. Whether a
+body is sound at all is asked much more often than what is in it: `check` does that faster.
 
 Rules: a body is always the uncompressed one (`open_body` gives it). Whatever does not fit is INVALID_RECORD;
 no length is believed before it is compared with the bytes that remain.
@@ -15,7 +12,6 @@ takes every negative length of a key or value for null, and so do we.
 """
 
 from collections.abc import Iterator
-from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -37,115 +33,10 @@ class Record(NamedTuple):
 # Start and stop in the body, offset delta, timestamp delta, key, value, headers.
 RawRecord: TypeAlias = tuple[int, int, int, int, bytes | None, bytes | None, Headers]
 
-# Attributes, timestamp delta, offset delta, key length, value length and header count: one byte each.
-_RECORD_BYTES_MIN = 6
 _VARINT_BYTES_MAX = 5
-_VARLONG_BYTES_MAX = 10
+VARLONG_BYTES_MAX = 10
 
 _new = tuple.__new__  # half the price of calling a NamedTuple
-
-_STEPS_MIN = 4
-_STEPS_MAX = 256
-_RUN_RECORDS_MIN = 32
-_PLAIN_RECORDS_MAX = 128  # so few are walked faster than a run is found
-
-# How far a length prefix of one byte, and the bytes of a prefix of two, move us. Whatever is not the ordinary
-# prefix of an ordinary record moves us out of any body, which is noticed, and looked at again with care.
-_OUT = 1 << 40
-_ONE = tuple(
-    1 + (byte >> 1) if byte >= 2 * _RECORD_BYTES_MIN and not byte & 1 else _OUT for byte in range(128)
-)
-_LOW = tuple(2 + (byte >> 1) - 64 if byte >= 128 and not byte & 1 else _OUT for byte in range(256))
-_HIGH = tuple(byte << 6 if 0 < byte < 128 else _OUT for byte in range(256))
-
-
-def check_records(body: Buffer, count: int) -> None:
-    """Refuse a body that is not exactly `count` records, looking at nothing but their lengths.
-
-    Records of one size often follow one another, and their length prefixes then lie a fixed stride apart. So
-    this walks a few records one by one, and then counts in strided slices, at the speed of C, how many more
-    begin with the prefix of the last. That proves of each what the plain walk would have found. Where sizes
-    vary, the plain stretches grow, so that looking for runs in vain costs next to nothing.
-    """
-    at, left, steps = 0, count, count if count <= _PLAIN_RECORDS_MAX else _STEPS_MIN
-    try:
-        while left > 0:
-            steps = min(steps, left)
-            last, at = _walk_lengths(body, at, steps)
-            left -= steps
-            run = _run(body, last, at - last, left) if left else 0
-            at += run * (at - last)
-            left -= run
-            steps = _STEPS_MIN if run >= _RUN_RECORDS_MIN else min(steps * 4, _STEPS_MAX)
-    except IndexError:
-        raise _invalid(f"{count} records do not fit into {len(body)} bytes") from None
-    if at != len(body) or count < 0:
-        raise _invalid(f"{count} records cover {at} of {len(body)} bytes")
-
-
-def _walk_lengths(body: Buffer, at: int, count: int) -> tuple[int, int]:
-    """Step over `count` records, at least one; where the last of them begins, and where it ends."""
-    try:
-        last = _leap(body, at, count - 1)
-        end = _leap(body, last, 1)
-    except IndexError:
-        end = _OUT
-    return (last, end) if end <= len(body) else _walk_lengths_with_care(body, at, count)
-
-
-def _leap(body: Buffer, at: int, count: int) -> int:
-    one, low, high = _ONE, _LOW, _HIGH
-    for _ in repeat(None, count):
-        first = body[at]
-        if first < 128:
-            at += one[first]
-        else:
-            at += low[first] + high[body[at + 1]]
-    return at
-
-
-def _walk_lengths_with_care(body: Buffer, at: int, count: int) -> tuple[int, int]:
-    last = at
-    for _ in range(count):
-        last = at
-        size, at = _varint(body, at)
-        if size < _RECORD_BYTES_MIN:
-            raise _invalid(f"a record of {size} bytes")
-        at += size
-    return last, at
-
-
-def _run(body: Buffer, last: int, stride: int, left: int) -> int:
-    """How many records of at most `left` follow the one at `last` with its length prefix of 1 or 2 bytes."""
-    at = last + stride
-    most = min(left, (len(body) - at) // stride)
-    if most <= 0 or body[at] != body[last]:
-        return 0
-    prefixes = [bytes(body[last : last + 1])]
-    if body[last] > 127:
-        if body[last + 1] > 127:
-            return 0
-        prefixes.append(bytes(body[last + 1 : last + 2]))
-    done, span = 0, _RUN_RECORDS_MIN
-    while done < most:
-        span = min(span, most - done)
-        same = span
-        for shift, prefix in enumerate(prefixes):
-            column = bytes(body[at + shift : at + span * stride : stride])
-            same = min(same, span - len(column.lstrip(prefix)))
-        done += same
-        if same < span:
-            break
-        at += span * stride
-        span *= 4
-    return done
-
-
-def check_records_deep(body: Buffer, count: int) -> None:
-    """Refuse a body that is not exactly `count` well-formed records with offset deltas 0, 1, 2 and so on."""
-    for index, raw in enumerate(walk(body, count)):
-        if raw[2] != index:
-            raise _invalid(f"record {index} has offset delta {raw[2]}")
 
 
 def open_body(
@@ -168,7 +59,7 @@ def read_records(
     body = open_body(batch, header, limit=limit)
     for _, _, delta, time_delta, key, value, headers in walk(body, header.count):
         if not before < delta <= last:
-            raise _invalid(f"offset delta {delta} after {before} in a batch that ends with {last}")
+            raise malformed(f"offset delta {delta} after {before} in a batch that ends with {last}")
         before = delta
         timestamp = base_timestamp + time_delta if stamp is None else stamp
         records.append(_new(Record, (base + delta, timestamp, key, value, headers)))
@@ -181,7 +72,7 @@ def walk(body: Buffer, count: int) -> Iterator[RawRecord]:
     The place lets a caller keep or move a record's bytes without encoding it again.
     """
     if count < 0:
-        raise _invalid(f"a batch of {count} records")
+        raise malformed(f"a batch of {count} records")
     return _walk(body if isinstance(body, bytes) else bytes(body), count)
 
 
@@ -191,22 +82,22 @@ def _walk(body: bytes, count: int) -> Iterator[RawRecord]:
     try:
         for _ in range(count):
             start = at
-            size, at = _varint(body, at)
+            size, at = read_varint(body, at)
             stop = at + size
             if not at < stop <= end:
-                raise _invalid(f"a record of {size} bytes where {end - at} remain")
+                raise malformed(f"a record of {size} bytes where {end - at} remain")
             time_delta = body[at + 1]
             if time_delta < 128:
                 time_delta = (time_delta >> 1) ^ -(time_delta & 1)
                 at += 2
             else:
-                time_delta, at = _varint(body, at + 1, _VARLONG_BYTES_MAX)
+                time_delta, at = read_varint(body, at + 1, VARLONG_BYTES_MAX)
             delta = body[at]
             if delta < 128:
                 delta = (delta >> 1) ^ -(delta & 1)
                 at += 1
             else:
-                delta, at = _varint(body, at)
+                delta, at = read_varint(body, at)
             key, at = _bytes(body, at)
             value, at = _bytes(body, at)
             headers: Headers = ()
@@ -216,23 +107,23 @@ def _walk(body: bytes, count: int) -> Iterator[RawRecord]:
                 at += 1
             # Positions only ever grow, so this one comparison proves every field to lie inside its record.
             if at != stop:
-                raise _invalid(f"a record of {stop - start} bytes whose fields take {at - start}")
+                raise malformed(f"a record of {stop - start} bytes whose fields take {at - start}")
             yield start, stop, delta, time_delta, key, value, headers
     except IndexError:
-        raise _invalid(f"{count} records do not fit into {end} bytes") from None
+        raise malformed(f"{count} records do not fit into {end} bytes") from None
     if at != end:
-        raise _invalid(f"{count} records cover {at} of {end} bytes")
+        raise malformed(f"{count} records cover {at} of {end} bytes")
 
 
 def _headers(body: bytes, at: int, stop: int) -> tuple[Headers, int]:
-    count, at = _varint(body, at)
+    count, at = read_varint(body, at)
     if not 0 <= count <= stop - at:
-        raise _invalid(f"{count} headers in {stop - at} bytes")
+        raise malformed(f"{count} headers in {stop - at} bytes")
     headers = []
     for _ in range(count):
         key, at = _bytes(body, at)
         if key is None:
-            raise _invalid("a header without a key")
+            raise malformed("a header without a key")
         value, at = _bytes(body, at)
         headers.append((key.decode("utf-8", "surrogateescape"), value))
     return tuple(headers), at
@@ -245,14 +136,14 @@ def _bytes(body: bytes, at: int) -> tuple[bytes | None, int]:
         at += 1
         size = (size >> 1) ^ -(size & 1)
     else:
-        size, at = _varint(body, at)
+        size, at = read_varint(body, at)
     if size < 0:
         return None, at
     stop = at + size
     return body[at:stop], stop
 
 
-def _varint(body: Buffer, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[int, int]:
+def read_varint(body: Buffer, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[int, int]:
     byte = body[at]
     at += 1
     if byte < 128:
@@ -267,8 +158,8 @@ def _varint(body: Buffer, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[
                 break
             return (value >> 1) ^ -(value & 1), at
         shift += 7
-    raise _invalid("a variable-length integer that is too long")
+    raise malformed("a variable-length integer that is too long")
 
 
-def _invalid(what: str) -> ApiError:
+def malformed(what: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_RECORD, f"The batch is malformed: {what}.")

@@ -31,6 +31,7 @@ class Connection(asyncio.BufferedProtocol):
         self._host = ""
         self.active_ms = 0
         self.is_parked = False
+        self.unsent_bytes = 0
         self._server = server
         self._splitter = Splitter(server.config.socket_request_bytes_max, server.scratch)
         self._transport: asyncio.Transport | None = None
@@ -61,6 +62,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport = None
+        self._settle()
         self._server.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -76,11 +78,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_writable = False
+        if self._transport is not None:
+            self.unsent_bytes = self._transport.get_write_buffer_size()
+            self._server.broker.unsent_bytes += self.unsent_bytes
 
     def resume_writing(self) -> None:
         self._is_writable = True
+        self._settle()
         self._serve()
         self._server.carry_out()
+
+    def _settle(self) -> None:
+        """What was counted as unsent has been sent, or never will be."""
+        self._server.broker.unsent_bytes -= self.unsent_bytes
+        self.unsent_bytes = 0
 
     def reply(self, chunks: list[Buffer]) -> None:
         """The parked answer: send it, and go on with what the client has sent meanwhile."""

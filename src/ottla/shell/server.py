@@ -12,6 +12,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.files import OsFiles
 from ottla.base.ids import uuid_text
@@ -20,6 +21,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.config import BrokerConfig
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Refused
 from ottla.controller.registration import candidacy, founding, registration
+from ottla.log.cleaning import CleanFailed, CleanOutcome, CleanTask
 from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.shell.clock import Clock
@@ -28,6 +30,9 @@ from ottla.shell.keeper_embedded import EmbeddedKeeper
 from ottla.shell.listener import Address, advertised_address, listen_address
 from ottla.shell.lock import DirectoryLock, StartError, read_cluster_id, write_meta
 from ottla.shell.worker import Worker
+
+if TYPE_CHECKING:
+    from ottla.shell.cleaner import Cleaners
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +66,7 @@ class Server:
         self._deadline: tuple[int, asyncio.TimerHandle] | None = None
         self._ticker: asyncio.TimerHandle | None = None
         self._listener: asyncio.Server | None = None
+        self._cleaners: Cleaners | None = None
 
     @property
     def config(self) -> BrokerConfig:
@@ -74,6 +80,7 @@ class Server:
     async def start(self) -> None:
         """Everything that can be wrong with a start is a StartError, and leaves nothing behind."""
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._on_bug)
         with contextlib.ExitStack() as undo:
             for lock in self._locks:
                 lock.take()
@@ -139,6 +146,8 @@ class Server:
         await asyncio.sleep(0)
         for connection in list(self.connections.values()):
             connection.close("the broker stops")
+        if self._cleaners is not None:
+            self._cleaners.close()
         self._keeper_worker.close()
         self._sync_worker.close()
         await asyncio.sleep(0)
@@ -227,6 +236,12 @@ class Server:
                     lambda: _sync(sync),
                     lambda _result, error: self._on_synced(synced, sync, error),
                 )
+            case effects.CleanLog(cleaned, task):
+                self._clean(cleaned, task)
+            case effects.SyncFolder(synced, folder):
+                self._sync_worker.submit(
+                    folder.sync, lambda _result, error: self._on_folder_synced(synced, error)
+                )
             case effects.Halt(reason):
                 self._halt(reason)
 
@@ -252,6 +267,50 @@ class Server:
             return
         self.broker.on_synced(synced, sync, self.now_ms())
         self.carry_out()
+
+    def _clean(self, cleaned: Log, task: CleanTask) -> None:
+        if self._cleaners is None:
+            from ottla.shell.cleaner import Cleaners  # a broker that compacts nothing need not pay for it
+
+            self._cleaners = Cleaners(self._loop)
+        log.info("compaction of %s begins: %d bytes", task.name, sum(one.size for one in task.sources))
+        self._cleaners.submit(task, lambda outcome: self._on_cleaned(cleaned, task, outcome))
+
+    def _on_cleaned(self, cleaned: Log, task: CleanTask, outcome: CleanOutcome) -> None:
+        if self._is_stopping:
+            return
+        if isinstance(outcome, CleanFailed):
+            log.error("%s could not be compacted: %s", task.name, outcome.reason)
+        else:
+            stats = outcome.stats
+            log.info(
+                "compacted %s to offset %d: %d bytes became %d, %d records became %d",
+                task.name, outcome.end_offset, stats.bytes_read, stats.bytes_written,
+                stats.records_read, stats.records_written,
+            )  # fmt: skip
+        self._on_disk(lambda: self.broker.on_cleaned(cleaned, outcome, self.now_ms()))
+
+    def _on_folder_synced(self, synced: Log, error: BaseException | None) -> None:
+        if error is not None:
+            self._halt(f"cannot sync the folder of {synced.topic_partition}: {error}")
+        elif not self._is_stopping:
+            self._on_disk(lambda: self.broker.on_folder_synced(synced, self.now_ms()))
+
+    def _on_disk(self, event: Callable[[], None]) -> None:
+        """Give the broker an event that makes it touch the disk."""
+        try:
+            event()
+        except OSError as error:
+            self._halt(f"the log directory failed: {error}")
+            return
+        self.carry_out()
+
+    def _on_bug(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Something failed that nobody planned for. On a connection it costs that connection, which the
+        loop has closed; anywhere else the broker's state can no longer be trusted, and it stops."""
+        log.error("bug: %s", context.get("message"), exc_info=context.get("exception"))
+        if "transport" not in context and "protocol" not in context and "exception" in context:
+            self._halt(f"bug: {context['exception']!r}")
 
     def _halt(self, reason: str) -> None:
         log.critical("the broker stops: %s", reason)
