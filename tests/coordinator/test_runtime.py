@@ -138,6 +138,25 @@ def test_if_the_append_fails_nothing_is_replayed_answered_or_timed() -> None:
     assert world.add().reply == "was 1"
 
 
+def test_what_is_to_happen_once_a_turn_is_stored_happens_only_then() -> None:
+    world = World()
+    shard = world.load()
+    waiting = Answer()
+
+    def operation(counter: Counter, turn: Turn) -> None:
+        turn.write(StoredRecord(b"k", b"1"))
+        turn.once_stored(lambda: turn.answer(waiting, f"now {counter.counts}"))
+
+    world.journal.error = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    with pytest.raises(ApiError):
+        world.runtime.execute(7, 0, operation)
+    assert waiting.reply is None
+    world.journal.error = None
+    world.runtime.execute(7, 0, operation)
+    assert (waiting.reply, waiting.after_offset) == ("now {b'k': 1}", 1)
+    assert shard.counts == {b"k": 1}
+
+
 def test_an_operation_that_raises_has_changed_nothing() -> None:
     world = World()
     shard = world.load()

@@ -12,6 +12,7 @@ nobody is there to hear of it.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -100,9 +101,8 @@ class Runtime(Generic[S]):
     def on_tick(self, now_ms: int) -> None:
         for loaded in list(self.shards.values()):
             while (key := loaded.timers.pop_due(now_ms)) is not None:
-                due = key
                 try:
-                    turn = self._run(loaded, now_ms, lambda turn: loaded.shard.on_timer(turn, due))  # noqa: B023
+                    turn = self._run(loaded, now_ms, partial(loaded.shard.on_timer, key=key))
                 except ApiError:
                     loaded.timers.apply({key: now_ms + RETRY_MS})
                 else:
@@ -128,6 +128,8 @@ class Runtime(Generic[S]):
             if turn.is_replayed:
                 for at, record in enumerate(turn.records, offset):
                     loaded.shard.replay(record, at, now_ms)
+        for then in turn.then:
+            then()
         return turn
 
     def _finish(self, loaded: Loaded[S], turn: Turn) -> None:

@@ -1,6 +1,6 @@
 """One operation on a shard: what it decided. Answers and records leave together, or not at all."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -30,6 +30,7 @@ class Turn:
     answers: list[tuple[Answer, Any]] = field(default_factory=list)
     timers: dict[TimerKey, int | None] = field(default_factory=dict)
     is_replayed: bool = True
+    then: list[Callable[[], None]] = field(default_factory=list)
 
     def write(self, *records: StoredRecord) -> None:
         self.records.extend(records)
@@ -37,6 +38,11 @@ class Turn:
     def answer(self, answer: Answer, reply: Any) -> None:
         """Give an answer, to be sent when what this turn writes is committed."""
         self.answers.append((answer, reply))
+
+    def once_stored(self, then: Callable[[], None]) -> None:
+        """What to do to state that is not stored, but only if the records are. It may answer, and set timers;
+        it writes nothing."""
+        self.then.append(then)
 
     def set_timer(self, key: TimerKey, deadline_ms: int) -> None:
         """One timer per key; setting it again moves it."""

@@ -183,7 +183,8 @@ class GroupShard:
             new = ConsumerGroup.from_classic(turn, group, self.config, self.topics)
         new.heartbeat(turn, answer, request, caller)
         if group is not None:
-            group.close(turn, ErrorCode.REBALANCE_IN_PROGRESS)
+            classic = group
+            turn.once_stored(lambda: classic.close(turn, ErrorCode.REBALANCE_IN_PROGRESS))
 
     def _take_its_place(self, classic: ClassicGroup | None) -> None:
         """A consumer group goes on as a classic one, which is not replayed."""

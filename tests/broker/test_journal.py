@@ -1,0 +1,88 @@
+"""A partition as the journal of a shard: what is appended comes back, with its offsets and times."""
+
+import pytest
+from tests.api.asking import create
+from tests.api.harness import NOW, Machine
+
+from ottla.base.errors import ApiError
+from ottla.broker import journal as journals
+from ottla.broker.journal import PartitionJournal, stored_records
+from ottla.coordinator.turn import StoredRecord
+from ottla.log.log import Log
+from ottla.records.builder import NewRecord, build_batch
+from ottla.records.control import EndTransaction, build_marker
+
+
+def journal(**configs: str) -> tuple[Machine, PartitionJournal]:
+    machine = Machine()
+    create(machine.client(), "t", **configs)
+    return machine, PartitionJournal(machine.broker.partition("t", 0), machine.broker.on_appended)
+
+
+def stored(log: Log) -> list[tuple[StoredRecord, int, int]]:
+    return list(stored_records(log))
+
+
+def test_records_come_back_with_their_offsets_and_times_and_tombstones() -> None:
+    _, written = journal()
+    one, two, gone = StoredRecord(b"a", b"1"), StoredRecord(b"b", b""), StoredRecord(b"a", None)
+    assert written.append([one, two], NOW) == 0
+    assert written.append([gone], NOW + 5) == 2
+    assert written.end_offset == written.committed_offset == 3
+    assert stored(written.partition.log) == [(one, 0, NOW), (two, 1, NOW), (gone, 2, NOW + 5)]
+
+
+def test_an_empty_journal_holds_nothing() -> None:
+    _, written = journal()
+    assert stored(written.partition.log) == []
+
+
+def test_a_long_journal_is_read_piece_by_piece_over_all_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journals, "LOAD_BYTES", 300)
+    _, written = journal(segment_bytes="500")
+    records = [StoredRecord(b"%d" % number, b"x" * 50) for number in range(60)]
+    for at in range(0, 60, 3):
+        written.append(records[at : at + 3], NOW + at)
+    assert [(record, offset) for record, offset, _ in stored(written.partition.log)] == [
+        (record, offset) for offset, record in enumerate(records)
+    ]
+
+
+def test_what_is_before_the_start_of_the_log_is_not_read() -> None:
+    _, written = journal()
+    for number in range(4):
+        written.append([StoredRecord(b"%d" % number, b"")], NOW)
+    written.partition.delete_records(3)
+    assert [offset for _, offset, _ in stored(written.partition.log)] == [3]
+
+
+def test_control_batches_and_records_without_a_key_are_not_the_coordinator_s() -> None:
+    _, written = journal()
+    log = written.partition.log
+    written.append([StoredRecord(b"a", b"1")], NOW)
+    marker = build_marker(
+        EndTransaction(committed=True, coordinator_epoch=0), producer_id=7, producer_epoch=0, timestamp=NOW
+    )
+    log.append(memoryview(marker), leader_epoch=0, now_ms=NOW, internal=True)
+    keyless = build_batch([NewRecord(None, b"?", timestamp=NOW)])
+    log.append(memoryview(keyless), leader_epoch=0, now_ms=NOW, internal=True)
+    written.append([StoredRecord(b"b", b"2")], NOW)
+    assert [(record.key, offset) for record, offset, _ in stored(log)] == [(b"a", 0), (b"b", 3)]
+
+
+def test_a_partition_led_by_another_takes_no_records() -> None:
+    machine, written = journal()
+    written.partition.leader = 2
+    with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+        written.append([StoredRecord(b"a", b"1")], machine.now_ms)
+    assert written.end_offset == 0
+
+
+def test_whoever_waits_for_the_partition_is_woken_by_an_append() -> None:
+    machine, written = journal(flush_messages="1")
+    seen: list[int] = []
+    again = PartitionJournal(written.partition, lambda partition, now_ms: seen.append(now_ms))
+    again.append([StoredRecord(b"a", b"1")], NOW)
+    assert seen == [NOW]
+    assert (again.end_offset, again.committed_offset) == (1, 0)
+    assert machine.halted == []
