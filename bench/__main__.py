@@ -12,13 +12,13 @@ from types import FrameType
 
 from rich.console import Console
 
-from bench import w1_bulk, w2_single, w11_start
+from bench import w1_bulk, w2_single, w9_compaction, w11_start, wg_groups
 from bench.apache import ApacheKafka
 from bench.report import Outcome, machine, save, show, show_targets
 from bench.servers import Ottla, Peer, PeerError
 from bench.workload import Scale
 
-WORKLOADS = {"W1": w1_bulk.run, "W2": w2_single.run, "W11": w11_start.run}
+WORKLOADS = {"W1": w1_bulk.run, "W2": w2_single.run, "W9": w9_compaction.run, "W11": w11_start.run, "WG": wg_groups.run}
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 
 

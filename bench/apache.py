@@ -87,16 +87,19 @@ def fetch() -> str:
     return version
 
 
+def java(main: str, *arguments: str) -> list[str]:
+    """How to run a class out of the jars, once `fetch` has brought them."""
+    return ["java", *_JVM, "-cp", os.path.join(_LIBS, "*"), main, *arguments]
+
+
 class ApacheKafka(Peer):
     """Use as a context manager, or `prepare`/`start`/`stop` many times, then `close`."""
 
-    def __init__(self) -> None:
+    def __init__(self, properties: dict[str, str] | None = None) -> None:
         super().__init__()
         self.name = f"Apache Kafka {fetch()}"
+        self._properties = properties or {}
         self._template = ""
-
-    def _java(self, main: str, *arguments: str) -> list[str]:
-        return ["java", *_JVM, "-cp", os.path.join(_LIBS, "*"), main, *arguments]
 
     def _write_properties(self, folder: str) -> str:
         controller = free_port()
@@ -112,6 +115,7 @@ class ApacheKafka(Peer):
             "transaction.state.log.min.isr": "1",
             # Give the disk of a deleted topic back soon: a run writes gigabytes.
             "log.segment.delete.delay.ms": "1000",
+            **self._properties,
         }
         path = os.path.join(folder, "server.properties")
         with open(path, "w") as out:
@@ -123,7 +127,7 @@ class ApacheKafka(Peer):
         if not self._template:
             template = tempfile.mkdtemp(prefix="ottla-bench-")
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
-            command = self._java(
+            command = java(
                 "kafka.tools.StorageTool", "format", "-t", cluster, "-c", self._write_properties(template)
             )
             try:
@@ -139,7 +143,7 @@ class ApacheKafka(Peer):
 
     def command(self, folder: str) -> list[str]:
         self._format(folder)
-        return self._java("kafka.Kafka", self._write_properties(folder))
+        return java("kafka.Kafka", self._write_properties(folder))
 
     def close(self) -> None:
         if self._template:

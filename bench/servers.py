@@ -58,6 +58,11 @@ class Peer:
     def bootstrap(self) -> str:
         return f"{HOST}:{self.port}"
 
+    @property
+    def folder(self) -> str:
+        """Where this start keeps its data, in `data`."""
+        return self._folder
+
     def close(self) -> None:
         """Free what outlives a single start."""
 

@@ -51,4 +51,7 @@ SINGLE_P50_RATIO = Target("W2", "single-message produce p50 against Apache Kafka
 COLD_START = Target("W11", "cold start to first acknowledged record", Sense.BELOW, 300.0, "ms")
 IDLE_MEMORY = Target("W11", "idle memory (RSS)", Sense.BELOW, 60.0, "MB")
 
-TARGETS = (RECORDS_PER_CPU_SECOND, SHARE_OF_CEILING, SINGLE_P50_RATIO, COLD_START, IDLE_MEMORY)
+COMPACTION_RATIO = Target("W9", "compaction rate against Apache Kafka", Sense.AT_LEAST, 1.0, "x")
+COMPACTION_P99_RATIO = Target("W9", "produce p99 while compacting against before", Sense.AT_MOST, 2.0, "x")
+
+TARGETS = (RECORDS_PER_CPU_SECOND, SHARE_OF_CEILING, SINGLE_P50_RATIO, COLD_START, IDLE_MEMORY, COMPACTION_RATIO, COMPACTION_P99_RATIO)

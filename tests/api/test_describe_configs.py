@@ -6,15 +6,15 @@ from tests.api.test_alter_configs import BROKER, TOPIC, set_configs
 
 from ottla.base.config import ConfigType, rows
 from ottla.base.errors import ErrorCode
-from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import (
+    BROKER_CONFIGS,
     DEFAULT_CONFIG,
     DYNAMIC_BROKER_CONFIG,
     DYNAMIC_DEFAULT_BROKER_CONFIG,
     DYNAMIC_TOPIC_CONFIG,
     STATIC_BROKER_CONFIG,
 )
-from ottla.log.config import LogConfig, StoreConfig
+from ottla.log.config import LogConfig
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -58,7 +58,7 @@ def test_a_topic_shows_every_key_a_topic_can_have() -> None:
 def test_a_broker_shows_every_key_and_which_of_them_are_fixed() -> None:
     machine = Machine()
     configs = {one.name: one for one in describe(machine.client(), BROKER, "1").configs}
-    assert set(configs) == {row.name for cls in (BrokerConfig, LogConfig, StoreConfig) for row in rows(cls)}
+    assert set(configs) == {row.name for cls in BROKER_CONFIGS for row in rows(cls)}
     assert configs["listeners"].read_only
     assert not configs["log.retention.ms"].read_only
     assert configs["log.dirs"].value == "/data"

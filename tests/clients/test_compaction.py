@@ -149,11 +149,11 @@ def test_killed_at_any_time_the_latest_values_are_there(start_broker: StartBroke
     broker = start_broker({**FAST, "log.cleaner.io.max.bytes.per.second": "3000000"})
     broker.create_topic("t", config=TOPIC)
     table = Table(broker, "t")
-    for round in range(6):
+    for turn in range(6):
         table.write(1500)
         begun = broker.log.count("compaction of t-0 begins")
         wait_for(lambda begun=begun: broker.log.count("compaction of t-0 begins") > begun, 20, "a cleaning")
-        time.sleep(0.03 * round)  # somewhere inside of it
+        time.sleep(0.03 * turn)  # somewhere inside of it
         broker.kill()
         broker.start()
         assert restore(broker, "t") == table.expected

@@ -36,7 +36,8 @@ class Counter:
         self.seen.append(("timer", key, turn.now_ms))
         if key == "again":
             turn.set_timer("again", turn.now_ms + 10)
-        if key == "writes":
+        if key in {"writes", "changes"}:
+            turn.is_replayed = key == "writes"
             turn.write(StoredRecord(b"timer", b"1"))
 
     # Operations
@@ -63,6 +64,9 @@ class Journal:
     def committed_offset(self) -> int:
         return self.committed if self.waits else self.end_offset
 
+    def stored(self) -> list[tuple[StoredRecord, int, int]]:
+        return list(self.records)
+
     def append(self, records: list[StoredRecord], now_ms: int) -> int:
         if self.error is not None:
             raise self.error
@@ -86,7 +90,7 @@ class World:
         self.answered.append((answer, answer.reply, now_ms))
 
     def load(self, epoch: int = 0, now_ms: int = 0, index: int = 7) -> Counter:
-        self.runtime.load(index, self.journal, epoch, list(self.journal.records), now_ms)
+        self.runtime.load(index, self.journal, epoch, now_ms)
         return self.runtime.shard(index)
 
     def add(self, key: bytes = b"k", amount: int = 1, now_ms: int = 5, index: int = 7) -> Answer:
@@ -116,6 +120,38 @@ def test_several_records_of_one_turn_are_one_append_with_consecutive_offsets() -
 
     world.runtime.execute(7, 6, write_two)
     assert shard.seen[-2:] == [("replay", b"a", 1, 6), ("replay", b"b", 2, 6)]
+
+
+def test_a_shard_that_changed_in_memory_is_loaded_again_if_its_append_fails() -> None:
+    world = World()
+    reloaded: list[tuple[int, int]] = []
+    world.runtime.on_reloaded = lambda index, now_ms: reloaded.append((index, now_ms))
+    shard = world.load()
+    world.add()
+    world.journal.error = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    def change_in_memory(counter: Counter, turn: Turn) -> None:
+        counter.counts[b"k"] = 99
+        turn.is_replayed = False
+        turn.write(StoredRecord(b"k", b"98"))
+
+    with pytest.raises(ApiError, match="NOT_ENOUGH_REPLICAS"):
+        world.runtime.execute(7, 9, change_in_memory)
+    assert world.runtime.shard(7) is not shard
+    assert world.runtime.shard(7).counts == {b"k": 1}
+    assert reloaded == [(7, 9)]
+
+
+def test_a_timer_that_fails_on_a_shard_that_changed_in_memory_does_not_run_on_the_old_one() -> None:
+    world = World()
+    shard = world.load()
+    world.runtime.execute(
+        7, 5, lambda _shard, turn: (turn.set_timer("changes", 10), turn.set_timer("x", 11))[0]
+    )
+    world.journal.error = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    world.runtime.on_tick(20)
+    assert world.runtime.shard(7) is not shard
+    assert ("timer", "x", 20) not in shard.seen
 
 
 def test_if_the_append_fails_nothing_is_replayed_answered_or_timed() -> None:
@@ -217,7 +253,7 @@ def test_loading_replays_the_log_in_order_and_says_first_what_of_it_is_committed
     shard = world.load(epoch=1, now_ms=50)
     assert shard is not world.made[0]
     assert shard.seen == [("committed", 1), ("replay", b"a", 0, 1), ("replay", b"b", 1, 2), "loaded"]
-    assert world.runtime.next_ms() == 1_050
+    assert world.runtime.shards[7].timers.next_ms() == 1_050
 
 
 def test_loading_twice_in_an_epoch_or_in_an_older_one_changes_nothing() -> None:
@@ -252,7 +288,7 @@ def test_after_unloading_operations_are_refused_and_no_timer_runs_out() -> None:
     world.runtime.on_tick(1_000_000)
     world.runtime.on_committed(7, 10)
     assert shard.seen == [("committed", 0), "loaded"]
-    assert world.runtime.next_ms() is None
+    assert world.runtime.next_ms is None
 
 
 def test_a_shard_that_was_unloaded_can_be_loaded_again_in_the_same_epoch() -> None:
@@ -284,7 +320,7 @@ def test_timers_run_out_in_order_each_in_its_own_turn() -> None:
 
     world.runtime.execute(7, 0, set_some)
     world.runtime.execute(7, 1, lambda shard, turn: turn.cancel_timer("gone"))
-    assert world.runtime.next_ms() == 10
+    assert world.runtime.next_ms == 10
     world.runtime.on_tick(9)
     assert "timer" not in str(shard.seen)
     world.runtime.on_tick(20)
@@ -300,7 +336,7 @@ def test_a_timer_that_sets_itself_again_waits_for_its_next_time() -> None:
     world.runtime.execute(7, 0, lambda shard, turn: turn.set_timer("again", 10))
     world.runtime.on_tick(35)
     assert shard.seen.count(("timer", "again", 35)) == 1
-    assert world.runtime.next_ms() == 45
+    assert world.runtime.next_ms == 45
 
 
 def test_a_timer_whose_turn_cannot_be_stored_is_tried_again_and_holds_up_no_other() -> None:
@@ -322,7 +358,7 @@ def test_a_timer_whose_turn_cannot_be_stored_is_tried_again_and_holds_up_no_othe
 
 def test_the_next_time_is_the_nearest_of_all_shards() -> None:
     world = World()
-    assert world.runtime.next_ms() is None
+    assert world.runtime.next_ms is None
     world.load(index=1, now_ms=100)
     world.load(index=2, now_ms=50)
-    assert world.runtime.next_ms() == 1_050
+    assert world.runtime.next_ms == 1_050

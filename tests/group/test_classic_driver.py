@@ -43,6 +43,9 @@ class Journal:
     def committed_offset(self) -> int:
         return len(self.records)
 
+    def stored(self) -> list[tuple[StoredRecord, int, int]]:
+        return list(self.records)
+
     def append(self, records: list[StoredRecord], now_ms: int) -> int:
         base = len(self.records)
         self.records.extend((record, base + at, now_ms) for at, record in enumerate(records))
@@ -115,11 +118,11 @@ class Dialogue:
         """Another coordinator takes over; whoever waited has lost its connection."""
         self.epoch += 1
         self.answers.clear()
-        self.runtime.load(0, self.journal, self.epoch, list(self.journal.records), self.now_ms)
+        self.runtime.load(0, self.journal, self.epoch, self.now_ms)
 
     def advance(self, ms: int) -> None:
         until_ms = self.now_ms + ms
-        while (due_ms := self.runtime.next_ms()) is not None and due_ms <= until_ms:
+        while (due_ms := self.runtime.next_ms) is not None and due_ms <= until_ms:
             self.now_ms = max(self.now_ms, due_ms)
             self.runtime.on_tick(self.now_ms)
             self.check()

@@ -148,6 +148,9 @@ class Journal:
 
     committed_offset = end_offset
 
+    def stored(self):
+        return list(self.records)
+
     def append(self, records, now_ms):
         start = len(self.records)
         for at, record in enumerate(records, start):
@@ -172,7 +175,7 @@ class Cluster:
     def restart(self):
         self.runtime = Runtime(lambda _: OneGroup(self.config, self.topics), lambda answer, now_ms: None)
         self.leader_epoch += 1
-        self.runtime.load(0, self.journal, self.leader_epoch, list(self.journal.records), self.now_ms)
+        self.runtime.load(0, self.journal, self.leader_epoch, self.now_ms)
         self.check()
 
     @property
@@ -186,7 +189,7 @@ class Cluster:
     def pass_ms(self, ms):
         """Time goes by, from one timer to the next."""
         end = self.now_ms + ms
-        while (due := self.runtime.next_ms()) is not None and due <= end:
+        while (due := self.runtime.next_ms) is not None and due <= end:
             self.now_ms = max(self.now_ms, due)
             self.runtime.on_tick(self.now_ms)
             self.check()

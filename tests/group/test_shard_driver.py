@@ -88,6 +88,9 @@ class Journal:
     def committed_offset(self) -> int:
         return self.committed if self.waits else self.end_offset
 
+    def stored(self) -> list[tuple[StoredRecord, int, int]]:
+        return list(self.records)
+
     def append(self, records: list[StoredRecord], now_ms: int) -> int:
         if self.error is not None:
             raise self.error
@@ -141,12 +144,12 @@ class Room:
     def restart(self) -> None:
         """Another coordinator takes over from what is stored."""
         self.epoch += 1
-        self.runtime.load(0, self.journal, self.epoch, list(self.journal.records), self.now_ms)
+        self.runtime.load(0, self.journal, self.epoch, self.now_ms)
 
     def advance(self, ms: int) -> None:
         """Time goes by, from one timer to the next."""
         until_ms = self.now_ms + ms
-        while (due_ms := self.runtime.next_ms()) is not None and due_ms <= until_ms:
+        while (due_ms := self.runtime.next_ms) is not None and due_ms <= until_ms:
             self.now_ms = max(self.now_ms, due_ms)
             self.runtime.on_tick(self.now_ms)
             self.check()

@@ -7,8 +7,11 @@ durable, as much of it as the test wants:
     crash()                        kill -9: the page cache survives, open files are dead
     crash(keep=power_loss)         only synced bytes and synced names survive
     crash(keep=lambda path, synced, size: n)   the first n bytes of each file survive: a torn write
+    crash(keep=power_loss, names=which)   of the changes of names that no sync covered, those survive that
+                                          `which(number, count)` picks: a disk may write them in any order
 
-`fail` plants an `OSError` in an operation. Time of modification is `now_ms`, which the test sets.
+`fail` plants an `OSError` in an operation, `crash_after` stops the machine between two. Time of modification
+is `now_ms`, which the test sets.
 """
 
 import os
@@ -19,6 +22,10 @@ from dataclasses import dataclass, field
 from ottla.base.files import Buffer, File, Syncable
 
 Keep = Callable[[str, int, int], int]
+
+
+class Crashed(BaseException):
+    """The machine stopped here; nothing in the code under test may catch this."""
 
 
 def page_cache(path: str, synced: int, size: int) -> int:
@@ -110,25 +117,46 @@ class SimDisk:
         self.now_ms = 0
         self.generation = 0
         self._failures: list[tuple[str, str, OSError]] = []
+        self._changes_left: int | None = None
+        self.unsynced_names: list[tuple[str, str | None, Node]] = []  # from, to (None: removed), what
 
     # Faults
 
-    def crash(self, keep: Keep = page_cache) -> None:
+    def crash(self, keep: Keep = page_cache, names: Callable[[int, int], bool] | None = None) -> None:
         """Stop the machine, or only the process; what survives is what `keep` leaves."""
         if keep is power_loss:
             self.nodes = dict(self.durable)
+            for number, change in enumerate(self.unsynced_names):
+                if names is not None and names(number, len(self.unsynced_names)):
+                    self._replay(*change)
         for path, node in self.nodes.items():
             del node.data[keep(path, node.synced, len(node.data)) :]
             node.synced = len(node.data)
         self.durable = dict(self.nodes)
+        self.unsynced_names.clear()
+        self._changes_left = None
         self.open_files.clear()
         self.generation += 1
+
+    def _replay(self, path: str, new: str | None, node: Node) -> None:
+        if path in self.nodes:
+            del self.nodes[path]
+        if new is not None:
+            self.nodes[new] = node
 
     def fail(self, operation: str, error: int, path: str = "") -> None:
         """Let the next `operation` on a path that contains `path` fail with an errno."""
         self._failures.append((operation, path, OSError(error, os.strerror(error))))
 
+    def crash_after(self, changes: int | None) -> None:
+        """Let that many more operations change the disk; the next one is where the machine stops."""
+        self._changes_left = changes
+
     def check(self, operation: str, path: str) -> None:
+        if self._changes_left is not None and operation not in ("read", "list"):
+            if not self._changes_left:
+                raise Crashed(f"{operation} {path}")
+            self._changes_left -= 1
         for failure in self._failures:
             if failure[0] == operation and failure[1] in path:
                 self._failures.remove(failure)
@@ -142,7 +170,9 @@ class SimDisk:
     def open(self, path: str) -> File:
         self.check("open", path)
         assert os.path.dirname(path) in self.folders, f"{path} is in no folder"
-        node = self.nodes.setdefault(path, Node(modified_ms=self.now_ms))
+        if path not in self.nodes:
+            self._name(path, path, Node(modified_ms=self.now_ms))
+        node = self.nodes[path]
         file = SimFile(self, path, node)
         self.open_files.append(file)
         return file
@@ -176,7 +206,7 @@ class SimDisk:
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         self.check("write_atomic", path)
-        self.nodes[path] = Node(bytearray(data), len(data) if sync else 0, self.now_ms)
+        self._name(path, path, Node(bytearray(data), len(data) if sync else 0, self.now_ms))
         if sync:
             self.syncs.append(path)
             self.durable[path] = self.nodes[path]
@@ -190,13 +220,13 @@ class SimDisk:
                 for path in [path for path in table if path.startswith(old + "/")]:
                     table[new + path[len(old) :]] = table.pop(path)
             return
-        self.nodes[new] = self.nodes.pop(old)
+        self._name(old, new, self.nodes[old])
         if sync:
             self.sync_names(os.path.dirname(new))
 
     def remove(self, path: str) -> None:
-        self._node(path)
-        del self.nodes[path]
+        self.check("remove", path)
+        self._name(path, None, self._node(path))
 
     def remove_tree(self, directory: str) -> None:
         self.folders = {path for path in self.folders if not (path + "/").startswith(directory + "/")}
@@ -207,10 +237,15 @@ class SimDisk:
     def syncable(self, path: str) -> Syncable:
         return SimPath(self, path)
 
+    def _name(self, old: str, new: str | None, node: Node) -> None:
+        self.unsynced_names.append((old, new, node))
+        self._replay(old, new, node)
+
     def sync_names(self, directory: str) -> None:
         """What is in a folder now is what a crash leaves in it."""
         for path in [path for path in self.durable if os.path.dirname(path) == directory]:
             del self.durable[path]
+        self.unsynced_names = [one for one in self.unsynced_names if os.path.dirname(one[0]) != directory]
         self.durable |= {
             path: node for path, node in self.nodes.items() if os.path.dirname(path) == directory
         }

@@ -52,11 +52,11 @@ def coordinated(
     reply = _sendable(broker, partition, answer)
     if reply is not None:
         return reply
-    epoch = broker.partitions[partition].leader_epoch
+    shards = broker.groups.runtime.shards
+    loaded = shards[partition.partition]
 
     def ready(_key: Key, _now_ms: int) -> Any | None:
-        known = broker.partitions.get(partition)
-        if known is None or not known.is_leader or known.leader_epoch != epoch:
+        if shards.get(partition.partition) is not loaded:
             return refuse(ApiError(ErrorCode.NOT_COORDINATOR))  # the shard that would answer is gone
         return _sendable(broker, partition, answer)
 

@@ -125,7 +125,8 @@ class Broker:
         return [
             id
             for id in self.store.logs
-            if id.topic not in topics or self.store.topic_id(id) not in {None, topics[id.topic].id}
+            if id.topic != KRAFT_TOPIC  # whoever goes back to Apache Kafka needs it
+            and (id.topic not in topics or self.store.topic_id(id) not in {None, topics[id.topic].id})
         ]
 
     def adopted_topics(self) -> list[Operation]:
@@ -233,11 +234,7 @@ class Broker:
         if self._groups is None:
             from ottla.broker.groups import Groups
 
-            self._groups = Groups(
-                load(GroupConfig, self.properties),
-                self.image,
-                lambda answer, now_ms: self.waiting.wake(answer, now_ms),
-            )
+            self._groups = Groups(load(GroupConfig, self.properties), self.image, self.waiting.wake)
         return self._groups
 
     def _coordinate(self, partition: Partition, now_ms: int) -> None:
@@ -248,6 +245,7 @@ class Broker:
             self.groups.on_elected(partition, self.on_appended, now_ms)
         else:
             self.groups.on_resigned(partition.id)
+        self.waiting.wake(partition.id, now_ms)
 
     # -- the keeper -------------------------------------------------------------------------------
 
@@ -328,11 +326,21 @@ class Broker:
         """The time of day at `now_ms`, which itself never jumps (design note 002)."""
         return now_ms + self.store.wall_offset_ms
 
-    def on_tick(self, now_ms: int, wall_offset_ms: int = 0) -> None:
-        self.store.wall_offset_ms = wall_offset_ms
+    def next_deadline_ms(self) -> int | None:
+        """When `on_deadline` should be called, unless something happens before."""
+        parked = self.waiting.next_deadline_ms()
+        timer = self._groups.runtime.next_ms if self._groups is not None else None
+        return timer if parked is None or (timer is not None and timer < parked) else parked
+
+    def on_deadline(self, now_ms: int) -> None:
+        """Answers and timers whose time is up."""
         self.waiting.on_tick(now_ms)
         if self._groups is not None:
             self._groups.runtime.on_tick(now_ms)
+
+    def on_tick(self, now_ms: int, wall_offset_ms: int = 0) -> None:
+        self.store.wall_offset_ms = wall_offset_ms
+        self.on_deadline(now_ms)
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
         self._start_cleanings(now_ms)
         self.start_syncs(now_ms)

@@ -4,7 +4,7 @@ A group belongs to the partition of `__consumer_offsets` that its id hashes to, 
 partition coordinates it. The shard is loaded when leadership comes and dropped when it goes.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,13 +12,14 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
-from ottla.broker.journal import PartitionJournal, stored_records
+from ottla.broker.journal import PartitionJournal
 from ottla.controller.image import Image
 from ottla.controller.topics import NewTopic
 from ottla.coordinator.runtime import Runtime
-from ottla.coordinator.turn import Answer, Turn
+from ottla.coordinator.turn import Turn
 from ottla.group.config import GroupConfig
 from ottla.group.shard import GroupShard
+from ottla.records.compression import Codec
 from ottla.replication.partition import Partition
 
 HASHES_KEPT: Final = 4096
@@ -60,21 +61,25 @@ class ImageTopics:
 
 
 class Groups:
-    def __init__(self, config: GroupConfig, image: Image, on_answered: Callable[[Answer, int], None]) -> None:
+    """`wake` wakes what is parked under an answer, or under a partition."""
+
+    def __init__(self, config: GroupConfig, image: Image, wake: Callable[[Hashable, int], None]) -> None:
         self.config = config
         self.image = image
         topics = ImageTopics(image)
         self.runtime: Runtime[GroupShard] = Runtime(
-            new_shard=lambda _index: GroupShard(config, topics), on_answered=on_answered
+            new_shard=lambda _index: GroupShard(config, topics),
+            on_answered=wake,
+            on_reloaded=lambda index, now_ms: wake(TopicPartition(OFFSETS_TOPIC, index), now_ms),
         )
 
     def on_elected(
         self, partition: Partition, on_appended: Callable[[Partition, int], None], now_ms: int
     ) -> None:
         """This broker leads a partition of the topic: take up what is stored there."""
-        journal = PartitionJournal(partition, on_appended)
-        stored = stored_records(partition.log)
-        self.runtime.load(partition.id.partition, journal, partition.leader_epoch, stored, now_ms)
+        codec = Codec.from_id(self.config.offsets_compression_codec)
+        journal = PartitionJournal(partition, on_appended, codec)
+        self.runtime.load(partition.id.partition, journal, partition.leader_epoch, now_ms)
 
     def on_resigned(self, id: TopicPartition) -> None:
         self.runtime.unload(id.partition)

@@ -7,6 +7,7 @@ from ottla.coordinator.turn import StoredRecord
 from ottla.log.log import Log
 from ottla.records.batch import split
 from ottla.records.builder import NewRecord, build_batch
+from ottla.records.compression import Codec
 from ottla.records.record import read_records
 from ottla.replication.partition import Partition
 
@@ -19,6 +20,7 @@ class PartitionJournal:
 
     partition: Partition
     on_appended: Callable[[Partition, int], None]
+    codec: Codec = Codec.NONE
 
     @property
     def end_offset(self) -> int:
@@ -28,8 +30,13 @@ class PartitionJournal:
     def committed_offset(self) -> int:
         return self.partition.high_watermark
 
+    def stored(self) -> Iterator[tuple[StoredRecord, int, int]]:
+        return stored_records(self.partition.log)
+
     def append(self, records: list[StoredRecord], now_ms: int) -> int:
-        batch = build_batch([NewRecord(record.key, record.value, timestamp=now_ms) for record in records])
+        batch = build_batch(
+            [NewRecord(record.key, record.value, timestamp=now_ms) for record in records], codec=self.codec
+        )
         appended = self.partition.append_internal(memoryview(batch), now_ms)
         self.on_appended(self.partition, now_ms)
         return appended.base_offset

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import ottla
-from ottla.cli import configs, consume, demo, dump, groups, produce, start, topics
+from ottla.cli import configs, consume, demo, dump, groups, produce, start, topics, verify
 
 app = typer.Typer(
     name="ottla",
@@ -21,6 +21,7 @@ app.add_typer(groups.app)
 app.command()(produce.produce)
 app.command()(consume.consume)
 app.command()(dump.dump)
+app.command()(verify.verify)
 app.command()(demo.demo)
 
 

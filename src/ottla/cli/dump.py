@@ -5,48 +5,37 @@ before it is shown.
 """
 
 import os
-import sys
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
 from ottla.base.errors import ApiError
-from ottla.base.files import File
-from ottla.cli import output
+from ottla.base.ids import OFFSETS_TOPIC
+from ottla.cli import dump_text, output
+from ottla.cli.dump_files import ReadOnlyFiles
+from ottla.cli.dump_groups import decode_group_record, group_text
+from ottla.cli.dump_show import Reader, brief, print_json, show
 from ottla.cli.errors import USAGE, CommandError
-from ottla.cli.formats import Message, readable, to_json
+from ottla.cli.formats import Message, to_json
 from ottla.cli.times import show_ms
 from ottla.log.index import IndexFileError, OffsetIndex, TimeIndex
 from ottla.log.scan import TornError, batches
 from ottla.log.snapshots import SnapshotError, decode
+from ottla.log.verify_segment import index_damage
 from ottla.records.batch import CODEC_MASK, BatchHeader, crc_ok
 from ottla.records.control import control_type
 from ottla.records.record import Record, read_records
 
 CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 ANY_SIZE = 1 << 62
-
-
-class ReadOnly:
-    """A file opened only to be read: as much of the `File` port as scanning needs."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self.size = os.fstat(self._fd).st_size
-
-    def read(self, at: int, count: int) -> bytes:
-        return os.pread(self._fd, count, at)
-
-    def close(self) -> None:
-        os.close(self._fd)
+SET_ASIDE = (".deleted", ".cleaned", ".swap")
 
 
 def dump(
     segments: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE...", help="A .log, .index, .timeindex or .snapshot file.", show_default=False
+            metavar="FILE...", help="A segment, index, snapshot or checkpoint.", show_default=False
         ),
     ],
     records: Annotated[
@@ -54,7 +43,11 @@ def dump(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
-    """Show what is in the files of a log: batches, records, index entries, producer states.
+    """Show what is in the files of a data directory.
+
+    Segments (.log) as batches and, with --records, records; those of __consumer_offsets say what they
+    mean. Offset and time indexes, aborted transactions (.txnindex), producer snapshots, checkpoints,
+    leader epochs, partition.metadata and meta.properties as one line per entry.
 
     Exits with 1 if a file is damaged, after showing what could be read.
 
@@ -62,17 +55,18 @@ def dump(
     Examples:
       ottla dump data/orders-0/00000000000000000000.log
       ottla dump --records --json data/orders-0/*.log | jq .value
-      ottla dump data/orders-0/*.index data/orders-0/*.snapshot
+      ottla dump --records data/__consumer_offsets-*/*.log
+      ottla dump data/orders-0/*.index data/orders-0/*.snapshot data/*-checkpoint
     """
-    problems = []
+    problems = list[str]()
     for path in segments:
-        reader = READERS.get(os.path.splitext(path)[1])
-        if reader is None:
-            raise CommandError(f"{path}: dump reads {', '.join(READERS)} files", USAGE)
+        reader = _reader(path)
         if len(segments) > 1 and not json:
             print(f"{path}:")
         try:
             problems += reader(path, records, json)
+        except BrokenPipeError:
+            raise  # nobody reads on; that is no problem of the file
         except OSError as error:
             problems.append(f"cannot read {path}: {error.strerror}")
     for problem in problems[:-1]:
@@ -85,20 +79,22 @@ def dump(
 
 
 def _dump_log(path: str, records: bool, json: bool) -> list[str]:
-    file, problems, count, total = ReadOnly(path), list[str](), 0, 0
-    topic = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    file, problems, count, total = ReadOnlyFiles().open(path), list[str](), 0, 0
+    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
     try:
-        for position, header, view in batches(cast("File", file), 0, file.size):
+        for position, header, view in batches(file, 0, file.size):
             is_sound = crc_ok(view, header)
             if not is_sound:
                 problems.append(f"{path}: at byte {position}: the checksum of the batch is wrong")
             count, total = count + 1, total + max(header.count, 0)
-            _show(_batch(position, header, is_sound), json and not records, json)
+            if not (json and records):
+                show(_batch(position, header, is_sound), json)
             if records:
                 try:
-                    _show_records(topic, header, read_records(view, header), json)
+                    wrong = _show_records(folder, header, read_records(view, header), json)
                 except ApiError as error:
-                    problems.append(f"{path}: at byte {position}: {error}")
+                    wrong = [str(error)]
+                problems += [f"{path}: at byte {position}: {problem}" for problem in wrong]
     except TornError as torn:
         problems.append(f"{path}: at byte {torn.position} of {file.size}: {torn.reason}")
     finally:
@@ -137,27 +133,39 @@ def _batch(position: int, header: BatchHeader, is_sound: bool) -> dict[str, Any]
     }
 
 
-def _show_records(topic: str, header: BatchHeader, records: list[Record], json: bool) -> None:
-    name, _, partition = topic.rpartition("-")
+def _show_records(folder: str, header: BatchHeader, records: list[Record], json: bool) -> list[str]:
+    """Show the records of a batch; what is wrong with those that have a meaning for the broker."""
+    name, _, partition = folder.rpartition("-")
     number = int(partition) if partition.isdigit() else -1
+    problems = []
     for record in records:
-        shown = to_json(
-            Message(
-                name, number, record.offset, record.timestamp, record.key, record.value, list(record.headers)
-            )
+        message = Message(
+            name, number, record.offset, record.timestamp, record.key, record.value, list(record.headers)
         )
+        decoded: dict[str, Any] = {}
         if header.is_control:
-            shown["control"] = control_type(record.key).name
+            decoded = {"control": control_type(record.key).name}
+        elif name == OFFSETS_TOPIC:
+            fields, problem = decode_group_record(record)
+            decoded = {"decoded": fields} if fields else {}
+            if problem:
+                problems.append(f"offset {record.offset}: {problem}")
         if json:
-            _print_json(shown)
-            continue
-        parts = [f"  offset {record.offset}", show_ms(record.timestamp)]
-        if header.is_control:
-            parts.append(f"control {shown['control']}")
+            print_json(to_json(message) | decoded)
         else:
-            parts += [f"key {_brief(record.key)}", f"value {_brief(record.value)}"]
-        parts += [f"{key}={_brief(value)}" for key, value in record.headers]
-        print(" · ".join(parts))
+            print(_record_line(record, decoded))
+    return problems
+
+
+def _record_line(record: Record, decoded: dict[str, Any]) -> str:
+    parts = [f"  offset {record.offset}", show_ms(record.timestamp)]
+    if "control" in decoded:
+        parts.append(f"control {decoded['control']}")
+    elif "decoded" in decoded:
+        parts.append(group_text(decoded["decoded"]))
+    else:
+        parts += [f"key {brief(record.key)}", f"value {brief(record.value)}"]
+    return " · ".join(parts + [f"{key}={brief(value)}" for key, value in record.headers])
 
 
 # -- the other files --------------------
@@ -165,33 +173,36 @@ def _show_records(topic: str, header: BatchHeader, records: list[Record], json: 
 
 def _dump_index(path: str, _records: bool, json: bool) -> list[str]:
     """Entries with absolute offsets, as far as the file's name tells the base."""
-    log = os.path.splitext(path)[0] + ".log"
+    log, data = os.path.splitext(path)[0] + ".log", _read(path)
+    log_size = os.path.getsize(log) if os.path.exists(log) else ANY_SIZE
     try:
-        index = OffsetIndex.from_bytes(_read(path), os.path.getsize(log) if os.path.exists(log) else ANY_SIZE)
+        index = OffsetIndex.from_bytes(data, log_size)
     except IndexFileError as error:
-        return [f"{path}: {error}"]
+        return [f"{path}: at byte {index_damage(data, '.index', log_size)}: {error}"]
     base = _base_offset(path)
     for offset, position in zip(index.offsets, index.positions, strict=True):
-        _show({"offset": base + offset, "position": position}, json, json)
+        show({"offset": base + offset, "position": position}, json)
     return []
 
 
 def _dump_times(path: str, _records: bool, json: bool) -> list[str]:
+    data = _read(path)
     try:
-        index = TimeIndex.from_bytes(_read(path))
+        index = TimeIndex.from_bytes(data)
     except IndexFileError as error:
-        return [f"{path}: {error}"]
+        return [f"{path}: at byte {index_damage(data, '.timeindex', ANY_SIZE)}: {error}"]
     base = _base_offset(path)
     for timestamp, offset in zip(index.timestamps, index.offsets, strict=True):
-        _show({"timestamp": timestamp, "time": show_ms(timestamp), "offset": base + offset}, json, json)
+        show({"timestamp": timestamp, "time": show_ms(timestamp), "offset": base + offset}, json)
     return []
 
 
 def _dump_snapshot(path: str, _records: bool, json: bool) -> list[str]:
+    data = _read(path)
     try:
-        producers = decode(_read(path), _base_offset(path))
+        producers = decode(data, _base_offset(path))
     except SnapshotError as error:
-        return [f"{path}: {error}"]
+        return [f"{path}: at byte 0 of {len(data)}: {error}"]
     for producer_id, producer in sorted(producers.by_id.items()):
         last = producer.batches[-1] if producer.batches else None
         shown = {
@@ -203,11 +214,30 @@ def _dump_snapshot(path: str, _records: bool, json: bool) -> list[str]:
             "coordinator_epoch": producer.coordinator_epoch,
             "txn_first_offset": producer.txn_first_offset,
         }
-        _show(shown, json, json)
+        show(shown, json)
     return []
 
 
-READERS = {".log": _dump_log, ".index": _dump_index, ".timeindex": _dump_times, ".snapshot": _dump_snapshot}
+READERS: dict[str, Reader] = {
+    ".log": _dump_log,
+    ".index": _dump_index,
+    ".timeindex": _dump_times,
+    ".snapshot": _dump_snapshot,
+    ".txnindex": dump_text.transactions,
+    ".checkpoint": _dump_log,  # KRaft's snapshots are batches
+}
+
+
+def _reader(path: str) -> Reader:
+    """By the file's name, also while it is set aside by a compaction or for its deletion."""
+    name = os.path.basename(path)
+    for suffix in SET_ASIDE:
+        name = name.removesuffix(suffix)
+    reader = dump_text.READERS.get(name) or READERS.get(os.path.splitext(name)[1])
+    if reader is None:
+        known = ", ".join([*READERS, *dump_text.READERS])
+        raise CommandError(f"{path}: dump reads {known} files", USAGE)
+    return reader
 
 
 def _read(path: str) -> bytes:
@@ -216,33 +246,5 @@ def _read(path: str) -> bytes:
 
 
 def _base_offset(path: str) -> int:
-    name = os.path.splitext(os.path.basename(path))[0]
+    name = os.path.basename(path).split(".", 1)[0]
     return int(name) if name.isdigit() else 0
-
-
-def _show(fields: dict[str, Any], as_json: bool, is_json_wanted: bool) -> None:
-    """One line; with records as JSON, the batches around them are left out."""
-    if as_json:
-        _print_json(fields)
-    elif not is_json_wanted:
-        print(" · ".join(f"{name} {_text(value)}" for name, value in fields.items() if value not in ([], -1)))
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "NO"
-    return ",".join(value) if isinstance(value, list) else str(value)
-
-
-def _brief(given: bytes | None, most: int = 200) -> str:
-    if given is None:
-        return "null"
-    shown = readable(given)
-    text = repr(shown) if isinstance(shown, str) else given.hex(" ")
-    return text if len(text) <= most else f"{text[:most]}… ({len(given)} bytes)"
-
-
-def _print_json(value: Any) -> None:
-    import json
-
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")

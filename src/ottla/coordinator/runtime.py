@@ -4,7 +4,10 @@ A shard is loaded by replaying its partition's log when this broker becomes its 
 stops being that. Loading is keyed by (partition, leader epoch), so that doing it twice, or late, changes
 nothing. An operation on a shard that is not here is refused: NOT_COORDINATOR.
 
-Rules: if the append fails, nothing was replayed and no answer given, so state and log agree. What an
+`next_ms` is when a timer may run out, or earlier if that one was cancelled.
+
+Rules: if the append fails, nothing was replayed and no answer given, so state and log agree; a shard that had
+changed in memory anyway is loaded again, and who waited for it is refused. What an
 operation replies depends on what it wrote *and* on everything written before it, so an answer waits for the
 log's end even if the operation wrote nothing. A timer whose turn could not be stored is tried again later:
 nobody is there to hear of it.
@@ -44,9 +47,13 @@ class Journal(Protocol):
     def append(self, records: list[StoredRecord], now_ms: int) -> int:
         """Write the records as one batch; the offset of the first."""
 
+    def stored(self) -> Iterable[tuple[StoredRecord, int, int]]:
+        """Everything that is stored, as (record, offset, timestamp)."""
+
 
 @dataclass(slots=True)
 class Loaded(Generic[S]):
+    index: int
     shard: S
     journal: Journal
     leader_epoch: int
@@ -59,26 +66,23 @@ class Runtime(Generic[S]):
 
     new_shard: Callable[[int], S]
     on_answered: Callable[[Answer, int], None]
+    on_reloaded: Callable[[int, int], None] = lambda _index, _now_ms: None
     shards: dict[int, Loaded[S]] = field(default_factory=dict)
+    next_ms: int | None = None
 
-    def load(
-        self,
-        index: int,
-        journal: Journal,
-        leader_epoch: int,
-        records: Iterable[tuple[StoredRecord, int, int]],
-        now_ms: int,
-    ) -> None:
-        """Take up a shard from the (record, offset, timestamp) of its log."""
+    def load(self, index: int, journal: Journal, leader_epoch: int, now_ms: int) -> None:
+        """Take up a shard from what its journal holds."""
         known = self.shards.get(index)
-        if known is not None and known.leader_epoch >= leader_epoch:
-            return
+        if known is None or known.leader_epoch < leader_epoch:
+            self._load(index, journal, leader_epoch, now_ms)
+
+    def _load(self, index: int, journal: Journal, leader_epoch: int, now_ms: int) -> None:
         shard = self.new_shard(index)
         shard.on_committed(journal.committed_offset)
-        for record, offset, timestamp_ms in records:
+        for record, offset, timestamp_ms in journal.stored():
             shard.replay(record, offset, timestamp_ms)
-        self.shards[index] = Loaded(shard, journal, leader_epoch)
-        self._finish(self.shards[index], self._run(self.shards[index], now_ms, shard.on_loaded))
+        loaded = self.shards[index] = Loaded(index, shard, journal, leader_epoch)
+        self._finish(loaded, self._run(loaded, now_ms, shard.on_loaded))
 
     def on_committed(self, index: int, below: int) -> None:
         """The high watermark of a shard's partition has moved."""
@@ -104,15 +108,13 @@ class Runtime(Generic[S]):
                 try:
                     turn = self._run(loaded, now_ms, partial(loaded.shard.on_timer, key=key))
                 except ApiError:
+                    if self.shards[loaded.index] is not loaded:
+                        break  # loaded again, with timers of its own
                     loaded.timers.apply({key: now_ms + RETRY_MS})
                 else:
                     self._finish(loaded, turn)
-
-    def next_ms(self) -> int | None:
-        return min(
-            (due for loaded in self.shards.values() if (due := loaded.timers.next_ms()) is not None),
-            default=None,
-        )
+        due = (loaded.timers.next_ms() for loaded in self.shards.values())
+        self.next_ms = min((ms for ms in due if ms is not None), default=None)
 
     def _loaded(self, index: int) -> Loaded[S]:
         found = self.shards.get(index)
@@ -124,7 +126,7 @@ class Runtime(Generic[S]):
         turn = Turn(now_ms)
         operation(turn)
         if turn.records:
-            offset = loaded.journal.append(turn.records, now_ms)
+            offset = self._append(loaded, turn)
             if turn.is_replayed:
                 for at, record in enumerate(turn.records, offset):
                     loaded.shard.replay(record, at, now_ms)
@@ -132,8 +134,21 @@ class Runtime(Generic[S]):
             then()
         return turn
 
+    def _append(self, loaded: Loaded[S], turn: Turn) -> int:
+        try:
+            return loaded.journal.append(turn.records, turn.now_ms)
+        except ApiError:
+            if not turn.is_replayed:
+                # What is not replayed has changed in memory already: go back to what is stored.
+                self._load(loaded.index, loaded.journal, loaded.leader_epoch, turn.now_ms)
+                self.on_reloaded(loaded.index, turn.now_ms)
+            raise
+
     def _finish(self, loaded: Loaded[S], turn: Turn) -> None:
         loaded.timers.apply(turn.timers)
+        for due_ms in turn.timers.values():
+            if due_ms is not None and (self.next_ms is None or due_ms < self.next_ms):
+                self.next_ms = due_ms
         for answer, reply in turn.answers:
             answer.reply, answer.after_offset = reply, loaded.journal.end_offset
             self.on_answered(answer, turn.now_ms)

@@ -13,6 +13,7 @@ from ottla.base.config import ConfigType, at_least, between, key, one_of
 LONG_MAX = (1 << 63) - 1
 HOUR_MS = 3_600_000
 LONG = ConfigType.LONG
+DOUBLE_MAX = 1.7976931348623157e308
 
 
 def _gzip_level(value: int) -> str | None:
@@ -209,4 +210,34 @@ class StoreConfig:
     producer_id_expiration_check_interval_ms: int = key(
         "producer.id.expiration.check.interval.ms", 600_000, "Look for silent producers this often.",
         check=at_least(1), dynamic=True,
+    )  # fmt: skip
+    cleaner_enable: bool = key(
+        "log.cleaner.enable", True, "Compact the logs of topics whose cleanup.policy says so.",
+        dynamic=True,
+    )  # fmt: skip
+    cleaner_threads: int = key(
+        "log.cleaner.threads", 1, "Compact up to this many logs at a time, each in a process of its own.",
+        check=at_least(1), dynamic=True,
+    )  # fmt: skip
+    cleaner_io_bytes_per_second_max: float = key(
+        "log.cleaner.io.max.bytes.per.second", DOUBLE_MAX,
+        "Read and write no more than this per second in order to compact, all logs together.",
+        check=at_least(1), dynamic=True,
+    )  # fmt: skip
+    cleaner_dedupe_buffer_bytes: int = key(
+        "log.cleaner.dedupe.buffer.size", 128 << 20,
+        "Memory for the keys that one round of compaction looks at, about 120 bytes and the key for each.",
+        type=LONG, check=at_least(1024), dynamic=True,
+    )  # fmt: skip
+    cleaner_dedupe_load_factor: float = key(
+        "log.cleaner.io.buffer.load.factor", 0.9, "The share of the memory for keys that may be filled.",
+        check=between(0.01, 1), dynamic=True,
+    )  # fmt: skip
+    cleaner_io_buffer_bytes: int = key(
+        "log.cleaner.io.buffer.size", 512 << 10, "Read this much of a log at a time in order to compact it.",
+        check=at_least(1024), dynamic=True,
+    )  # fmt: skip
+    cleaner_backoff_ms: int = key(
+        "log.cleaner.backoff.ms", 15_000, "Look for logs to compact this often while there are none.",
+        type=LONG, check=at_least(0), dynamic=True,
     )  # fmt: skip

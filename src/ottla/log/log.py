@@ -10,7 +10,7 @@ the only one that is written.
 
 import os.path
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -35,8 +35,8 @@ from ottla.log.recovery import (
 from ottla.log.retention import deletable
 from ottla.log.segment import SUFFIXES, Segment, file_name
 from ottla.log.snapshots import encode
-from ottla.log.validate import Validator
-from ottla.records.batch import BatchHeader, assign, crc_ok, split
+from ottla.log.validate import Validator, check_replicated
+from ottla.records.batch import BatchHeader, assign
 
 _WARM_MAX = 4
 
@@ -54,8 +54,8 @@ class Appended(NamedTuple):
 class Log:
     __slots__ = (
         "_bases", "_durability", "_on_lowered", "_roll_ms", "_segment_bytes", "_snapshot_at", "_validator",
-        "_warm", "active", "config", "deleted", "directory", "epochs", "files", "log_end_offset",
-        "log_start_offset", "producers", "report", "segments", "topic_partition",
+        "_warm", "abort_cleaning", "active", "cleaned_to", "config", "deleted", "directory", "epochs",
+        "files", "log_end_offset", "log_start_offset", "producers", "report", "segments", "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +82,8 @@ class Log:
         self.epochs: LeaderEpochs = loaded.epochs
         self.report: RecoveryReport = loaded.report
         self.deleted: list[str] = []
+        self.cleaned_to = 0  # compaction has seen all below this
+        self.abort_cleaning: Callable[[], None] | None = None  # set while it is being compacted
         self._bases = [segment.base_offset for segment in self.segments]
         self._snapshot_at = -1
         self._on_lowered = on_lowered
@@ -211,22 +213,10 @@ class Log:
 
     def append_batches(self, view: memoryview, now_ms: int) -> Appended:
         """Append batches as they are, as follower. Offsets must go on where the log ends, or later."""
-        first_offset, expected = -1, self.log_end_offset
-        checked = []
-        for header, batch in split(view):
-            if header.base_offset < expected or header.last_offset_delta < 0:
-                raise ApiError(
-                    ErrorCode.INVALID_RECORD, f"Offset {header.base_offset} where {expected} or more belongs."
-                )
-            if not crc_ok(batch, header):
-                raise ApiError(
-                    ErrorCode.CORRUPT_MESSAGE, f"The batch at {header.base_offset} has a wrong checksum."
-                )
-            checked.append((header, batch))
-            expected = header.next_offset
-            first_offset = header.base_offset if first_offset < 0 else first_offset
+        checked = check_replicated(view, self.log_end_offset)
         for header, batch in checked:
             self._append_as_is(header, batch, now_ms)
+        first_offset = checked[0][0].base_offset if checked else -1
         return Appended(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, False)
 
     def _append_as_is(self, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
@@ -268,7 +258,7 @@ class Log:
             self._bases.pop()
         self._begin_segment(base_offset, now_ms)
         if old.size:
-            self._keep_warm(old)
+            self.keep_warm(old)
         return self.active
 
     def _begin_segment(self, base_offset: int, now_ms: int) -> None:
@@ -296,7 +286,7 @@ class Log:
         active = self.active
         at = -1 if offset >= active.base_offset else bisect_right(self._bases, offset) - 1
         while (segment := self.segments[at]) is not active:
-            self._keep_warm(segment)
+            self.keep_warm(segment)
             at += 1
             upper = self._bases[at]
             found = reading.read(segment, offset, max_bytes, end, upper, at_least_one)
@@ -308,13 +298,7 @@ class Log:
     def bytes_between(self, offset: int, end: int) -> int:
         """About how many bytes a read from `offset` to `end` would give; never 0 if it would give any."""
         offset, end = max(offset, self.log_start_offset), min(end, self.log_end_offset)
-        if offset >= end:
-            return 0
-        first = bisect_right(self._bases, offset) - 1
-        last = bisect_right(self._bases, end) - 1
-        total = self.segments[last].estimate(end) - self.segments[first].estimate(offset)
-        total += sum(segment.size for segment in self.segments[first:last])
-        return max(total, 1)
+        return reading.bytes_between(self.segments, self._bases, offset, end) if offset < end else 0
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """The first record that is at least as new as `timestamp`."""
@@ -322,15 +306,17 @@ class Log:
 
     def offset_of_max_timestamp(self) -> TimestampedOffset | None:
         """The first record with the newest timestamp (KIP-734)."""
-        newest = max(self.segments, key=lambda segment: segment.max_timestamp)
-        if newest.max_timestamp < 0:
-            return None
-        return reading.offset_for_timestamp([newest], newest.max_timestamp, self.log_start_offset)
+        return reading.offset_of_max_timestamp(self.segments, self.log_start_offset)
 
     # Forgetting
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Apply retention: how many segments went. Their files stay as `.deleted`, listed in `deleted`."""
+        """Apply retention: how many segments went. Their files stay as `.deleted`, listed in `deleted`.
+
+        A log that is being cleaned keeps its files until that is done.
+        """
+        if self.abort_cleaning is not None:
+            return 0
         count = deletable(
             self.segments,
             self.config,
@@ -365,6 +351,7 @@ class Log:
         if offset < self._bases[0]:
             self.truncate_fully_and_start_at(offset, now_ms)
             return True
+        self._abort_cleaning()
         keep = bisect_right(self._bases, offset)
         gone = self.segments[keep:]
         del self.segments[keep:]
@@ -385,6 +372,7 @@ class Log:
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Forget everything; the next offset is `offset`."""
+        self._abort_cleaning()
         gone, self.segments, self._bases = self.segments, [], []
         self._drop(gone)
         for snapshot in snapshot_offsets(self.files, self.directory):
@@ -396,19 +384,35 @@ class Log:
         self.producers.clear(offset)
         self._snapshot_at = -1
 
+    def replace(self, old: Sequence[Segment], size: int) -> None:
+        """Put the compacted segment of `size` bytes, whose files are in place, where `old` ones were."""
+        new = Segment(self.files, self.directory, old[0].base_offset, self.config, size=size)
+        at = self.segments.index(old[0])
+        self.segments[at : at + len(old)] = [new]
+        self._bases[at : at + len(old)] = [new.base_offset]
+
+    def _abort_cleaning(self) -> None:
+        if self.abort_cleaning is not None:
+            self.abort_cleaning()
+
     def _truncated(self, offset: int) -> None:
+        self.cleaned_to = min(self.cleaned_to, offset)
         if self._durability.on_truncated(offset) and self._on_lowered is not None:
             self._on_lowered()
 
     def _drop(self, segments: list[Segment]) -> None:
         for segment in segments:
-            self._warm.pop(segment, None)
-            self._durability.close(segment.release())
-            for suffix in (*SUFFIXES, SNAPSHOT):
-                path = segment.path(suffix)
-                if self.files.exists(path):
-                    self.files.rename(path, path + DELETED, sync=False)
-                    self.deleted.append(path + DELETED)
+            self.set_aside(segment, (*SUFFIXES, SNAPSHOT))
+
+    def set_aside(self, segment: Segment, suffixes: Sequence[str]) -> None:
+        """Let go of a segment, and rename its files to `.deleted`."""
+        self._warm.pop(segment, None)
+        self._durability.close(segment.release())
+        for suffix in suffixes:
+            path = segment.path(suffix)
+            if self.files.exists(path):
+                self.files.rename(path, path + DELETED, sync=False)
+                self.deleted.append(path + DELETED)
 
     # Keeping
 
@@ -467,7 +471,7 @@ class Log:
             if upper > self.recovery_point:
                 self.include_in_sync(segment.path())
 
-    def _keep_warm(self, segment: Segment) -> None:
+    def keep_warm(self, segment: Segment) -> None:
         """Keep the files of the few old segments that are being read open, and let go of the others."""
         warm = self._warm
         warm.pop(segment, None)

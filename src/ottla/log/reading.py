@@ -6,6 +6,7 @@ batch, and it begins to look at the index entry before the cut, so it steps over
 batches are.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -97,3 +98,20 @@ def offset_for_timestamp(
                     return TimestampedOffset(record.offset, record.timestamp, header.leader_epoch)
             start = header.next_offset
     return None
+
+
+def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: int) -> TimestampedOffset | None:
+    """The first record with the newest timestamp."""
+    newest = max(segments, key=lambda segment: segment.max_timestamp)
+    if newest.max_timestamp < 0:
+        return None
+    return offset_for_timestamp([newest], newest.max_timestamp, log_start_offset)
+
+
+def bytes_between(segments: Sequence[Segment], bases: Sequence[int], offset: int, end: int) -> int:
+    """About how many bytes lie between two offsets; at least 1."""
+    first = bisect_right(bases, offset) - 1
+    last = bisect_right(bases, end) - 1
+    total = segments[last].estimate(end) - segments[first].estimate(offset)
+    total += sum(segment.size for segment in segments[first:last])
+    return max(total, 1)

@@ -26,8 +26,9 @@ from ottla.log.snapshots import SnapshotError, decode
 
 SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
-_REMOVED_ON_OPEN = (DELETED, ".cleaned", ".tmp")
-_SWAP = ".swap"
+CLEANED = ".cleaned"
+_REMOVED_ON_OPEN = (DELETED, CLEANED, ".tmp")
+SWAP = ".swap"
 
 
 class Repair(NamedTuple):
@@ -108,37 +109,50 @@ class Loader:
         return Loaded(segments, start, end, producers, self.epochs, self.report)
 
     def _tidy(self, names: list[str]) -> list[str]:
+        if any(name.endswith(SWAP) for name in names):
+            self._finish_swaps(names)
+            names = self.files.list(self.directory)
         kept = []
         for name in names:
-            path = os.path.join(self.directory, name)
             if name.endswith(_REMOVED_ON_OPEN):
+                path = os.path.join(self.directory, name)
                 self.files.remove(path)
                 self._did("removed a leftover", path)
-            elif name.endswith(_SWAP):
-                self._finish_swap(name)
             else:
                 kept.append(name)
-        if len(kept) + sum(name.endswith(_REMOVED_ON_OPEN) for name in names) != len(names):
-            kept = self.files.list(self.directory)
         return kept
 
-    def _finish_swap(self, name: str) -> None:
-        """Compaction had written and synced the new file, and only the renaming was left to do."""
-        path = os.path.join(self.directory, name)
-        target = path.removesuffix(_SWAP)
-        if not target.endswith(".log"):
-            self.files.remove(path)
+    def _finish_swaps(self, names: list[str]) -> None:
+        """Compaction had written and synced new files, and was about to put them into place.
+
+        Kafka's rule: a swap counts only if its offset is below that of all `.cleaned` files; else the crash
+        came before all of its files were renamed, and the old ones stand.
+        """
+        cleaned_min = min((_offset_of(name) for name in names if name.endswith(CLEANED)), default=1 << 63)
+        for base_offset in sorted({_offset_of(name) for name in names if name.endswith(SWAP)}):
+            if base_offset < cleaned_min:
+                self._finish_swap(base_offset)
+            # What marks an unfinished swap (see `swap`) goes last, the log file first.
+            for suffix in SUFFIXES:
+                path = os.path.join(self.directory, file_name(base_offset, suffix + SWAP))
+                if self.files.exists(path):
+                    self.files.remove(path)
+
+    def _finish_swap(self, base_offset: int) -> None:
+        target = os.path.join(self.directory, file_name(base_offset, ".log"))
+        if self.files.exists(target + SWAP):
+            self.files.rename(target + SWAP, target)
+        if not self.files.exists(target):
             return
-        self.files.rename(path, target)
-        for suffix in (".index", ".timeindex"):
-            if self.files.exists(index := target.removesuffix(".log") + suffix):
-                self.files.remove(index)
         self._did("finished a compaction", target)
-        segment = self._segment(int(os.path.basename(target).removesuffix(".log")), self.files.size(target))
+        segment = self._segment(base_offset, self.files.size(target))
         end = self._walk_end(segment)
         for other in self.files.list(self.directory):
-            if other.endswith(".log") and segment.base_offset < int(other.removesuffix(".log")) < end:
-                self._remove([self._segment(int(other.removesuffix(".log")), 0)], "compaction replaced it")
+            if other.endswith(".log") and base_offset < _offset_of(other) < end:
+                self._remove([self._segment(_offset_of(other), 0)], "compaction replaced it")
+        transactions = segment.path(".txnindex")
+        if self.files.exists(transactions + SWAP) and self.files.size(transactions + SWAP):
+            self.files.rename(transactions + SWAP, transactions)
 
     def _walk_end(self, segment: Segment) -> int:
         segment.rebuild_indexes()
@@ -230,6 +244,10 @@ class Loader:
 
     def _did(self, what: str, path: str, detail: str = "") -> None:
         self.report.repairs.append(Repair(what, path, detail))
+
+
+def _offset_of(name: str) -> int:
+    return int(name.split(".", 1)[0])
 
 
 def _close(file: File | None) -> None:

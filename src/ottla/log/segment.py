@@ -348,9 +348,14 @@ class Segment:
         """Write both indexes, the time index with the newest timestamp as its last entry."""
         if not self.size:
             return
+        index, times = self.index_bytes()
+        self.files.write_atomic(self.path(".index"), index, sync=False)
+        self.files.write_atomic(self.path(".timeindex"), times, sync=False)
+
+    def index_bytes(self) -> tuple[bytes, bytes]:
+        """Both indexes as their files have them."""
         self.times.append(self.max_timestamp, self._max_offset - self.base_offset)
-        self.files.write_atomic(self.path(".index"), self.index.to_bytes(), sync=False)
-        self.files.write_atomic(self.path(".timeindex"), self.times.to_bytes(), sync=False)
+        return self.index.to_bytes(), self.times.to_bytes()
 
     def truncate(self, offset: int) -> int:
         """Remove the batch that holds `offset` and all after it; the offset that comes next."""

@@ -4,7 +4,7 @@ A log directory holds a folder per partition and the checkpoints of all of them.
 that nothing needs recovery; it is removed as soon as the logs are open, so that a crash leaves none behind.
 
 Rules: work per tick does not grow with the number of partitions. A log that will want a sync announces it
-(`on_due`) and waits in a heap; the rest runs at intervals of minutes. A deleted partition's folder is renamed
+(`on_due`) and waits in a heap; the rest runs at intervals. A deleted partition's folder is renamed
 at once, so that its name is free, and removed file.delete.delay.ms later.
 
 Left out: a failed directory is not taken offline yet: the OSError goes to the caller.
@@ -22,6 +22,8 @@ from ottla.base.files import Files
 from ottla.base.ids import TopicPartition
 from ottla.log import checkpoint
 from ottla.log.checkpoint import CheckpointError
+from ottla.log.cleaner import Cleaner
+from ottla.log.cleaning import CleanFailed, CleanOutcome, CleanTask
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.durability import Sync
 from ottla.log.log import Log
@@ -59,6 +61,7 @@ class LogStore:
         self.store_config = store_config
         self.logs: dict[TopicPartition, Log] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
+        self.cleaner = Cleaner(self.logs)
         self._ids: dict[TopicPartition, bytes] = {}
         self._homes: dict[TopicPartition, str] = {}
         self._due: list[tuple[int, int, Log]] = []
@@ -91,6 +94,7 @@ class LogStore:
         report.clean[directory] = clean
         points = self._read_offsets(directory, checkpoint.RECOVERY_POINTS, report)
         starts = self._read_offsets(directory, checkpoint.LOG_STARTS, report)
+        cleaned = self._read_offsets(directory, checkpoint.CLEANER_OFFSETS, report)
         self.high_watermarks |= self._read_offsets(directory, checkpoint.HIGH_WATERMARKS, report)
         for name in self.files.list(directory):
             path = os.path.join(directory, name)
@@ -117,6 +121,7 @@ class LogStore:
                 on_due=self._on_due,
                 on_lowered=self._write_recovery_points,
             )
+            log.cleaned_to = cleaned.get(found, 0)
             report.logs.append(log.report)
             self._put(log, directory, self._read_topic_id(path))
         if clean:
@@ -136,6 +141,7 @@ class LogStore:
     def close(self, now_ms: int) -> None:
         """Shut down cleanly: every log durable, then the checkpoints, then the marker that says so."""
         for log in self.logs.values():
+            self.cleaner.forget(log)
             log.close()
         self._write_recovery_points(now_ms)
         self._write_log_starts(now_ms)
@@ -187,6 +193,7 @@ class LogStore:
         directory = self._homes.pop(topic_partition)
         self._ids.pop(topic_partition, None)
         self.high_watermarks.pop(topic_partition, None)
+        self.cleaner.forget(log)
         log.abandon()
         self._sequence += 1
         unique = hashlib.blake2b(
@@ -224,6 +231,31 @@ class LogStore:
         self._sequence += 1
         heappush(self._due, (due_ms, self._sequence, log))
 
+    # Compaction
+
+    def next_cleanings(
+        self, last_stable: Callable[[Log], int], now_ms: int
+    ) -> Iterable[tuple[Log, CleanTask]]:
+        """The cleanings to hand to workers now; each comes back through `on_cleaned`."""
+        return self.cleaner.next_tasks(self.store_config, last_stable, now_ms, now_ms + self.wall_offset_ms)
+
+    def on_cleaned(self, log: Log, outcome: CleanOutcome, now_ms: int) -> bool:
+        """True if the log's folder must be synced next; then comes `on_folder_synced`."""
+        if isinstance(outcome, CleanFailed):
+            self.cleaner.on_failed(log, outcome, self.store_config, now_ms)
+            return False
+        return self.cleaner.on_cleaned(log, outcome) or self._after_cleaning(log, now_ms)
+
+    def on_folder_synced(self, log: Log, now_ms: int) -> bool:
+        return self.cleaner.on_folder_synced(log) or self._after_cleaning(log, now_ms)
+
+    def _after_cleaning(self, log: Log, now_ms: int) -> bool:
+        """Nothing is lost with this checkpoint but time, so nothing waits for the disk."""
+        self._discard_deleted(log, now_ms)
+        offsets = ((key, log.cleaned_to) for key, log in self.logs.items() if log.cleaned_to)
+        self._write(checkpoint.CLEANER_OFFSETS, offsets, sync=False)
+        return False
+
     # Time
 
     def on_tick(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> None:
@@ -253,13 +285,16 @@ class LogStore:
         for topic_partition, log in self.logs.items():
             high_watermark = self.high_watermarks.get(topic_partition, log.log_start_offset)
             log.delete_old_segments(now_ms + self.wall_offset_ms, high_watermark)
-            for path in log.deleted:
-                self._discard(path, now_ms + log.config.file_delete_delay_ms)
-            log.deleted.clear()
+            self._discard_deleted(log, now_ms)
 
     def _expire_producers(self, now_ms: int) -> None:
         for log in self.logs.values():
             log.producers.expire(now_ms + self.wall_offset_ms, self.store_config.producer_id_expiration_ms)
+
+    def _discard_deleted(self, log: Log, now_ms: int) -> None:
+        for path in log.deleted:
+            self._discard(path, now_ms + log.config.file_delete_delay_ms)
+        log.deleted.clear()
 
     def _discard(self, path: str, due_ms: int) -> None:
         self._sequence += 1

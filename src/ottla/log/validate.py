@@ -23,10 +23,12 @@ from ottla.records.batch import (
     crc_ok,
     read_header,
     set_log_append_time,
+    split,
 )
 from ottla.records.builder import recompress
+from ottla.records.check import check_records
 from ottla.records.compression import Codec
-from ottla.records.record import check_records, open_body, walk
+from ottla.records.record import open_body, walk
 
 ZSTD_SINCE_PRODUCE = 7
 
@@ -119,6 +121,23 @@ class Validator:
         oldest = header.base_timestamp + min(raw[3] for raw in walk(body, header.count))
         if oldest != NO_TIMESTAMP and oldest < now_ms - self._before_max_ms:
             raise _out_of_range(oldest, now_ms, "behind")
+
+
+def check_replicated(view: memoryview, log_end: int) -> list[tuple[BatchHeader, memoryview]]:
+    """The batches a follower got from its leader: whole, sound, and not before the end of its log."""
+    checked = []
+    for header, batch in split(view):
+        if header.base_offset < log_end or header.last_offset_delta < 0:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD, f"Offset {header.base_offset} where {log_end} or more belongs."
+            )
+        if not crc_ok(batch, header):
+            raise ApiError(
+                ErrorCode.CORRUPT_MESSAGE, f"The batch at {header.base_offset} has a wrong checksum."
+            )
+        checked.append((header, batch))
+        log_end = header.next_offset
+    return checked
 
 
 def check_structure(view: memoryview, header: BatchHeader) -> memoryview | bytes | bytearray:

@@ -56,17 +56,17 @@ class Cleaners:
         if self._is_closed:
             child.kill()
         answer = b""
-        with child:
-            assert child.stdin is not None
-            assert child.stdout is not None
-            try:
+        try:
+            with child:
+                assert child.stdin is not None
+                assert child.stdout is not None
                 child.stdin.write(pickle.dumps(task))
                 child.stdin.flush()
                 answer = child.stdout.read()
-            except BrokenPipeError:
-                pass  # it is gone, and its exit code says more
-            finally:
-                self._running.discard(child)
+        except BrokenPipeError:
+            pass  # it is gone, and its exit code says more
+        finally:
+            self._running.discard(child)
         if child.returncode or not answer:
             return CleanFailed(reason=f"the cleaner's process ended with {child.returncode}")
         outcome: CleanOutcome = pickle.loads(answer)  # noqa: S301 - our own child wrote it

@@ -343,7 +343,7 @@ class Server:
 
     def _schedule_deadline(self) -> None:
         """Wake up for the next parked answer that runs out of time."""
-        due_ms = self.broker.waiting.next_deadline_ms()
+        due_ms = self.broker.next_deadline_ms()
         if self._deadline is not None:
             if due_ms is not None and due_ms >= self._deadline[0]:
                 return
@@ -355,7 +355,7 @@ class Server:
 
     def _on_deadline(self) -> None:
         self._deadline = None
-        self.broker.waiting.on_tick(self.now_ms())
+        self.broker.on_deadline(self.now_ms())
         self.carry_out()
 
 

@@ -1,0 +1,292 @@
+"""Cleaning one log, as a worker process does it: read closed segments, write compacted ones beside them.
+
+`clean` touches nothing but files named `.cleaned`, and reads nothing but what the `CleanTask` names: it can
+be killed at any time, and what it left is thrown away. Two passes: the first learns the latest offset of
+every key in the dirty part, the second rewrites all segments from the log's first up to where the first came.
+Segments go together into one as long as the next is sure to fit (Kafka judges by the sizes before cleaning,
+and so ends up with more files). One that loses nothing, and is alone, keeps its file.
+
+When it is done, the new files are on disk, and the owner of the log puts them into place (see `swap`).
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ottla.base.errors import ApiError
+from ottla.base.files import File, Files
+from ottla.log.config import LogConfig
+from ottla.log.filtering import Filter
+from ottla.log.index import OFFSET_ENTRY_SIZE, RELATIVE_OFFSET_MAX, TIME_ENTRY_SIZE
+from ottla.log.latest import LatestOffsets
+from ottla.log.recovery import CLEANED
+from ottla.log.scan import TornError, batches
+from ottla.log.segment import SUFFIXES, Segment
+from ottla.records.batch import BatchHeader
+
+GROUP_MAX = 100  # so many are renamed at one go by the owner of the log, who has other things to do
+_WRITE_BYTES = 1 << 20
+
+# Called with the bytes read or written since the last call; it may wait, to keep to a rate.
+Pace = Callable[[int], None]
+
+
+class CleaningError(Exception):
+    """A log that cannot be cleaned, because of what is in it; the message says where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A closed segment."""
+
+    base_offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanTask:
+    """All a worker needs to know. Offsets from `first_dirty` to `upper` are dirty and may be cleaned."""
+
+    name: str
+    directory: str
+    sources: tuple[Source, ...]
+    first_dirty: int
+    upper: int
+    now_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    delete_retention_ms: int
+    memory_bytes: int
+    read_bytes: int
+    bytes_per_second: float
+    producers: tuple[tuple[int, int], ...] = ()  # (producer id, last offset of its last batch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Old segments and the size of the one, under the first one's base offset, that replaces them all."""
+
+    bases: tuple[int, ...]
+    size: int
+
+
+@dataclass(slots=True, kw_only=True)
+class CleanStats:
+    bytes_read: int = 0
+    bytes_written: int = 0
+    map_bytes_read: int = 0
+    records_read: int = 0
+    records_written: int = 0
+    keys: int = 0
+    map_utilization: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanResult:
+    """Everything below `end_offset` is clean once the groups are in place."""
+
+    end_offset: int
+    groups: tuple[Group, ...]
+    stats: CleanStats = field(default_factory=CleanStats)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanFailed:
+    """Why there is no result; `damaged` if it is what the log holds, and trying again would not help."""
+
+    reason: str
+    damaged: bool = False
+
+
+CleanOutcome: TypeAlias = CleanResult | CleanFailed
+
+
+def clean(files: Files, task: CleanTask, pace: Pace = lambda _: None) -> CleanResult:
+    """Do the work. `CleaningError` for damage, `OSError` as it comes."""
+    cleaning = _Cleaning(files, task, pace)
+    try:
+        return cleaning.run()
+    except TornError as torn:
+        raise CleaningError(str(torn)) from None
+    except ApiError as problem:
+        raise CleaningError(f"{cleaning.where[0]} at {cleaning.where[1]}: {problem}") from None
+
+
+class _Cleaning:
+    def __init__(self, files: Files, task: CleanTask, pace: Pace) -> None:
+        self.files = files
+        self.task = task
+        self.pace = pace
+        self.stats = CleanStats()
+        self.where = ("", 0)
+        self.config = LogConfig(
+            segment_index_bytes=task.segment_index_bytes, index_interval_bytes=task.index_interval_bytes
+        )
+
+    def run(self) -> CleanResult:
+        task, stats = self.task, self.stats
+        latest = self._learn()
+        keep = Filter(
+            latest,
+            dict(task.producers),
+            upper=task.upper,
+            now_ms=task.now_ms,
+            delete_retention_ms=task.delete_retention_ms,
+        )
+        groups = tuple(self._rewrite_all(keep, latest.next_offset))
+        stats.keys = len(latest.offsets)
+        stats.map_utilization = latest.bytes_used / max(task.memory_bytes, 1)
+        self.files.syncable(task.directory).sync()
+        return CleanResult(end_offset=latest.next_offset, groups=groups, stats=stats)
+
+    # The first pass
+
+    def _learn(self) -> LatestOffsets:
+        task = self.task
+        latest = LatestOffsets(task.first_dirty, task.memory_bytes)
+        for source, after in zip(task.sources, self._uppers(), strict=True):
+            if after <= task.first_dirty:
+                continue
+            for header, view in self._batches(source):
+                latest.take(header, view)
+                self.stats.map_bytes_read += header.size
+                if latest.is_full:
+                    latest.decide()
+                    return latest
+            # Offsets at the end of a segment may be missing; they are clean as well.
+            latest.next_offset = max(latest.next_offset, after)
+        latest.decide()
+        return latest
+
+    def _uppers(self) -> list[int]:
+        return [source.base_offset for source in self.task.sources[1:]] + [self.task.upper]
+
+    # The second pass
+
+    def _rewrite_all(self, keep: Filter, end: int) -> Iterator[Group]:
+        pairs = zip(self.task.sources, self._uppers(), strict=True)
+        left = deque(pair for pair in pairs if pair[0].base_offset < end)
+        while left:
+            group = self._rewrite(left, keep, end)
+            if group is not None:
+                yield group
+
+    def _rewrite(self, left: deque[tuple[Source, int]], keep: Filter, end: int) -> Group | None:
+        """Write a segment that replaces the next ones, as many as are sure to fit into it.
+
+        None if it would be the one that is there.
+        """
+        target = Segment(self.files, self.task.directory, left[0][0].base_offset, self.config)
+        paths = {suffix: target.path(suffix) + CLEANED for suffix in SUFFIXES}
+        for path in paths.values():
+            if self.files.exists(path):
+                self.files.remove(path)
+        sources: list[Source] = []
+        changed = False
+        out = _Output(self.files.open(paths[".log"]), self.pace)
+        try:
+            while left and (not sources or self._fits(target, len(sources), *left[0])):
+                sources.append(left.popleft()[0])
+                changed = self._filter(sources[-1], target, out, keep, end) or changed
+            out.finish()
+        finally:
+            out.file.close()
+        if not changed and len(sources) == 1:
+            self.files.remove(paths[".log"])
+            return None
+        index, times = target.index_bytes()
+        transactions = b"".join(self._transactions(source) for source in sources)
+        for suffix, data in ((".index", index), (".timeindex", times), (".txnindex", transactions)):
+            self.files.write_atomic(paths[suffix], data, sync=False)
+            self.files.syncable(paths[suffix]).sync()
+        return Group(bases=tuple(source.base_offset for source in sources), size=target.size)
+
+    def _fits(self, target: Segment, count: int, source: Source, after: int) -> bool:
+        """Whether all of one more segment would fit, in bytes, index entries and offsets."""
+        task = self.task
+        index, times = (
+            self.files.size(path) if self.files.exists(path) else 0
+            for path in map(self._segment(source).path, (".index", ".timeindex"))
+        )
+        return (
+            count < GROUP_MAX
+            and target.size + source.size <= task.segment_bytes
+            and OFFSET_ENTRY_SIZE * len(target.index) + index <= task.segment_index_bytes
+            and TIME_ENTRY_SIZE * len(target.times) + times <= task.segment_index_bytes
+            and after - 1 - target.base_offset <= RELATIVE_OFFSET_MAX
+        )
+
+    def _filter(self, source: Source, target: Segment, out: "_Output", keep: Filter, end: int) -> bool:
+        """Write what is left of a segment; whether that is less than all of it, or something else."""
+        stats, changed = self.stats, False
+        for header, view in self._batches(source):
+            stats.bytes_read += header.size
+            stats.records_read += header.count
+            kept = (header, view) if header.base_offset >= end else keep.apply(header, view)
+            if kept is None or kept[1] is not view:
+                changed = True
+            if kept is not None:
+                out.append(kept[1])
+                target.note(kept[0].last_offset, kept[0].size, kept[0].max_timestamp)
+                stats.bytes_written += kept[0].size
+                stats.records_written += kept[0].count
+        return changed
+
+    def _transactions(self, source: Source) -> bytes:
+        """The aborted transactions of a segment: their offsets are absolute, so they can stand together."""
+        path = self._segment(source).path(".txnindex")
+        return self.files.read(path) if self.files.exists(path) else b""
+
+    # Reading
+
+    def _segment(self, source: Source) -> Segment:
+        return Segment(self.files, self.task.directory, source.base_offset, self.config, size=source.size)
+
+    def _batches(self, source: Source) -> Iterator[tuple[BatchHeader, memoryview]]:
+        segment = self._segment(source)
+        if not source.size:
+            return
+        if not self.files.exists(segment.path()):
+            raise FileNotFoundError(segment.path())
+        file = self.files.open(segment.path())
+        paced = 0
+        try:
+            for position, header, view in batches(file, 0, source.size, self.task.read_bytes):
+                self.where = (file.path, position)
+                if position - paced >= _WRITE_BYTES:
+                    self.pace(position - paced)
+                    paced = position
+                yield header, view
+            self.pace(source.size - paced)
+        finally:
+            file.close()
+
+
+class _Output:
+    """The cleaned log file, written in large pieces."""
+
+    __slots__ = ("_parts", "_size", "file", "pace")
+
+    def __init__(self, file: File, pace: Pace) -> None:
+        self.file = file
+        self.pace = pace
+        self._parts: list[memoryview | bytearray] = []
+        self._size = 0
+
+    def append(self, batch: memoryview | bytearray) -> None:
+        self._parts.append(batch)
+        self._size += len(batch)
+        if self._size >= _WRITE_BYTES:
+            self._write()
+
+    def finish(self) -> None:
+        self._write()
+        self.file.sync()
+
+    def _write(self) -> None:
+        if self._size:
+            self.file.append(b"".join(self._parts))
+            self.pace(self._size)
+            self._parts, self._size = [], 0

@@ -1,0 +1,155 @@
+"""What compaction leaves of one batch: all of it, some of its records, an empty header, or nothing.
+
+    control batch                 kept
+    record past the map's end     kept
+    record without a key          dropped
+    not the latest of its key     dropped
+    tombstone                     kept until the batch's delete horizon (KIP-534) has passed; a batch that has
+                                  tombstones and no horizon gets one now
+    batch without records left    dropped, except the last of each producer, whose header holds its sequence,
+                                  and the last of the cleaning, so that a reader is led past the hole
+
+Records keep their offset, order, time and headers; the batch keeps its base offset, last offset, sequence,
+epochs and codec. Kept records are copied as bytes, as their deltas are relative to a base that stays; only a
+new delete horizon, which takes the base timestamp's place, makes it necessary to encode them again.
+
+Left out: records of aborted transactions are kept until a later record supersedes them, and markers for ever;
+Kafka drops both once nothing needs them.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.log.keys import keys_of, starts_of, time_delta_of
+from ottla.log.latest import LatestOffsets, check_crc
+from ottla.records.batch import CODEC_MASK, DELETE_HORIZON, NO_TIMESTAMP, BatchHeader, read_header
+from ottla.records.builder import encode_record, seal
+from ottla.records.compression import Codec
+from ottla.records.record import RawRecord, open_body, walk
+
+
+class Kept(NamedTuple):
+    """A batch as it goes into the cleaned segment."""
+
+    header: BatchHeader
+    batch: memoryview | bytearray
+
+
+class Filter:
+    """The rules of one cleaning. `last_offsets` has the end of each active producer's last batch."""
+
+    __slots__ = ("_horizon_ms", "_last_offsets", "_latest", "_now_ms", "_upper")
+
+    def __init__(
+        self,
+        latest: LatestOffsets,
+        last_offsets: Mapping[int, int],
+        *,
+        upper: int,
+        now_ms: int,
+        delete_retention_ms: int,
+    ) -> None:
+        self._latest = latest
+        self._last_offsets = last_offsets
+        self._upper = upper
+        self._now_ms = now_ms
+        self._horizon_ms = now_ms + delete_retention_ms
+
+    def apply(self, header: BatchHeader, view: memoryview) -> Kept | None:
+        """What is left of a batch that lies before the map's end; None if nothing is."""
+        latest = self._latest
+        if header.is_control:
+            return Kept(header, view)
+        if latest.covers(header):
+            surviving = latest.surviving(header)
+            if not surviving:
+                return self._emptied(header)
+            if not latest.has_tombstones(header):
+                if len(surviving) == header.count:
+                    return self._unchanged(header, view)
+                return _some(header, _body(header, view), surviving)
+        elif not header.count:
+            return self._emptied(header)
+        elif header.last_offset < latest.first and not self._is_past_horizon(header):
+            body = _body(header, view)
+            keys, tombstones = keys_of(body, header.count)
+            if not tombstones or header.has_delete_horizon:
+                newer = latest.offsets
+                if newer.keys().isdisjoint(keys) and None not in keys:
+                    return self._unchanged(header, view)
+                left = [at for at, key in enumerate(keys) if key is not None and key not in newer]
+                return _some(header, body, left) if left else self._emptied(header)
+        return self._one_by_one(header, view)
+
+    def _unchanged(self, header: BatchHeader, view: memoryview) -> Kept:
+        check_crc(header, view)
+        return Kept(header, view)
+
+    def _is_past_horizon(self, header: BatchHeader) -> bool:
+        return header.has_delete_horizon and header.base_timestamp <= self._now_ms
+
+    def _one_by_one(self, header: BatchHeader, view: memoryview) -> Kept | None:
+        """The general case."""
+        body = _body(header, view)
+        newest, base = self._latest.offsets, header.base_offset
+        drop_tombstones = self._is_past_horizon(header)
+        kept = [
+            raw
+            for raw in walk(body, header.count)
+            if raw[4] is not None
+            and newest.get(raw[4], -1) <= base + raw[2]
+            and not (drop_tombstones and raw[5] is None)
+        ]
+        if not kept:
+            return self._emptied(header)
+        if any(raw[5] is None for raw in kept) and not header.has_delete_horizon:
+            return _with_horizon(header, kept, self._horizon_ms)
+        return _rewritten(header, body, [(raw[0], raw[1]) for raw in kept], max(raw[3] for raw in kept))
+
+    def _emptied(self, header: BatchHeader) -> Kept | None:
+        is_last_of_producer = self._last_offsets.get(header.producer_id) == header.last_offset
+        if not is_last_of_producer and header.next_offset != self._upper:
+            return None
+        attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
+        empty = header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0)
+        return _sealed(empty, b"", Codec.NONE)
+
+
+def _body(header: BatchHeader, view: memoryview) -> bytes:
+    check_crc(header, view)
+    return bytes(open_body(view, header))
+
+
+def _some(header: BatchHeader, body: bytes, places: list[int]) -> Kept:
+    starts = starts_of(body, header.count)
+    newest = NO_TIMESTAMP
+    if not header.is_log_append_time:
+        newest = max(time_delta_of(body, starts[at]) for at in places)
+    return _rewritten(header, body, [(starts[at], starts[at + 1]) for at in places], newest)
+
+
+def _rewritten(header: BatchHeader, body: bytes, spans: list[tuple[int, int]], newest_delta: int) -> Kept:
+    if not header.is_log_append_time:
+        header = header._replace(max_timestamp=header.base_timestamp + newest_delta)
+    joined = b"".join([body[start:stop] for start, stop in spans])
+    return _sealed(header._replace(count=len(spans)), joined, header.codec)
+
+
+def _with_horizon(header: BatchHeader, kept: list[RawRecord], horizon_ms: int) -> Kept:
+    shift = header.base_timestamp - horizon_ms
+    body = b"".join(
+        encode_record(delta, time_delta + shift, key, value, headers)
+        for _, _, delta, time_delta, key, value, headers in kept
+    )
+    if not header.is_log_append_time:
+        newest = header.base_timestamp + max(raw[3] for raw in kept)
+        header = header._replace(max_timestamp=newest)
+    header = header._replace(
+        attributes=header.attributes | DELETE_HORIZON, base_timestamp=horizon_ms, count=len(kept)
+    )
+    return _sealed(header, body, header.codec)
+
+
+def _sealed(header: BatchHeader, body: bytes, codec: Codec) -> Kept:
+    batch = seal(header, body, codec)
+    return Kept(read_header(batch), batch)

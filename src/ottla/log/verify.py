@@ -1,0 +1,188 @@
+"""Checking data directories that no broker uses: all that is in them is read, nothing is changed.
+
+`verify` yields findings as they come: what is wrong, where, and what a broker would do about it when it
+starts. That follows `recovery` and `store`, and changes with them. The topics of a keeper are not looked at:
+a folder of a topic that was deleted is checked like any other.
+"""
+
+import os.path
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from ottla.base.ids import TopicPartition, uuid_text
+from ottla.log import checkpoint
+from ottla.log.store import parse_folder
+from ottla.log.verify_partition import PartitionCheck
+from ottla.log.verify_segment import Finding, Findings, Severity, Work
+
+META = "meta.properties"
+CLEANER_POINTS = "cleaner-offset-checkpoint"
+CHECKPOINTS = (
+    checkpoint.RECOVERY_POINTS, checkpoint.HIGH_WATERMARKS, checkpoint.LOG_STARTS, CLEANER_POINTS,
+)  # fmt: skip
+ALIKE_MAX = 20
+
+_FILES = {META, checkpoint.CLEAN_SHUTDOWN, *CHECKPOINTS, ".lock", "bootstrap.checkpoint"}
+_KEEPER = re.compile(r"keeper\.db(-\w+)?\Z")
+_SET_ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)\Z")
+
+
+def verify(work: Work, directories: Sequence[str]) -> Findings:
+    """Everything there is to say about directories of one broker, or of several.
+
+    Of many findings that are alike in one file, the first ones are given, and then how many more there are.
+    """
+    seen: Counter[tuple[str, str]] = Counter()
+    last: dict[tuple[str, str], Finding] = {}
+    for finding in _verify(work, directories):
+        alike = finding.path, re.sub(r"\d+", "#", finding.problem)
+        seen[alike] += 1
+        if seen[alike] <= ALIKE_MAX:
+            yield finding
+        else:
+            last[alike] = finding
+    for alike, finding in last.items():
+        problem = f"{seen[alike] - ALIKE_MAX} more of these; the last: {finding.problem}"
+        yield finding._replace(problem=problem)
+
+
+def _verify(work: Work, directories: Sequence[str]) -> Findings:
+    checks = [DirectoryCheck(work, path) for path in directories]
+    for check in checks:
+        yield from check.run()
+    homes: dict[tuple[str, str, TopicPartition], str] = {}
+    ids: dict[tuple[str, str], dict[bytes, str]] = defaultdict(dict)
+    for check in checks:
+        cluster = check.meta.get("cluster.id", "")
+        for id, path in check.partitions.items():
+            first = homes.setdefault((cluster, owner_of(check.meta), id), path)
+            if first != path:
+                fate = "one of the two is ignored, whatever it holds"
+                yield Finding(Severity.ERROR, path, f"the same partition is in {first} as well", fate)
+        for id, (topic_id, path) in check.topic_ids.items():
+            known = ids[cluster, id.topic]
+            if known and topic_id not in known:
+                other_id, other = next(iter(known.items()))
+                problem = f"the topic id is {uuid_text(topic_id)}, but {other} says {uuid_text(other_id)}"
+                fate = "the one that is not the topic's is taken for a deleted topic's, and is removed"
+                yield Finding(Severity.ERROR, path, problem, fate)
+            known.setdefault(topic_id, path)
+
+
+class DirectoryCheck:
+    def __init__(self, work: Work, path: str) -> None:
+        self.work, self.files, self.path = work, work.files, path
+        self.clean = work.files.exists(os.path.join(path, checkpoint.CLEAN_SHUTDOWN))
+        self.meta: dict[str, str] = {}
+        self.partitions: dict[TopicPartition, str] = {}
+        self.topic_ids: dict[TopicPartition, tuple[bytes, str]] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        self.offsets: dict[str, dict[TopicPartition, int]] = {}
+
+    def run(self) -> Findings:
+        names = self.files.list(self.path)
+        yield from self._meta()
+        for name in CHECKPOINTS:
+            yield from self._checkpoint(name)
+        found = {name: id for name in names if (id := parse_folder(name)) is not None}
+        if found and not self.clean:
+            problem = "the broker that used this directory did not shut it down"
+            fate = "batches from the recovery points on are checked, and cut off where one is damaged"
+            yield Finding(Severity.NOTE, self.path, problem, fate)
+        for name in names:
+            path = os.path.join(self.path, name)
+            if name in found:
+                yield from self._partition(path, found[name])
+            else:
+                yield from self._other(path, name)
+        for name in CHECKPOINTS:
+            yield from self._against_logs(name)
+
+    def _partition(self, path: str, id: TopicPartition) -> Findings:
+        try:
+            names = self.files.list(path)
+        except (NotADirectoryError, FileNotFoundError):
+            yield Finding(Severity.ERROR, path, "a file with the name of a partition", "the broker fails")
+            return
+        self.partitions[id] = path
+        self.work.totals.partitions += 1
+        check = PartitionCheck(self.work, path, id, names, clean=self.clean)
+        yield from check.run(
+            recovery_point=self.offsets[checkpoint.RECOVERY_POINTS].get(id, 0),
+            high_watermark=self.offsets[checkpoint.HIGH_WATERMARKS].get(id, 0),
+            log_start=self.offsets[checkpoint.LOG_STARTS].get(id, 0),
+            is_cleaned=id in self.offsets[CLEANER_POINTS],
+        )
+        if check.end is not None:
+            self.ends[id] = check.end
+        if check.topic_id is not None:
+            self.topic_ids[id] = check.topic_id, os.path.join(path, checkpoint.PARTITION_METADATA)
+
+    def _other(self, path: str, name: str) -> Findings:
+        if _SET_ASIDE.match(name):
+            fate = "it is removed" if name.endswith("-delete") else "it is ignored"
+            yield Finding(Severity.NOTE, path, "a partition that was deleted, moved or given up", fate)
+        elif name.endswith(".tmp"):
+            yield Finding(Severity.NOTE, path, "left by a write that was cut short", "it is ignored")
+        elif name not in _FILES and not _KEEPER.match(name):
+            yield Finding(Severity.NOTE, path, "nothing that a broker writes", "it is ignored")
+
+    def _meta(self) -> Findings:
+        path = os.path.join(self.path, META)
+        if not self.files.exists(path):
+            fate = "it is written, with the cluster id that the keeper has, or a new one"
+            yield Finding(Severity.NOTE, path, "the file is missing", fate)
+            return
+        self.meta = read_properties(self.files.read(path))
+        if not owner_of(self.meta).isdigit():
+            problem = "it does not say whose directory this is (broker.id or node.id)"
+            yield Finding(Severity.WARNING, path, problem, "any broker takes the directory for its own")
+        if not self.meta.get("cluster.id"):
+            fate = "the keeper's is used, or a new one"
+            yield Finding(Severity.WARNING, path, "it has no cluster.id", fate)
+
+    def _checkpoint(self, name: str) -> Findings:
+        path = os.path.join(self.path, name)
+        self.offsets[name] = {}
+        if not self.files.exists(path) or not self.files.size(path):
+            return  # Apache Kafka makes them empty, until there is something to say
+        try:
+            self.offsets[name] = checkpoint.read_offsets(self.files, path)
+        except checkpoint.CheckpointError as error:
+            problem = str(error).removeprefix(f"{path}: ")
+            yield Finding(Severity.WARNING, path, problem, "it is ignored, and found out the slow way")
+
+    def _against_logs(self, name: str) -> Findings:
+        path, offsets = os.path.join(self.path, name), self.offsets[name]
+        gone = [id for id in offsets if id not in self.partitions]
+        if gone:
+            problem = f"{len(gone)} entries are for partitions that are not here, the first for {gone[0]}"
+            yield Finding(Severity.NOTE, path, problem, "they are ignored")
+        for id, offset in offsets.items():
+            if offset > self.ends.get(id, offset):
+                problem = f"{id} has {offset} here, but its log ends with {self.ends[id]}"
+                severity, fate = self._too_high(name)
+                yield Finding(severity, path, problem, fate, None, offset)
+
+    def _too_high(self, name: str) -> tuple[Severity, str]:
+        match name:
+            case checkpoint.RECOVERY_POINTS:
+                return Severity.ERROR, "the log goes on from its end; what was on disk behind that is lost"
+            case checkpoint.LOG_STARTS:
+                return Severity.ERROR, "all segments are removed, and the log begins there, empty"
+            case checkpoint.HIGH_WATERMARKS:
+                severity = Severity.ERROR if self.clean else Severity.WARNING
+                return severity, "the high watermark becomes the log's end; acknowledged records are lost"
+        return Severity.WARNING, "the log is cleaned from its start"
+
+
+def read_properties(data: bytes) -> dict[str, str]:
+    """A properties file as simple as brokers write them."""
+    lines = data.decode(errors="replace").splitlines()
+    pairs = (line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def owner_of(meta: dict[str, str]) -> str:
+    return meta.get("node.id", meta.get("broker.id", ""))

@@ -1,0 +1,173 @@
+"""One partition's folder that is verified: which files are there, the small ones, and all segments."""
+
+import os.path
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from struct import Struct
+
+from ottla.base.ids import INTERNAL_TOPICS, KRAFT_TOPIC, TopicPartition
+from ottla.log import checkpoint, epochs
+from ottla.log.recovery import SNAPSHOT
+from ottla.log.segment import SUFFIXES, file_name
+from ottla.log.snapshots import SnapshotError, decode
+from ottla.log.verify_segment import Course, Finding, Findings, SegmentCheck, Severity, Work
+
+TXN_ENTRY = Struct(">hqqqq")
+
+_KRAFT_FILES = re.compile(r"quorum-state|\d+-\d+\.checkpoint\Z")
+_LEFTOVERS = {
+    ".deleted": "it is removed",
+    ".cleaned": "it is removed",
+    ".swap": "the compaction that wrote it is finished, or undone if it had not come far enough",
+    ".tmp": "it is removed",
+}
+
+
+class PartitionCheck:
+    """`end` is where the log ends, once `run` is through; None if that cannot be known."""
+
+    def __init__(self, work: Work, path: str, id: TopicPartition, names: list[str], *, clean: bool) -> None:
+        self.work, self.files, self.path, self.id, self.clean = work, work.files, path, id, clean
+        self.names = {name: os.path.splitext(name) for name in names}
+        self.end: int | None = None
+        self.topic_id: bytes | None = None
+
+    def run(self, *, recovery_point: int, high_watermark: int, log_start: int, is_cleaned: bool) -> Findings:
+        stems = {stem for stem, suffix in self.names.values() if suffix == ".log" and stem.isdigit()}
+        bases = sorted(map(int, stems))
+        yield from self._names(stems)
+        yield from self._metadata()
+        course = Course(
+            clean=self.clean,
+            recovery_point=recovery_point,
+            high_watermark=high_watermark,
+            start=max(log_start, bases[0]) if bases else log_start,
+            epochs=epochs.LeaderEpochs(self.files, os.path.join(self.path, epochs.FILE_NAME)),
+            end=bases[0] if bases else log_start,
+        )
+        yield from self._epochs(course)
+        for base, after in pairwise([*bases, None]):
+            if base is not None:
+                yield from self._segment(course, base, after)
+        self.end = course.end
+        yield from self._gaps(course, is_cleaned or self.id.topic in INTERNAL_TOPICS)
+        if self.end is not None:
+            yield from self._late_epochs(course, self.end)
+        yield from self._snapshots()
+
+    def _segment(self, course: Course, base: int, after: int | None) -> Findings:
+        path = os.path.join(self.path, file_name(base, ".log"))
+        try:
+            yield from SegmentCheck(self.work, course, path, base, after).run()
+        except OSError as error:
+            course.end = None
+            problem = f"it cannot be read: {error.strerror or error}"
+            yield Finding(Severity.ERROR, path, problem, "the broker stops when it has to read it")
+
+    def _names(self, stems: set[str]) -> Findings:
+        for name, (stem, suffix) in self.names.items():
+            path = os.path.join(self.path, name)
+            if suffix in _LEFTOVERS:
+                problem = "left by a broker that was stopped at work"
+                yield Finding(Severity.NOTE, path, problem, _LEFTOVERS[suffix])
+            elif suffix in SUFFIXES and stem.isdigit():
+                if stem not in stems:
+                    yield Finding(Severity.WARNING, path, "an index without its log", "it is removed")
+                elif suffix == ".txnindex":
+                    yield from self._transactions(path, int(stem))
+            elif not self._is_known(name, stem, suffix):
+                yield Finding(Severity.NOTE, path, "nothing that a broker writes", "it is ignored")
+
+    def _is_known(self, name: str, stem: str, suffix: str) -> bool:
+        if self.id.topic == KRAFT_TOPIC and _KRAFT_FILES.match(name):
+            return True
+        is_snapshot = suffix == SNAPSHOT and stem.isdigit()
+        return is_snapshot or name in (checkpoint.PARTITION_METADATA, epochs.FILE_NAME)
+
+    def _metadata(self) -> Findings:
+        path = os.path.join(self.path, checkpoint.PARTITION_METADATA)
+        if checkpoint.PARTITION_METADATA not in self.names:
+            fate = "the partition is taken for one of the topic that has its name"
+            yield Finding(Severity.NOTE, path, "the file is missing", fate)
+            return
+        self.topic_id = checkpoint.parse_partition_metadata(self.files.read(path))
+        if self.topic_id is None:
+            yield Finding(Severity.WARNING, path, "it names no topic id", "it is ignored, as if missing")
+
+    def _epochs(self, course: Course) -> Findings:
+        path = course.epochs.path
+        if not course.epochs.load() and epochs.FILE_NAME in self.names:
+            fate = "it is built anew from the batches"
+            yield Finding(Severity.WARNING, path, epoch_damage(self.files.read(path)), fate)
+
+    def _late_epochs(self, course: Course, end: int) -> Findings:
+        for entry in course.epochs.entries:
+            if entry.start_offset > end:
+                problem = f"epoch {entry.epoch} begins behind the log's end, which is {end}"
+                fate = "the entry is dropped"
+                yield Finding(Severity.WARNING, course.epochs.path, problem, fate, None, entry.start_offset)
+
+    def _gaps(self, course: Course, is_expected: bool) -> Findings:
+        if course.first_gap is not None:
+            path, position, first, last = course.first_gap
+            problem = f"{course.gap_offsets} offsets are missing in this log, the first are {first} to {last}"
+            fate = "readers go on behind them; that is right for a compacted topic, and for no other"
+            severity = Severity.NOTE if is_expected or course.is_compacted else Severity.WARNING
+            yield Finding(severity, path, problem, fate, position, first)
+
+    def _snapshots(self) -> Findings:
+        for name, (stem, suffix) in self.names.items():
+            if suffix != SNAPSHOT or not stem.isdigit():
+                continue
+            path, offset = os.path.join(self.path, name), int(stem)
+            try:
+                producers = decode(self.files.read(path), offset).by_id
+            except SnapshotError as error:
+                fate = "it is removed, and the producers are found in the log again"
+                yield Finding(Severity.WARNING, path, str(error), fate, 0)
+                continue
+            last = max((one.batches[-1].last_offset for one in producers.values() if one.batches), default=-1)
+            if last >= offset:
+                problem = f"a producer in it has written offset {last}, which was not there yet"
+                yield Finding(Severity.ERROR, path, problem, "it is believed", None, last)
+            elif self.end is not None and offset > self.end:
+                problem = f"it is of a time when the log ended with {offset}; now that is {self.end}"
+                yield Finding(Severity.NOTE, path, problem, "it is removed", None, offset)
+
+    def _transactions(self, path: str, base: int) -> Findings:
+        data = self.files.read(path)
+        at, fate = 0, "it is not noticed"
+        for at, (version, _, first, last, stable) in enumerate_entries(data):
+            if version != 0 or not base <= last >= first or stable > last + 1:
+                problem = (
+                    f"version {version}, offsets {first} to {last}, stable up to {stable}: that cannot be"
+                )
+                yield Finding(Severity.ERROR, path, problem, fate, at, first)
+        if len(data) % TXN_ENTRY.size:
+            problem = f"{len(data)} bytes are not a whole number of entries"
+            yield Finding(Severity.ERROR, path, problem, fate, len(data) - len(data) % TXN_ENTRY.size)
+
+
+def enumerate_entries(data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """(position, version, producer id, first offset, last offset, last stable offset) of a .txnindex."""
+    for at in range(0, len(data) - TXN_ENTRY.size + 1, TXN_ENTRY.size):
+        yield at, TXN_ENTRY.unpack_from(data, at)
+
+
+def epoch_damage(data: bytes) -> str:
+    """Why this is no leader-epoch-checkpoint."""
+    try:
+        lines = checkpoint.parse_lines(data.decode())
+    except ValueError as error:
+        return str(error)
+    before = (-1, -1)
+    for number, line in enumerate(lines, 3):
+        match = re.fullmatch(r"(\d+) (\d+)", line)
+        if match is None:
+            return f"line {number} is no epoch and offset: {line!r}"
+        entry = int(match[1]), int(match[2])
+        if entry[0] <= before[0] or entry[1] < before[1]:
+            return f"line {number} does not come after the one before it: {line!r}"
+        before = entry
+    return "it cannot be read"

@@ -1,0 +1,115 @@
+"""The cleaner's child process, its parent, and the rate it keeps to."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from ottla.base.files import OsFiles
+from ottla.base.ids import TopicPartition
+from ottla.log.cleaner import Cleaner
+from ottla.log.cleaning import CleanFailed, CleanOutcome, CleanResult, CleanTask
+from ottla.log.config import LogConfig, StoreConfig
+from ottla.log.log import Log
+from ottla.records.builder import NewRecord, build_batch
+from ottla.shell.cleaner import Cleaners, Throttle
+
+
+def made(folder: Path) -> tuple[Log, CleanTask]:
+    """A log on a real disk with two records of one key, and the task to clean it."""
+    config = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
+    log = Log.open(OsFiles(), str(folder / "t-0"), TopicPartition("t", 0), config, now_ms=0)
+    for value in (b"1", b"2"):
+        batch = build_batch([NewRecord(b"k", value, (), 5)])
+        log.append(memoryview(batch), leader_epoch=0, now_ms=0)
+    log.roll(0)
+    log.flush()
+    ((_, task),) = Cleaner({log.topic_partition: log}).next_tasks(StoreConfig(), lambda _: 2, 0, 0)
+    return log, task
+
+
+def run(task: CleanTask) -> CleanOutcome:
+    async def go() -> CleanOutcome:
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        cleaners = Cleaners(loop)
+        cleaners.submit(task, done.set_result)
+        outcome = await asyncio.wait_for(done, 30)
+        cleaners.close()
+        return outcome
+
+    return asyncio.run(go())
+
+
+def test_a_child_cleans_and_says_what_it_did(tmp_path: Path) -> None:
+    log, task = made(tmp_path)
+    outcome = run(task)
+    log.close()
+    assert isinstance(outcome, CleanResult)
+    assert (outcome.end_offset, outcome.stats.records_read, outcome.stats.records_written) == (2, 2, 1)
+    assert os.path.exists(log.segments[0].path() + ".cleaned")
+
+
+def test_damage_and_trouble_with_the_disk_are_told_apart(tmp_path: Path) -> None:
+    log, task = made(tmp_path)
+    log.close()
+    path = Path(log.segments[0].path())
+    data = bytearray(path.read_bytes())
+    data[65] ^= 1
+    path.write_bytes(data)
+    outcome = run(task)
+    assert isinstance(outcome, CleanFailed)
+    assert outcome.damaged
+    assert str(path) in outcome.reason
+    path.unlink()
+    outcome = run(task)
+    assert isinstance(outcome, CleanFailed)
+    assert not outcome.damaged
+
+
+def test_a_child_that_is_stopped_is_a_failure_and_not_an_exception(tmp_path: Path) -> None:
+    log, task = made(tmp_path)
+    log.close()
+
+    async def go() -> CleanOutcome:
+        loop = asyncio.get_running_loop()
+        cleaners = Cleaners(loop)
+        cleaners.close()
+        return await asyncio.to_thread(cleaners.run, task)
+
+    outcome = asyncio.run(go())
+    assert isinstance(outcome, CleanFailed)
+    assert "ended with" in outcome.reason
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_the_throttle_keeps_to_its_rate_and_saves_up_no_more_than_a_second() -> None:
+    time = Time()
+    throttle = Throttle(1000, lambda: False, time.clock, time.sleep)
+    for _ in range(10):
+        throttle(500)
+    assert time.now == pytest.approx(5)
+    time.now += 60
+    throttle(1000)
+    assert time.now == pytest.approx(65)
+    throttle(1000)
+    assert time.now == pytest.approx(66)
+
+
+def test_the_throttle_ends_a_child_whose_parent_is_gone() -> None:
+    time = Time()
+    throttle = Throttle(1.0, lambda: time.now > 1, time.clock, time.sleep)
+    with pytest.raises(SystemExit):
+        throttle(1000)
+    assert time.now < 2
