@@ -15,7 +15,8 @@ STABLE_S = 30.0
 
 # Short enough that a test waits for what it wants to see and not for a heartbeat.
 SETTINGS = {
-    "group.initial.rebalance.delay.ms": "50",
+    # Long enough for kafka-python to have the metadata of its topics, or it joins a second time for that.
+    "group.initial.rebalance.delay.ms": "250",
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "50",
     "group.consumer.heartbeat.interval.ms": "100",
