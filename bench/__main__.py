@@ -18,7 +18,13 @@ from bench.report import Outcome, machine, save, show, show_targets
 from bench.servers import Ottla, Peer, PeerError
 from bench.workload import Scale
 
-WORKLOADS = {"W1": w1_bulk.run, "W2": w2_single.run, "W9": w9_compaction.run, "W11": w11_start.run, "WG": wg_groups.run}
+WORKLOADS = {
+    "W1": w1_bulk.run,
+    "W2": w2_single.run,
+    "W9": w9_compaction.run,
+    "W11": w11_start.run,
+    "WG": wg_groups.run,
+}
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 
 

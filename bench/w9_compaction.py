@@ -6,6 +6,7 @@ clean, so it holds the cleaner's start as well; both brokers look for work every
 producer sends single messages to another topic, as it did before for comparison.
 """
 
+import itertools
 import os
 import random
 import threading
@@ -132,6 +133,11 @@ def _measure(peer: Peer, topic: str, records: int) -> Figures:
     }
 
 
+def _contender(peer: Peer, records: int) -> Contender:
+    turns = itertools.count()
+    return Contender(peer.name, lambda: _measure(peer, f"table{next(turns)}", records))
+
+
 def run(brokers: list[Peer], scale: Scale) -> Outcome:
     records = scale.bulk_records[RECORD_BYTES]
     outcome = Outcome("W9", f"compaction of {records:,} records of {RECORD_BYTES} B", COLUMNS)
@@ -139,11 +145,7 @@ def run(brokers: list[Peer], scale: Scale) -> Outcome:
         for peer in running:
             _alter(peer, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "100"})
             peer.create_topic("beside")
-        turns = iter(range(1000))
-        contenders = [
-            Contender(peer.name, lambda peer=peer: _measure(peer, f"table{next(turns)}", records))
-            for peer in running
-        ]
+        contenders = [_contender(peer, records) for peer in running]
         take_turns(CASE, contenders, outcome, scale.bulk_rounds, scale.say)
     ours, theirs = (outcome.figure(CASE, name, "mb_per_s") for name in ("Ottla", "Apache"))
     outcome.verdicts = [

@@ -6,6 +6,7 @@ null list of topics asks for everything the group has committed.
 v2 all topics, top-level error · v5 leader epochs · v6 flexible · v7 require_stable (KIP-447) · v8 several
 groups
 v9 member epochs of the new protocol · v10 topic ids
+Left out: require_stable has nothing to wait for, since there are no commits in transactions yet.
 """
 
 from ottla.api.call import Call

@@ -73,8 +73,12 @@ class Cleaner:
     _looked_ms: int | None = None
 
     def debt(self, last_stable: LastStable, wall_ms: int) -> list[Dirt]:
-        """How dirty every compacted log is, the ones that cannot be cleaned included."""
-        return [measure(log, last_stable(log), wall_ms) for log in self.logs.values() if log.config.compacts]
+        """How dirty every compacted log is that has a closed segment, whether it can be cleaned or not."""
+        return [
+            measure(log, last_stable(log), wall_ms)
+            for log in self.logs.values()
+            if len(log.segments) > 1 and log.config.compacts
+        ]
 
     @property
     def running(self) -> list[CleanTask]:

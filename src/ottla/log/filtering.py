@@ -122,10 +122,18 @@ def _body(header: BatchHeader, view: memoryview) -> bytes:
 
 def _some(header: BatchHeader, body: bytes, places: list[int]) -> Kept:
     starts = starts_of(body, header.count)
-    newest = NO_TIMESTAMP
-    if not header.is_log_append_time:
-        newest = max(time_delta_of(body, starts[at]) for at in places)
+    newest = _newest_delta(body, [starts[at] for at in places], header.max_timestamp - header.base_timestamp)
     return _rewritten(header, body, [(starts[at], starts[at + 1]) for at in places], newest)
+
+
+def _newest_delta(body: bytes, starts: list[int], limit: int) -> int:
+    """The largest timestamp delta of these records. None is above `limit`, and it is often the last."""
+    newest = time_delta_of(body, starts[-1])
+    for start in reversed(starts):
+        if newest >= limit:
+            break
+        newest = max(newest, time_delta_of(body, start))
+    return newest
 
 
 def _rewritten(header: BatchHeader, body: bytes, spans: list[tuple[int, int]], newest_delta: int) -> Kept:

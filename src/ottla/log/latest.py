@@ -18,6 +18,7 @@ from ottla.records.record import open_body, walk
 
 # What an entry costs besides the bytes of its key: a slot of the table, and two objects.
 ENTRY_BYTES = 120
+_SAMPLE = 16
 
 
 class LatestOffsets:
@@ -68,8 +69,9 @@ class LatestOffsets:
                     target[key] = base + delta
         added = len(target) - before
         if added:
-            # Keys of one topic are of about one size.
-            self.bytes_used += added * (ENTRY_BYTES + sum(map(len, filter(None, keys))) // len(keys))
+            # Keys of one topic are of about one size, so a few tell how large the new ones are.
+            some = keys[:: len(keys) // _SAMPLE + 1]
+            self.bytes_used += added * (ENTRY_BYTES + sum(len(key or b"") for key in some) // len(some))
 
     def _end_transaction(self, header: BatchHeader, view: memoryview) -> None:
         records = list(walk(open_body(view, header), header.count))

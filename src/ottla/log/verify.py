@@ -17,10 +17,12 @@ from ottla.log.verify_partition import PartitionCheck
 from ottla.log.verify_segment import Finding, Findings, Severity, Work
 
 META = "meta.properties"
-CLEANER_POINTS = "cleaner-offset-checkpoint"
 CHECKPOINTS = (
-    checkpoint.RECOVERY_POINTS, checkpoint.HIGH_WATERMARKS, checkpoint.LOG_STARTS, CLEANER_POINTS,
-)  # fmt: skip
+    checkpoint.RECOVERY_POINTS,
+    checkpoint.HIGH_WATERMARKS,
+    checkpoint.LOG_STARTS,
+    checkpoint.CLEANER_OFFSETS,
+)
 ALIKE_MAX = 20
 
 _FILES = {META, checkpoint.CLEAN_SHUTDOWN, *CHECKPOINTS, ".lock", "bootstrap.checkpoint"}
@@ -112,7 +114,7 @@ class DirectoryCheck:
             recovery_point=self.offsets[checkpoint.RECOVERY_POINTS].get(id, 0),
             high_watermark=self.offsets[checkpoint.HIGH_WATERMARKS].get(id, 0),
             log_start=self.offsets[checkpoint.LOG_STARTS].get(id, 0),
-            is_cleaned=id in self.offsets[CLEANER_POINTS],
+            is_cleaned=id in self.offsets[checkpoint.CLEANER_OFFSETS],
         )
         if check.end is not None:
             self.ends[id] = check.end

@@ -108,6 +108,7 @@ class SegmentCheck:
         self.newest = -1
         self._entry = 0
         self._time = 0
+        self._has_times = False
 
     @property
     def is_last(self) -> bool:
@@ -226,7 +227,8 @@ class SegmentCheck:
 
     def _epoch(self, position: int, header: BatchHeader) -> Findings:
         course = self.course
-        epoch, offset = header.leader_epoch, max(header.base_offset, course.start)
+        # The first entry may begin in the middle of a batch, where the log begins.
+        epoch, offset = header.leader_epoch, min(max(header.base_offset, course.start), header.last_offset)
         known = course.epochs.epoch_for(offset)
         if epoch < course.epoch:
             problem = f"leader epoch {epoch} comes after {course.epoch}"
@@ -254,6 +256,7 @@ class SegmentCheck:
                     self.index = OffsetIndex.from_bytes(data, self.size)
                 else:
                     self.times = TimeIndex.from_bytes(data)
+                    self._has_times = True
             except IndexFileError as error:
                 position = index_damage(data, suffix, self.size)
                 yield Finding(Severity.WARNING, path, str(error), _REBUILT, position)
@@ -319,9 +322,14 @@ class SegmentCheck:
     def _rest_of_times(self) -> Findings:
         """Entries behind the last batch; and whether a closed segment's newest timestamp is in its index."""
         last = self.times.last
-        if self.course.end is None or last is None or self.is_scanned:
+        path = self.path_of(".timeindex")
+        if self.course.end is None or self.is_scanned or not self._has_times:
             return
-        path, offset = self.path_of(".timeindex"), last.offset + self.base
+        if last is None:
+            if self.newest >= 0:
+                yield Finding(Severity.NOTE, path, "there is no entry in it", _REBUILT)
+            return
+        offset = last.offset + self.base
         position = (len(self.times) - 1) * TIME_ENTRY_SIZE
         if self._time < len(self.times):
             problem = f"the last entry is for offset {offset}, which is behind the segment's end"

@@ -22,7 +22,7 @@ from ottla.base.files import OsFiles
 from ottla.log.cleaning import CleanFailed, CleaningError, CleanOutcome, CleanTask, clean
 from ottla.shell.worker import Worker
 
-NICENESS = 10
+NICENESS = 5
 THREADS_MAX = 16  # log.cleaner.threads says how many may be at work
 _WAIT_S_MAX = 0.2
 _BURST_S = 1.0
