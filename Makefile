@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 # The pure layers: deterministic, no sockets, no clock. Their tests run in `check`, and their branches are counted.
 PURE := base wire records log coordinator controller group replication broker api
 PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PURE))
-OTHER_TESTS := tests/shell tests/testing tests/cli tests/clients tests/hostile
+OTHER_TESTS := tests/shell tests/testing tests/cli tests/clients tests/hostile tests/compat
 COVERED_MIN := 95
 comma := ,
 empty :=

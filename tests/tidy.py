@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-# Lowest first. A package imports only what stands before it; a tuple holds siblings that do not see each other.
+# Lowest first. A package imports only what stands before it; a tuple holds siblings that do not see another.
 LAYERS: list[str | tuple[str, ...]] = [
     "base",
     "wire",

@@ -17,8 +17,9 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.effects import CleanLog, Effect, SyncFolder, SyncLog, WriteNodes
 from ottla.broker.parked import Waiting
 from ottla.controller import image as images
+from ottla.controller import znodes
 from ottla.controller.image import Image
-from ottla.controller.keeper import NodeChanged, Operation, Outcome
+from ottla.controller.keeper import Create, NodeChanged, Operation, Outcome
 from ottla.controller.topics import PlannedTopic, plan_reelection
 from ottla.group.config import GroupConfig
 from ottla.log.cleaning import CleanOutcome
@@ -145,6 +146,11 @@ class Broker:
             epochs = {p: self.store.logs[TopicPartition(name, p)].latest_epoch + 1 for p in assignment}
             planned = PlannedTopic(name=name, id=topic_id, assignment=assignment, configs={}, epochs=epochs)
             operations += planned.operations(self.image)
+        used = max((id for log in self.store.logs.values() for id in log.producers.by_id), default=-1)
+        if used >= 0:
+            # An id given out again would make a new producer's records look like an old one's, sent twice.
+            block = znodes.producer_id_block_node(self.id, 0, used)
+            operations.append(Create(znodes.PRODUCER_ID_BLOCK, block))
         return operations
 
     def elections(self) -> list[Operation]:
@@ -346,4 +352,5 @@ class Broker:
         self.start_syncs(now_ms)
 
     def close(self, now_ms: int) -> None:
+        self.store.high_watermarks.update(HighWatermarks(self.partitions))
         self.store.close(now_ms)

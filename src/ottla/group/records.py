@@ -81,8 +81,8 @@ class ClassicProtocol:
 class ClassicMember:
     """What a member that speaks the classic protocol in a consumer group said when it joined.
 
-    It may be null, and is a tagged field: such a struct has a byte in front that says it is there. Kafka
-    leaves the tag out for null, so this byte is always 1.
+    It may be null, and is a tagged field: such a struct has a byte in front that says it is there. We leave
+    the tag out for null, so this byte is always 1; `parse` knows how Kafka writes null.
     """
 
     present: i8 = 1
@@ -287,7 +287,14 @@ def _value(row: _Row, encoded: bytes) -> Any:
         raise CorruptRecordError(
             f"a record of type {row.entry.__name__} has version {version}; we read {first} to {last}"
         )
+    if row.value is ConsumerGroupMemberValue and encoded.endswith(_NO_CLASSIC_SIDE):
+        encoded = encoded.removesuffix(_NO_CLASSIC_SIDE) + _NO_TAGS
     return decode(row.value, version, memoryview(encoded), 2)
+
+
+# How Kafka writes that a member has no classic side: one tag, number 0, of one byte, which says null.
+_NO_CLASSIC_SIDE: Final = b"\x01\x00\x01\x00"
+_NO_TAGS: Final = b"\x00"
 
 
 def _prefix(encoded: bytes) -> int:

@@ -54,7 +54,9 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def parse_lines(text: str) -> list[str]:
-    """The entries of any file that begins with version 0 and a count."""
+    """The entries of any file that begins with version 0 and a count. Kafka makes such files empty first."""
+    if not text:
+        return []
     lines = text.splitlines()
     if len(lines) < 2:
         raise ValueError("the file ends before its entries")
