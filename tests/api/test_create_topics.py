@@ -197,3 +197,12 @@ def test_an_empty_request_is_answered() -> None:
 def test_ids_are_never_the_same() -> None:
     client = Machine().client()
     assert create(client, "a") != create(client, "b")
+
+
+def test_the_limit_of_partitions_holds_for_all_topics_of_a_request_together() -> None:
+    half = PARTITIONS_PER_REQUEST_MAX // 2
+    topics = [new_topic("a", half), new_topic("b", half), new_topic("c")]
+    answer = Machine().client().send(CreateTopicsRequest(topics=topics, validate_only=True))
+    assert {topic.error_code for topic in answer.topics} == {ErrorCode.POLICY_VIOLATION}
+    answer = Machine().client().send(CreateTopicsRequest(topics=topics[:2], validate_only=True))
+    assert {topic.error_code for topic in answer.topics} == {ErrorCode.NONE}

@@ -118,9 +118,9 @@ def test_the_brokers_own_limit_holds_whatever_is_asked() -> None:
 
 
 def test_partitions_of_one_topic_travel_under_one_heading() -> None:
-    _, client = started(partitions=2)
+    _, client = started(partitions=3)
     create(client, "u")
-    answer = client.send(fetch_of(("t", 0, 0), ("t", 1, 0), ("u", 0, 0), ("t", 0, 0)), BY_NAME)
+    answer = client.send(fetch_of(("t", 0, 0), ("t", 1, 0), ("u", 0, 0), ("t", 2, 0)), BY_NAME)
     assert [(topic.topic, len(topic.partitions)) for topic in answer.responses] == [
         ("t", 2),
         ("u", 1),
@@ -363,3 +363,14 @@ def test_idempotent_batches_keep_their_numbers() -> None:
     produce(client, "t", idempotent(0, "a"))
     (record,) = records(fetch(client, "t"))
     assert (record.offset, record.timestamp) == (0, NOW)
+
+
+def test_a_partition_named_more_than_once_is_read_once_as_named_last() -> None:
+    machine, client = started()
+    put(client, 0, batch("a"), batch("b"))
+    answer = client.send(fetch_of(*[("t", 0, 0)] * 50, ("t", 0, 1)), BY_NAME)
+    assert [[values(part) for part in topic.partitions] for topic in answer.responses] == [[["b"]]]
+    pending = client.ask(fetch_of(*[("t", 0, 2)] * 50, max_wait_ms=500, min_bytes=1), BY_NAME)
+    assert pending.answer is None
+    put(machine.client(), 0, batch("c"))
+    assert [values(part) for part in parts(pending.answer).values()] == [["c"]]

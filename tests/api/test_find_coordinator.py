@@ -100,7 +100,7 @@ def test_a_group_without_an_id_has_no_coordinator_and_makes_no_topic(version: in
 @pytest.mark.parametrize(
     ("key_type", "code"),
     [
-        (1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (2, ErrorCode.INVALID_REQUEST),
         (3, ErrorCode.INVALID_REQUEST),
         (-1, ErrorCode.INVALID_REQUEST),

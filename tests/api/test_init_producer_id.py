@@ -101,6 +101,6 @@ def test_transactional_ids_are_refused_until_there_is_a_coordinator() -> None:
     client = Machine().client()
     ask = InitProducerIdRequest(transactional_id="mine", transaction_timeout_ms=1)
     answer = client.send(ask)
-    assert (answer.error_code, answer.producer_epoch) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    assert (answer.error_code, answer.producer_epoch) == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
     ask.transactional_id = ""
     assert client.send(ask).error_code == ErrorCode.INVALID_REQUEST

@@ -206,3 +206,18 @@ def test_a_topic_that_is_made_later_is_not_missing_for_ever() -> None:
     assert codes(client.send(absent)) == {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     create(client, "t")
     assert codes(client.send(absent)) == {"t": ErrorCode.NONE}
+
+
+def test_a_topic_named_more_than_once_is_described_once() -> None:
+    client = Machine().client()
+    create(client, "t")
+    asked = [MetadataRequestTopic(name="t") for _ in range(50)]
+    assert [topic.name for topic in client.send(MetadataRequest(topics=asked)).topics] == ["t"]
+
+
+def test_one_request_makes_a_bounded_number_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.api.metadata.AUTO_CREATED_MAX", 2)
+    _, client = started()
+    names = ["a", "b", "c"]
+    assert list(codes(client.send(about(*names))).values()) == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert set(codes(client.send(about(*names))).values()) == {0}

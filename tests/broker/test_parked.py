@@ -92,3 +92,19 @@ def test_a_wake_may_park_again() -> None:
     asker.waiting.wake("x", 1)
     assert asker.answers == ["a by x at 1"]
     assert len(list(asker.waiting)) == 1
+
+
+def test_what_has_left_takes_no_room_until_its_deadline() -> None:
+    asker = Asker()
+    asker.park("stays", "y", deadline_ms=7)
+    asker.ready.add("a")
+    for _ in range(2_000):
+        parked = asker.park("a", "x", deadline_ms=7 * 24 * 3600 * 1000)
+        asker.waiting.wake("x", 1)
+        assert parked.keys == ()
+    assert len(asker.answers) == 2_000
+    assert len(asker.waiting.deadlines) <= 65
+    assert asker.waiting.next_deadline_ms() == 7
+    asker.waiting.on_tick(7)
+    assert asker.answers[-1] == "stays expired at 7"
+    assert asker.waiting.parked == 0

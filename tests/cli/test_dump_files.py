@@ -104,7 +104,7 @@ def test_files_that_are_set_aside_are_read_like_others(run: Any, data: Path, tmp
     path = tmp_path / "00000000000000000000.log.deleted"
     path.write_bytes((data / "letters-0" / "00000000000000000000.log").read_bytes())
     assert run("dump", "--records", str(path)).out.endswith(
-        f"1 batches, 1 records, {path.stat().st_size} bytes\n"
+        f"1 batch, 1 record, {path.stat().st_size} bytes\n"
     )
 
 

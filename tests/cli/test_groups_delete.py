@@ -32,7 +32,7 @@ def test_groups_are_deleted_with_what_they_committed(quick: Any, group: Any, top
     first, second = f"{fresh}-1", f"{fresh}-2"
     for name in (first, second):
         group.commit(name, topic, 1, 2)
-    outcome = quick("groups", "delete", first, second)
+    outcome = quick("groups", "delete", first, second, "--yes")
     assert outcome.code == 0
     assert outcome.err == f"deleted group {first}\ndeleted group {second}\n"
     assert not {first, second} & names(quick)
@@ -43,14 +43,14 @@ def test_a_group_that_is_not_there_is_an_error_unless_that_is_fine(
     quick: Any, group: Any, topic: str, fresh: str
 ) -> None:
     group.commit(fresh, topic, 1)
-    outcome = quick("groups", "delete", "no-such-group", fresh)
+    outcome = quick("groups", "delete", "no-such-group", fresh, "--yes")
     assert outcome.code == 1
     assert outcome.err == f"deleted group {fresh}\nottla: there is no group 'no-such-group'\n"
-    assert quick("groups", "delete", "no-such-group", "--if-exists").code == 0
-    assert quick("groups", "delete", "no-such-group", "--topic", topic).err == (
+    assert quick("groups", "delete", "no-such-group", "--if-exists", "--yes").code == 0
+    assert quick("groups", "delete", "no-such-group", "--topic", topic, "--yes").err == (
         "ottla: there is no group 'no-such-group'\n"
     )
-    assert quick("groups", "delete", "no-such-group", "--topic", topic, "--if-exists").code == 0
+    assert quick("groups", "delete", "no-such-group", "--topic", topic, "--if-exists", "-y").code == 0
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -66,13 +66,13 @@ def test_a_group_with_members_is_not_deleted(
     assert outcome.err == (
         f"ottla: group {fresh} has members; stop them first (`ottla groups describe {fresh} --members`)\n"
     )
-    offsets = quick("groups", "delete", fresh, "--topic", topic)
+    offsets = quick("groups", "delete", fresh, "--topic", topic, "--yes")
     assert (offsets.code, offsets.err) == (
         1, f"ottla: group {fresh}, {topic} 0: a member subscribes to the topic\n",
     )  # fmt: skip
     assert committed(quick, fresh) == [(topic, 0)]
     group.leave()
-    assert quick("groups", "delete", fresh).code == 0
+    assert quick("groups", "delete", fresh, "--yes").code == 0
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -83,7 +83,7 @@ def test_a_topic_that_no_member_reads_any_more_loses_its_offsets(
     try:
         group.commit(fresh, other, 0)
         group.join(fresh, topic, protocol)
-        outcome = quick("groups", "delete", fresh, "--topic", other)
+        outcome = quick("groups", "delete", fresh, "--topic", other, "--yes")
         assert (outcome.code, outcome.err) == (0, f"group {fresh}: deleted 1 committed offset\n")
         assert committed(quick, fresh) == []
     finally:
@@ -97,13 +97,24 @@ def test_only_the_named_offsets_are_deleted(
     try:
         group.commit(fresh, topic, 1, 2)
         group.commit(fresh, other, 0)
-        outcome = quick("groups", "delete", fresh, "--topic", f"{topic}:1", "--topic", other)
+        outcome = quick("groups", "delete", fresh, "--topic", f"{topic}:1", "--topic", other, "-y")
         assert (outcome.code, outcome.err) == (0, f"group {fresh}: deleted 2 committed offsets\n")
         assert committed(quick, fresh) == [(topic, 0)]
-        again = quick("groups", "delete", fresh, "--topic", f"{topic}:1")
+        again = quick("groups", "delete", fresh, "--topic", f"{topic}:1", "--yes")
         assert (again.code, again.err) == (0, f"group {fresh}: no such offset is committed\n")
     finally:
         quick_broker.delete_topic(other)
+
+
+def test_without_a_terminal_nothing_is_deleted_unless_yes_is_said(
+    quick: Any, group: Any, topic: str, fresh: str
+) -> None:
+    group.commit(fresh, topic, 1)
+    outcome = quick("groups", "delete", fresh)
+    assert (outcome.code, outcome.err) == (
+        2, "ottla: nothing was deleted: without a terminal to ask at, this takes --yes\n",
+    )  # fmt: skip
+    assert fresh in names(quick)
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("y", 0)])

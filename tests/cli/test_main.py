@@ -1,12 +1,18 @@
 """The door: help, version, mistakes, and the two readers of `ottla start` that must agree."""
 
+import glob
+import json
+import os
+import shlex
 import socket
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 import typer.main
 
-from ottla import __version__
+from ottla import Broker, __version__
 from ottla.cli.app import app
 from ottla.cli.errors import CommandError
 from ottla.cli.serve import OPTIONS, StartOptions, properties_of, read_plainly
@@ -139,3 +145,70 @@ def test_an_option_goes_over_set_and_set_over_the_file(tmp_path: Any) -> None:
     }
     with pytest.raises(CommandError):
         properties_of(StartOptions(set=["a"]))
+
+
+def process(*arguments: str | bytes, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """A command in a process of its own, where the streams are real."""
+    return subprocess.run(
+        [sys.executable, "-m", "ottla.cli", *arguments], stderr=subprocess.PIPE, timeout=30, **options
+    )
+
+
+@pytest.mark.parametrize("command", ["list", "json", "consume", "dump", "help"])
+def test_a_disk_that_is_full_is_one_line(
+    command: str, ottla_broker: Broker, ottla_topic: str, ottla: Any
+) -> None:
+    ottla("produce", ottla_topic, stdin=b"hello\n")
+    (log,) = glob.glob(f"{glob.escape(ottla_broker.data)}/{ottla_topic}-0/*.log")
+    arguments = {
+        "list": ("topics", "list"),
+        "json": ("topics", "list", "--json"),
+        "consume": ("consume", ottla_topic),
+        "dump": ("dump", "--records", log),
+        "help": ("--help",),
+    }[command]
+    environment = {**os.environ, "OTTLA_BOOTSTRAP": ottla_broker.bootstrap_servers}
+    with open("/dev/full", "wb") as full:
+        done = process(*arguments, stdout=full, env=environment)
+    assert (done.returncode, done.stderr) == (
+        1, b"ottla: cannot write the output: No space left on device\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arguments", [("topics", "create", b"\xff"), ("consume", b"\xff"), ("start", b"\xff")]
+)
+def test_an_argument_that_is_no_text_is_one_line(arguments: tuple[str | bytes, ...]) -> None:
+    done = process(*arguments, stdout=subprocess.PIPE)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        2, b"", b"ottla: the argument '\\udcff' is not UTF-8 text\n",
+    )  # fmt: skip
+
+
+def test_a_terminal_that_knows_only_ascii_is_no_reason_to_fail(
+    ottla: Any, ottla_broker: Broker, ottla_topic: str
+) -> None:
+    ottla("produce", ottla_topic, stdin="Grüße".encode())
+    (log,) = glob.glob(f"{glob.escape(ottla_broker.data)}/{ottla_topic}-0/*.log")
+    environment = {
+        **os.environ, "OTTLA_BOOTSTRAP": ottla_broker.bootstrap_servers, "PYTHONIOENCODING": "ascii",
+    }  # fmt: skip
+    shown = {
+        name: process(*arguments, stdout=subprocess.PIPE, env=environment)
+        for name, arguments in {
+            "describe": ("topics", "describe", ottla_topic),
+            "consume": ("consume", ottla_topic),
+            "dump": ("dump", "--records", log),
+            "json": ("dump", "--records", "--json", log),
+        }.items()
+    }
+    assert [(done.returncode, done.stderr) for done in shown.values()] == [(0, b"")] * 4
+    assert shown["consume"].stdout == "Grüße\n".encode()
+    assert b"value 'Gr\\xfc\\xdfe'" in shown["dump"].stdout
+    assert json.loads(shown["json"].stdout)["value"] == "Grüße"
+
+
+def test_streams_that_are_closed_are_no_reason_to_fail(ottla_broker: Broker, ottla_topic: str) -> None:
+    environment = {**os.environ, "OTTLA_BOOTSTRAP": ottla_broker.bootstrap_servers}
+    line = f"exec {shlex.quote(sys.executable)} -m ottla.cli topics list <&- >&- 2>&-"
+    assert subprocess.run(["bash", "-c", line], env=environment, timeout=30).returncode == 0

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from ottla import Broker
+from ottla.cli.errors import CommandError
+from ottla.cli.polling import next_messages
 
 
 def lines(outcome: Any) -> list[str]:
@@ -45,6 +47,67 @@ def test_keys_headers_and_nulls_make_the_whole_way(ottla: Any, ottla_topic: str,
     assert ottla("consume", ottla_topic, "--format", "%o:%k=%v;%h", "--null", "-").raw == (
         b"0:a=first;from=Ottla\n1:b=-;from=Ottla\n2:-=\xff;from=Ottla\n"
     )
+
+
+def test_how_large_a_record_may_be_is_for_the_broker_to_say(
+    ottla: Any, ottla_broker: Broker, ottla_topic: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(b"x" * 3_000_000)
+    refused = ottla("produce", ottla_topic, str(path))
+    assert refused.code == 1
+    assert "a record was not accepted: Message size too large" in refused.err
+    roomy = ottla_broker.create_topic(f"{ottla_topic}-roomy", config={"max.message.bytes": 4_000_000})
+    try:
+        sent = ottla("produce", roomy, str(path))
+        assert (sent.code, sent.err[:24]) == (0, "1 record, 3000000 bytes ")
+        assert ottla("consume", roomy).raw == b"x" * 3_000_000 + b"\n"
+    finally:
+        ottla_broker.delete_topic(roomy)
+
+
+def test_what_librdkafka_refuses_is_one_line_with_its_number(ottla: Any, ottla_topic: str) -> None:
+    large = b"ok\n" + b"x" * 5000 + b"\n"
+    outcome = ottla("produce", ottla_topic, "--set", "message.max.bytes=1000", stdin=large)
+    assert (outcome.code, outcome.err) == (
+        1, "ottla: line 2: Message size too large (1 record before it was sent)\n",
+    )  # fmt: skip
+    late = ottla("produce", ottla_topic, "--json", stdin=b'{"value": "v", "timestamp": 1%s}' % (b"0" * 30))
+    assert late.code == 1
+    assert late.err.startswith("ottla: line 1: ")
+    assert late.err.count("\n") == 1
+
+
+def test_a_name_that_no_record_has_is_an_error_with_its_line(ottla: Any, ottla_topic: str) -> None:
+    given = b'{"topic": "t", "offset": 3, "value": "v"}\n{"value": "v", "header": {"a": "b"}}\n'
+    outcome = ottla("produce", ottla_topic, "--json", stdin=given)
+    assert outcome.code == 2
+    assert outcome.err.startswith("ottla: line 2: 'header' is no part of a record; there are topic, ")
+    assert lines(ottla("consume", ottla_topic)) == ["v"]
+
+
+def test_consume_has_checksums_checked_unless_told_otherwise(
+    ottla: Any, ottla_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, str] = {}
+
+    def consumer(_bootstrap: str, settings: dict[str, str]) -> None:
+        given.update(settings)
+        raise CommandError("no further")
+
+    monkeypatch.setattr("ottla.cli.cluster.consumer", consumer)
+    for arguments, expected in (((), "true"), (("--set", "check.crcs=false"), "false")):
+        assert ottla("consume", ottla_topic, *arguments).code == 1
+        assert given["check.crcs"] == expected
+
+
+def test_an_interrupt_that_comes_as_a_system_error_is_an_interrupt() -> None:
+    class Client:
+        def poll(self, _timeout: float) -> None:
+            raise SystemError("<method 'poll'> returned a result with an exception set")
+
+    with pytest.raises(KeyboardInterrupt):
+        next_messages(Client(), None)  # type: ignore[arg-type]
 
 
 def test_json_lines_copy_a_topic_with_all_that_is_in_it(
@@ -133,7 +196,7 @@ def test_a_line_that_cannot_be_read_names_its_number(ottla: Any, ottla_topic: st
     outcome = ottla("produce", ottla_topic, "-K", ":", stdin=b"a:b\nnothing\n")
     assert outcome.code == 2
     assert outcome.err == (
-        "ottla: line 2: there is no ':' between key and value (1 records before it were sent)\n"
+        "ottla: line 2: there is no ':' between key and value (1 record before it was sent)\n"
     )
     assert ottla("produce", ottla_topic, "--json", stdin=b"nonsense").code == 2
 
@@ -177,3 +240,12 @@ def test_following_shows_what_comes_until_interrupted(
         process.kill()
         process.communicate()
     assert (process.returncode, rest, errors.strip()) == (0, "", "")
+
+
+def test_an_interrupt_before_the_end_leaves_with_130(ottla: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_given: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ottla.cli.cluster.partitions", interrupted)
+    assert ottla("consume", "letters").code == 130
+    assert ottla("consume", "letters", "--follow").code == 0

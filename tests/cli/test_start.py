@@ -153,6 +153,8 @@ def test_a_data_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
         (("--set", "nothing"), "--set takes KEY=VALUE, not 'nothing'"),
         (("--node-id", "x"), "broker.id: 'x' is not a valid int"),
         (("--listen", "nowhere"), "listeners: 'PLAINTEXT://nowhere' is not HOST:PORT"),
+        (("--listen", "127.0.0.1:80000"), "--listen 127.0.0.1:80000: the port is out of range"),
+        (("--listen", "SSL://127.0.0.1:0"), "--listen SSL://127.0.0.1:0: TLS is not there yet"),
         (("--config", "/no/such/file"), "cannot read the config file /no/such/file"),
         (("--log-level", "loud"), "--log-level is one of"),
     ],
@@ -163,6 +165,17 @@ def test_a_wrong_value_is_one_line_that_names_the_key(
     done = refused("--data", str(tmp_path), *arguments)
     assert done.returncode == 2
     assert complaint in done.stderr
+
+
+def test_a_start_that_cannot_say_that_it_is_ready_stops_with_one_line(tmp_path: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command("--listen", "127.0.0.1:0", "--data", str(tmp_path)),
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (
+        1, "ottla: cannot write the output: No space left on device\n",
+    )  # fmt: skip
 
 
 def test_an_unknown_key_is_a_warning_with_the_nearest_names(tmp_path: Path) -> None:

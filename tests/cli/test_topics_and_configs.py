@@ -57,7 +57,11 @@ def test_a_topic_is_created_listed_described_altered_and_deleted(ottla: Any, nam
     assert topic["configs"] == {"max.message.bytes": "2000"}
     assert len(topic["partitions"]) == 3
 
-    assert ottla("topics", "delete", name).code == 0
+    refused = ottla("topics", "delete", name)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "--yes" in refused.err
+    assert name in ottla("topics", "list").out
+    assert ottla("topics", "delete", name, "--yes").code == 0
     assert name not in ottla("topics", "list").out
 
 
@@ -65,15 +69,26 @@ def test_a_topic_that_is_there_already_is_an_error_unless_that_is_fine(ottla: An
     assert ottla("topics", "create", name).code == 0
     again = ottla("topics", "create", name)
     assert again.code == 1
-    assert again.err.startswith(f"ottla: topic {name}: ")
-    assert "exists" in again.err
+    assert again.err == f"ottla: topic {name!r} already exists\n"
     assert ottla("topics", "create", name, "--if-not-exists").code == 0
 
 
+def test_a_topic_of_the_broker_itself_is_not_deleted(ottla: Any, name: str) -> None:
+    assert ottla("topics", "create", name).code == 0
+    outcome = ottla("topics", "delete", name, "__consumer_offsets", "--yes")
+    assert (outcome.code, outcome.err) == (
+        1, "ottla: __consumer_offsets is the broker's own and is not deleted; nothing was deleted\n",
+    )  # fmt: skip
+    assert name in ottla("topics", "list").out
+
+
 def test_a_topic_that_is_not_there_is_an_error_unless_that_is_fine(ottla: Any) -> None:
-    assert ottla("topics", "delete", "no-such-topic").code == 1
-    assert ottla("topics", "delete", "no-such-topic", "--if-exists").code == 0
-    for arguments in (("describe", "no-such-topic"), ("alter", "no-such-topic", "-p", "2")):
+    assert ottla("topics", "delete", "no-such-topic", "--if-exists", "--yes").code == 0
+    for arguments in (
+        ("describe", "no-such-topic"),
+        ("alter", "no-such-topic", "-p", "2"),
+        ("delete", "no-such-topic", "--yes"),
+    ):
         outcome = ottla("topics", *arguments)
         assert (outcome.code, outcome.err) == (1, "ottla: there is no topic 'no-such-topic'\n")
 

@@ -5,6 +5,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.clients.harness import BrokerProcess, wait_for
@@ -12,6 +13,7 @@ from tests.clients.wire_client import Closed, Wire, batch, fetch_request, frame_
 from tests.hostile.healthy import Healthy
 
 from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 StartBroker = Callable[..., BrokerProcess]
 
@@ -109,22 +111,71 @@ def test_connections_over_the_limit_are_closed_and_room_is_used_again(
     assert key in broker.log
 
 
-def test_a_connection_on_which_nothing_happens_is_closed_and_a_waiting_one_is_not(
+def test_a_connection_on_which_nothing_happens_is_closed_and_a_waiting_one_is_answered(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker({"connections.max.idle.ms": "1000"})
     broker.create_topic("t")
     with Wire(broker.port) as silent, Wire(broker.port) as half, Wire(broker.port) as waiting:
         half.send_bytes(b"\x00\x00\x00\x40\x00\x12")
-        waiting.send(fetch_request("t", max_wait_ms=9_000), 11)
         began = time.monotonic()
+        waiting.send(fetch_request("t", max_wait_ms=2**31 - 1), 11)
+        _, answer = waiting.receive(type(fetch_request("t")), 11)
+        assert 0.9 < time.monotonic() - began < 5, "no wait is longer than a connection may be idle"
+        assert answer.responses[0].partitions[0].error_code == 0
         assert silent.is_closed_by_peer(15)
         assert half.is_closed_by_peer(15)
-        assert time.monotonic() - began > 0.9
-        with Wire(broker.port) as other:
-            other.produce("t", bytes(batch(b"x")))
-        _, answer = waiting.receive(type(fetch_request("t")), 11)
-        assert answer.responses[0].partitions[0].records
+
+
+def test_clients_that_hang_up_while_they_wait_free_their_places(start_broker: StartBroker) -> None:
+    broker = start_broker({"max.connections": "20"})
+    broker.create_topic("t")
+    with contextlib.ExitStack() as stack:
+        wires = many(stack, broker.port, 15)
+        for wire in wires:
+            wire.call(ApiVersionsRequest(), 0)
+            wire.send(fetch_request("t", max_wait_ms=2**31 - 1), 11)
+    with contextlib.ExitStack() as stack:
+        wait_for(lambda: broker.log.count("the client hung up") == 15, 15, "the sweep")
+        for wire in many(stack, broker.port, 15):
+            wire.call(ApiVersionsRequest(), 0)
+
+
+class FewFiles(BrokerProcess):
+    """A broker that may open few files."""
+
+    def command(self) -> list[str]:
+        return ["/bin/sh", "-c", 'ulimit -n 128; exec "$@"', "sh", *super().command()]
+
+
+def test_a_lack_of_file_descriptors_costs_requests_and_never_the_broker(tmp_path: Path) -> None:
+    broker = FewFiles(tmp_path, {"num.partitions": "1"})
+    broker.start()
+    try:
+        broker.create_topic("few", 20)
+        with contextlib.ExitStack() as stack, Wire(broker.port) as first:
+            wires = many(stack, broker.port, 200)
+            for partition in range(20):
+                assert first.produce("few", bytes(batch(b"x")), partition=partition).error_code == 0
+            assert sum(wire.is_closed_by_peer(0.01) for wire in wires) > 100
+            assert "the logs need files too (ulimit -n)" in broker.log
+            # More logs than descriptors: some requests are refused, whoever has a file is served.
+            create = CreatableTopic(name="many", num_partitions=150, replication_factor=1)
+            first.send(CreateTopicsRequest(topics=[create], timeout_ms=1000), 5)
+            with contextlib.suppress(Closed, TimeoutError):
+                first.receive(CreateTopicsRequest, 5)
+            refused = 0
+            with contextlib.suppress(Closed, TimeoutError):
+                for partition in range(150):
+                    refused += bool(first.produce("many", bytes(batch(b"x")), partition=partition).error_code)
+            assert refused
+            assert first.produce("few", bytes(batch(b"y"))).error_code == 0
+            assert broker.is_alive(), broker.log[-4000:]
+        wait_for(lambda: is_served(broker.port), 10, "a place")
+        assert broker.bugs() == []
+        assert "the broker stops" not in broker.log
+    finally:
+        broker.kill()
 
 
 def test_a_request_over_the_brokers_own_limit_closes(start_broker: StartBroker) -> None:
@@ -139,17 +190,28 @@ def test_a_request_over_the_brokers_own_limit_closes(start_broker: StartBroker) 
 def test_unfinished_requests_share_a_budget(start_broker: StartBroker) -> None:
     broker = start_broker({"queued.max.request.bytes": str(20 * MEBIBYTE)})
     with contextlib.ExitStack() as stack:
-        closed = 0
         before = broker.rss_bytes()
-        for wire in many(stack, broker.port, 20):
+        wires = many(stack, broker.port, 20)
+        for wire in wires:
             with contextlib.suppress(Closed):
                 wire.send_bytes(struct.pack(">i", 50 * MEBIBYTE))
                 for _ in range(4):
                     wire.send_bytes(bytes(MEBIBYTE))
-            closed += wire.is_closed_by_peer(0.2)
-        assert closed > 5
+        assert sum(wire.is_closed_by_peer(0.2) for wire in wires) > 5
         assert broker.rss_bytes() - before < 80 * MEBIBYTE
         assert is_served(broker.port)
+
+
+def test_whoever_holds_most_of_the_budget_pays_for_it(start_broker: StartBroker) -> None:
+    broker = start_broker({"queued.max.request.bytes": str(20 * MEBIBYTE), "message.max.bytes": "4000000"})
+    broker.create_topic("t")
+    before = broker.rss_bytes()
+    with Wire(broker.port) as stranger, Wire(broker.port) as healthy:
+        stranger.send_bytes(struct.pack(">i", 50 * MEBIBYTE) + bytes(19 * MEBIBYTE))
+        wait_for(lambda: broker.rss_bytes() - before > 18 * MEBIBYTE, 10, "the bytes to arrive")
+        for _ in range(3):
+            assert healthy.produce("t", bytes(batch(b"x" * 2 * MEBIBYTE))).error_code == 0
+        assert stranger.is_closed_by_peer()
 
 
 def test_twenty_thousand_connections_leave_nothing_behind(broker: BrokerProcess, healthy: Healthy) -> None:

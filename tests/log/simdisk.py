@@ -210,6 +210,7 @@ class SimDisk:
         if sync:
             self.syncs.append(path)
             self.durable[path] = self.nodes[path]
+            self.unsynced_names = [change for change in self.unsynced_names if path not in change[:2]]
 
     def rename(self, old: str, new: str, *, sync: bool = True) -> None:
         self.check("rename", old)

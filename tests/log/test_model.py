@@ -140,6 +140,10 @@ class LogModel(RuleBasedStateMachine):
 
     def reopen(self, point: int) -> None:
         self.log = open_log(self.disk, recovery_point=point, start=self.start, **CONFIG)
+        if self.log.log_end_offset < self.start:
+            # What survived ended before the log's start offset: it is kept, and so is readable again.
+            assert self.log.report.repairs[-1].what == "ignored a log start"
+            self.start = self.log.log_start_offset
         self.start = max(self.start, self.log.log_start_offset)
         self.sequence = 0
         self.log.producers.clear(self.log.log_end_offset)

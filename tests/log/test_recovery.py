@@ -282,8 +282,26 @@ def test_a_compaction_that_was_nearly_done_is_finished(disk):
     assert not any(name.endswith(".swap") for name in disk.nodes)
 
 
-def test_a_log_that_ends_before_its_start_offset_begins_anew(disk):
-    crashed(disk)
+def test_a_log_start_beyond_the_records_of_a_log_is_not_believed(disk):
+    expected = crashed(disk)
+    log = open_log(disk, start=10)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 4)
+    assert values(log) == expected
+    assert log.report.repairs == [Repair("ignored a log start", FOLDER, "10 is after 4")]
+
+
+@pytest.mark.parametrize("segment_bytes", [250, 1 << 20])
+def test_a_recovery_point_beyond_the_end_of_a_log_proves_nothing(disk, segment_bytes):
+    crashed(disk, 8, segment_bytes=segment_bytes)
+    disk.flip(path(0, ".log"), 2 * len(batch("000")) - 2)
+    log = open_log(disk, recovery_point=90, segment_bytes=segment_bytes)
+    assert values(log) == ["000"]
+    assert log.recovery_point == 0
+    assert log.report.repairs[0] == Repair("ignored a recovery point", FOLDER, "90 is after 8")
+
+
+def test_an_empty_log_begins_at_its_start_offset(disk):
+    crashed(disk, 0)
     log = open_log(disk, start=10)
     assert (log.log_start_offset, log.log_end_offset) == (10, 10)
     assert [segment.base_offset for segment in log.segments] == [10]

@@ -279,7 +279,7 @@ def test_the_place_of_the_damage_in_an_index(data: bytes, suffix: str, log_size:
         ("0\n2\n3 0\n2 9\n", "line 4 does not come after the one before it: '2 9'"),
         ("0\n1\nx\n", "line 3 is no epoch and offset: 'x'"),
         ("0\n3\n0 0\n", "3 entries announced, 1 found"),
-        ("", "the file ends before its entries"),
+        ("0\n", "the file ends before its entries"),
     ],
 )
 def test_leader_epochs_that_cannot_be_are_built_anew(disk: SimDisk, content: str, problem: str) -> None:

@@ -6,7 +6,13 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID, TopicPartition
-from ottla.replication.sessions import EPOCH_MAX, EVICTION_IDLE_MS, Sessions, Wanted
+from ottla.replication.sessions import (
+    EPOCH_MAX,
+    EVICTION_IDLE_MS,
+    PARTITIONS_PER_SLOT,
+    Sessions,
+    Wanted,
+)
 
 
 def wanted(partition: int, *, topic: str = "t", topic_id: bytes = ZERO_UUID, offset: int = 0) -> Wanted:
@@ -102,3 +108,16 @@ def test_an_id_in_use_is_not_given_twice() -> None:
 
 def test_with_no_slots_there_are_no_sessions() -> None:
     assert sessions(slots=0).open([], by_topic_id=False, now_ms=0) is None
+
+
+def test_all_sessions_together_hold_a_bounded_number_of_partitions() -> None:
+    table = sessions(slots=2)
+    first = table.open([wanted(p) for p in range(2 * PARTITIONS_PER_SLOT - 1)], by_topic_id=False, now_ms=0)
+    assert first
+    assert table.open([wanted(0), wanted(1)], by_topic_id=False, now_ms=0) is None
+    table.update(first, [wanted(0, offset=9)], ())
+    assert table.open([wanted(0)], by_topic_id=False, now_ms=0)
+    with pytest.raises(ApiError) as refused:
+        table.update(first, [wanted(9_999)], ())
+    assert refused.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert first.id not in table.by_id

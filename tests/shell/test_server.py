@@ -126,3 +126,24 @@ def test_a_key_somebody_got_wrong_is_said_before_anything_is_touched(tmp_path: P
     with pytest.raises(ConfigError, match=r"num.partitions: 'three' is not a valid int"):
         server(tmp_path / "new", num_partitions="three")
     assert not (tmp_path / "new").exists()
+
+
+def test_directories_of_two_clusters(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for each in (one, two):
+        run(server(each))
+    both = f"{one},{two}"
+    ids = [(each / "meta.properties").read_text().splitlines()[2].partition("=")[2] for each in (one, two)]
+    assert refusal(server(tmp_path, log_dirs=both)) == (
+        f"{one} belongs to cluster {ids[0]}, and {two} to cluster {ids[1]}; "
+        "start with directories of one cluster only"
+    )
+    (two / "meta.properties").unlink()
+    run(server(tmp_path, log_dirs=both))
+
+
+def test_a_keeper_of_another_cluster(tmp_path: Path) -> None:
+    run(server(tmp_path))
+    (tmp_path / "meta.properties").write_text("broker.id=1\ncluster.id=other\n")
+    assert f"{tmp_path} belongs to cluster other, and {tmp_path}/keeper.db to" in refusal(server(tmp_path))
+    assert (tmp_path / ".kafka_cleanshutdown").exists()

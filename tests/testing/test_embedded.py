@@ -105,6 +105,28 @@ def test_a_broker_takes_the_config_it_is_given() -> None:
         assert len(metadata.topics["letters"].partitions) == 4
 
 
+def test_a_config_may_have_pythons_numbers_and_booleans() -> None:
+    given = {"num.partitions": 3, "auto.create.topics.enable": False, "log.cleaner.min.cleanable.ratio": 0.25}
+    with Broker(config={**given, "log.retention.ms": 1e6}) as broker:
+        assert broker.config == {
+            "num.partitions": "3",
+            "auto.create.topics.enable": "false",
+            "log.cleaner.min.cleanable.ratio": "0.25",
+            "log.retention.ms": "1000000",
+        }
+        broker.create_topic("letters", config={"retention.ms": 1000, "preallocate": True})
+    with pytest.raises(TypeError, match=r"'num\.partitions' takes text, a number or a boolean, not None"):
+        Broker(config={"num.partitions": None})  # type: ignore[dict-item]
+
+
+def test_an_unknown_key_is_a_warning_with_the_nearest_names() -> None:
+    with pytest.warns(
+        UserWarning, match=r"'num\.partition' is not known .* did you mean num\.partitions"
+    ) as seen:
+        Broker(config={"num.partition": 3})
+    assert seen[0].filename == __file__
+
+
 def test_a_program_that_forgets_to_stop_its_broker_ends_all_the_same_and_leaves_nothing(
     tmp_path: Path,
 ) -> None:

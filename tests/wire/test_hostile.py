@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import pytest
 
 from ottla.wire.codec import decode, decoder, encode
+from ottla.wire.compile_decode import ITEMS_MAX
 from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -159,3 +160,10 @@ def test_a_tag_longer_than_the_message_is_refused() -> None:
 def test_a_section_that_announces_four_billion_tags_ends_with_the_bytes() -> None:
     with pytest.raises(ProtocolError):
         decode(FetchResponse, 12, memoryview(bytes(10) + b"\1" + b"\xff\xff\xff\xff\x0f" + b"\5\0"))
+
+
+def test_an_array_has_a_largest_number_of_items() -> None:
+    topics = [MetadataRequestTopic(name="t")] * (ITEMS_MAX + 1)
+    read = decoder(MetadataRequest, 4)
+    assert accepts(read, encode(MetadataRequest(topics=topics[1:]), 4))
+    assert not accepts(read, encode(MetadataRequest(topics=topics), 4))

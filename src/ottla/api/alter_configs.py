@@ -5,12 +5,8 @@ What is not named goes back to its default; IncrementalAlterConfigs changes sing
 v2 flexible
 """
 
-from collections import Counter
-from functools import partial
-
 from ottla.api.call import Call
-from ottla.api.config_resources import once, plan_change
-from ottla.api.writes import Writes
+from ottla.api.config_resources import alter
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.parked import Parked
 from ottla.wire.messages.alter_configs import (
@@ -20,31 +16,16 @@ from ottla.wire.messages.alter_configs import (
     AlterConfigsResponse,
 )
 
-WAIT_MS = 30_000
-
 
 def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse | Parked:
-    writes = Writes(call.broker, lambda: respond())
-    named = [(one.resource_type, one.resource_name) for one in request.resources]
-    times = Counter(named)
-    for resource, (kind, name) in zip(request.resources, named, strict=True):
-        change = once(times, (kind, name), partial(_values, resource))
-        writes.add(partial(plan_change, call, kind, name, change, validate_only=request.validate_only))
-
-    def respond() -> AlterConfigsResponse:
-        return AlterConfigsResponse(
-            responses=[
-                AlterConfigsResourceResponse(
-                    error_code=item.error_code,
-                    error_message=item.error_message,
-                    resource_type=one.resource_type,
-                    resource_name=one.resource_name,
-                )
-                for one, item in zip(request.resources, writes.items, strict=True)
-            ]
-        )
-
-    return writes.answer(call, WAIT_MS)  # type: ignore[no-any-return]
+    return alter(  # type: ignore[no-any-return]
+        call,
+        request.resources,
+        _values,
+        validate_only=request.validate_only,
+        result=AlterConfigsResourceResponse,
+        respond=AlterConfigsResponse,
+    )
 
 
 def _values(resource: AlterConfigsResource, _current: dict[str, str]) -> dict[str, str]:

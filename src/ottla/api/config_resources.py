@@ -2,8 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from ottla.api.call import Call
+from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.configs import check_broker_configs
 from ottla.controller import znodes
@@ -13,7 +16,50 @@ from ottla.controller.topics import check_configs, plan_configs
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
+WAIT_MS = 30_000
+
 Change = Callable[[dict[str, str]], dict[str, str]]
+
+
+class Resource(Protocol):
+    resource_type: int
+    resource_name: str
+
+
+R = TypeVar("R", bound=Resource)
+
+
+def alter(
+    call: Call,
+    resources: Sequence[R],
+    change: Callable[[R, dict[str, str]], dict[str, str]],
+    *,
+    validate_only: bool,
+    result: Callable[..., Any],
+    respond: Callable[..., Any],
+) -> Any:
+    """One write for each resource, whose new values `change` makes of its present ones; `result` and
+    `respond` are the classes of the answer."""
+    times = Counter((one.resource_type, one.resource_name) for one in resources)
+    writes = Writes(
+        call.broker,
+        lambda: respond(
+            responses=[
+                result(
+                    error_code=item.error_code,
+                    error_message=item.error_message,
+                    resource_type=one.resource_type,
+                    resource_name=one.resource_name,
+                )
+                for one, item in zip(resources, writes.items, strict=True)
+            ]
+        ),
+    )
+    for one in resources:
+        kind, name = one.resource_type, one.resource_name
+        only = once(times, (kind, name), partial(change, one))
+        writes.add(partial(plan_change, call, kind, name, only, validate_only=validate_only))
+    return writes.answer(call, WAIT_MS)
 
 
 def plan_change(

@@ -17,7 +17,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs import describe_topic
 from ottla.broker.parked import Parked
 from ottla.controller.keeper import Operation
-from ottla.controller.topics import NewTopic, PlannedTopic, plan_topic
+from ottla.controller.topics import DEFAULT, NewTopic, PlannedTopic, check_partition_count, plan_topic
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -29,6 +29,7 @@ from ottla.wire.messages.create_topics import (
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse | Parked:
     times = Counter(topic.name for topic in request.topics)
+    count = sum(_partition_count(call.broker, topic) for topic in request.topics)
     planned: dict[str, PlannedTopic] = {}
     writes = Writes(call.broker, lambda: _respond(call, request, items, planned))
 
@@ -37,6 +38,7 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespo
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"Topic '{asked.name}' is in the request more than once."
             )
+        check_partition_count(count)
         planned[asked.name] = _plan(call.broker, _new_topic(asked))
         return [] if request.validate_only else planned[asked.name].operations(call.broker.image)
 
@@ -57,6 +59,12 @@ def _plan(broker: Broker, new: NewTopic) -> PlannedTopic:
         partitions=broker.config.num_partitions,
         replication=broker.config.default_replication_factor,
     )
+
+
+def _partition_count(broker: Broker, asked: CreatableTopic) -> int:
+    """How many partitions a topic asks for; what is illegal counts for nothing, and is refused on its own."""
+    default = broker.config.num_partitions if asked.num_partitions == DEFAULT else asked.num_partitions
+    return len(asked.assignments) or max(default, 0)
 
 
 def _new_topic(asked: CreatableTopic) -> NewTopic:

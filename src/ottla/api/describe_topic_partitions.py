@@ -7,6 +7,7 @@ Left out: eligible leader replicas (always empty), authorized operations.
 """
 
 from ottla.api.call import Call
+from ottla.api.metadata import describe_partition
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID
 from ottla.controller.image import Image, Topic
@@ -75,18 +76,8 @@ def _describe(
     answer = DescribeTopicPartitionsResponseTopic(
         name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS
     )
-    for index in page[:limit]:
-        state = states[index]
-        alive = state.leader in image.brokers
-        answer.partitions.append(
-            DescribeTopicPartitionsResponsePartition(
-                error_code=ErrorCode.NONE if alive else ErrorCode.LEADER_NOT_AVAILABLE,
-                partition_index=index,
-                leader_id=state.leader if alive else -1,
-                leader_epoch=state.leader_epoch,
-                replica_nodes=list(state.replicas),
-                isr_nodes=list(state.isr),
-                offline_replicas=[r for r in state.replicas if r not in image.brokers],
-            )
-        )
+    answer.partitions = [
+        describe_partition(DescribeTopicPartitionsResponsePartition, image, index, states[index])
+        for index in page[:limit]
+    ]
     return answer, page[limit] if len(page) > limit else None

@@ -2,9 +2,8 @@
 
 Rules: malformed bytes, unknown keys and unknown versions are a `ProtocolError`, and the connection is
 closed without an answer; only ApiVersions is answered whatever its version. A disk that fails stops the
-broker. A handler that fails in a way
-nobody planned is a bug: it is logged with the request that caused it, and costs that connection, not the
-broker.
+broker; a lack of file descriptors costs the request. A handler that fails in a way nobody planned is a bug:
+it is logged with the request that caused it, and costs that connection, not the broker.
 """
 
 import logging
@@ -18,7 +17,7 @@ from ottla.api.table import TABLE, Api
 from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Close, Halt, Reply
+from ottla.broker.effects import Close, Halt, Reply, is_shortage
 from ottla.broker.parked import Parked
 from ottla.wire.codec import decoder, encoder
 from ottla.wire.header import (
@@ -95,8 +94,9 @@ def _handle(api: Api, handler: Callable[..., Any], call: Call, request: Any) -> 
     except CloseConnection:
         raise
     except OSError as error:
-        call.broker.effects.append(Halt(f"{api.title} failed on the disk: {error}"))
-        raise CloseConnection(f"{api.title} failed on the disk") from error
+        if not is_shortage(error):
+            call.broker.effects.append(Halt(f"{api.title} failed on the disk: {error}"))
+        raise CloseConnection(f"{api.title} failed on the disk: {error}") from error
     except Exception as bug:
         log.exception("bug: %s v%d from client %r failed", api.title, call.version, call.client_id)
         raise CloseConnection(f"{api.title} failed") from bug

@@ -2,23 +2,23 @@
 
 Whole batches are returned as they are on disk, beginning with the one that holds the fetch offset. The
 first partition that has anything gives at least one batch, however large (KIP-74), so that no limit can
-starve a reader. A session (KIP-227) remembers what is wanted; its answers leave out partitions with nothing
-new.
+starve a reader. A session (KIP-227) remembers what is wanted; its answers leave out partitions with
+nothing new. A partition named twice in one request is read once, as named last.
 
-v4 isolation level · v5 log_start_offset · v7 sessions · v9 leader epochs · v11 rack · v12 flexible,
-diverging epoch
-v13 topic ids · v15 replica state · v16 leader hints · v18 high watermark of the follower
+v4 isolation level · v5 log_start_offset · v7 sessions · v9 leader epochs · v11 rack
+v12 flexible, diverging epoch · v13 topic ids · v15 replica state · v16 leader hints
+v18 high watermark of the follower
 Left out: aborted transactions (no transactions yet); replicas (a fetch with a replica id is refused).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Halt
+from ottla.broker.effects import Halt, is_shortage
 from ottla.broker.parked import Key, Parked
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
@@ -34,6 +34,7 @@ from ottla.wire.messages.fetch import (
 TOPIC_IDS_SINCE = 13
 READ_COMMITTED = 1
 FETCH_BYTES_MIN = 64 * 1024
+WAIT_MS_MAX = 300_000
 
 
 def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
@@ -53,16 +54,20 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
         read_committed=request.isolation_level == READ_COMMITTED,
         bytes_min=min(request.min_bytes, bytes_max),
         bytes_max=bytes_max,
-        available={},
     )
     if request.max_wait_ms <= 0 or not wanted or ongoing.is_satisfied():
         return ongoing.respond()
     return Parked(
         keys=tuple(ongoing.available),
-        deadline_ms=call.now_ms + request.max_wait_ms,
+        deadline_ms=call.now_ms + _wait_ms(call.broker, request.max_wait_ms),
         ready=ongoing.ready,
         expire=lambda _now_ms: ongoing.respond(),
     )
+
+
+def _wait_ms(broker: Broker, asked_ms: int) -> int:
+    """A connection whose answer waits is not closed for being idle, so the wait itself has an end."""
+    return min(asked_ms, WAIT_MS_MAX, broker.config.connections_idle_ms_max)
 
 
 def _bytes_max(broker: Broker) -> int:
@@ -75,7 +80,7 @@ def _resolve(call: Call, request: FetchRequest) -> tuple[list[Wanted], Session |
     """What to read, under which session, and whether the answer may leave out what has not changed."""
     sessions = call.broker.sessions
     by_id = call.version >= TOPIC_IDS_SINCE
-    asked = list(_asked(call, request, by_id))
+    asked = list({one.key: one for one in _asked(call, request, by_id)}.values())  # the last one counts
     if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
         sessions.close(request.session_id)
         if request.session_epoch == FINAL_EPOCH or not asked:
@@ -90,7 +95,7 @@ def _resolve(call: Call, request: FetchRequest) -> tuple[list[Wanted], Session |
         for topic in request.forgotten_topics_data
         for partition in topic.partitions
     ]
-    session.update(asked, forgotten)
+    sessions.update(session, asked, forgotten)
     wanted = list(session.wanted.values())
     if not wanted:
         sessions.close(session.id)
@@ -125,29 +130,33 @@ class Fetch:
     read_committed: bool
     bytes_min: int
     bytes_max: int
-    available: dict[TopicPartition, int]
+    available: dict[TopicPartition, int] = field(default_factory=dict)
+    by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
+    total: int = 0
 
     def is_satisfied(self) -> bool:
         """Enough bytes, or an error, which never waits."""
-        total = 0
         for one in self.wanted:
             try:
-                ready = self._available(one)
-            except ApiError:
-                return True
-            self.available[one.topic_partition] = ready
-            total += ready
-        return total >= self.bytes_min
+                self._count(one.topic_partition, one)
+            except (ApiError, OSError):
+                return True  # reading it tells the client what is wrong
+            self.by_partition[one.topic_partition] = one
+        return self.total >= self.bytes_min
 
     def ready(self, key: Key, _now_ms: int) -> FetchResponse | None:
         """One partition moved: count it again. Enough, or an error: answer."""
-        for one in self.wanted:
-            if one.topic_partition == key:
-                try:
-                    self.available[one.topic_partition] = self._available(one)
-                except ApiError:
-                    return self.respond()
-        return self.respond() if sum(self.available.values()) >= self.bytes_min else None
+        assert isinstance(key, TopicPartition), "a fetch waits for partitions"
+        try:
+            self._count(key, self.by_partition[key])
+        except (ApiError, OSError):
+            return self.respond()
+        return self.respond() if self.total >= self.bytes_min else None
+
+    def _count(self, id: TopicPartition, one: Wanted) -> None:
+        ready = self._available(one)
+        self.total += ready - self.available.get(id, 0)
+        self.available[id] = ready
 
     def respond(self) -> FetchResponse:
         budget, results = self.bytes_max, []
@@ -164,6 +173,14 @@ class Fetch:
         return FetchResponse(
             session_id=self.session.id if self.session else NO_SESSION, responses=_by_topic(results)
         )
+
+    def _unknown(self, one: Wanted) -> ErrorCode | None:
+        """The error for what does not exist, without raising it: a request may name very many of those."""
+        if self.by_id and not one.topic:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        topic = self.broker.image.topics.get(one.topic)
+        known = topic is not None and one.partition in topic.assignment
+        return None if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _partition(self, one: Wanted) -> Partition:
         if self.by_id and not one.topic:
@@ -189,6 +206,10 @@ class Fetch:
 
     def _read(self, one: Wanted, budget: int, *, at_least_one: bool) -> PartitionData:
         answer = PartitionData(partition_index=one.partition, high_watermark=-1, records=b"")
+        unknown = self._unknown(one)
+        if unknown is not None:
+            answer.error_code = unknown
+            return answer
         try:
             partition = self._partition(one)
             answer.high_watermark = partition.high_watermark
@@ -210,7 +231,8 @@ class Fetch:
                 answer.current_leader = self._leader_hint(one)
         except OSError as error:
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            self.broker.effects.append(Halt(f"cannot read the log of {one.topic_partition}: {error}"))
+            if not is_shortage(error):
+                self.broker.effects.append(Halt(f"cannot read the log of {one.topic_partition}: {error}"))
         return answer
 
     def _leader_hint(self, one: Wanted) -> LeaderIdAndEpoch | None:

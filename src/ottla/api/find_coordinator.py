@@ -6,7 +6,7 @@ created when it is first asked for, and the answer waits for that.
 v1 key type: groups (0); transactions (1) and share groups (2) · v3 flexible · v4 several keys at once
 (KIP-699)
 v5 TRANSACTION_ABORTABLE · v6 share groups
-Left out: transactional ids and share groups: COORDINATOR_NOT_AVAILABLE and INVALID_REQUEST.
+Left out: transactional ids (TRANSACTIONAL_ID_AUTHORIZATION_FAILED) and share groups (INVALID_REQUEST).
 """
 
 from ottla.api.call import Call
@@ -57,7 +57,10 @@ def _find(call: Call, key_type: int, key: str) -> Coordinator:
 
 def _coordinator_of(call: Call, key_type: int, key: str) -> BrokerEndpoint:
     if key_type == TRANSACTION:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This broker has no transactions yet.")
+        # A code that clients do not retry, so that they fail at once and with a reason.
+        raise ApiError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "This broker has no transactions yet."
+        )
     if key_type != GROUP:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"There is no coordinator for keys of type {key_type}.")
     if not key:

@@ -3,12 +3,10 @@
 v1 flexible
 """
 
-from collections import Counter
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.config_resources import BROKER, TOPIC, once, plan_change
-from ottla.api.writes import Writes
+from ottla.api.config_resources import BROKER, TOPIC, alter
 from ottla.base.config import ConfigType, Row, rows
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.configs import BROKER_CONFIGS, describe_broker, describe_topic
@@ -23,33 +21,19 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-WAIT_MS = 30_000
 
 
 def incremental_alter_configs(
     call: Call, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse | Parked:
-    writes = Writes(call.broker, lambda: respond())
-    named = [(one.resource_type, one.resource_name) for one in request.resources]
-    times = Counter(named)
-    for resource, (kind, name) in zip(request.resources, named, strict=True):
-        change = once(times, (kind, name), partial(_changed, call, resource))
-        writes.add(partial(plan_change, call, kind, name, change, validate_only=request.validate_only))
-
-    def respond() -> IncrementalAlterConfigsResponse:
-        return IncrementalAlterConfigsResponse(
-            responses=[
-                AlterConfigsResourceResponse(
-                    error_code=item.error_code,
-                    error_message=item.error_message,
-                    resource_type=one.resource_type,
-                    resource_name=one.resource_name,
-                )
-                for one, item in zip(request.resources, writes.items, strict=True)
-            ]
-        )
-
-    return writes.answer(call, WAIT_MS)  # type: ignore[no-any-return]
+    return alter(  # type: ignore[no-any-return]
+        call,
+        request.resources,
+        partial(_changed, call),
+        validate_only=request.validate_only,
+        result=AlterConfigsResourceResponse,
+        respond=IncrementalAlterConfigsResponse,
+    )
 
 
 def _changed(call: Call, resource: AlterConfigsResource, current: dict[str, str]) -> dict[str, str]:

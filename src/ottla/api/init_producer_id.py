@@ -28,7 +28,7 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
     if (request.producer_id < 0) != (request.producer_epoch < 0) or request.transactional_id == "":
         return _refuse(ApiError(ErrorCode.INVALID_REQUEST))
     if request.transactional_id is not None:
-        return _refuse(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        return _refuse(ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     claim = _Claim(broker)
     writes = Writes(broker, lambda: claim.respond(next((item.error for item in writes.items), None)))
     if broker.producer_ids.next >= broker.producer_ids.end:

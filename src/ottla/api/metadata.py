@@ -10,7 +10,9 @@ the answer · v12 and in the request · v13 top-level error
 Left out: authorized operations, until there are ACLs.
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
@@ -18,7 +20,7 @@ from ottla.api.writes import Item, Writes
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, is_topic_name
 from ottla.broker.parked import Parked
-from ottla.controller.image import Image, Topic
+from ottla.controller.image import Image, PartitionState, Topic
 from ottla.controller.topics import NewTopic
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -29,15 +31,18 @@ from ottla.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 
+P = TypeVar("P")
+
 BY_ID_SINCE = 12
 AUTO_CREATE_WAIT_MS = 5_000
+AUTO_CREATED_MAX = 1_000  # by one request; the client asks again for the others
 
 
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse | Parked:
     image = call.broker.image
     if request.topics is None or (call.version == 0 and not request.topics):
         return _respond(image, [_describe(image, topic) for topic in image.topics.values()])
-    asked = request.topics
+    asked = list({(one.name, one.topic_id): one for one in request.topics}.values())
     if call.version < BY_ID_SINCE and any(one.name is None or one.topic_id != ZERO_UUID for one in asked):
         return _respond(image, [_refused(one) for one in asked])
     may_create = call.broker.config.auto_create_topics and request.allow_auto_topic_creation
@@ -46,6 +51,8 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse | Parked:
     for name in dict.fromkeys(
         one.name for one in asked if one.name is not None and one.topic_id == ZERO_UUID
     ):
+        if len(created) == AUTO_CREATED_MAX:
+            break
         if may_create and name not in image.topics and is_topic_name(name):
             created[name] = writes.add(partial(plan_new_topic, call.broker, NewTopic(name=name)))
     return writes.answer(call, AUTO_CREATE_WAIT_MS)  # type: ignore[no-any-return]
@@ -92,21 +99,25 @@ def _refused(asked: MetadataRequestTopic) -> MetadataResponseTopic:
     )
 
 
+def describe_partition(made: Callable[..., P], image: Image, index: int, state: PartitionState) -> P:
+    """A partition, as the class `made` of an answer: DescribeTopicPartitions has one with the same fields."""
+    alive = state.leader in image.brokers
+    return made(
+        error_code=ErrorCode.NONE if alive else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=state.leader if alive else -1,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        offline_replicas=[r for r in state.replicas if r not in image.brokers],
+    )
+
+
 def _describe(image: Image, topic: Topic) -> MetadataResponseTopic:
-    partitions = []
-    for index, state in topic.partitions().items():
-        alive = state.leader in image.brokers
-        partitions.append(
-            MetadataResponsePartition(
-                error_code=ErrorCode.NONE if alive else ErrorCode.LEADER_NOT_AVAILABLE,
-                partition_index=index,
-                leader_id=state.leader if alive else -1,
-                leader_epoch=state.leader_epoch,
-                replica_nodes=list(state.replicas),
-                isr_nodes=list(state.isr),
-                offline_replicas=[r for r in state.replicas if r not in image.brokers],
-            )
-        )
+    partitions = [
+        describe_partition(MetadataResponsePartition, image, index, state)
+        for index, state in topic.partitions().items()
+    ]
     return MetadataResponseTopic(
         name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS, partitions=partitions
     )

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from ottla.api.call import Call, CloseConnection
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Halt
+from ottla.broker.effects import Halt, is_shortage
 from ottla.broker.parked import Key, Parked
 from ottla.records.batch import HEADER_SIZE, TRANSACTIONAL, crc_ok, read_header
 from ottla.replication.partition import Partition
@@ -59,6 +59,7 @@ class Produce:
         for one in self.unsafe:
             if self.broker.partitions.get(one.partition.id) is not one.partition:
                 one.reply.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                one.reply.base_offset = -1
             elif not one.partition.is_acknowledged(one.end_offset, self.acks):
                 still.append(one)
         self.unsafe = still
@@ -126,7 +127,8 @@ def _produce_partition(
             reply.current_leader = _leader_hint(call, name, topic_id, asked.index, by_id)
         return reply
     except OSError as error:
-        call.broker.effects.append(Halt(f"cannot write to the log of {partition.id}: {error}"))
+        if not is_shortage(error) or not _is_whole(partition):
+            call.broker.effects.append(Halt(f"cannot write to the log of {partition.id}: {error}"))
         reply.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return reply
     if not appended.duplicate:
@@ -136,6 +138,12 @@ def _produce_partition(
     reply.log_start_offset = appended.log_start_offset
     ongoing.unsafe.append(Unsafe(partition, appended.last_offset + 1, reply))
     return reply
+
+
+def _is_whole(partition: Partition) -> bool:
+    """A new segment that could not be made must not be left behind as the one to write to."""
+    segments = partition.log.segments
+    return bool(segments) and segments[-1] is partition.log.active
 
 
 def _leader_hint(call: Call, name: str, topic_id: bytes, index: int, by_id: bool) -> LeaderIdAndEpoch | None:

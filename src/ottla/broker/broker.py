@@ -351,6 +351,12 @@ class Broker:
         self._start_cleanings(now_ms)
         self.start_syncs(now_ms)
 
-    def close(self, now_ms: int) -> None:
+    def close(self, now_ms: int, *, clean: bool = True) -> None:
+        """Not `clean`: close the files and write nothing, so that the next start looks at what the disk
+        has."""
+        if not clean:
+            for log in self.store.logs.values():
+                log.abandon()
+            return
         self.store.high_watermarks.update(HighWatermarks(self.partitions))
         self.store.close(now_ms)

@@ -67,7 +67,7 @@ class BrokerConfig:
     queued_request_bytes_max: int = key(
         "queued.max.request.bytes",
         512 * 1024 * 1024,
-        "Memory for unfinished requests; the connection that asks for more is closed. -1: no limit.",
+        "Memory for unfinished requests; above it the connection that holds most is closed. -1: no limit.",
         type=LONG,
     )
 

@@ -1,6 +1,7 @@
 """What the broker asks the world to do. The shell carries these out with one `match`, a simulator with
 another."""
 
+import errno
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -61,9 +62,15 @@ class SyncFolder:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """The broker cannot go on (its disk failed): stop it, and say why."""
+    """The broker cannot go on (its disk failed): stop it, and say why. What is in memory cannot be trusted
+    to be on disk, so this is no clean stop."""
 
     reason: str
 
 
 Effect: TypeAlias = Reply | Close | WriteNodes | SyncLog | CleanLog | SyncFolder | Halt
+
+
+def is_shortage(error: BaseException | None) -> bool:
+    """No file descriptor was free. The disk is well: refuse what asked for one, or try again later."""
+    return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}

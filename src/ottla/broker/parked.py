@@ -1,7 +1,8 @@
 """Answers that wait: each is filed under the keys of what it waits for, and woken by exactly that.
 
 Rule: a parked answer leaves once, through `reply`: when `ready` gives one on a wake, or `expire` at the
-deadline. Whoever closes a connection drops what is parked for it.
+deadline. Whoever closes a connection drops what is parked for it. What has left keeps at most its place
+among the deadlines, and nothing it held: some deadlines are days away.
 """
 
 import heapq
@@ -10,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 Key: TypeAlias = Hashable
+
+DEADLINES_MIN = 64  # fewer are not worth clearing
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -30,12 +33,14 @@ class Waiting:
     by_owner: dict[Hashable, dict[Parked, None]] = field(default_factory=dict)
     deadlines: list[tuple[int, int, Parked]] = field(default_factory=list)
     sequence: int = 0
+    parked: int = 0
 
     def park(self, parked: Parked) -> None:
         for key in parked.keys:
             self.by_key.setdefault(key, {})[parked] = None
         self.by_owner.setdefault(parked.owner, {})[parked] = None
         self.sequence += 1
+        self.parked += 1
         heapq.heappush(self.deadlines, (parked.deadline_ms, self.sequence, parked))
 
     def wake(self, key: Key, now_ms: int) -> None:
@@ -43,6 +48,8 @@ class Waiting:
         if not waiting:
             return
         for parked in list(waiting):
+            if parked.reply is None:
+                continue  # it left while the others were woken
             answer = parked.ready(key, now_ms)
             if answer is not None:
                 self._leave(parked, answer)
@@ -72,9 +79,18 @@ class Waiting:
         reply(answer)
 
     def _forget(self, parked: Parked) -> None:
-        """Unfile it. Its place in the heap stays, and is skipped when it comes up."""
+        """Unfile it. Its place in the heap stays for now, and is skipped when it comes up."""
         parked.reply = None
         for index, key in [(self.by_owner, parked.owner), *((self.by_key, key) for key in parked.keys)]:
             filed = index.get(key)
             if filed is not None and filed.pop(parked, parked) is None and not filed:
                 del index[key]
+        parked.keys, parked.ready, parked.expire = (), _gone, _gone
+        self.parked -= 1
+        if len(self.deadlines) > max(2 * self.parked, DEADLINES_MIN):
+            self.deadlines = [place for place in self.deadlines if place[2].reply is not None]
+            heapq.heapify(self.deadlines)
+
+
+def _gone(*_: Any) -> None:
+    raise AssertionError("a parked answer leaves once")

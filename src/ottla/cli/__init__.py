@@ -8,9 +8,12 @@ that. So plain arguments of `start` are read by `cli/serve` without it. Whatever
 `--help` included, goes to typer like any other command, so there is one help and one set of error messages.
 """
 
+import contextlib
+import io
+import os
 import sys
 
-from ottla.cli.errors import CommandError
+from ottla.cli.errors import FAILED, USAGE, CommandError
 
 __all__ = ["main"]
 
@@ -20,13 +23,60 @@ INTERRUPTED = 130
 def main(arguments: list[str] | None = None) -> None:
     """Run a command line and leave with its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # until the exit
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what it cannot write is shown as \xNN, and is no error
+            stream.reconfigure(errors="backslashreplace")
     try:
+        code = _code(given)
+        sys.stdout.flush()  # now, while a full disk can still be told
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # whoever has stopped reading knows
+            _complain(f"cannot write the output: {error.strerror or error}")
+        _write_no_more()
+        code = FAILED
+    sys.exit(code)
+
+
+def _code(given: list[str]) -> int:
+    """Run a command; its exit code. An OSError that nobody has explained is one of the output."""
+    try:
+        _check_text(given)
         _run(given)
     except CommandError as error:
-        print(f"ottla: {error}", file=sys.stderr)
-        sys.exit(error.code)
+        _complain(str(error))
+        return error.code
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        return INTERRUPTED
+    except SystemExit as leaving:
+        if leaving.code is None or isinstance(leaving.code, int):
+            return leaving.code or 0
+        raise
+    return 0
+
+
+def _check_text(given: list[str]) -> None:
+    """Bytes that are no text come as lone surrogates, which librdkafka does not survive."""
+    for argument in given:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise CommandError(f"the argument {argument!a} is not UTF-8 text", USAGE) from None
+
+
+def _complain(sentence: str) -> None:
+    with contextlib.suppress(OSError):
+        print(f"ottla: {sentence}", file=sys.stderr)
+
+
+def _write_no_more() -> None:
+    """Python would try to write the rest at its exit, and complain in its own words."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _run(given: list[str]) -> None:

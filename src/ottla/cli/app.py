@@ -43,5 +43,5 @@ def root(
     The other commands talk to the broker at --bootstrap HOST:PORT,
     or at $OTTLA_BOOTSTRAP, or at 127.0.0.1:9092.
 
-    Exit codes: 0 done, 1 failed, 2 wrong arguments.
+    Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted by Ctrl-C.
     """

@@ -92,7 +92,7 @@ def _probe(bootstrap: str) -> None:
             raise CommandError(f"--bootstrap takes HOST:PORT, not {address.strip()!r}", USAGE)
         try:
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, UnicodeError) as error:
             problem = problem or f"{getattr(error, 'strerror', None) or error}"
         else:
             return
@@ -124,7 +124,9 @@ def explain(error: Any) -> str:
     if not hasattr(inner, "str"):
         return str(inner)
     said = str(inner.str() or "").strip()
-    return said.removeprefix("Broker: ").removeprefix("Local: ") or str(inner.name())
+    for frame in ("Unable to produce message: ", "Broker: ", "Local: "):
+        said = said.removeprefix(frame)
+    return said or str(inner.name())
 
 
 def metadata(client: Any) -> "ClusterMetadata":

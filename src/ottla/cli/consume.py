@@ -107,7 +107,8 @@ def consume(
         raise CommandError(str(error), USAGE) from None
     start = _start(from_beginning, offset, since, follow)
     own = _membership(group, group_protocol, start, is_placed=bool(offset or since or partition))
-    client = cluster.consumer(bootstrap, own | parse_settings(settings or [], "--set"))
+    checked = {"check.crcs": "true"}  # librdkafka believes every byte unless told otherwise
+    client = cluster.consumer(bootstrap, checked | own | parse_settings(settings or [], "--set"))
     try:
         partitions = cluster.partitions(client, topic, partition or [])
         if group is not None:
@@ -118,6 +119,8 @@ def consume(
         _print(client, begin, None if follow else end, max_, write)
     except KeyboardInterrupt:
         output.say("")
+        if not follow:  # with it there is no other end
+            raise
     finally:
         client.close()
 

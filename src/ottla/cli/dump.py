@@ -65,9 +65,9 @@ def dump(
             print(f"{path}:")
         try:
             problems += reader(path, records, json)
-        except BrokenPipeError:
-            raise  # nobody reads on; that is no problem of the file
         except OSError as error:
+            if output.is_of_writing(error):
+                raise  # which is no problem of the file
             problems.append(f"cannot read {path}: {error.strerror}")
     for problem in problems[:-1]:
         output.say(f"ottla: {problem}")
@@ -100,7 +100,8 @@ def _dump_log(path: str, records: bool, json: bool) -> list[str]:
     finally:
         file.close()
     if not json:
-        print(f"{count} batches, {total} records, {file.size} bytes")
+        counted = ((count, "batch"), (total, "record"), (file.size, "byte"))
+        print(", ".join(output.plural(*one) for one in counted))
     return problems
 
 

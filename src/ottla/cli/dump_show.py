@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ottla.cli.formats import readable
+from ottla.cli.output import json_text
 
 # Shows a file: its path, whether records are wanted, whether as JSON. What is wrong with it, a line each.
 Reader: TypeAlias = Callable[[str, bool, bool], list[str]]
@@ -27,9 +28,7 @@ def brief(given: bytes | None, most: int = 200) -> str:
 
 
 def print_json(value: Any) -> None:
-    import json
-
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    sys.stdout.write(json_text(value) + "\n")
 
 
 def _text(value: Any) -> str:

@@ -16,6 +16,8 @@ VALUE, KEY_VALUE, JSON = "value", "key-value", "json"
 Formatter = Callable[["Message"], bytes]
 Pairs = list[tuple[str, bytes | None]]
 
+# What `produce --json` takes; of these, a topic and an offset are read over.
+_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _TOKEN = re.compile(r"%(.)", re.DOTALL)
 
 
@@ -140,13 +142,17 @@ def from_line(line: bytes, separator: bytes | None, null: bytes | None) -> Outgo
 
 
 def from_json(line: bytes) -> Outgoing:
-    """A line of JSON: an object with any of key, value, headers, timestamp, partition; no more is read."""
+    """A line of JSON: an object with any of key, value, headers, timestamp, partition. A topic and an
+    offset, as `consume --format json` writes them, are read over; any other name is a mistake."""
     try:
         given = json.loads(line)
     except ValueError as error:
         raise ValueError(f"this is not JSON: {error}") from None
     if not isinstance(given, dict):
         raise ValueError('a record is an object such as {"key": "k", "value": "v"}')
+    unknown = [name for name in given if name not in _FIELDS]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is no part of a record; there are {', '.join(_FIELDS)}")
     return Outgoing(
         _content(given.get("key")),
         _content(given.get("value")),

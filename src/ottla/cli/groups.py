@@ -1,6 +1,5 @@
 """`ottla groups`: list, describe and delete groups, and with `cli/reset` move what they have committed."""
 
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -123,7 +122,8 @@ def delete(
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Delete groups with all they have committed, or with --topic only some offsets. Asks on a terminal.
+    """Delete groups with all they have committed, or with --topic only some offsets. Asks first on a
+    terminal, and takes --yes without one.
 
     A group with members is not deleted. Offsets are not deleted while a member subscribes to the topic.
 
@@ -134,11 +134,10 @@ def delete(
       ottla groups delete billing --topic orders:0,2
     """
     chosen = parse_partitions(topic or [], "--topic")
-    client = cluster.admin(bootstrap)
     whole = f"group {', '.join(names)}"
     what = f"what {whole} committed of {', '.join(topic)}" if topic else f"{whole} with all it committed"
-    if not yes and sys.stdin.isatty() and not typer.confirm(f"Delete {what}?"):
-        raise CommandError("nothing was deleted")
+    output.confirm(f"Delete {what}?", yes=yes)
+    client = cluster.admin(bootstrap)
     names = list(dict.fromkeys(names))
     if chosen:
         problems = _delete_offsets(client, names, chosen, if_exists=if_exists)

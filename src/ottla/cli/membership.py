@@ -17,7 +17,7 @@ from ottla.cli import output
 from ottla.cli.cluster import REQUEST_S, errors_explained
 from ottla.cli.errors import CommandError
 from ottla.cli.formats import Formatter
-from ottla.cli.polling import POLL_S, SILENCE_S, as_message, is_end, next_messages
+from ottla.cli.polling import POLL_S, SILENCE_S, as_message, interrupts_known, is_end, next_messages
 
 if TYPE_CHECKING:
     import confluent_kafka
@@ -137,7 +137,8 @@ class Membership:
         """Commit the last of it, even if the group is rebalancing just now."""
         deadline = time.monotonic() + COMMIT_S
         while self.printed and time.monotonic() < deadline:
-            self.client.poll(POLL_S)  # moves the rebalance on; a record that comes is not committed
+            with interrupts_known():
+                self.client.poll(POLL_S)  # moves the rebalance on; a record that comes is not committed
             self._commit()
         if self.printed:
             raise CommandError("what was printed last could not be committed and will be read again")

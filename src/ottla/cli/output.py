@@ -3,17 +3,34 @@
 rich is loaded only to draw on a terminal.
 """
 
+import errno
 import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
+from ottla.cli.errors import USAGE, CommandError
+
 Cell: TypeAlias = str | int | float | bool | None
 Rows: TypeAlias = Sequence[Sequence[Cell]]
 
 
+_OF_WRITING = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
 def show_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(json_text(value, indent=2))
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """JSON for stdout, with escapes where its encoding has not every character."""
+    is_full = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    return json.dumps(value, indent=indent, ensure_ascii=not is_full)
+
+
+def is_of_writing(error: OSError) -> bool:
+    """Whether this error comes from what we write, not from a file that we read."""
+    return error.errno in _OF_WRITING
 
 
 def show_table(columns: Sequence[str], rows: Rows, title: str = "") -> None:
@@ -49,6 +66,23 @@ def text(cell: Cell) -> str:
 def say(message: str) -> None:
     """A remark for the person, which a pipe does not want."""
     print(message, file=sys.stderr)
+
+
+def plural(count: int, name: str, form: str = "d") -> str:
+    ending = "" if count == 1 else "es" if name.endswith("ch") else "s"
+    return f"{count:{form}} {name}{ending}"
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is deleted. Without a terminal nobody can be asked, so --yes must say it."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CommandError("nothing was deleted: without a terminal to ask at, this takes --yes", USAGE)
+    import typer
+
+    if not typer.confirm(question):
+        raise CommandError("nothing was deleted")
 
 
 def _numeric(columns: Sequence[str], rows: Rows) -> list[bool]:

@@ -1,5 +1,7 @@
 """Records as they come from librdkafka; `ottla consume` with and without a group shares it."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from ottla.cli import cluster
@@ -18,10 +20,20 @@ SILENCE_S = 10.0
 def next_messages(client: "Consumer", left: int | None) -> "list[confluent_kafka.Message]":
     """What is there, and at least one if one comes soon; never more than are `left` to read."""
     most = BATCH if left is None else min(left, BATCH)
-    first = client.poll(POLL_S)
-    if first is None or most == 1:
-        return [] if first is None else [first]
-    return [first, *client.consume(most - 1, 0)]
+    with interrupts_known():
+        first = client.poll(POLL_S)
+        if first is None or most == 1:
+            return [] if first is None else [first]
+        return [first, *client.consume(most - 1, 0)]
+
+
+@contextlib.contextmanager
+def interrupts_known() -> Iterator[None]:
+    """A Ctrl-C at the wrong moment comes out of confluent-kafka as a SystemError."""
+    try:
+        yield
+    except SystemError as error:
+        raise KeyboardInterrupt from error
 
 
 def is_end(message: "confluent_kafka.Message") -> bool:

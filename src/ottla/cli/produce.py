@@ -23,6 +23,7 @@ PROGRESS_FROM_BYTES = 4 << 20
 DELIVERY_S = 30.0
 QUEUE_FULL_S = 0.1
 PROBLEMS_SHOWN = 5
+RECORD_BYTES_MAX = 1_000_000_000  # all that librdkafka allows: how large a record may be, the broker says
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 Parse = Callable[[bytes], Outgoing]
@@ -100,6 +101,7 @@ def produce(
         "compression.type": _one_of(compression, CODECS, "--compression"),
         "acks": _one_of(acks, ("0", "1", "all", "-1"), "--acks"),
         "linger.ms": 5,
+        "message.max.bytes": RECORD_BYTES_MAX,
         "message.timeout.ms": int(DELIVERY_S * 1000),
         "topic.metadata.propagation.max.ms": 5_000,
     }
@@ -114,14 +116,24 @@ def produce(
 
 
 def _send(client: "Producer", topic: str, lines: Any, parse: Parse, deliveries: Deliveries) -> None:
+    from confluent_kafka import KafkaException
+
     for number, line in enumerate(lines, 1):
         try:
             record = parse(line.removesuffix(b"\n").removesuffix(b"\r"))
         except ValueError as error:
-            client.flush(DELIVERY_S)
-            sent = f" ({deliveries.acknowledged} records before it were sent)"
-            raise CommandError(f"line {number}: {error}{sent}", USAGE) from None
-        _send_one(client, topic, record, deliveries)
+            raise CommandError(f"line {number}: {error}{_sent(client, deliveries)}", USAGE) from None
+        try:
+            _send_one(client, topic, record, deliveries)
+        except (KafkaException, ValueError, TypeError, OverflowError) as error:
+            why = cluster.explain(error)
+            raise CommandError(f"line {number}: {why}{_sent(client, deliveries)}") from None
+
+
+def _sent(client: "Producer", deliveries: Deliveries) -> str:
+    client.flush(DELIVERY_S)
+    count = deliveries.acknowledged
+    return f" ({output.plural(count, 'record')} before it {'was' if count == 1 else 'were'} sent)"
 
 
 def _send_one(client: "Producer", topic: str, record: Outgoing, deliveries: Deliveries) -> None:
@@ -147,7 +159,8 @@ def _report(deliveries: Deliveries, left: int, topic: str, took_s: float, quiet:
     if not quiet:
         rate = deliveries.acknowledged / took_s if took_s > 0 else 0.0
         output.say(
-            f"{deliveries.acknowledged} records, {deliveries.acknowledged_bytes} bytes to {topic} "
+            f"{output.plural(deliveries.acknowledged, 'record')}, "
+            f"{output.plural(deliveries.acknowledged_bytes, 'byte')} to {topic} "
             f"in {took_s:.2f} s ({rate:,.0f} records/s)"
         )
     if deliveries.failed or left:

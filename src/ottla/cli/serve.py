@@ -6,9 +6,11 @@ Loads nothing that a broker does not need: every millisecond here is a milliseco
 import contextlib
 import logging
 import os
+import signal
 import sys
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import ottla
 from ottla.base.config import ConfigError, load
@@ -16,8 +18,14 @@ from ottla.broker.config import BrokerConfig
 from ottla.cli.errors import USAGE, CommandError
 from ottla.cli.properties import CONFIGS, lay_over, parse_settings, read_file, unknown_names
 
+if TYPE_CHECKING:
+    from ottla.shell.server import Server
+
 LEVELS = ("debug", "info", "warning", "error", "critical")
 DEFAULT_LEVEL = "warning"
+
+PORT_MAX = 65_535
+NOT_YET = {"SSL": "TLS is", "SASL_SSL": "TLS and SASL are", "SASL_PLAINTEXT": "SASL is"}
 
 log = logging.getLogger(__name__)
 
@@ -66,15 +74,15 @@ def serve(options: StartOptions) -> None:
     from ottla.shell.listener import listen_address
     from ottla.shell.lock import StartError
     from ottla.shell.main import run
-    from ottla.shell.server import Server
 
-    def on_ready(server: Server) -> None:
-        directories = ",".join(server.config.log_dirs)
-        print(
-            f"Ottla {ottla.__version__} is ready at {server.address} · data {directories} · "
-            f"node {server.config.node_id} · cluster {server.broker.image.cluster_id} · {_age_ms():.0f} ms",
-            flush=True,
-        )
+    unwritten: list[OSError] = []
+
+    def on_ready(server: "Server") -> None:
+        try:
+            _say_ready(server)
+        except OSError as error:
+            unwritten.append(error)
+            signal.raise_signal(signal.SIGTERM)  # whoever waits for the line never gets it: a clean stop
 
     try:
         listen_address(config)
@@ -88,22 +96,46 @@ def serve(options: StartOptions) -> None:
         raise CommandError(str(error), USAGE) from None
     except KeyboardInterrupt:
         return
+    if unwritten:
+        raise unwritten[0]
     if reason is not None:
         raise CommandError(f"the broker stopped: {reason}")
+
+
+def _say_ready(server: "Server") -> None:
+    directories = ",".join(server.config.log_dirs)
+    print(
+        f"Ottla {ottla.__version__} is ready at {server.address} · data {directories} · "
+        f"node {server.config.node_id} · cluster {server.broker.image.cluster_id} · {_age_ms():.0f} ms",
+        flush=True,
+    )
 
 
 def properties_of(options: StartOptions) -> dict[str, str]:
     """Defaults stay away; the file, then --set, then the options of their own, each over the one before."""
     listen, advertise = options.listen, options.advertise
     explicit = {
-        "listeners": listen and f"PLAINTEXT://{listen}",
-        "advertised.listeners": advertise and f"PLAINTEXT://{advertise}",
+        "listeners": listen and _listener("--listen", listen),
+        "advertised.listeners": advertise and _listener("--advertise", advertise),
         "log.dirs": options.data,
         "broker.id": options.node_id,
     }
     properties = read_file(options.config) if options.config else {}
     properties = lay_over(properties, parse_settings(options.set, "--set"))
     return lay_over(properties, {name: value for name, value in explicit.items() if value})
+
+
+def _listener(option: str, given: str) -> str:
+    """HOST:PORT as Kafka's property has it. What else may be wrong with it, the broker says."""
+    name, _, address = given.rpartition("://")
+    if name.upper() in NOT_YET:
+        raise CommandError(
+            f"{option} {given}: {NOT_YET[name.upper()]} not there yet; leave out the {name}://", USAGE
+        )
+    port = address.rpartition(":")[2]
+    if port.isdecimal() and int(port) > PORT_MAX:
+        raise CommandError(f"{option} {given}: the port is out of range, {PORT_MAX} is the last", USAGE)
+    return f"{name or 'PLAINTEXT'}://{address}"
 
 
 def _checked(properties: dict[str, str]) -> BrokerConfig:

@@ -1,11 +1,11 @@
 """`ottla topics`: create, list, describe, alter and delete them."""
 
-import sys
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.base.ids import INTERNAL_TOPICS
 from ottla.cli import cluster, output, settings
 from ottla.cli.cluster import DEFAULT_BOOTSTRAP, REQUEST_S, Bootstrap, Json, errors_explained
 from ottla.cli.errors import USAGE, CommandError
@@ -166,7 +166,7 @@ def delete(
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Delete topics with all their records. Asks first on a terminal.
+    """Delete topics with all their records. Asks first on a terminal, and takes --yes without one.
 
     \b
     Examples:
@@ -175,9 +175,11 @@ def delete(
     """
     from confluent_kafka import KafkaError
 
+    own = sorted(INTERNAL_TOPICS.intersection(names))
+    if own:
+        raise CommandError(f"{own[0]} is the broker's own and is not deleted; nothing was deleted")
+    output.confirm(f"Delete {', '.join(names)} with all records?", yes=yes)
     client = cluster.admin(bootstrap)
-    if not yes and sys.stdin.isatty() and not typer.confirm(f"Delete {', '.join(names)} with all records?"):
-        raise CommandError("nothing was deleted")
     with errors_explained():
         asked = client.delete_topics(names, operation_timeout=REQUEST_S, request_timeout=REQUEST_S)
     _settle(asked, "deleted", KafkaError.UNKNOWN_TOPIC_OR_PART if if_exists else None)
@@ -192,15 +194,26 @@ def _settle(asked: "dict[str, Future[Any]]", done: str, tolerated: int | None) -
         try:
             future.result(REQUEST_S)
         except KafkaException as error:
-            why = cluster.explain(error)
-            if error.args[0].code() == tolerated:
-                output.say(f"topic {name}: {why}")
+            code = error.args[0].code()
+            why = _why(name, code, cluster.explain(error))
+            if code == tolerated:
+                output.say(why)
             else:
-                problems.append(f"topic {name}: {why}")
+                problems.append(why)
         else:
             output.say(f"{done} topic {name}")
     if problems:
         raise CommandError("; ".join(problems))
+
+
+def _why(name: str, code: int, said: str) -> str:
+    from confluent_kafka import KafkaError
+
+    if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return f"there is no topic {name!r}"
+    if code == KafkaError.TOPIC_ALREADY_EXISTS:
+        return f"topic {name!r} already exists"
+    return f"topic {name}: {said}"
 
 
 def _description(client: "AdminClient", name: str) -> dict[str, Any]:

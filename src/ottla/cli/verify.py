@@ -15,6 +15,7 @@ import typer
 
 from ottla.cli.dump_files import ReadOnlyFiles, user_of
 from ottla.cli.errors import FAILED, USAGE, CommandError
+from ottla.cli.output import is_of_writing, json_text, plural
 from ottla.log import verify as checks
 from ottla.log.store import parse_folder
 from ottla.log.verify_segment import Finding, Severity, Totals, Work
@@ -62,7 +63,9 @@ def verify(
                 counts[finding.severity] += 1
                 show(finding)
         except OSError as error:
-            raise CommandError(f"cannot read {error.filename}: {error.strerror}") from None
+            if is_of_writing(error):
+                raise
+            raise CommandError(f"cannot read {error.filename or 'a file'}: {error.strerror}") from None
     took_s = time.monotonic() - began
     if json:
         _print_json({"summary": {str(one): counts[one] for one in Severity}} | _totals(totals))
@@ -119,9 +122,7 @@ def _json_line(finding: Finding) -> None:
 
 
 def _print_json(value: Any) -> None:
-    import json
-
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    sys.stdout.write(json_text(value) + "\n")
 
 
 def _totals(totals: Totals) -> dict[str, int]:
@@ -129,16 +130,18 @@ def _totals(totals: Totals) -> dict[str, int]:
 
 
 def _summary(counts: Counter[Severity], totals: Totals, took_s: float) -> str:
-    found = ", ".join(_plural(counts[one], one) for one in Severity if counts[one]) or "nothing to report"
+    found = ", ".join(plural(counts[one], one, ",") for one in Severity if counts[one]) or "nothing to report"
     seen = ", ".join(
-        _plural(getattr(totals, name), name.removesuffix("s"))
-        for name in ("partitions", "segments", "batches", "records", "bytes")
+        plural(count, name, ",")
+        for count, name in (
+            (totals.partitions, "partition"),
+            (totals.segments, "segment"),
+            (totals.batches, "batch"),
+            (totals.records, "record"),
+            (totals.bytes, "byte"),
+        )
     )
     return f"{found}: {seen} · {took_s:.1f} s"
-
-
-def _plural(count: int, name: str) -> str:
-    return f"{count:,} {name}{'' if count == 1 else 'es' if name.endswith('ch') else 's'}"
 
 
 @contextlib.contextmanager

@@ -82,7 +82,7 @@ def plan_topic(
         factor = replication if new.replication_factor == DEFAULT else new.replication_factor
         if count <= 0:
             raise ApiError(ErrorCode.INVALID_PARTITIONS, "The number of partitions must be larger than 0.")
-        _check_partition_count(count)
+        check_partition_count(count)
         if factor <= 0:
             raise ApiError(
                 ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor must be larger than 0."
@@ -100,7 +100,7 @@ def plan_partitions(
         reason = f"Topic {topic.name} has {present} partitions already"
         reason += "." if count == present else f"; it cannot be cut to {count}."
         raise ApiError(ErrorCode.INVALID_PARTITIONS, reason)
-    _check_partition_count(count - present)
+    check_partition_count(count - present)
     factor = len(topic.assignment[present - 1])
     if assignments is None:
         added = place(sorted(image.brokers), range(present, count), factor, start=len(image.topics))
@@ -190,7 +190,7 @@ def _check_name_is_free(image: Image, name: str) -> None:
             )
 
 
-def _check_partition_count(count: int) -> None:
+def check_partition_count(count: int) -> None:
     if count > PARTITIONS_PER_REQUEST_MAX:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
@@ -206,7 +206,7 @@ def _check_assignment(
 
     if sorted(assignment) != list(range(first, first + len(assignment))) or not assignment:
         raise refuse(f"Partitions must be numbered from {first} on, without a gap.")
-    _check_partition_count(len(assignment))
+    check_partition_count(len(assignment))
     sizes = {len(replicas) for replicas in assignment.values()}
     if len(sizes) != 1 or 0 in sizes:
         raise refuse("Every partition needs the same number of replicas, and at least one.")

@@ -6,14 +6,20 @@ nothing. An operation on a shard that is not here is refused: NOT_COORDINATOR.
 
 `next_ms` is when a timer may run out, or earlier if that one was cancelled.
 
-Rules: if the append fails, nothing was replayed and no answer given, so state and log agree; a shard that had
-changed in memory anyway is loaded again, and who waited for it is refused. What an
-operation replies depends on what it wrote *and* on everything written before it, so an answer waits for the
-log's end even if the operation wrote nothing. A timer whose turn could not be stored is tried again later:
-nobody is there to hear of it.
+Rules: if the append fails, nothing was replayed and no answer given, so state and log agree; a shard that
+had changed in memory anyway is loaded again, and who waited for it is refused. What an operation replies
+depends on what it wrote *and* on everything written before it, so an answer waits for the log's end even if
+the operation wrote nothing. A timer whose turn could not be stored is tried again later: nobody is there to
+hear of it.
+
+The records of a turn are one batch, all or nothing, and a batch has a largest size. A turn whose records do
+not depend on each other says so (`is_divisible`) and is written in pieces, each replayed as it is stored. A
+record too large even alone is left out, so that it does not hold up the others for ever; if somebody waits
+for the turn, they are told once the others are stored.
 """
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
@@ -22,7 +28,12 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.timers import Timers
 from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
 
+log = logging.getLogger(__name__)
+
 RETRY_MS: Final = 500
+PIECE_BYTES: Final = 512 * 1024
+RECORD_OVERHEAD_BYTES: Final = 32
+TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
 class Shard(Protocol):
@@ -125,14 +136,43 @@ class Runtime(Generic[S]):
     def _run(self, loaded: Loaded[S], now_ms: int, operation: Callable[[Turn], None]) -> Turn:
         turn = Turn(now_ms)
         operation(turn)
-        if turn.records:
+        if turn.is_divisible:
+            self._store_in_pieces(loaded, turn)
+        elif turn.records:
             offset = self._append(loaded, turn)
             if turn.is_replayed:
-                for at, record in enumerate(turn.records, offset):
-                    loaded.shard.replay(record, at, now_ms)
+                self._replay(loaded, turn.records, offset, now_ms)
         for then in turn.then:
             then()
         return turn
+
+    @staticmethod
+    def _replay(loaded: Loaded[S], records: list[StoredRecord], offset: int, now_ms: int) -> None:
+        for at, record in enumerate(records, offset):
+            loaded.shard.replay(record, at, now_ms)
+
+    def _store_in_pieces(self, loaded: Loaded[S], turn: Turn) -> None:
+        assert turn.is_replayed, "what changed in memory already is stored as a whole"
+        refused: ApiError | None = None
+        left = list(_pieces(turn.records))[::-1]
+        while left:
+            piece = left.pop()
+            try:
+                offset = loaded.journal.append(piece, turn.now_ms)
+            except ApiError as error:
+                if error.code not in TOO_LARGE:
+                    raise
+                if len(piece) > 1:
+                    left += [piece[len(piece) // 2 :], piece[: len(piece) // 2]]
+                else:
+                    log.warning(
+                        "a record of %d bytes is too large for shard %d", _size(piece[0]), loaded.index
+                    )
+                    refused = error
+            else:
+                self._replay(loaded, piece, offset, turn.now_ms)
+        if refused is not None and turn.answers:
+            raise refused
 
     def _append(self, loaded: Loaded[S], turn: Turn) -> int:
         try:
@@ -152,3 +192,20 @@ class Runtime(Generic[S]):
         for answer, reply in turn.answers:
             answer.reply, answer.after_offset = reply, loaded.journal.end_offset
             self.on_answered(answer, turn.now_ms)
+
+
+def _pieces(records: list[StoredRecord]) -> Iterator[list[StoredRecord]]:
+    piece: list[StoredRecord] = []
+    size = 0
+    for record in records:
+        size += _size(record)
+        if piece and size > PIECE_BYTES:
+            yield piece
+            piece, size = [], _size(record)
+        piece.append(record)
+    if piece:
+        yield piece
+
+
+def _size(record: StoredRecord) -> int:
+    return len(record.key) + len(record.value or b"") + RECORD_OVERHEAD_BYTES

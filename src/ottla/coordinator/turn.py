@@ -30,6 +30,7 @@ class Turn:
     answers: list[tuple[Answer, Any]] = field(default_factory=list)
     timers: dict[TimerKey, int | None] = field(default_factory=dict)
     is_replayed: bool = True
+    is_divisible: bool = False  # its records stand each for itself, and need not be one batch
     then: list[Callable[[], None]] = field(default_factory=list)
 
     def write(self, *records: StoredRecord) -> None:

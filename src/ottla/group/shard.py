@@ -2,12 +2,18 @@
 
 Which kind of group answers which request:
 
-request                   no group           classic                      consumer JoinGroup
-made, for a        its own                      replaced if empty, else its classic member without id
-members' (KIP-848 migration) SyncGroup, Heartbeat,     UNKNOWN_MEMBER_ID  its own                      its
-classic members' LeaveGroup ConsumerGroupHeartbeat    made, for epoch 0  replaced if empty, converted its
-own if it may be, else refused OffsetCommit              made, without a    checked by the group
-checked by the group generation
+    request                 no group            classic                    consumer
+
+    JoinGroup               made, for a member  its own                    replaced if empty, else
+                            without an id                                  its classic members'
+                                                                           (KIP-848 migration)
+    SyncGroup, Heartbeat,   UNKNOWN_MEMBER_ID   its own                    its classic members'
+    LeaveGroup
+    ConsumerGroupHeartbeat  made, for epoch 0   for epoch 0: replaced if   its own
+                                                empty, converted if it
+                                                may be, else refused
+    OffsetCommit            made, without a     checked by the group       checked by the group
+                            generation
 
 Offsets without members make a group too: Empty, classic, without a protocol. A group that is empty and has no
 offsets is forgotten when expiry next looks.
@@ -238,6 +244,7 @@ class GroupShard:
     def delete_offsets(self, turn: Turn, answer: Answer, request: OffsetDeleteRequest) -> None:
         group = self._known(request.group_id)
         group.check_offset_delete()
+        turn.is_divisible = True
         response, stored = OffsetDeleteResponse(), self.offsets.newest(request.group_id)
         for topic in request.topics:
             subscribed = group.reads(topic.name)
@@ -254,6 +261,7 @@ class GroupShard:
 
     def forget_topic(self, turn: Turn, topic: str) -> None:
         """A topic was deleted: how far groups were in it says nothing about one that may get its name."""
+        turn.is_divisible = True
         for group_id in self.offsets.groups():
             for index in self.offsets.newest(group_id).get(topic, {}):
                 turn.write(store(OffsetCommit(group_id, topic, index, None)))
@@ -263,6 +271,7 @@ class GroupShard:
     def delete_group(self, turn: Turn, answer: Answer, group_id: str) -> None:
         group = self._known(group_id)
         group.check_delete()
+        turn.is_divisible = True
         self._forget(turn, group_id, group)
         turn.answer(answer, ErrorCode.NONE)
 
@@ -294,6 +303,7 @@ class GroupShard:
 
     def _expire(self, turn: Turn) -> None:
         """Forget offsets nobody has needed for long, and groups that have nothing left."""
+        turn.is_divisible = True
         for group_id, group in list(self.groups.items()):
             gone = self._expired(group_id, group, turn.now_ms)
             left = sum(map(len, self.offsets.newest(group_id).values())) - len(gone)

@@ -137,7 +137,8 @@ class LogConfig:
     )  # fmt: skip
     unclean_leader_election_enable: bool = key(
         "unclean.leader.election.enable", False,
-        "Allow a replica outside the ISR to lead, at the price of records.",
+        "Allow a replica outside the ISR to lead, at the price of records. "
+        "Takes effect once there are replicas.",
         topic="unclean.leader.election.enable", dynamic=True,
     )  # fmt: skip
     flush_messages: int = key(
@@ -151,12 +152,13 @@ class LogConfig:
         synonyms=(("log.flush.scheduler.interval.ms", 1),),
     )  # fmt: skip
     leader_replication_throttled_replicas: tuple[str, ...] = key(
-        "leader.replication.throttled.replicas", (), "Replicas whose leader throttles replication traffic.",
+        "leader.replication.throttled.replicas", (),
+        "Replicas whose leader throttles replication traffic. Takes effect once there are replicas.",
         check=_throttled, topic="leader.replication.throttled.replicas", dynamic=True,
     )  # fmt: skip
     follower_replication_throttled_replicas: tuple[str, ...] = key(
         "follower.replication.throttled.replicas", (),
-        "Replicas that throttle their own replication traffic.",
+        "Replicas that throttle their own replication traffic. Takes effect once there are replicas.",
         check=_throttled, topic="follower.replication.throttled.replicas", dynamic=True,
     )  # fmt: skip
 

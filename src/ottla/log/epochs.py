@@ -41,14 +41,11 @@ class LeaderEpochs:
         return tuple(self._entries)
 
     def load(self) -> bool:
-        """Read the file; False if it is missing or makes no sense, and the batches must be asked."""
-        if not self.files.exists(self.path):
+        """Read the file; False if it is missing, empty or makes no sense, and the batches must be asked."""
+        if not self.files.exists(self.path) or not (data := self.files.read(self.path)):
             return False
         try:
-            entries = [
-                EpochEntry(*map(int, line.split(" ")))
-                for line in parse_lines(self.files.read(self.path).decode())
-            ]
+            entries = [EpochEntry(*map(int, line.split(" "))) for line in parse_lines(data.decode())]
         except (TypeError, ValueError):
             return False
         for before, after in pairwise(entries):

@@ -66,7 +66,6 @@ class Log:
         config: LogConfig,
         loaded: Loaded,
         *,
-        recovery_point: int,
         now_ms: int,
         on_due: Callable[["Log", int], None] | None = None,
         on_lowered: Callable[[], None] | None = None,
@@ -89,7 +88,7 @@ class Log:
         self._on_lowered = on_lowered
         self._warm: dict[Segment, None] = {}
         self._durability = Durability(
-            min(recovery_point, self.log_end_offset), config, lambda due_ms: on_due and on_due(self, due_ms)
+            loaded.recovery_point, config, lambda due_ms: on_due and on_due(self, due_ms)
         )
         self.epochs.watch(lambda: self.include_in_sync(self.epochs.path, directory, urgent=False))
         self.on_config(config, now_ms)
@@ -132,7 +131,6 @@ class Log:
             topic_partition,
             config,
             loader.load(),
-            recovery_point=recovery_point,
             now_ms=now_ms,
             on_due=on_due,
             on_lowered=on_lowered,
@@ -262,8 +260,9 @@ class Log:
         return self.active
 
     def _begin_segment(self, base_offset: int, now_ms: int) -> None:
-        self.active = Segment(self.files, self.directory, base_offset, self.config, created_ms=now_ms)
-        self.active.create()
+        segment = Segment(self.files, self.directory, base_offset, self.config, created_ms=now_ms)
+        segment.create()
+        self.active = segment
         self.segments.append(self.active)
         self._bases.append(base_offset)
         self._set_roll_ms()

@@ -5,6 +5,10 @@ by one: the log is cut at the first byte that is not valid, and segments behind 
 below the recovery point was synced; it is walked over at most, and never cut for a wrong checksum: that is
 for its readers to hear of.
 
+Checkpoints are believed only as far as the log bears them out. A recovery point or a log start beyond the end
+of a log that holds records is of another log (one of the same name, deleted since): it is ignored and
+reported, and everything is checked. Kafka removes the records of a log that ends before its start offset.
+
 Leftovers: `.deleted`, `.cleaned` and `.tmp` files are removed, a `.swap` file of a compaction takes the place
 of what it replaces, an index without its log is removed. Every step that changed something is in the report,
 as data: the shell logs it.
@@ -55,6 +59,7 @@ class Loaded(NamedTuple):
     segments: list[Segment]
     log_start_offset: int
     log_end_offset: int
+    recovery_point: int
     producers: Producers
     epochs: LeaderEpochs
     report: RecoveryReport
@@ -90,9 +95,17 @@ class Loader:
         segments = self._segments(self._tidy(self.files.list(self.directory)))
         knows_epochs = self.epochs.load()
         end = self._find_end(segments) if segments else self.log_start_offset
+        if segments and end < self.recovery_point and not self.report.clean:
+            self._did("ignored a recovery point", self.directory, f"{self.recovery_point} is after {end}")
+            self.recovery_point = 0
+            end = self._find_end(segments)
         if segments and end < self.log_start_offset:
-            self._remove(segments, f"the log ends at {end}, before its start offset {self.log_start_offset}")
-            segments, end = [], self.log_start_offset
+            if any(segment.size for segment in segments):
+                self._did("ignored a log start", self.directory, f"{self.log_start_offset} is after {end}")
+                self.log_start_offset = 0
+            else:
+                self._remove(segments, f"it is empty, and the log starts at {self.log_start_offset}")
+                segments, end = [], self.log_start_offset
         if not segments:
             segments = [self._segment(end, 0)]
             segments[0].create()
@@ -106,7 +119,9 @@ class Loader:
         for segment in segments:
             # Ten thousand partitions at rest should not cost ten thousand file descriptors.
             _close(segment.take_file())
-        return Loaded(segments, start, end, producers, self.epochs, self.report)
+        return Loaded(
+            segments, start, end, min(self.recovery_point, end), producers, self.epochs, self.report
+        )
 
     def _tidy(self, names: list[str]) -> list[str]:
         if any(name.endswith(SWAP) for name in names):

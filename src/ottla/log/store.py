@@ -1,7 +1,12 @@
 """All logs of a broker, in one or more log directories.
 
 A log directory holds a folder per partition and the checkpoints of all of them. A clean-shutdown marker says
-that nothing needs recovery; it is removed as soon as the logs are open, so that a crash leaves none behind.
+that nothing needs recovery; it is removed, durably, as soon as the logs are open, so that a crash leaves none
+behind.
+
+Checkpoints know partitions by name only. What one says of a deleted partition, or says wrongly, must never be
+taken for the log that has the name next: so a name that may still stand in a checkpoint is `stale`, and
+before it is used again all checkpoints are written anew, once for however many names.
 
 Rules: work per tick does not grow with the number of partitions. A log that will want a sync announces it
 (`on_due`) and waits in a heap; the rest runs at intervals. A deleted partition's folder is renamed
@@ -64,6 +69,8 @@ class LogStore:
         self.cleaner = Cleaner(self.logs)
         self._ids: dict[TopicPartition, bytes] = {}
         self._homes: dict[TopicPartition, str] = {}
+        self._counts = dict.fromkeys(self.directories, 0)
+        self._stale: set[TopicPartition] = set()
         self._due: list[tuple[int, int, Log]] = []
         self._trash: list[tuple[int, int, str]] = []
         self.wall_offset_ms = 0  # the time of day, against `now_ms`
@@ -76,9 +83,12 @@ class LogStore:
     def open_all(self, now_ms: int, topic_configs: Callable[[str], Mapping[str, str]]) -> StoreReport:
         """Open every partition found in the directories. `topic_configs` gives a topic's own config."""
         report = StoreReport({}, [], [])
+        wrong = False
         for directory in self.directories:
             self.files.make_directory(directory)
-            self._open_directory(directory, now_ms, topic_configs, report)
+            wrong |= self._open_directory(directory, now_ms, topic_configs, report)
+        if wrong:
+            self._write_all_checkpoints()  # not before all logs are known: it is for all directories
         self._next_ms = {task: now_ms + interval for task, (interval, _) in self._tasks().items()}
         return report
 
@@ -88,14 +98,16 @@ class LogStore:
         now_ms: int,
         topic_configs: Callable[[str], Mapping[str, str]],
         report: StoreReport,
-    ) -> None:
+    ) -> bool:
+        """True if a checkpoint says more than its log holds, and must not be there when that has grown."""
         marker = os.path.join(directory, checkpoint.CLEAN_SHUTDOWN)
         clean = self.files.exists(marker)
         report.clean[directory] = clean
         points = self._read_offsets(directory, checkpoint.RECOVERY_POINTS, report)
         starts = self._read_offsets(directory, checkpoint.LOG_STARTS, report)
         cleaned = self._read_offsets(directory, checkpoint.CLEANER_OFFSETS, report)
-        self.high_watermarks |= self._read_offsets(directory, checkpoint.HIGH_WATERMARKS, report)
+        watermarks = self._read_offsets(directory, checkpoint.HIGH_WATERMARKS, report)
+        wrong = False
         for name in self.files.list(directory):
             path = os.path.join(directory, name)
             if _DELETED_FOLDER.match(name):
@@ -121,11 +133,23 @@ class LogStore:
                 on_due=self._on_due,
                 on_lowered=self._write_recovery_points,
             )
-            log.cleaned_to = cleaned.get(found, 0)
+            end = log.log_end_offset
+            log.cleaned_to = cleaned.get(found, 0) if cleaned.get(found, 0) <= end else 0
+            if found in watermarks:
+                self.high_watermarks[found] = min(watermarks[found], end)
+            wrong = wrong or (
+                log.recovery_point < points.get(found, 0)
+                or log.log_start_offset < starts.get(found, 0)
+                or end < max(cleaned.get(found, 0), watermarks.get(found, 0))
+            )
             report.logs.append(log.report)
             self._put(log, directory, self._read_topic_id(path))
+        self._stale |= (points.keys() | starts.keys() | cleaned.keys() | watermarks.keys()) - self.logs.keys()
         if clean:
             self.files.remove(marker)
+            # Else a power cut could bring it back, and what is appended from now on would not be checked.
+            self.files.syncable(directory).sync()
+        return wrong
 
     def _read_offsets(self, directory: str, name: str, report: StoreReport) -> dict[TopicPartition, int]:
         try:
@@ -165,10 +189,9 @@ class LogStore:
     def create(self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: int) -> Log:
         """A new, empty log, in the directory that holds the fewest."""
         assert topic_partition not in self.logs, f"{topic_partition} exists"
-        counts = dict.fromkeys(self.directories, 0)
-        for home in self._homes.values():
-            counts[home] += 1
-        directory = min(self.directories, key=lambda candidate: counts[candidate])
+        if topic_partition in self._stale:
+            self._write_all_checkpoints()
+        directory = min(self.directories, key=self._counts.__getitem__)
         folder = os.path.join(directory, str(topic_partition))
         self.files.make_directory(folder)
         metadata = os.path.join(folder, checkpoint.PARTITION_METADATA)
@@ -191,6 +214,8 @@ class LogStore:
         """Forget a partition. A sync of it that is in flight may still come back to the log."""
         log = self.logs.pop(topic_partition)
         directory = self._homes.pop(topic_partition)
+        self._counts[directory] -= 1
+        self._stale.add(topic_partition)
         self._ids.pop(topic_partition, None)
         self.high_watermarks.pop(topic_partition, None)
         self.cleaner.forget(log)
@@ -207,6 +232,7 @@ class LogStore:
     def _put(self, log: Log, directory: str, topic_id: bytes | None) -> None:
         self.logs[log.topic_partition] = log
         self._homes[log.topic_partition] = directory
+        self._counts[directory] += 1
         if topic_id is not None:
             self._ids[log.topic_partition] = topic_id
 
@@ -252,8 +278,7 @@ class LogStore:
     def _after_cleaning(self, log: Log, now_ms: int) -> bool:
         """Nothing is lost with this checkpoint but time, so nothing waits for the disk."""
         self._discard_deleted(log, now_ms)
-        offsets = ((key, log.cleaned_to) for key, log in self.logs.items() if log.cleaned_to)
-        self._write(checkpoint.CLEANER_OFFSETS, offsets, sync=False)
+        self._write_cleaner_offsets(sync=False)
         return False
 
     # Time
@@ -273,7 +298,7 @@ class LogStore:
         return {
             "retention": (config.retention_check_interval_ms, self._retain),
             "producers": (config.producer_id_expiration_check_interval_ms, self._expire_producers),
-            "recovery points": (config.recovery_checkpoint_interval_ms, self._write_recovery_points),
+            "recovery points": (config.recovery_checkpoint_interval_ms, self._checkpoint),
             "log starts": (config.start_checkpoint_interval_ms, self._write_log_starts),
             "high watermarks": (
                 config.high_watermark_checkpoint_interval_ms,
@@ -316,10 +341,29 @@ class LogStore:
         """Write them down. A lost one only makes a watermark start lower, so nothing waits for the disk."""
         self._write(checkpoint.HIGH_WATERMARKS, high_watermarks.items(), sync=sync)
 
+    def _checkpoint(self, now_ms: int) -> None:
+        """Stale names go here at the latest, so that they do not pile up."""
+        if self._stale:
+            self._write_all_checkpoints()
+        else:
+            self._write_recovery_points(now_ms)
+
+    def _write_all_checkpoints(self) -> None:
+        """Make durable that no checkpoint says anything of a log that is not there."""
+        self._write_recovery_points()
+        self._write_log_starts()
+        self._write_cleaner_offsets(sync=True)
+        self.checkpoint_high_watermarks(self.high_watermarks, sync=True)
+        self._stale.clear()
+
+    def _write_cleaner_offsets(self, *, sync: bool) -> None:
+        offsets = ((key, log.cleaned_to) for key, log in self.logs.items() if log.cleaned_to)
+        self._write(checkpoint.CLEANER_OFFSETS, offsets, sync=sync)
+
     def _write_recovery_points(self, _now_ms: int = 0) -> None:
         self._write(checkpoint.RECOVERY_POINTS, ((key, log.recovery_point) for key, log in self.logs.items()))
 
-    def _write_log_starts(self, _now_ms: int) -> None:
+    def _write_log_starts(self, _now_ms: int = 0) -> None:
         """Only starts that the name of the first segment does not tell already."""
         starts = (
             (key, log.log_start_offset)
@@ -338,7 +382,7 @@ class LogStore:
         for directory, found in by_home.items():
             path = os.path.join(directory, name)
             data = checkpoint.format_offsets(found)
-            if self._written.get(path) != (data, sync):
+            if self._written.get(path) not in ((data, sync), (data, True)):
                 self.files.write_atomic(path, data, sync=sync)
                 self._written[path] = (data, sync)
 

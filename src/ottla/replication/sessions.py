@@ -3,13 +3,14 @@
 Rules: a session belongs to whoever knows its id and next epoch. An epoch out of step is refused and changes
 nothing. A full fetch (epoch 0) starts a session if there is room; epoch -1 ends it. Sessions are bounded: a
 new one takes the place of the one unused longest, but only if that has been idle for two minutes, else it
-is not granted (id 0), and the fetcher goes on with full requests.
+is not granted (id 0), and the fetcher goes on with full requests. So are the partitions that all sessions
+hold together: a session that would add too many is not granted, or ends.
 
 The order of a session's partitions is the order of reading: one that has just given records goes to the
 end, so that with many partitions and few bytes each gets its turn.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -19,6 +20,7 @@ NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 EPOCH_MAX = 2**31 - 1
 EVICTION_IDLE_MS = 120_000
+PARTITIONS_PER_SLOT = 1_000
 
 
 @dataclass(slots=True)
@@ -78,7 +80,9 @@ class Sessions:
     new_id: Callable[[], int]
     by_id: dict[int, Session] = field(default_factory=dict)
 
-    def open(self, asked: Iterable[Wanted], *, by_topic_id: bool, now_ms: int) -> Session | None:
+    def open(self, asked: Sequence[Wanted], *, by_topic_id: bool, now_ms: int) -> Session | None:
+        if not self._has_room(len(asked)):
+            return None
         if len(self.by_id) >= self.slots and not self._evict(now_ms):
             return None
         session_id = self.new_id()
@@ -88,6 +92,20 @@ class Sessions:
         session.update(asked, ())
         self.by_id[session_id] = session
         return session
+
+    def update(
+        self, session: Session, asked: Sequence[Wanted], forgotten: Iterable[tuple[str | bytes, int]]
+    ) -> None:
+        """Change what a session wants. One that grows too large ends; its fetcher begins again without."""
+        before = len(session.wanted)
+        session.update(asked, forgotten)
+        if len(session.wanted) > before and not self._has_room(0):
+            self.close(session.id)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+    def _has_room(self, more: int) -> bool:
+        held = sum(len(session.wanted) for session in self.by_id.values())
+        return held + more <= self.slots * PARTITIONS_PER_SLOT
 
     def close(self, session_id: int) -> None:
         self.by_id.pop(session_id, None)

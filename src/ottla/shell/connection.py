@@ -53,6 +53,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _tune(self, channel: socket.socket) -> None:
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, size in (
             (socket.SO_SNDBUF, self._server.config.socket_send_buffer_bytes),
             (socket.SO_RCVBUF, self._server.config.socket_receive_buffer_bytes),
@@ -102,6 +103,14 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def held_bytes(self) -> int:
         return self._splitter.held
+
+    @property
+    def fd(self) -> int:
+        """-1 once it is closed."""
+        if self._transport is None or self._transport.is_closing():
+            return -1
+        channel: socket.socket = self._transport.get_extra_info("socket")
+        return channel.fileno()
 
     def release_memory(self) -> None:
         self._splitter.idle()

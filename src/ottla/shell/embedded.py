@@ -26,7 +26,7 @@ from ottla.shell.server import Server
 log = logging.getLogger(__name__)
 
 START_S = 30.0
-STOP_S = 10.0
+STOP_S = 60.0  # a broker with many partitions syncs them all
 
 # What is thrown away soon need not be kept in large files, nor on disk after its deletion; and a group in a
 # test has its members at once.
@@ -102,10 +102,13 @@ class EmbeddedBroker:
             except RuntimeError:
                 log.debug("the loop has ended by itself")
         thread.join(STOP_S)
-        if thread.is_alive():
-            log.error("the broker did not stop within %.0f s; its thread is left behind", STOP_S)
+        is_stuck = thread.is_alive()
+        if is_stuck:
+            log.error(
+                "the broker did not stop within %.0f s; its thread and %s are left behind", STOP_S, self._data
+            )
         self._loop = self._ended = None
-        if self._kept is None:
+        if self._kept is None and not is_stuck:
             shutil.rmtree(self._data, ignore_errors=True)
             self._data = ""
 

@@ -59,6 +59,19 @@ def read_cluster_id(files: Files, directory: str, broker_id: int) -> str | None:
     return given.get("cluster.id")
 
 
+def check_cluster(claims: dict[str, str | None]) -> str | None:
+    """The one cluster that everything here belongs to, None if all of it is new."""
+    known = {where: cluster_id for where, cluster_id in claims.items() if cluster_id}
+    for where, cluster_id in known.items():
+        first = next(iter(known))
+        if cluster_id != known[first]:
+            raise StartError(
+                f"{first} belongs to cluster {known[first]}, and {where} to cluster {cluster_id}; "
+                "start with directories of one cluster only"
+            )
+    return next(iter(known.values()), None)
+
+
 def write_meta(files: Files, directory: str, broker_id: int, cluster_id: str) -> None:
     path = os.path.join(directory, META)
     if not files.exists(path):

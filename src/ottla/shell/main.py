@@ -1,12 +1,14 @@
 """The life of a broker process: start, serve, stop.
 
 SIGTERM and SIGINT are a clean stop. A broker that cannot go on by itself stops too, and says why.
+The process is the broker's own here, so its limit of open files is raised; an embedded broker leaves it.
 """
 
 import asyncio
 import signal
 from collections.abc import Callable
 
+from ottla.shell.descriptors import raise_limit
 from ottla.shell.server import Server
 
 
@@ -22,6 +24,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 def run(properties: dict[str, str], on_ready: Callable[[Server], None]) -> str | None:
     """Serve until told to stop. Answers why it stopped by itself, None after a clean stop; StartError if it
     could not start."""
+    raise_limit()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_serve(properties, on_ready))
 

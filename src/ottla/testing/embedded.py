@@ -1,12 +1,20 @@
 """The broker that `from ottla import Broker` gives: an embedded one, with what a test wants close at hand."""
 
+import difflib
 import logging
+import os
+import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
+from ottla.base.config import known_names
+from ottla.broker.config import BrokerConfig
+from ottla.group.config import GroupConfig
+from ottla.log.config import LogConfig, StoreConfig
 from ottla.shell.embedded import EmbeddedBroker
 
 REQUEST_S = 10.0
+Setting: TypeAlias = str | bool | int | float
 
 _quiet = logging.getLogger("ottla.librdkafka")
 _quiet.addHandler(logging.NullHandler())
@@ -16,16 +24,33 @@ _quiet.propagate = False
 class Broker(EmbeddedBroker):
     """`with Broker() as broker:` serves real clients at `broker.bootstrap_servers` until the block ends.
 
-    config  broker properties, under Kafka's names
+    config  broker properties, under Kafka's names; numbers and booleans may be Python's own
     data    a folder that keeps the records over restarts; without it they go to a temporary one
     port    0 takes a free one
     """
 
-    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+    def __init__(
+        self,
+        config: Mapping[str, Setting] | None = None,
+        data: str | os.PathLike[str] | None = None,
+        port: int = 0,
+        host: str = "127.0.0.1",
+    ) -> None:
+        super().__init__(_texts(config), data, port, host)
+        known = known_names(BrokerConfig, LogConfig, StoreConfig, GroupConfig)
+        for name in self.config:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 3)
+                meant = f"; did you mean {' or '.join(near)}?" if near else ""
+                warnings.warn(f"the config key {name!r} is not known and is ignored{meant}", stacklevel=2)
+
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, Setting] | None = None
+    ) -> str:
         """Create a topic and wait until it can be used."""
         from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=_texts(config))
         client = self._admin()
         client.create_topics([topic], operation_timeout=REQUEST_S)[name].result(REQUEST_S)
         return name
@@ -38,3 +63,18 @@ class Broker(EmbeddedBroker):
         from confluent_kafka.admin import AdminClient
 
         return AdminClient({"bootstrap.servers": self.bootstrap_servers}, logger=_quiet)
+
+
+def _texts(config: Mapping[str, Setting] | None) -> dict[str, str]:
+    """Values as Kafka writes them."""
+    return {name: _text(name, value) for name, value in (config or {}).items()}
+
+
+def _text(name: str, value: Setting) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise TypeError(f"the config key {name!r} takes text, a number or a boolean, not {value!r}")

@@ -29,7 +29,7 @@ from ottla.wire.schema import (
 )
 
 # A small item costs many times its bytes once it is an object, so what fits the frame may not fit the memory.
-ITEMS_MAX = 1 << 18
+ITEMS_MAX = 100_000
 
 
 def compile_decoder(cls: type, version: int) -> Any:

@@ -1,0 +1,67 @@
+"""Offsets that expire, or go with their topic or group, in more bytes than one batch may have."""
+
+import pytest
+from tests.api.asking import create
+from tests.api.harness import Client, Machine
+
+from ottla.wire.messages.delete_groups import DeleteGroupsRequest
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+LONG, INNOCENT = "g" * 30_000, "innocent"
+PARTITIONS = 40
+HOUR_MS = 3_600_000
+
+
+def commit(client: Client, group_id: str, partition: int) -> None:
+    one = OffsetCommitRequestPartition(partition_index=partition, committed_offset=7)
+    topics = [OffsetCommitRequestTopic(name="t", partitions=[one])]
+    answer = client.send(OffsetCommitRequest(group_id=group_id, member_id="", topics=topics), 5)
+    assert answer.topics[0].partitions[0].error_code == 0
+
+
+@pytest.fixture
+def machine() -> Machine:
+    machine = Machine({"offsets.topic.num.partitions": "1", "offsets.retention.minutes": "1"})
+    client = machine.client()
+    client.send(FindCoordinatorRequest(key="g"), 2)
+    create(client, "t", PARTITIONS)
+    for partition in range(PARTITIONS):
+        commit(client, LONG, partition)
+    commit(client, INNOCENT, 0)
+    return machine
+
+
+def groups(machine: Machine) -> list[str]:
+    return [group_id for _, shard in machine.broker.groups.shards() for group_id in shard.groups]
+
+
+def test_they_expire(machine: Machine) -> None:
+    machine.pass_time(HOUR_MS)
+    assert groups(machine) == []
+    machine.restart()
+    assert groups(machine) == []
+
+
+def test_they_go_with_their_topic(machine: Machine) -> None:
+    machine.client().send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+    (shard,) = (shard for _, shard in machine.broker.groups.shards())
+    assert list(shard.offsets.groups()) == []
+
+
+def test_they_go_with_their_group(machine: Machine) -> None:
+    (result,) = machine.client().send(DeleteGroupsRequest(groups_names=[LONG])).results
+    assert result.error_code == 0
+    assert groups(machine) == [INNOCENT]
+
+
+def test_one_that_is_too_large_even_alone_does_not_hold_up_the_others(machine: Machine) -> None:
+    partition = machine.broker.groups.partition_of(LONG)
+    machine.broker.partitions[partition].log._validator._max_bytes = 20_000  # somebody has lowered it
+    machine.pass_time(HOUR_MS)
+    assert groups(machine) == [LONG]
