@@ -32,7 +32,8 @@ def parse_address(text: str, key: str) -> Address:
 
 def listen_address(config: BrokerConfig) -> Address:
     """KRaft's files name a listener for controllers, which there are none of here: it is passed over."""
-    given = [text for text in config.listeners.split(",") if not text.strip().upper().startswith("CONTROLLER:")]
+    named = [text.strip() for text in config.listeners.split(",")]
+    given = [text for text in named if not text.upper().startswith("CONTROLLER:")]
     if len(given) != 1:
         raise StartError(f"listeners: one listener is served, not {config.listeners!r}")
     return parse_address(given[0], "listeners")
