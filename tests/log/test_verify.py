@@ -146,7 +146,7 @@ def test_a_wrong_checksum_is_one_finding_with_position_and_offset(disk: SimDisk)
     found = only(check(disk))
     assert (found.severity, found.path) == (ERROR, FIRST)
     assert found.problem == "the checksum of the batch is wrong"
-    assert found.at_start.endswith("consumers refuse it")
+    assert found.at_start.endswith("consumers that check checksums refuse it")
     assert found.offset is not None
     assert found.position is not None
     assert 0 < found.position < disk.size(FIRST)
