@@ -59,7 +59,7 @@ def test_damage_is_named_with_file_byte_and_offset_and_exit_code_1(run: Any, dat
     (data / "notes").write_text("mine")
     outcome = run("verify", str(data))
     assert outcome.code == 1
-    served = "the broker does not look there, serves the batch, and consumers refuse it"
+    served = "the broker does not look there and serves the batch; consumers that check checksums refuse it"
     assert outcome.out.splitlines()[:-1] == [
         f"error: {log}, at byte 0, offset 0: the checksum of the batch is wrong. At start: {served}.",
         f"note: {data / 'notes'}: nothing that a broker writes. At start: it is ignored.",
