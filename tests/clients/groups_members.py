@@ -14,6 +14,7 @@ import inspect
 import queue
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -82,7 +83,7 @@ class CommitRefused(Exception):  # noqa: N818
         return cls(error.code(), error.retriable() or error.code() in OUT_OF_REACH)
 
 
-class Member:
+class Member(ABC):
     """Closing it leaves the group, unless it is static."""
 
     def __init__(self, wish: Wish) -> None:
@@ -128,24 +129,24 @@ class Member:
 
     # What the libraries do differently.
 
-    def commit(self, offsets: Offsets) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def commit(self, offsets: Offsets) -> None: ...
 
+    @abstractmethod
     def commit_async(self, offsets: Offsets) -> None:
         """Its outcome is added to `async_commits`: Kafka's code, 0 if it went well."""
-        raise NotImplementedError
 
-    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int | None]:
-        raise NotImplementedError
+    @abstractmethod
+    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int | None]: ...
 
-    def seek(self, partition: Partition, offset: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def seek(self, partition: Partition, offset: int) -> None: ...
 
-    def pause(self, partitions: Iterable[Partition]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def pause(self, partitions: Iterable[Partition]) -> None: ...
 
-    def resume(self, partitions: Iterable[Partition]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def resume(self, partitions: Iterable[Partition]) -> None: ...
 
     # Its life.
 
@@ -155,8 +156,8 @@ class Member:
         except BaseException as error:  # noqa: BLE001
             self.failure = error
 
-    def _run(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _run(self) -> None: ...
 
     def _obey(self, consumer: Any) -> None:
         with contextlib.suppress(queue.Empty):

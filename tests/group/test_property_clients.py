@@ -5,6 +5,7 @@ An answer reaches its client only once what it depends on is committed, and may 
 answer that told it. What it is told is reported to the world it lives in, which has the checkers.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ def flat(named: dict[str, tuple[int, ...]]) -> set[Partition]:
 
 
 @dataclass(eq=False)
-class Client:
+class Client(ABC):
     """`era` says to which life of its group what it owns belongs, `told_in` its epoch: see `World.observe`.
     What it was told before it lapsed is no longer its own, also if it then comes back under the same id."""
 
@@ -102,17 +103,17 @@ class Client:
         self.world.fenced(self)
         self.epoch, self.owned = -1, set()
 
-    def go_on(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def go_on(self) -> None: ...
 
-    def on_lost(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def on_lost(self) -> None: ...
 
-    def on_code(self, code: ErrorCode, reply: Any) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def on_code(self, code: ErrorCode, reply: Any) -> None: ...
 
-    def leave(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def leave(self) -> None: ...
 
 
 @dataclass(eq=False)
