@@ -44,11 +44,16 @@ APIS: dict[int, int | None] = {
     23: None,  # OffsetForLeaderEpoch
     32: None,  # DescribeConfigs
     33: None,  # AlterConfigs
+    34: None,  # AlterReplicaLogDirs
     35: None,  # DescribeLogDirs
     37: None,  # CreatePartitions
     42: None,  # DeleteGroups
+    43: None,  # ElectLeaders
     44: None,  # IncrementalAlterConfigs
+    45: None,  # AlterPartitionReassignments
+    46: None,  # ListPartitionReassignments
     47: None,  # OffsetDelete
+    56: None,  # AlterPartition
     57: None,  # UpdateFeatures
     60: None,  # DescribeCluster
     61: None,  # DescribeProducers

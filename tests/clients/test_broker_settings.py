@@ -17,8 +17,8 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 
 
 def first_offset(broker: BrokerProcess, topic: str) -> int:
-    """Asked of the admin client: a librdkafka consumer that is closed while it resets an offset that is out of
-    range locks itself up for good, which no signal ends."""
+    """Asked of the admin client: a librdkafka consumer that is closed while it resets an offset that is out
+    of range locks itself up for good, which no signal ends."""
     where = confluent_kafka.TopicPartition(topic, 0)
     earliest = {where: confluent_kafka.admin.OffsetSpec.earliest()}
     found: int = broker.admin.list_offsets(earliest)[where].result(10).offset

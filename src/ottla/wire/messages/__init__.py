@@ -29,11 +29,16 @@ FLEXIBLE_SINCE: Final[dict[int, int | None]] = {
     23: 4,  # offset_for_leader_epoch
     32: 4,  # describe_configs
     33: 2,  # alter_configs
+    34: 2,  # alter_replica_log_dirs
     35: 2,  # describe_log_dirs
     37: 2,  # create_partitions
     42: 2,  # delete_groups
+    43: 2,  # elect_leaders
     44: 1,  # incremental_alter_configs
+    45: 0,  # alter_partition_reassignments
+    46: 0,  # list_partition_reassignments
     47: None,  # offset_delete
+    56: 2,  # alter_partition
     57: 0,  # update_features
     60: 0,  # describe_cluster
     61: 0,  # describe_producers
@@ -66,11 +71,16 @@ VERSIONS: Final[dict[int, tuple[int, int]]] = {
     23: (2, 4),  # offset_for_leader_epoch
     32: (1, 4),  # describe_configs
     33: (0, 2),  # alter_configs
+    34: (1, 2),  # alter_replica_log_dirs
     35: (1, 5),  # describe_log_dirs
     37: (0, 3),  # create_partitions
     42: (0, 2),  # delete_groups
+    43: (0, 2),  # elect_leaders
     44: (0, 1),  # incremental_alter_configs
+    45: (0, 1),  # alter_partition_reassignments
+    46: (0, 0),  # list_partition_reassignments
     47: (0, 0),  # offset_delete
+    56: (2, 3),  # alter_partition
     57: (0, 2),  # update_features
     60: (0, 2),  # describe_cluster
     61: (0, 0),  # describe_producers

@@ -1,0 +1,1 @@
+"""PySpark looks for `DefaultSource` in packages named pyspark_*: this one makes `format("ottla")` known."""
