@@ -1,1 +1,28 @@
-"""Small, blocking pieces of a Kafka client that confluent-kafka does not have. Empty until one is needed."""
+"""Small and blocking: what the command line, Spark and tests ask of a cluster, over plain sockets.
+
+    errors      ClientError, and which codes are worth another try
+    retry       deadlines, and trying again until one has passed
+    connection  one socket to one broker: versions agreed on, requests out, answers in
+    cluster     who leads what, and connections that wait to be used again
+    exchange    one request for every leader that is concerned, until every partition has its answer
+    fetching    raw record batches of one partition, one answer ahead of the reader
+    producing · offsets · groups · topics   the requests
+    client      `Client`, which puts them together
+
+It speaks to Ottla and to Apache Kafka 0.11 and later: every connection begins with ApiVersions and uses,
+API by API, the newest version that both sides have. Topics are named, never identified, so Fetch and
+Produce stop at 12.
+
+Rules. One thread per client; no thread of its own. A record batch is opaque here: it is read no further
+than its 61-byte header. Every call ends: what can be tried again is, until `timeout_s` has passed without
+progress.
+
+Left out: TLS and SASL, transactions, group membership (confluent-kafka has all of them).
+"""
+
+from ottla.base.ids import TopicPartition
+from ottla.client.client import Client
+from ottla.client.errors import ClientError, OffsetOutOfRange
+from ottla.client.fetching import Aborted, Fetched
+
+__all__ = ["Aborted", "Client", "ClientError", "Fetched", "OffsetOutOfRange", "TopicPartition"]

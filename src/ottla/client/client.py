@@ -1,0 +1,159 @@
+"""`Client`: everything this package can ask of a cluster, in one object with one bootstrap string.
+
+It connects on first use. Every method is done when it returns, or raises `ClientError`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Self
+
+from ottla.base.ids import TopicPartition
+from ottla.client import groups, producing, topics
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
+from ottla.client.fetching import Fetch, Fetched
+from ottla.client.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.retry import Deadline
+
+FETCH_BYTES_MAX = 32 << 20
+
+
+class Client:
+    """A context manager. `timeout_s` bounds a call without success, and a read without progress."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = "ottla",
+        timeout_s: float = 30.0,
+        security_protocol: str = "PLAINTEXT",
+    ) -> None:
+        if security_protocol.upper() != "PLAINTEXT":
+            raise ClientError(
+                f"security.protocol={security_protocol} is not supported yet, only PLAINTEXT is"
+            )
+        self._cluster = Cluster(bootstrap, client_id)
+        self._timeout_s = timeout_s
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    # -- topics ----------------------------------------------------------------------------------------------
+
+    def topics(self) -> list[str]:
+        """The names of all topics, internal ones too, in order."""
+        return topics.topics(self._cluster, self._deadline())
+
+    def partitions(self, topics_: Iterable[str]) -> dict[str, list[int]]:
+        """The partitions of topics. One that does not exist is left out, and is not created."""
+        return topics.partitions(self._cluster, topics_, self._deadline())
+
+    def create_topics(
+        self,
+        partitions: Mapping[str, int],
+        *,
+        config: Mapping[str, str] | None = None,
+        replicas: int = -1,
+    ) -> None:
+        """Create topics with so many partitions each. -1, also of replicas, is the broker's default."""
+        topics.create_topics(self._cluster, partitions, config or {}, replicas, self._deadline())
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        topics.delete_topics(self._cluster, names, self._deadline())
+
+    # -- offsets ---------------------------------------------------------------------------------------------
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """The offset after the last record that a reader may see."""
+        return self._offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
+
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset that is still there."""
+        return self._offsets(dict.fromkeys(partitions, EARLIEST))
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The first offset whose record has this time (ms) or a later one; None where there is none."""
+        for place, time_ms in times.items():
+            if time_ms < 0:
+                raise ValueError(f"{place}: {time_ms} is no time in ms since 1970")
+        found = self._offsets(times)
+        return {place: offset if offset >= 0 else None for place, offset in found.items()}
+
+    def _offsets(
+        self, times: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        return list_offsets(self._cluster, times, read_committed=read_committed, deadline=self._deadline())
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        partition: TopicPartition,
+        start: int,
+        end: int,
+        *,
+        read_committed: bool = False,
+        max_bytes: int = FETCH_BYTES_MAX,
+    ) -> Iterator[Fetched]:
+        """The record batches that cover the offsets from `start` up to, not including, `end`.
+
+        Each `Fetched` holds whole batches. The first may begin before `start` and the last end after `end`:
+        the caller trims. Holes are no error. With `read_committed` each also names the aborted transactions
+        whose records the caller drops. `max_bytes` bounds an answer, of which two are in memory at most; a
+        single batch that is larger still comes whole. OffsetOutOfRange if `start` is not in the log, also
+        half way through.
+        """
+        reader = Fetch(
+            self._cluster,
+            TopicPartition(*partition),
+            start,
+            end,
+            read_committed=read_committed,
+            max_bytes=max_bytes,
+            timeout_s=self._timeout_s,
+        )
+        return iter(reader)
+
+    def produce(
+        self,
+        batches: Mapping[TopicPartition, bytes],
+        *,
+        acks: int = -1,
+        timeout_s: float | None = None,
+    ) -> dict[TopicPartition, int]:
+        """Append one record batch to each partition; their base offsets (-1 with acks=0).
+
+        What may pass is tried again with the same bytes, so a batch should have a producer id and a sequence:
+        without them it can end up in the log twice.
+        """
+        return producing.produce(self._cluster, batches, acks=acks, deadline=self._deadline(timeout_s))
+
+    def producer_id(self) -> tuple[int, int]:
+        """The id and epoch of a new idempotent producer."""
+        return producing.producer_id(self._cluster, self._deadline())
+
+    # -- groups ----------------------------------------------------------------------------------------------
+
+    def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int], *, metadata: str = ""
+    ) -> None:
+        """Commit for a group without members."""
+        groups.commit_offsets(self._cluster, group, offsets, metadata, self._deadline())
+
+    def committed(self, group: str) -> dict[TopicPartition, int]:
+        """All offsets that a group has committed."""
+        return groups.committed(self._cluster, group, self._deadline())
+
+    def _deadline(self, timeout_s: float | None = None) -> Deadline:
+        return Deadline(self._timeout_s if timeout_s is None else timeout_s)

@@ -1,0 +1,194 @@
+"""Who leads what, and connections that wait to be used again.
+
+What is known here is a guess that was right once. Nobody invalidates it piece by piece: an attempt that
+fails asks for fresh metadata of its topics before the next one.
+
+A connection belongs to one user at a time: `borrow` it, and it comes back by itself, or is closed if
+anything went wrong with it or an answer is still due. So a fetch that is one answer ahead never meets
+another request.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.client.connection import Address, Connection
+from ottla.client.errors import UNKNOWN_TOPIC, Again, ClientError, check, code_of
+from ottla.client.retry import CONNECT_S, Deadline, until
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.primitives import ProtocolError
+
+IDLE_CONNECTIONS_MAX = 2  # per broker: one for requests, one for a fetch
+COORDINATORS_IN_LISTS_SINCE = 4
+
+
+class Leader(NamedTuple):
+    node: int
+    epoch: int
+
+
+class Cluster:
+    def __init__(self, bootstrap: str, client_id: str) -> None:
+        self._bootstrap = parse_bootstrap(bootstrap)
+        self._client_id = client_id
+        self._idle: dict[Address, list[Connection]] = {}
+        self._closed = False
+        self.brokers: dict[int, Address] = {}
+        self.controller = -1
+        self.leaders: dict[TopicPartition, Leader] = {}
+        self.unknown: set[str] = set()
+
+    def close(self) -> None:
+        self._closed = True
+        for connections in self._idle.values():
+            for one in connections:
+                one.close()
+        self._idle.clear()
+
+    # -- connections -----------------------------------------------------------------------------------------
+
+    def take(self, address: Address, deadline: Deadline) -> Connection:
+        """A connection for the caller alone, until it is given back."""
+        if self._closed:
+            raise ClientError("this client is closed")
+        idle = self._idle.get(address, [])
+        while idle:
+            connection = idle.pop()
+            if connection.is_alive():
+                return connection
+            connection.close()
+        try:
+            return Connection(address, self._client_id, deadline)
+        except OSError as error:
+            raise _located(error, address) from error
+
+    def give_back(self, connection: Connection) -> None:
+        idle = self._idle.setdefault(connection.address, [])
+        if connection.in_flight or self._closed or len(idle) >= IDLE_CONNECTIONS_MAX:
+            connection.close()
+        else:
+            idle.append(connection)
+
+    @contextmanager
+    def borrow(self, address: Address, deadline: Deadline) -> Iterator[Connection]:
+        with self._lent(self.take(address, deadline)) as connection:
+            yield connection
+
+    @contextmanager
+    def borrow_any(self, deadline: Deadline) -> Iterator[Connection]:
+        """A connection to a broker, whichever can be reached."""
+        with self._lent(self._take_any(deadline)) as connection:
+            yield connection
+
+    def _take_any(self, deadline: Deadline) -> Connection:
+        failures = []
+        for address in dict.fromkeys([*self.brokers.values(), *self._bootstrap]):
+            deadline.within(CONNECT_S)
+            try:
+                return self.take(address, deadline)
+            except (OSError, ProtocolError) as error:
+                failures.append(str(error))
+        raise OSError("no broker can be reached: " + "; ".join(failures))
+
+    @contextmanager
+    def _lent(self, connection: Connection) -> Iterator[Connection]:
+        try:
+            yield connection
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, OSError):
+                raise _located(error, connection.address) from error
+            raise
+        self.give_back(connection)
+
+    def address_of(self, node: int) -> Address:
+        try:
+            return self.brokers[node]
+        except KeyError:
+            raise Again(f"broker {node} is not there", ErrorCode.BROKER_NOT_AVAILABLE) from None
+
+    # -- who does what ---------------------------------------------------------------------------------------
+
+    def refresh(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
+        """Ask for topics, or for all of them, and remember who leads their partitions. Creates none."""
+        names = None if topics is None else sorted(set(topics))
+        request = MetadataRequest(
+            topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=False,
+        )
+        with self.borrow_any(deadline) as connection:
+            response = connection.call(request, MetadataResponse, deadline)
+        check(response.error_code, "asking for the brokers and topics")
+        if not response.brokers:
+            raise Again("the cluster has no brokers yet", ErrorCode.BROKER_NOT_AVAILABLE)
+        self.brokers = {one.node_id: Address(one.host, one.port) for one in response.brokers}
+        self.controller = response.controller_id
+        for topic in response.topics:
+            assert topic.name is not None, "we asked by name"
+            if topic.error_code and topic.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
+                if code_of(topic.error_code) not in UNKNOWN_TOPIC:
+                    check(topic.error_code, f"asking for topic {topic.name!r}")
+                self.unknown.add(topic.name)
+                self._forget(topic.name)
+                continue
+            self.unknown.discard(topic.name)
+            for one in topic.partitions:
+                place = TopicPartition(topic.name, one.partition_index)
+                self.leaders[place] = Leader(one.leader_id, one.leader_epoch)
+        return response
+
+    def leader_of(self, place: TopicPartition) -> Leader:
+        """As far as we know; `Again` if there is none at the moment."""
+        leader = self.leaders.get(place)
+        if leader is None:
+            raise Again(f"{place}: no such topic or partition", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if leader.node < 0:
+            raise Again(f"{place}: no leader", ErrorCode.LEADER_NOT_AVAILABLE)
+        return leader
+
+    def coordinator_of(self, group: str, deadline: Deadline) -> Address:
+        return until(deadline, f"group {group!r}", lambda: self._coordinator_of(group, deadline))
+
+    def _coordinator_of(self, group: str, deadline: Deadline) -> Address:
+        what = f"asking for the coordinator of group {group!r}"
+        with self.borrow_any(deadline) as connection:
+            request = FindCoordinatorRequest(key=group, coordinator_keys=[group])
+            version = connection.version_of(request.API_KEY, "FindCoordinator")  # type: ignore[attr-defined]
+            response = connection.call(request, FindCoordinatorResponse, deadline)
+        if version < COORDINATORS_IN_LISTS_SINCE:
+            check(response.error_code, what, response.error_message)
+            return Address(response.host, response.port)
+        if not response.coordinators:
+            raise ProtocolError(f"{what}: the answer names none")
+        found = response.coordinators[0]
+        check(found.error_code, what, found.error_message)
+        return Address(found.host, found.port)
+
+    def _forget(self, topic: str) -> None:
+        for place in [place for place in self.leaders if place.topic == topic]:
+            del self.leaders[place]
+
+
+def parse_bootstrap(text: str) -> list[Address]:
+    """`host:port`, several with commas between; an IPv6 address in brackets."""
+    found = []
+    for one in filter(None, (part.strip() for part in text.split(","))):
+        scheme, _, place = one.rpartition("://")
+        if scheme and scheme.upper() != "PLAINTEXT":
+            raise ClientError(f"{one!r}: security.protocol={scheme} is not supported yet, only PLAINTEXT is")
+        host, colon, port = place.rpartition(":")
+        if not colon or not host.strip("[]") or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ClientError(f"{one!r} in the bootstrap servers is not host:port")
+        found.append(Address(host.strip("[]"), int(port)))
+    if not found:
+        raise ClientError("no bootstrap server is given: it takes host:port, several with commas between")
+    return found
+
+
+def _located(error: OSError, address: Address) -> OSError:
+    """The same with the broker's address before it, once."""
+    text = str(error.strerror or error)
+    return error if text.startswith("broker ") else type(error)(f"broker {address}: {text}")

@@ -1,0 +1,177 @@
+"""One socket to one broker: versions agreed on, requests out, answers in, in the order they were sent.
+
+A connection fails by `OSError` (a timeout is one) or `ProtocolError`, and is worth nothing after that:
+close it. What the broker cannot do at all is a `ClientError`.
+
+ApiVersions is sent in version 3. A broker that does not know that version answers in version 0 and says so
+(KIP-511).
+"""
+
+import socket
+import struct
+from collections import deque
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+from ottla.base.errors import ErrorCode
+from ottla.client.errors import ClientError
+from ottla.client.retry import ANSWER_S, CONNECT_S, Deadline
+from ottla.wire.codec import decode, encode_chunks
+from ottla.wire.header import (
+    RequestHeader,
+    decode_response_header,
+    encode_request_header,
+    response_is_flexible,
+)
+from ottla.wire.messages import VERSIONS
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.primitives import ProtocolError
+
+R = TypeVar("R")
+
+ANSWER_BYTES_MAX = 1 << 30
+_LENGTH = struct.Struct(">i")
+_ERROR = struct.Struct(">h")
+
+# After these versions a topic is an id, which this client does not keep.
+_LAST = {0: 12, 1: 12, 8: 9, 9: 9, 20: 5}
+# Before version 4 a question about a topic creates it.
+_FIRST = {3: 4}
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class _Expected(NamedTuple):
+    correlation_id: int
+    api_key: int
+    version: int
+    response: type
+
+
+class Connection:
+    """`send` and `receive` may run apart, any number of requests; `call` is one after the other."""
+
+    def __init__(self, address: Address, client_id: str, deadline: Deadline) -> None:
+        self.address = address
+        self._client_id = client_id
+        self._next_id = 0
+        self._expected: deque[_Expected] = deque()
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._socket = socket.create_connection(address, deadline.within(CONNECT_S))
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._negotiate(deadline)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._expected)
+
+    def is_alive(self) -> bool:
+        """Whether an idle connection is still there: the broker would have sent nothing but the end."""
+        self._socket.settimeout(0)
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def call(self, request: Any, response: type[R], deadline: Deadline) -> R:
+        self.send(request, response, deadline)
+        return self.receive(response, deadline)
+
+    def version_of(self, api_key: int, name: str) -> int:
+        """The newest version that both sides have."""
+        first, last = VERSIONS[api_key]
+        first, last = max(first, _FIRST.get(api_key, first)), min(last, _LAST.get(api_key, last))
+        low, high = self._versions.get(api_key, (0, -1))
+        version = min(last, high)
+        if version < max(first, low):
+            theirs = f"has versions {low} to {high}" if high >= 0 else "does not have it"
+            raise ClientError(
+                f"{name} needs version {first} to {last}, and the broker at {self.address} {theirs}",
+                ErrorCode.UNSUPPORTED_VERSION,
+            )
+        return version
+
+    def send(self, request: Any, response: type, deadline: Deadline, *, answered: bool = True) -> None:
+        """`answered=False` is for a request that the broker stays silent about: Produce with acks=0."""
+        name = type(request).__name__.removesuffix("Request")
+        self._send(request, self.version_of(request.API_KEY, name), response, deadline, answered)
+
+    def receive(self, response: type[R], deadline: Deadline) -> R:
+        expected, view = self._receive(deadline)
+        assert expected.response is response, f"{expected.response.__name__} comes first"
+        flexible = response_is_flexible(expected.api_key, expected.version)
+        correlation_id, at = decode_response_header(view, flexible)
+        if correlation_id != expected.correlation_id:
+            raise ProtocolError(f"answer {correlation_id} where {expected.correlation_id} was due")
+        return decode(response, expected.version, view, at)
+
+    def _negotiate(self, deadline: Deadline) -> None:
+        request = ApiVersionsRequest(client_software_name="ottla", client_software_version="0")
+        self._send(request, 3, ApiVersionsResponse, deadline)
+        expected, view = self._receive(deadline)
+        _, at = decode_response_header(view, flexible=False)
+        if len(view) < at + _ERROR.size:
+            raise ProtocolError("this is no answer of a broker")
+        (error,) = _ERROR.unpack_from(view, at)
+        version = expected.version
+        if error == ErrorCode.UNSUPPORTED_VERSION:
+            version = 0
+            self._send(ApiVersionsRequest(), version, ApiVersionsResponse, deadline)
+            _, view = self._receive(deadline)
+        response = decode(ApiVersionsResponse, version, view, at)
+        if response.error_code:
+            raise ProtocolError(f"ApiVersions was answered with error {response.error_code}")
+        self._versions = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+
+    def _send(
+        self, request: Any, version: int, response: type, deadline: Deadline, answered: bool = True
+    ) -> None:
+        self._next_id += 1
+        header = RequestHeader(request.API_KEY, version, self._next_id, self._client_id)
+        chunks = [encode_request_header(header), *encode_chunks(request, version)]
+        self._socket.settimeout(deadline.within(ANSWER_S))
+        self._socket.sendall(b"".join((_LENGTH.pack(sum(map(len, chunks))), *chunks)))
+        if answered:
+            self._expected.append(_Expected(self._next_id, request.API_KEY, version, response))
+
+    def _receive(self, deadline: Deadline) -> tuple[_Expected, memoryview]:
+        self._socket.settimeout(deadline.within(ANSWER_S))
+        (size,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        if not 0 < size <= ANSWER_BYTES_MAX:
+            raise ProtocolError(f"this is no answer of a broker: it says it has {size} bytes")
+        view = self._exactly(size)
+        return self._expected.popleft(), view
+
+    def _exactly(self, size: int) -> memoryview:
+        view = memoryview(bytearray(size))
+        at = 0
+        while at < size:
+            got = self._socket.recv_into(view[at:])
+            if not got:
+                raise ConnectionError("the connection was closed before the answer came")
+            at += got
+        return view

@@ -1,0 +1,118 @@
+"""One request for every leader that is concerned, until every partition has its answer.
+
+The requests of a round are all sent before the first answer is awaited, so that the leaders work at the
+same time. Partitions that were answered are done, also when others of the round have to be asked again.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from ottla.base.ids import TopicPartition
+from ottla.client.cluster import Cluster
+from ottla.client.connection import Connection
+from ottla.client.errors import Again, check
+from ottla.client.retry import Deadline, until
+from ottla.wire.primitives import ProtocolError
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Answer(NamedTuple, Generic[T]):
+    """What was said of one partition: an error code, or none and a value."""
+
+    place: TopicPartition
+    error_code: int
+    value: T
+    said: str | None = None
+
+
+class Exchange(Generic[R, T]):
+    """`requests` gives the requests to one leader for some partitions, `answers` takes a response apart."""
+
+    def __init__(
+        self,
+        what: str,
+        response: type[R],
+        requests: Callable[[list[TopicPartition]], Iterable[Any]],
+        answers: Callable[[R], Iterator[Answer[T]]],
+        *,
+        silent: T | None = None,
+    ) -> None:
+        """`silent`: the leaders answer nothing, and this is the value of what was sent."""
+        self._what = what
+        self._response = response
+        self._requests = requests
+        self._answers = answers
+        self._silent = silent
+        self.done: dict[TopicPartition, T] = {}
+
+    def run(
+        self, cluster: Cluster, places: Collection[TopicPartition], deadline: Deadline
+    ) -> dict[TopicPartition, T]:
+        """The value of every partition, in their order."""
+        left = list(dict.fromkeys(places))
+        fresh = all(place in cluster.leaders for place in left)
+
+        def attempt() -> None:
+            nonlocal fresh
+            waiting = [place for place in left if place not in self.done]
+            if not fresh:
+                cluster.refresh({place.topic for place in waiting}, deadline)
+            fresh = False
+            self._round(cluster, waiting, deadline)
+
+        until(deadline, self._what, attempt)
+        return {place: self.done[place] for place in left}
+
+    def _round(self, cluster: Cluster, waiting: list[TopicPartition], deadline: Deadline) -> None:
+        failures: list[Exception] = []
+        by_node: dict[int, list[TopicPartition]] = {}
+        for place in waiting:
+            try:
+                by_node.setdefault(cluster.leader_of(place).node, []).append(place)
+            except Again as error:
+                failures.append(error)
+        with ExitStack() as stack:
+            asked = []
+            for node, places in by_node.items():
+                try:
+                    connection = cluster.take(cluster.address_of(node), deadline)
+                    stack.callback(cluster.give_back, connection)  # which closes one that still owes
+                    for request in self._requests(places):
+                        connection.send(request, self._response, deadline, answered=self._silent is None)
+                    asked.append(connection)
+                    if self._silent is not None:
+                        self.done.update(dict.fromkeys(places, self._silent))
+                except (OSError, ProtocolError, Again) as error:
+                    failures.append(error)
+            for connection in asked:
+                try:
+                    self._collect(connection, deadline, failures)
+                except (OSError, ProtocolError) as error:
+                    connection.close()
+                    failures.append(error)
+        missing = [place for place in waiting if place not in self.done]
+        if missing and not failures:
+            failures.append(Again(f"{missing[0]} is not in the answer"))
+        if failures:
+            raise failures[0]
+
+    def _collect(self, connection: Connection, deadline: Deadline, failures: list[Exception]) -> None:
+        while connection.in_flight:
+            for answer in self._answers(connection.receive(self._response, deadline)):
+                try:
+                    check(answer.error_code, f"{self._what} {answer.place}", answer.said)
+                except Again as error:
+                    failures.append(error)
+                else:
+                    self.done[answer.place] = answer.value
+
+
+def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Requests name a topic once, with all its partitions."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in places:
+        topics.setdefault(topic, []).append(partition)
+    return topics

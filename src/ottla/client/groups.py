@@ -1,0 +1,129 @@
+"""What a group has committed: read, write and delete, without being a member of it.
+
+A commit without a generation is taken only while the group has no members, which is what a reader that
+assigns partitions to itself wants: should somebody join a group of that name, the commit fails instead of
+moving them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.client.cluster import Cluster
+from ottla.client.connection import Connection
+from ottla.client.errors import check, code_of
+from ottla.client.exchange import by_topic
+from ottla.client.retry import Deadline, until
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+
+T = TypeVar("T")
+
+GROUPS_IN_LISTS_SINCE = 8
+_NO_GENERATION = -1
+
+
+def commit_offsets(
+    cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int], metadata: str, deadline: Deadline
+) -> None:
+    topics = [
+        OffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    partition_index=number,
+                    committed_offset=offsets[TopicPartition(topic, number)],
+                    committed_metadata=metadata,
+                )
+                for number in numbers
+            ],
+        )
+        for topic, numbers in by_topic(offsets).items()
+    ]
+    request = OffsetCommitRequest(
+        group_id=group, generation_id_or_member_epoch=_NO_GENERATION, member_id="", topics=topics
+    )
+    what = f"committing offsets of group {group!r}"
+
+    def attempt(connection: Connection) -> None:
+        for topic in connection.call(request, OffsetCommitResponse, deadline).topics:
+            for one in topic.partitions:
+                hint = _has_members(group) if one.error_code == ErrorCode.UNKNOWN_MEMBER_ID else None
+                check(one.error_code, f"{what}, {TopicPartition(topic.name, one.partition_index)}", hint)
+
+    _at_coordinator(cluster, group, what, attempt, deadline)
+
+
+def committed(cluster: Cluster, group: str, deadline: Deadline) -> dict[TopicPartition, int]:
+    """All that the group has committed; nothing for a group that nobody knows."""
+    what = f"asking what group {group!r} has committed"
+
+    def attempt(connection: Connection) -> dict[TopicPartition, int]:
+        request = OffsetFetchRequest(
+            group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
+        )
+        version = connection.version_of(request.API_KEY, "OffsetFetch")  # type: ignore[attr-defined]
+        response = connection.call(request, OffsetFetchResponse, deadline)
+        answer: Any = response
+        if version >= GROUPS_IN_LISTS_SINCE:
+            (answer,) = response.groups
+        if code_of(answer.error_code) is not ErrorCode.GROUP_ID_NOT_FOUND:
+            check(answer.error_code, what)
+        found = {}
+        for topic in answer.topics:
+            for one in topic.partitions:
+                place = TopicPartition(topic.name, one.partition_index)
+                check(one.error_code, f"{what}, {place}")
+                if one.committed_offset >= 0:
+                    found[place] = one.committed_offset
+        return found
+
+    return _at_coordinator(cluster, group, what, attempt, deadline)
+
+
+def delete_offsets(
+    connection: Connection, group: str, places: Iterable[TopicPartition], deadline: Deadline
+) -> dict[TopicPartition | None, int]:
+    """Ask a group's coordinator to forget; the codes of what it refuses, under None for all of it."""
+    topics = [
+        OffsetDeleteRequestTopic(
+            name=topic,
+            partitions=[OffsetDeleteRequestPartition(partition_index=number) for number in numbers],
+        )
+        for topic, numbers in by_topic(sorted(places)).items()
+    ]
+    request = OffsetDeleteRequest(group_id=group, topics=topics)
+    response = connection.call(request, OffsetDeleteResponse, deadline)
+    refused: dict[TopicPartition | None, int] = {None: response.error_code} if response.error_code else {}
+    for topic in response.topics:
+        for one in topic.partitions:
+            if one.error_code:
+                refused[TopicPartition(topic.name, one.partition_index)] = one.error_code
+    return refused
+
+
+def _at_coordinator(
+    cluster: Cluster, group: str, what: str, attempt: Callable[[Connection], T], deadline: Deadline
+) -> T:
+    def once() -> T:
+        address = cluster.coordinator_of(group, deadline)
+        with cluster.borrow(address, deadline) as connection:
+            return attempt(connection)
+
+    return until(deadline, what, once)
+
+
+def _has_members(group: str) -> str:
+    return f"does a consumer use group {group!r}? A commit from outside needs a group without members"

@@ -1,0 +1,54 @@
+"""ListOffsets: where logs begin and end, and which offset belongs to a time."""
+
+from collections.abc import Iterator, Mapping
+
+from ottla.base.ids import TopicPartition
+from ottla.client.cluster import Cluster
+from ottla.client.exchange import Answer, Exchange, by_topic
+from ottla.client.retry import Deadline
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+LATEST = -1
+EARLIEST = -2
+_CONSUMER = -1
+
+
+def list_offsets(
+    cluster: Cluster, times: Mapping[TopicPartition, int], *, read_committed: bool, deadline: Deadline
+) -> dict[TopicPartition, int]:
+    """The first offset at or after a time in ms, LATEST or EARLIEST; -1 where there is none."""
+
+    def requests(places: list[TopicPartition]) -> Iterator[ListOffsetsRequest]:
+        topics = [
+            ListOffsetsTopic(
+                name=topic,
+                partitions=[
+                    ListOffsetsPartition(
+                        partition_index=number,
+                        current_leader_epoch=cluster.leader_of(TopicPartition(topic, number)).epoch,
+                        timestamp=times[TopicPartition(topic, number)],
+                    )
+                    for number in numbers
+                ],
+            )
+            for topic, numbers in by_topic(places).items()
+        ]
+        yield ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            isolation_level=int(read_committed),
+            topics=topics,
+            timeout_ms=int(deadline.within(10.0) * 1000),
+        )
+
+    def answers(response: ListOffsetsResponse) -> Iterator[Answer[int]]:
+        for topic in response.topics:
+            for one in topic.partitions:
+                yield Answer(TopicPartition(topic.name, one.partition_index), one.error_code, one.offset)
+
+    ask = Exchange("asking for the offsets of", ListOffsetsResponse, requests, answers)
+    return ask.run(cluster, times.keys(), deadline)

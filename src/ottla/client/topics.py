@@ -1,0 +1,88 @@
+"""Topics: which there are, new ones, and old ones away."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+
+from ottla.base.errors import ErrorCode
+from ottla.client.cluster import Cluster
+from ottla.client.connection import Connection
+from ottla.client.errors import Again, check
+from ottla.client.retry import Deadline, until
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.messages.metadata import MetadataResponse
+
+_DEFAULT = -1
+
+
+def topics(cluster: Cluster, deadline: Deadline) -> list[str]:
+    response = until(deadline, "asking for the topics", lambda: cluster.refresh(None, deadline))
+    return sorted(topic.name for topic in response.topics if topic.name is not None and not topic.error_code)
+
+
+def partitions(cluster: Cluster, names: Iterable[str], deadline: Deadline) -> dict[str, list[int]]:
+    wanted = sorted(set(names))
+
+    def attempt() -> MetadataResponse:
+        response = cluster.refresh(wanted, deadline)
+        for topic in response.topics:
+            if topic.error_code == ErrorCode.LEADER_NOT_AVAILABLE and not topic.partitions:
+                raise Again(f"topic {topic.name!r} is being created", ErrorCode.LEADER_NOT_AVAILABLE)
+        return response
+
+    response = until(deadline, "asking for partitions", attempt)
+    return {
+        topic.name: sorted(one.partition_index for one in topic.partitions)
+        for topic in response.topics
+        if topic.name is not None and topic.partitions
+    }
+
+
+def create_topics(
+    cluster: Cluster, counts: Mapping[str, int], config: Mapping[str, str], replicas: int, deadline: Deadline
+) -> None:
+    """`counts` are partitions by topic, -1 for the broker's default."""
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name,
+                num_partitions=count,
+                replication_factor=replicas,
+                configs=[CreatableTopicConfig(name=key, value=value) for key, value in config.items()],
+            )
+            for name, count in counts.items()
+        ],
+        timeout_ms=int(deadline.within(10.0) * 1000),
+    )
+
+    def attempt() -> None:
+        with _controller(cluster, deadline) as connection:
+            response = connection.call(request, CreateTopicsResponse, deadline)
+        for one in response.topics:
+            check(one.error_code, f"creating topic {one.name!r}", one.error_message)
+
+    until(deadline, "creating topics", attempt)
+
+
+def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadline) -> None:
+    request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=int(deadline.within(10.0) * 1000))
+
+    def attempt() -> None:
+        with _controller(cluster, deadline) as connection:
+            response = connection.call(request, DeleteTopicsResponse, deadline)
+        for one in response.responses:
+            check(one.error_code, f"deleting topic {one.name!r}", one.error_message)
+
+    until(deadline, "deleting topics", attempt)
+
+
+def _controller(cluster: Cluster, deadline: Deadline) -> AbstractContextManager[Connection]:
+    cluster.refresh([], deadline)
+    if cluster.controller not in cluster.brokers:
+        raise Again("the cluster has no controller at the moment", ErrorCode.NOT_CONTROLLER)
+    return cluster.borrow(cluster.brokers[cluster.controller], deadline)

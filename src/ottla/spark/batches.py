@@ -1,0 +1,210 @@
+"""Arrow columns to record batches, without a Python object per record.
+
+The opposite of `columns`. numpy makes the short pieces between keys and values (`batches_words`), and Arrow
+joins them with keys and values row by row: the data buffer of the result *is* the body of a batch.
+
+Rules. A batch is at most `bytes_max` bytes before it is compressed, unless a single record is larger: then
+it is alone in its batch, and the broker says what it thinks of it. Rows keep their order. Sequences count
+up from `base_sequence`, over all batches, and after 2^31 - 1 comes 0.
+"""
+
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
+from ottla.records.builder import encode_record, seal, varint
+from ottla.records.compression import Codec
+from ottla.records.record import read_varint
+from ottla.spark.batches_partition import as_binary, partition_of
+from ottla.spark.batches_words import RAW_MAX, Pieces, varint_size, zigzag
+from ottla.spark.columns_words import Ints
+
+__all__ = ["EncodedBatch", "encode", "partition_of"]
+
+BATCH_BYTES_MAX = 1_000_000  # brokers take 1 MiB and a little, unless told otherwise
+SEQUENCES = 1 << 31
+TOGETHER_BYTES_MAX = 16 << 20
+_FIXED_BYTES = 1 + 5  # attributes, and the longest length
+_NO_HEADERS = pa.scalar(b"\0")
+_NOTHING = pa.scalar(b"", pa.binary())
+_Bytes: TypeAlias = bytes
+_Portion: TypeAlias = tuple[int, int]
+
+
+class EncodedBatch(NamedTuple):
+    """A whole record batch, to be produced as it is, and how many records it has."""
+
+    bytes: _Bytes
+    records: int
+
+
+def encode(
+    value: Any,
+    key: Any = None,
+    headers: Any = None,
+    timestamp_ms: Any = 0,
+    *,
+    codec: Codec = Codec.NONE,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    bytes_max: int = BATCH_BYTES_MAX,
+) -> list[EncodedBatch]:
+    """`headers` is list<struct<key: string, value: binary>>; `timestamp_ms` one time, or one for each row."""
+    rows = _Rows(as_binary(value), None if key is None else as_binary(key), _tails(headers), timestamp_ms)
+    encoded = []
+    for (first, last), body in rows.bodies(bytes_max):
+        header = BatchHeader(
+            base_offset=0,
+            length=0,
+            leader_epoch=-1,
+            magic=MAGIC,
+            crc=0,
+            attributes=0,
+            last_offset_delta=last - first - 1,
+            base_timestamp=int(rows.time[first]),
+            max_timestamp=int(rows.time[first:last].max()),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence if base_sequence < 0 else (base_sequence + first) % SEQUENCES,
+            count=last - first,
+        )
+        encoded.append(EncodedBatch(bytes(seal(header, body, codec)), last - first))
+    return encoded
+
+
+class _Rows:
+    def __init__(self, value: Any, key: Any, tail: Any, timestamp_ms: Any) -> None:
+        count = len(value)
+        self.value, self.key, self.tail = value, key, tail
+        self.time: Ints = np.broadcast_to(np.asarray(timestamp_ms, dtype=np.int64), count)
+        self._value_size = _sizes(value)
+        self._key_size = np.full(count, -1, dtype=np.int64) if key is None else _sizes(key)
+        self._tail_size = np.ones(count, dtype=np.int64) if tail is None else _sizes(tail)
+        for name, column in (("key", key), ("headers", tail)):
+            if column is not None and len(column) != count:
+                raise ValueError(f"{count} values, but {len(column)} of {name}")
+        # What stands between length and tail, but for the two deltas.
+        self._inner = (
+            varint_size(zigzag(self._key_size))
+            + np.maximum(self._key_size, 0)
+            + varint_size(zigzag(self._value_size))
+            + np.maximum(self._value_size, 0)
+            + self._tail_size
+        )
+
+    def bodies(self, bytes_max: int) -> Iterator[tuple[_Portion, Any]]:
+        """The rows of each batch, and its body. Many are made at once, so that small ones cost no more."""
+        some: list[_Portion] = []
+        size = 0
+        for portion, most in self._portions(bytes_max):
+            if some and size + most > TOGETHER_BYTES_MAX:
+                yield from self._together(some)
+                some, size = [], 0
+            some.append(portion)
+            size += most
+        if some:
+            yield from self._together(some)
+
+    def _portions(self, bytes_max: int) -> Iterator[tuple[_Portion, int]]:
+        """First and last row of a batch, and its bytes at most: deltas are counted as long as they can be."""
+        count = len(self.value)
+        if not count:
+            return
+        span = int(self.time.max()) - int(self.time.min())
+        deltas = 2 * max(min(count, bytes_max // 7), 1), 2 * span + 1
+        extra = _FIXED_BYTES + sum(max(1, -(-raw.bit_length() // 7)) for raw in deltas)
+        after = np.cumsum(self._inner + extra)
+        first = before = 0
+        while first < count:
+            last = int(np.searchsorted(after, before + bytes_max - HEADER_SIZE, side="right"))
+            last = max(last, first + 1)
+            end = int(after[last - 1])
+            yield (first, last), end - before
+            first, before = last, end
+
+    def _together(self, portions: list[_Portion]) -> Iterator[tuple[_Portion, Any]]:
+        start, stop = portions[0][0], portions[-1][1]
+        rows, count = slice(start, stop), stop - start
+        firsts = np.array([first for first, _ in portions], dtype=np.int64)
+        sizes = np.array([last - first for first, last in portions], dtype=np.int64)
+        raw_time = zigzag(self.time[rows] - np.repeat(self.time[firsts], sizes))
+        if int(raw_time.max()) >= RAW_MAX:
+            yield from ((one, self._slow_body(*one)) for one in portions)
+            return
+        raw_delta = zigzag(np.arange(start, stop, dtype=np.int64) - np.repeat(firsts, sizes))
+        inner = self._inner[rows] + 1 + varint_size(raw_time) + varint_size(raw_delta)
+        head = Pieces(count)
+        length_size = head.put(zigzag(inner))
+        head.put_zero()
+        head.put(raw_time)
+        head.put(raw_delta)
+        head.put(zigzag(self._key_size[rows]))
+        parts = head.arrays()
+        if self.key is not None:
+            parts.append(_filled(self.key.slice(start, count)))
+        middle = Pieces(count)
+        middle.put(zigzag(self._value_size[rows]))
+        parts += middle.arrays()
+        parts.append(_filled(self.value.slice(start, count)))
+        parts.append(_NO_HEADERS if self.tail is None else self.tail.slice(start, count))
+        joined = memoryview(pc.binary_join_element_wise(*parts, _NOTHING).buffers()[2])
+        ends = np.cumsum(inner + length_size)[np.cumsum(sizes) - 1].tolist()
+        for one, at, end in zip(portions, [0, *ends[:-1]], ends, strict=True):
+            yield one, joined[at:end]
+
+    def _slow_body(self, first: int, last: int) -> bytes:
+        """Times that are half a year apart in one batch need more bytes than the fast way has."""
+        count = last - first
+        values = self.value.slice(first, count).to_pylist()
+        keys = repeat(None, count) if self.key is None else self.key.slice(first, count).to_pylist()
+        tails = repeat(b"\0", count) if self.tail is None else self.tail.slice(first, count).to_pylist()
+        times = (self.time[first:last] - self.time[first]).tolist()
+        body = bytearray()
+        for delta, (key, value, tail, time) in enumerate(zip(keys, values, tails, times, strict=True)):
+            record = encode_record(delta, time, key, value, ())
+            # All but the length before it and the number of headers behind it, which is none.
+            inner = record[read_varint(record, 0)[1] : -1] + tail
+            body += varint(len(inner)) + inner
+        return bytes(body)
+
+
+def _sizes(column: Any) -> Ints:
+    """The length of every row, -1 for a null."""
+    size: Ints = pc.fill_null(pc.binary_length(column), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return size
+
+
+def _filled(column: Any) -> Any:
+    """A null has a length of its own and no bytes."""
+    return pc.fill_null(column, _NOTHING) if column.null_count else column
+
+
+def _tails(headers: Any) -> Any:
+    """Each record's headers as they are encoded, their number before them; None if there are none at all."""
+    if headers is None:
+        return None
+    if isinstance(headers, pa.ChunkedArray):
+        headers = headers.combine_chunks()
+    count = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    if not count.any():
+        return None
+    flat = headers.flatten()
+    key, value = as_binary(pc.struct_field(flat, "key")), as_binary(pc.struct_field(flat, "value"))
+    if flat.null_count or key.null_count:
+        raise ValueError("a header needs a key")
+    key_piece, value_piece, count_piece = Pieces(len(flat)), Pieces(len(flat)), Pieces(len(count))
+    key_piece.put(zigzag(_sizes(key)))
+    value_piece.put(zigzag(_sizes(value)))
+    count_piece.put(zigzag(count))
+    parts = (*key_piece.arrays(), key, *value_piece.arrays(), _filled(value))
+    each = pc.binary_join_element_wise(*parts, _NOTHING)
+    offsets = np.zeros(len(count) + 1, dtype=np.int32)
+    np.cumsum(count, out=offsets[1:])
+    lists = pa.ListArray.from_arrays(pa.array(offsets), each)
+    return pc.binary_join_element_wise(*count_piece.arrays(), pc.binary_join(lists, _NOTHING), _NOTHING)

@@ -1,0 +1,89 @@
+"""The client against Apache Kafka: its versions, transactions and groups. Skipped if it is not at hand."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from bench import apache
+from bench.servers import PeerError
+from tests.compat import traffic
+from tests.compat.apache import Node
+
+from ottla.client import Client, OffsetOutOfRange, TopicPartition
+from ottla.records.compression import Codec
+from ottla.spark.batches import encode
+from ottla.spark.columns import decode
+
+pytestmark = pytest.mark.timeout(apache.FETCH_S + 120)
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Node]:
+    node = Node({"group.initial.rebalance.delay.ms": "0"})
+    try:
+        apache.fetch()
+        node.prepare()
+        node.start()
+        node.wait_ready()
+    except PeerError as error:
+        node.close()
+        pytest.skip(f"needs Apache Kafka: {error}")
+    try:
+        yield node
+    finally:
+        node.stop()
+        node.close()
+
+
+@pytest.fixture
+def client(kafka: Node) -> Iterator[Client]:
+    with Client(kafka.bootstrap, timeout_s=30) as made:
+        yield made
+
+
+def values(client: Client, place: TopicPartition, *, read_committed: bool) -> list[bytes]:
+    end = client.ends([place], read_committed=read_committed)[place]
+    chunks = client.fetch(place, 0, end, read_committed=read_committed)
+    batches = decode(chunks, place.topic, place.partition, 0, end)
+    return [one for batch in batches for one in batch.column("value").to_pylist()]
+
+
+def test_an_aborted_transaction_is_seen_only_by_those_who_want_it(kafka: Node, client: Client) -> None:
+    client.create_topics({"transactions": 1})
+    place = TopicPartition("transactions", 0)
+    assert client.partitions(["transactions", "nowhere"]) == {"transactions": [0]}
+    traffic.send_transactions(kafka.bootstrap, "transactions", "tests")
+    assert len(values(client, place, read_committed=False)) == 15
+    seen = values(client, place, read_committed=True)
+    assert len(seen) == 10
+    assert not any(b"abort" in one for one in seen)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_what_we_encode_apache_kafka_stores_and_gives_back(client: Client, codec: Codec) -> None:
+    place = TopicPartition(f"written-{codec.label}", 0)
+    client.create_topics({place.topic: 1})
+    producer_id, epoch = client.producer_id()
+    sent = [b"value %d" % number * 20 for number in range(5000)]
+    batches = encode(
+        pa.array(sent), None, None, 1_700_000_000_000,
+        codec=codec, producer_id=producer_id, producer_epoch=epoch, base_sequence=0, bytes_max=100_000,
+    )  # fmt: skip
+    at = 0
+    for one in batches:
+        assert client.produce({place: one.bytes}) == {place: at}
+        at += one.records
+    assert client.produce({place: batches[-1].bytes}) == {place: at - batches[-1].records}, "stored twice"
+    assert values(client, place, read_committed=False) == sent
+
+
+def test_groups_and_offsets_are_kept_by_it(client: Client) -> None:
+    place = TopicPartition("grouped", 0)
+    client.create_topics({"grouped": 1})
+    client.commit_offsets("spark", {place: 3})
+    assert client.committed("spark") == {place: 3}
+    assert client.committed("nobody") == {}
+    with pytest.raises(OffsetOutOfRange) as caught:
+        list(client.fetch(place, 9, 10))
+    assert (caught.value.start, caught.value.end) == (0, 0)
+    client.delete_topics(["grouped"])
