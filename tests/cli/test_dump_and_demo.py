@@ -123,8 +123,22 @@ def test_the_demo_shows_the_main_job_and_leaves_nothing_behind(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    outcome = run("demo", "--records", "2000")
+    outcome = run("demo", "--records", "2000", "--no-spark")
     assert outcome.code == 0, outcome.err
     assert "2,000 records with keys and headers were acknowledged" in outcome.out
     assert "2,200 records came back, every partition in order" in outcome.out
+    assert "pipeline" not in outcome.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_without_java_says_what_is_missing_and_shows_the_rest(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    outcome = run("demo", "--records", "10")
+    assert outcome.code == 0, outcome.err
+    assert "210 records came back, every partition in order" in outcome.out
+    (said,) = [line for line in outcome.out.splitlines() if "pipeline" in line]
+    assert said.startswith("no pipeline is shown: a pipeline needs Java 17 or newer, and there is none")
     assert list(tmp_path.iterdir()) == []

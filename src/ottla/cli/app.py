@@ -5,7 +5,20 @@ from typing import Annotated
 import typer
 
 import ottla
-from ottla.cli import configs, consume, demo, dump, groups, produce, start, topics, verify
+from ottla.cli import (
+    configs,
+    consume,
+    demo,
+    dump,
+    groups,
+    metrics,
+    pipeline,
+    produce,
+    ship,
+    start,
+    topics,
+    verify,
+)
 
 app = typer.Typer(
     name="ottla",
@@ -20,6 +33,9 @@ app.add_typer(configs.app)
 app.add_typer(groups.app)
 app.command()(produce.produce)
 app.command()(consume.consume)
+app.command()(ship.ship)
+app.command()(metrics.metrics)
+app.add_typer(pipeline.app)
 app.command()(dump.dump)
 app.command()(verify.verify)
 app.command()(demo.demo)

@@ -1,4 +1,7 @@
-"""`ottla demo`: the main job in a few seconds. Starts a broker, produces, consumes, says what happened."""
+"""`ottla demo`: the whole in a minute or two. A broker, producers and consumers, and a pipeline on Spark.
+
+Without Java or PySpark the pipeline is left out, and one line says what is missing.
+"""
 
 import statistics
 import time
@@ -6,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli import cluster
+from ottla.cli import cluster, demo_pipeline, pipeline_spark
 from ottla.cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -24,10 +27,13 @@ def demo(
     records: Annotated[
         int, typer.Option("--records", "-n", metavar="N", min=1, help="How many to send.")
     ] = 100_000,
+    spark: Annotated[
+        bool, typer.Option("--spark/--no-spark", help="Show a pipeline on Spark too. (if it is there)")
+    ] = True,
 ) -> None:
-    """Show the main job: start a broker in this process, produce, consume, print what happened.
+    """Show the whole: start a broker in this process, produce, consume, run a pipeline, show its tables.
 
-    Takes a free port and a temporary folder, and leaves nothing behind.
+    Takes a free port and a temporary folder, and leaves nothing behind. Without Spark it takes seconds.
     """
     from ottla.shell.embedded import EmbeddedBroker
 
@@ -39,8 +45,18 @@ def demo(
             _produce(broker, records)
             _produce_singly(broker)
             _consume(broker, records + SINGLE)
+        if spark:
+            _pipeline(broker.bootstrap_servers)
         began = time.perf_counter()
     _step("the broker stopped cleanly and its data is gone", began)
+
+
+def _pipeline(bootstrap: str) -> None:
+    problem = pipeline_spark.missing()
+    if problem is None:
+        demo_pipeline.show(bootstrap)
+    else:
+        print(f"no pipeline is shown: {problem}")
 
 
 def _create(broker: "EmbeddedBroker") -> None:

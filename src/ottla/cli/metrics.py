@@ -1,0 +1,165 @@
+"""`ottla metrics`: measurements of this host and of the cluster, as JSON records in a topic.
+
+A record is a measurement: {"time": ms, "host": ..., "metric": ..., "value": ..., "labels": {...}}, keyed by
+the host. A metric whose name ends in `_total` is a counter since the start of the host; all others are
+values of the moment. What is measured of the cluster is what any client can ask for: where topics begin and
+end, and how far groups lag behind.
+"""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from ottla.base.ids import INTERNAL_TOPICS
+from ottla.cli import cluster, group_view, output
+from ottla.cli.cluster import DEFAULT_BOOTSTRAP, Bootstrap
+from ottla.cli.errors import CommandError
+from ottla.cli.ship import INTERRUPTED, stopping
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+DELIVERY_S = 30.0
+PSEUDO_FILESYSTEMS = {"squashfs", "overlay", "tmpfs", "devtmpfs"}
+
+
+class Measurement(NamedTuple):
+    metric: str
+    value: float
+    labels: dict[str, str] = {}  # noqa: RUF012  # nobody changes it
+
+
+def metrics(
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Where to.")] = "metrics",
+    interval: Annotated[
+        float, typer.Option("--interval", "-i", metavar="SECONDS", min=0.1, help="How often.")
+    ] = 10.0,
+    once: Annotated[bool, typer.Option("--once", help="Measure once, and leave.")] = False,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="NAME", help="What this host is called. (its name)")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Measure this host and the cluster, and send the values to a topic, until Ctrl-C.
+
+    Processor, memory, disks and network of the host; records and offsets of every topic; the lag of every
+    group. `ottla pipeline init --template metrics` makes a pipeline of it.
+
+    \b
+    Examples:
+      ottla metrics --interval 5
+      ottla metrics --topic metrics --once
+    """
+    client = cluster.producer(
+        bootstrap, {"enable.idempotence": True, "message.timeout.ms": int(DELIVERY_S * 1000)}
+    )
+    administration, name, sent = cluster.admin(bootstrap), host or socket.gethostname(), 0
+    with stopping() as stopped:
+        host_measurements = of_host(warm_up_s=0.1 if once else 0.0)
+        due_s = time.monotonic()
+        while not stopped.is_set():
+            found = [*next(host_measurements), *of_cluster(administration)]
+            _send(client, topic, name, found)
+            sent += len(found)
+            due_s = max(due_s + interval, time.monotonic())
+            if once or stopped.wait(due_s - time.monotonic()):
+                break
+        output.say(f"{output.plural(sent, 'measurement')} to {topic}")
+        if once and stopped.is_set():
+            raise typer.Exit(INTERRUPTED)
+
+
+def _send(client: Any, topic: str, host: str, found: list[Measurement]) -> None:
+    now_ms, problems = time.time_ns() // 1_000_000, []
+
+    def on_delivery(error: Any, _message: Any) -> None:
+        if error is not None:
+            problems.append(error)
+
+    with cluster.errors_explained(f"topic {topic}"):
+        for one in found:
+            record = {
+                "time": now_ms,
+                "host": host,
+                "metric": one.metric,
+                "value": one.value,
+                "labels": one.labels,
+            }
+            client.produce(
+                topic, json.dumps(record), host.encode(), timestamp=now_ms, on_delivery=on_delivery
+            )
+        left = client.flush(DELIVERY_S)
+    if left or problems:
+        why = f": {cluster.explain(problems[0])}" if problems else ""
+        raise CommandError(f"{left + len(problems)} measurements were not acknowledged{why}")
+
+
+def of_host(warm_up_s: float) -> Iterator[list[Measurement]]:
+    """What psutil knows of this host, each time it is asked; the processor's load since the last time."""
+    try:
+        import psutil
+    except ImportError:
+        raise CommandError("measuring a host takes psutil: pip install 'ottla[spark]'") from None
+    psutil.cpu_percent()
+    time.sleep(warm_up_s)
+    while True:
+        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+        network = psutil.net_io_counters()
+        found = [
+            Measurement("cpu.percent", psutil.cpu_percent()),
+            Measurement("cpu.load1", os.getloadavg()[0]),
+            Measurement("memory.percent", memory.percent),
+            Measurement("memory.used_bytes", memory.used),
+            Measurement("swap.percent", swap.percent),
+            *_disks(psutil),
+        ]
+        if network is not None:
+            found += [
+                Measurement("network.sent_bytes_total", network.bytes_sent),
+                Measurement("network.received_bytes_total", network.bytes_recv),
+            ]
+        yield found
+
+
+def _disks(psutil: Any) -> Iterator[Measurement]:
+    mounts = {one.device: one.mountpoint for one in psutil.disk_partitions() if _is_disk(one)} or {"": "/"}
+    for mount in mounts.values():
+        try:
+            used = psutil.disk_usage(mount)
+        except OSError:
+            continue
+        yield Measurement("disk.percent", used.percent, {"mount": mount})
+        yield Measurement("disk.free_bytes", used.free, {"mount": mount})
+    traffic = psutil.disk_io_counters()
+    if traffic is not None:
+        yield Measurement("disk.read_bytes_total", traffic.read_bytes)
+        yield Measurement("disk.written_bytes_total", traffic.write_bytes)
+
+
+def _is_disk(mounted: Any) -> bool:
+    return mounted.fstype not in PSEUDO_FILESYSTEMS and os.path.isdir(mounted.mountpoint)
+
+
+def of_cluster(client: "AdminClient") -> list[Measurement]:
+    """Brokers, records and ends of topics, lag of groups."""
+    known = cluster.metadata(client)
+    names = sorted(set(known.topics) - set(INTERNAL_TOPICS))
+    places = [(name, number) for name in names for number in known.topics[name].partitions]
+    starts = group_view.bounds(client, places, earliest=True)
+    ends = group_view.bounds(client, places, earliest=False)
+    found = [Measurement("cluster.brokers", len(known.brokers)), Measurement("cluster.topics", len(names))]
+    for name in names:
+        own = [where for where in places if where[0] == name and where in ends]
+        end = sum(ends[where] for where in own)
+        found.append(Measurement("topic.end_offsets_total", end, {"topic": name}))
+        count = end - sum(starts.get(where, ends[where]) for where in own)
+        found.append(Measurement("topic.records", count, {"topic": name}))
+    groups = group_view.described(client, [one.id for one in group_view.listed(client)])
+    return found + [
+        Measurement("group.lag", one.lag, {"group": one.id}) for one in groups if one.lag is not None
+    ]

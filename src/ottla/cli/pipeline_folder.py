@@ -1,0 +1,99 @@
+"""The folder of a pipeline: its specification, its properties, and what Ottla keeps about its runs."""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from ottla.cli.errors import USAGE, CommandError
+from ottla.cli.properties import read_file
+
+SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
+DEFAULTS = "spark-defaults.conf"
+OWN = ".ottla"
+SERVERS = "spark.ottla.bootstrap.servers"
+TOPICS = "spark.ottla.topics"
+WAREHOUSE = "spark.sql.warehouse.dir"
+
+
+class PipelineFolder:
+    def __init__(self, folder: str) -> None:
+        self.path = os.path.abspath(folder)
+        there = [name for name in SPECIFICATIONS if os.path.isfile(os.path.join(self.path, name))]
+        if not there:
+            raise CommandError(
+                f"{folder} has no {SPECIFICATIONS[0]}; "
+                f"`ottla pipeline init --template metrics {folder}` makes one",
+                USAGE,
+            )
+        self.specification = os.path.join(self.path, there[0])
+
+    def read(self) -> dict[str, Any]:
+        """The specification, checked as far as we use it. Spark checks the rest."""
+        import yaml  # type: ignore[import-untyped]
+
+        try:
+            with open(self.specification, encoding="utf-8") as file:
+                found = yaml.safe_load(file)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise CommandError(f"{self.specification}: {' '.join(str(error).split())}") from None
+        if not isinstance(found, dict) or not isinstance(found.get("configuration", {}), dict):
+            raise CommandError(f"{self.specification} is not the specification of a pipeline")
+        return found
+
+    def defaults(self) -> dict[str, str]:
+        """Properties that Spark must know before it starts."""
+        path = os.path.join(self.path, DEFAULTS)
+        return read_file(path) if os.path.exists(path) else {}
+
+    def own(self, name: str) -> str:
+        return os.path.join(self.path, OWN, name)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """One run at a time: two would write the same tables."""
+        try:
+            os.makedirs(os.path.join(self.path, OWN), exist_ok=True)
+            lock = os.open(self.own("lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise CommandError(f"cannot write to {self.path}: {error.strerror}") from None
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise CommandError(f"the pipeline in {self.path} is running already") from None
+            yield
+        finally:
+            os.close(lock)
+
+    def is_running(self) -> bool:
+        try:
+            with self.locked():
+                return False
+        except CommandError:
+            return True
+
+    def note(self, run: dict[str, Any]) -> None:
+        fresh = self.own("run.json.new")
+        with open(fresh, "w", encoding="utf-8") as file:
+            json.dump(run, file, indent=1)
+        os.replace(fresh, self.own("run.json"))
+
+    def last_run(self) -> dict[str, Any] | None:
+        try:
+            with open(self.own("run.json"), encoding="utf-8") as file:
+                found: dict[str, Any] = json.load(file)
+        except (OSError, ValueError):
+            return None
+        return found
+
+
+def local_path(address: str) -> str | None:
+    """The path behind file:///... or a plain path; None if it is on another system."""
+    found = urlparse(address)
+    if found.scheme not in ("", "file"):
+        return None
+    return unquote(found.path)

@@ -1,0 +1,187 @@
+"""A run of a pipeline, seen from outside: a process that tells what it does, and ends with all it has begun.
+
+Spark is many processes: the driver, its Java, Python workers in groups of their own. All of them are in the
+session that the driver leads, so what is left at the end is found by its session, and ended.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.cli import output, pipeline_spark
+from ottla.cli.errors import CommandError
+from ottla.cli.pipeline_folder import PipelineFolder
+
+STOP_S = 30.0
+GONE_S = 10.0
+COMPLETED, FAILED, STOPPED, RUNNING = "completed", "failed", "stopped", "running"
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the driver has told so far."""
+
+    version: str = ""
+    rounds: int = 0
+    flows: dict[str, str] = field(default_factory=dict)
+    state: str = RUNNING
+    reason: str = ""
+    took_s: float = 0.0
+
+    def take(self, event: dict[str, Any]) -> str | None:
+        """A sentence for the person, if there is something to say."""
+        match event["kind"]:
+            case "session":
+                self.version = event["version"]
+                return f"Spark {self.version} is up"
+            case "round":
+                self.flows.clear()
+            case "event" if event.get("flow"):
+                self.flows[event["flow"]] = event["state"]
+                if event["state"] == "FAILED":
+                    return f"flow {event['flow']} has failed: {' '.join(event['message'].split()[4:])}"
+            case "completed":
+                self.rounds, self.took_s = event["number"], event["took_s"]
+                flows = output.plural(len(self.flows), "flow")
+                return f"run {self.rounds}: {flows} completed in {self.took_s:.1f} s"
+            case "stopped":
+                self.state = STOPPED
+            case "failed":
+                self.state, self.reason = FAILED, event["reason"]
+        return None
+
+    def doing(self) -> str:
+        if not self.version:
+            return "starting Spark"
+        if not self.flows:
+            return "reading the pipeline"
+        done = sum(state == "COMPLETED" for state in self.flows.values())
+        busy = [flow for flow, state in self.flows.items() if state == "RUNNING"]
+        return f"{done} of {len(self.flows)} flows done" + (f", running: {', '.join(busy)}" if busy else "")
+
+
+class DriverProcess:
+    """The driver, and all that it starts, for as long as the context lasts."""
+
+    def __init__(self, folder: PipelineFolder, arguments: list[str]) -> None:
+        self.log = folder.own("driver.log")
+        environment = pipeline_spark.environment(pipeline_spark.linked(folder.own("spark")))
+        reading, writing = os.pipe()
+        command = [sys.executable, "-m", "ottla.spark.pipeline_driver", "--spec", folder.specification]
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(  # noqa: S603  # our own module
+                [*command, "--events", str(writing), *arguments],
+                stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=(writing,),
+                env=environment, cwd=folder.path, start_new_session=True,
+            )  # fmt: skip
+        os.close(writing)
+        self._events = os.fdopen(reading, encoding="utf-8")
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Until the driver has ended."""
+        for line in self._events:
+            with contextlib.suppress(ValueError):
+                yield json.loads(line)
+
+    def stop(self) -> None:
+        """The polite way: the driver stops its queries and its session."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.terminate()
+
+    def end(self) -> int:
+        """Wait for the driver, then see to it that nothing of its session is left."""
+        try:
+            code = self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        self._events.close()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        deadline_s = time.monotonic() + GONE_S
+        while members := _members(self.process.pid):
+            if time.monotonic() > deadline_s:
+                for one in members:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(one, signal.SIGKILL)
+            time.sleep(0.05)
+        return code
+
+
+def _members(session: int) -> list[int]:
+    """The living processes of a session."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                state, _parent, _group, own, *_ = file.read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(own) == session and state not in "ZX":
+            found.append(int(name))
+    return found
+
+
+def follow(driver: DriverProcess, progress: Progress, stopped: threading.Event) -> Iterator[None]:
+    """Show what happens until the driver has ended; yields after each event."""
+    with _display() as show:
+        threading.Thread(target=_stop_when, args=(driver, stopped), daemon=True).start()
+        show(progress.doing(), None)
+        for event in driver.events():
+            show(progress.doing(), progress.take(event))
+            yield
+        if stopped.is_set():
+            show("stopping", None)
+        code = driver.end()
+    if progress.state == RUNNING:
+        progress.state = COMPLETED if code == 0 else STOPPED if stopped.is_set() else FAILED
+    if progress.state == FAILED and not progress.reason:
+        progress.reason = f"the driver ended with {code}: {_last_line(driver.log)}"
+
+
+def _stop_when(driver: DriverProcess, stopped: threading.Event) -> None:
+    stopped.wait()
+    driver.stop()
+    try:
+        driver.process.wait(STOP_S)
+    except subprocess.TimeoutExpired:  # its events would never end
+        driver.process.kill()
+
+
+def _last_line(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = [line.strip() for line in file if line.strip()]
+    return lines[-1] if lines else "it said nothing"
+
+
+@contextlib.contextmanager
+def _display() -> Iterator[Any]:
+    """On a terminal a line that moves; else only the sentences."""
+    if not sys.stderr.isatty():
+        yield lambda _doing, sentence: output.say(sentence) if sentence else None
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status("") as status:
+
+        def show(doing: str, sentence: str | None) -> None:
+            if sentence:
+                console.print(sentence, markup=False, highlight=False)
+            status.update(doing)
+
+        yield show
+
+
+def failure(progress: Progress, log: str) -> CommandError:
+    return CommandError(f"the pipeline failed: {' '.join(progress.reason.split())} (more in {log})")

@@ -1,0 +1,121 @@
+"""The metrics template, run again and again: windows, late data, alerts; and how a run ends."""
+
+import os
+import signal
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.pipelines.conftest import WAIT_S, Pipeline, processes_of
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+WINDOW = ("minute", "host", "series", "count", "least", "average", "greatest")
+
+
+def measured(minute: float, metric: str, value: float, host: str = "a", **labels: str) -> dict[str, Any]:
+    moment = BEGIN + timedelta(minutes=minute)
+    time_ms = int(moment.timestamp() * 1000)
+    return {"time": time_ms, "host": host, "metric": metric, "value": value, "labels": labels}
+
+
+def at(minute: int) -> datetime:
+    return BEGIN + timedelta(minutes=minute)
+
+
+def alive(pids: list[int]) -> list[int]:
+    found = []
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] not in "ZX":
+                    found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+def test_windows_close_late_data_is_left_out_and_alerts_go_out(
+    pipeline: Pipeline, send: Callable[..., None], received: Callable[[str], list[Any]]
+) -> None:
+    pipeline.init("metrics")
+    send(
+        "metrics",
+        measured(0.1, "cpu.percent", 95),
+        measured(0.9, "cpu.percent", 97),
+        measured(0.5, "disk.percent", 40, mount="/"),
+        measured(0.5, "disk.percent", 99, mount="/data"),
+        measured(0.5, "cpu.percent", 10, host="b"),
+        "no JSON",
+        {"time": 1, "host": "a"},
+        measured(10, "cpu.percent", 20),  # the watermark is at minute 8 now
+    )
+    process = pipeline.start("--interval", "0", "--master", "local[2]")
+    pipeline.wait_for_rounds(1)
+    first = [
+        (at(0), "a", "cpu.percent", 2, 95.0, 96.0, 97.0),
+        (at(0), "a", "disk.percent{mount=/data}", 1, 99.0, 99.0, 99.0),
+        (at(0), "a", "disk.percent{mount=/}", 1, 40.0, 40.0, 40.0),
+        (at(0), "b", "cpu.percent", 1, 10.0, 10.0, 10.0),
+    ]
+    assert pipeline.table("by_minute", WINDOW) == sorted(first, key=repr)
+    send(
+        "metrics",
+        measured(0.2, "cpu.percent", 0),  # too late for its window
+        measured(9, "cpu.percent", 30),  # late, but not too late
+        measured(20, "cpu.percent", 50),
+    )
+    pipeline.wait_for_rounds(pipeline.rounds() + 2)  # one may have begun before
+    running = processes_of(process.pid)
+    assert len(running) >= 2  # the driver and Java at least
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 0, errors
+    assert alive(running) == []
+    assert errors.startswith("created topic metrics.by-minute\ncreated topic metrics.alerts\nSpark ")
+    later = [
+        (at(9), "a", "cpu.percent", 1, 30.0, 30.0, 30.0),
+        (at(10), "a", "cpu.percent", 1, 20.0, 20.0, 20.0),
+    ]
+    assert pipeline.table("by_minute", WINDOW) == sorted(first + later, key=repr)
+    assert len(pipeline.table("measurements", ("time",))) == 9  # the late one too
+    assert pipeline.table("malformed", ("offset", "raw")) == [(5, "no JSON"), (6, '{"time": 1, "host": "a"}')]
+    alerts = [(at(0), "a", "cpu.percent", 96.0, 90.0), (at(0), "a", "disk.percent{mount=/data}", 99.0, 90.0)]
+    assert pipeline.table("alerts", ("minute", "host", "series", "average", "limit")) == alerts
+    assert sorted(one["series"] for one in received("metrics.alerts")) == [one[2] for one in alerts]
+    windows = [(one["minute"], one["series"], one["count"]) for one in received("metrics.by-minute")]
+    assert len(windows) == 6
+    assert ("2026-01-01T00:09:00.000Z", "cpu.percent", 1) in windows
+
+    out, _ = pipeline.done("pipeline", "status", str(pipeline.folder))
+    assert "last run: stopped" in out
+    lines = [line.split() for line in out.splitlines()]
+    assert ["by_minute", "6"] in [line[:2] for line in lines]
+    assert ["measurements", "metrics", "11", "11", "0"] in lines
+    assert not os.path.exists(pipeline.folder / "derby.log")
+
+
+def test_a_mistake_in_the_pipeline_is_one_line_and_code_1(pipeline: Pipeline) -> None:
+    pipeline.init("metrics")
+    (pipeline.folder / "transformations" / "wrong.sql").write_text(
+        "CREATE MATERIALIZED VIEW x AS SELECT nothing"
+    )
+    _, errors = pipeline.run("--dry-run", "--master", "local[2]", code=1)
+    said = [line for line in errors.splitlines() if line.startswith("ottla: ")]
+    assert len(said) == 1
+    assert said[0].startswith("ottla: the pipeline failed: ")
+    assert said[0].endswith(f"(more in {pipeline.folder}/.ottla/driver.log)")
+    out, _ = pipeline.done("pipeline", "status", str(pipeline.folder))
+    assert "last run: failed" in out
+
+
+def test_a_command_that_is_killed_takes_its_spark_with_it(pipeline: Pipeline) -> None:
+    pipeline.init("metrics")
+    process = pipeline.start("--master", "local[2]")
+    pipeline.wait(lambda: len(processes_of(process.pid)) >= 2)
+    running = processes_of(process.pid)
+    assert "is running already" in pipeline.run(code=1)[1]
+    process.kill()
+    process.wait()
+    pipeline.wait(lambda: not alive(running))
+    out, _ = pipeline.done("pipeline", "status", str(pipeline.folder))
+    assert "last run: killed" in out
