@@ -3,6 +3,7 @@
 servers, apache, mock_server   the peers: Ottla, Apache Kafka, librdkafka's mock cluster
 load, load_bulk, load_raw, load_single, rdkafka, wire   the load generators, each run in a process of its own
 w1_bulk, w2_single, w11_start  one file per workload; `run(brokers, scale)` returns an Outcome
+w12_spark, spark_session, spark_connector   Spark: two sources in one session, beside each other
 workload                       what they share: sizes, rounds, turns
 targets, report                what we promised, and how the figures are shown and stored
 

@@ -12,7 +12,7 @@ from types import FrameType
 
 from rich.console import Console
 
-from bench import w1_bulk, w2_single, w9_compaction, w11_start, wg_groups
+from bench import w1_bulk, w2_single, w9_compaction, w11_start, w12_spark, wg_groups
 from bench.apache import ApacheKafka
 from bench.report import Outcome, machine, save, show, show_targets
 from bench.servers import Ottla, Peer, PeerError
@@ -23,6 +23,7 @@ WORKLOADS = {
     "W2": w2_single.run,
     "W9": w9_compaction.run,
     "W11": w11_start.run,
+    "W12": w12_spark.run,
     "WG": wg_groups.run,
 }
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")

@@ -54,6 +54,11 @@ IDLE_MEMORY = Target("W11", "idle memory (RSS)", Sense.BELOW, 60.0, "MB")
 COMPACTION_RATIO = Target("W9", "compaction rate against Apache Kafka", Sense.AT_LEAST, 1.0, "x")
 COMPACTION_P99_RATIO = Target("W9", "produce p99 while compacting against before", Sense.AT_MOST, 2.0, "x")
 
+SPARK_READ = Target("W12", "Spark rows read per core (100 B)", Sense.AT_LEAST, 1.0, "M rows/s")
+SPARK_READ_RATIO = Target("W12", "Spark read rate against the official connector", Sense.AT_LEAST, 1.0, "x")
+SPARK_WRITE = Target("W12", "Spark rows written per core (100 B)", Sense.AT_LEAST, 0.5, "M rows/s")
+SPARK_MICRO_BATCH = Target("W12", "micro-batch over 64 quiet partitions", Sense.BELOW, 300.0, "ms")
+
 TARGETS = (
     RECORDS_PER_CPU_SECOND,
     SHARE_OF_CEILING,
@@ -62,4 +67,8 @@ TARGETS = (
     COMPACTION_P99_RATIO,
     COLD_START,
     IDLE_MEMORY,
+    SPARK_READ,
+    SPARK_READ_RATIO,
+    SPARK_WRITE,
+    SPARK_MICRO_BATCH,
 )

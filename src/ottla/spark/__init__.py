@@ -1,0 +1,16 @@
+"""The PySpark data source: `spark.read.format("ottla")`, and the same for writing and for streams.
+
+    source                     what Spark finds; `pyspark_ottla.DefaultSource` is it
+    options · kafka_options    every option, declared once
+    java_regex · positions     what `subscribePattern`, `startingOffsets` and their kin mean
+    topics · plan · filters    which partitions, in how many tasks, what of them
+    reader · stream            reading: batch, and micro-batches
+    writer                     writing, at least once
+    columns · batches          record batches to Arrow and back
+    offsets · errors · schema · clients
+
+It is a drop-in for the official connector: its options, columns, offset JSON and error classes. Rules: it
+imports `ottla.client`, never the broker; a worker makes no Python object per record; what differs from the
+official connector is in docs/spark.md. Not obvious: nothing here knows Spark's checkpoint folder, see
+docs/design/005-spark-offsets.md.
+"""

@@ -1,0 +1,153 @@
+"""Where a read starts and ends: as it was asked for, and as offsets.
+
+Precedence, with either end: a timestamp for all, timestamps per partition, `earliest` / `latest` / offsets
+per partition.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from ottla.client import TopicPartition
+from ottla.spark import errors
+from ottla.spark.errors import OptionError
+from ottla.spark.offsets import Offsets
+
+LATEST, EARLIEST = -1, -2
+
+
+@dataclass(frozen=True)
+class Everywhere:
+    """`earliest` or `latest`."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class ByOffset:
+    """An offset for every partition; -1 and -2 stand for latest and earliest."""
+
+    offsets: tuple[tuple[TopicPartition, int], ...]
+
+
+@dataclass(frozen=True)
+class ByTime:
+    """Milliseconds for every partition, or, without any, `everywhere_ms` for all of them."""
+
+    times: tuple[tuple[TopicPartition, int], ...]
+    everywhere_ms: int | None = None
+    or_latest: bool = True  # for a time after the last record; otherwise that is an error
+
+
+Position: TypeAlias = Everywhere | ByOffset | ByTime
+
+
+class Log(Protocol):
+    """What is asked of a cluster here; `ottla.client.Client` has it."""
+
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]: ...
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]: ...
+
+
+def parse_offsets(option: str, text: str) -> Everywhere | ByOffset:
+    """`earliest`, `latest`, or JSON."""
+    word = text.strip().lower()
+    if word in {"earliest", "latest"}:
+        return Everywhere(EARLIEST if word == "earliest" else LATEST)
+    places = per_partition(option, text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}')
+    for place, offset in places.items():
+        if offset < EARLIEST:
+            raise OptionError(
+                f"option {option}: {place} has offset {offset}; it takes 0 or more, -1 for latest, -2 for "
+                f"earliest"
+            )
+    return ByOffset(tuple(places.items()))
+
+
+def per_partition(option: str, text: str, example: str) -> Offsets:
+    wrong = OptionError(f"option {option}: expected e.g. {example}, got {text}")
+    try:
+        tree = json.loads(text)
+    except json.JSONDecodeError:
+        raise wrong from None
+    if not isinstance(tree, dict) or not all(isinstance(numbers, dict) for numbers in tree.values()):
+        raise wrong
+    found: Offsets = {}
+    for topic, numbers in tree.items():
+        for number, value in numbers.items():
+            if not number.isdecimal() or not isinstance(value, int) or isinstance(value, bool):
+                raise wrong
+            found[TopicPartition(topic, int(number))] = value
+    return found
+
+
+def check_order(start: Position, end: Position) -> None:
+    """What can be said of two ends before anybody is asked."""
+    if isinstance(start, ByOffset) and isinstance(end, ByOffset):
+        _check_pairs(dict(start.offsets), dict(end.offsets), is_time=False)
+    elif isinstance(start, ByTime) and isinstance(end, ByTime):
+        if start.everywhere_ms is None and end.everywhere_ms is None:
+            _check_pairs(dict(start.times), dict(end.times), is_time=True)
+        elif (start.everywhere_ms or 0) > (end.everywhere_ms or start.everywhere_ms or 0):
+            raise OptionError(
+                f"option startingTimestamp is {start.everywhere_ms}, after endingTimestamp, "
+                f"{end.everywhere_ms}"
+            )
+
+
+def _check_pairs(start: Offsets, end: Offsets, *, is_time: bool) -> None:
+    if start.keys() != end.keys():
+        raise errors.different_partitions(start, end)
+    for place, value in start.items():
+        if value > end[place] >= 0 <= value:
+            if is_time:
+                raise errors.start_time_after_end_time(place, value, end[place])
+            raise errors.start_after_end(place, value, end[place], resolved=False)
+
+
+def resolve(
+    log: Log, position: Position, places: list[TopicPartition], *, is_start: bool, read_committed: bool
+) -> Offsets:
+    """The offset of every partition. Asks the brokers, also about those that need no asking: it is one
+    request."""
+    match position:
+        case Everywhere(offset):
+            wanted = dict.fromkeys(places, offset)
+        case ByOffset(offsets):
+            wanted = dict(offsets)
+            if wanted.keys() != set(places):
+                raise errors.start_does_not_match(wanted, places)
+        case ByTime():
+            wanted = _at_times(log, position, places, is_start=is_start)
+    for mark, ask in (
+        (EARLIEST, log.starts),
+        (LATEST, lambda these: log.ends(these, read_committed=read_committed)),
+    ):
+        marked = [place for place, offset in wanted.items() if offset == mark]
+        if marked:
+            wanted |= ask(marked)
+    return wanted
+
+
+def _at_times(log: Log, position: ByTime, places: list[TopicPartition], *, is_start: bool) -> Offsets:
+    if position.everywhere_ms is not None:
+        times = dict.fromkeys(places, position.everywhere_ms)
+    else:
+        times = dict(position.times)
+        if times.keys() != set(places):
+            raise errors.timestamp_does_not_match("starting" if is_start else "ending", times, places)
+    found = log.offsets_at(times)
+    for place in sorted(times):
+        if found[place] is None and not position.or_latest:
+            raise OptionError(
+                f"no offset matched from request of topic-partition {place} and timestamp {times[place]}; "
+                f"set "
+                "startingOffsetsByTimestampStrategy to latest to start at the end of such a partition"
+            )
+    return {place: LATEST if offset is None else offset for place, offset in found.items()}

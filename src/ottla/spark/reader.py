@@ -1,0 +1,190 @@
+"""Reading: what happens in a worker, and batch reads as a whole.
+
+A worker fetches raw record batches and hands Arrow columns to Spark; there is no Python object per record.
+Gaps in the offsets are not looked at: compaction and transactions leave them, and nothing is lost by them.
+Loss is an offset that a log no longer has, or has not any more.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from ottla.base.errors import ErrorCode
+from ottla.client import Client, ClientError, Fetched, OffsetOutOfRange, TopicPartition
+from ottla.records.batch import read_header
+from ottla.spark import errors
+from ottla.spark.clients import client
+from ottla.spark.columns import decode
+from ottla.spark.errors import DataLoss
+from ottla.spark.filters import Bounds, push
+from ottla.spark.options import ReadOptions
+from ottla.spark.plan import Range, Ranges, plan
+from ottla.spark.positions import resolve
+from ottla.spark.topics import Subscribed
+
+log = logging.getLogger(__name__)
+
+GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
+def lose(options: ReadOptions, loss: DataLoss) -> None:
+    """Fail the query, or say what it goes on without."""
+    if options.fail_on_data_loss:
+        raise loss
+    log.warning("%s (the query goes on: failOnDataLoss is false)", loss)
+
+
+def read_rows(
+    options: ReadOptions, columns: list[str], partition: InputPartition
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one task. Spark gives an input partition without ranges when a plan has none."""
+    if not isinstance(partition, Ranges):
+        return
+    for each in partition.ranges:
+        at = each.start
+        while at < each.end:
+            chunks = Chunks(options, each, at)
+            yield from decode(
+                chunks,
+                each.topic,
+                each.partition,
+                at,
+                each.end,
+                include_headers=options.include_headers,
+                columns=columns,
+            )
+            at = chunks.after
+
+
+class Chunks:
+    """The record batches of a range from `start` on, up to its end or to where something is lost.
+
+    `after` is what to go on with: the end of the range, or the first offset behind what was lost.
+    """
+
+    def __init__(self, options: ReadOptions, whole: Range, start: int) -> None:
+        self._options = options
+        self._whole = whole
+        self._start = start
+        self.after = whole.end
+
+    def __iter__(self) -> Iterator[Fetched]:
+        last: Fetched | None = None
+        try:
+            for last in client(self._options.where).fetch(
+                self._whole.place,
+                self._start,
+                self._whole.end,
+                read_committed=self._options.read_committed,
+                max_bytes=self._options.fetch_bytes,
+            ):
+                yield last
+        except OffsetOutOfRange as error:
+            at = _after(last, self._start)
+            if error.start is not None and error.start > at:
+                self.after = min(self._whole.end, error.start)
+            self._lose(at, _why(error, self.after))
+        except ClientError as error:
+            if error.code not in GONE:
+                raise
+            self._lose(_after(last, self._start), "the topic or partition was deleted")
+
+    def _lose(self, at: int, why: str) -> None:
+        lose(self._options, errors.not_readable(self._whole.place, at, self.after, why, self._options.group))
+
+
+def _after(fetched: Fetched | None, otherwise: int) -> int:
+    """The offset after the last batch of a chunk."""
+    if fetched is None:
+        return otherwise
+    at, after = 0, otherwise
+    while at < len(fetched.records):
+        header = read_header(fetched.records, at)
+        at, after = at + header.size, header.next_offset
+    return after
+
+
+def _why(error: OffsetOutOfRange, again: int) -> str:
+    if error.start is not None and error.start >= again:
+        return f"the log starts at offset {error.start} now (retention, or DeleteRecords)"
+    return f"the log ends at offset {error.end} now (it was cut back, or the topic was created again)"
+
+
+def still_there(source: Client, options: ReadOptions, ranges: Iterable[Range]) -> list[Range]:
+    """The ranges, each from where its log begins; what is missing is a loss."""
+    wanted = [each for each in ranges if each.size > 0]
+    if not wanted:
+        return []
+    try:
+        starts = source.starts([each.place for each in wanted])
+    except ClientError as error:
+        if error.code not in GONE:
+            raise
+        found = source.partitions({each.topic for each in wanted})
+        gone = {each.place for each in wanted if each.partition not in found.get(each.topic, [])}
+        if gone:
+            lose(options, errors.partitions_deleted(gone))
+        wanted = [each for each in wanted if each.place not in gone]
+        starts = source.starts([each.place for each in wanted])
+    kept = []
+    for each in wanted:
+        start = starts[each.place]
+        if start > each.start:
+            until = min(start, each.end)
+            why = f"the log starts at offset {start} now (retention, or DeleteRecords)"
+            lose(options, errors.not_readable(each.place, each.start, until, why, options.group))
+            each = replace(each, start=until)
+        kept.append(each)
+    return kept
+
+
+class BatchReader(DataSourceReader):
+    """One read of what is there now, between two positions."""
+
+    def __init__(self, options: ReadOptions, columns: list[str]) -> None:
+        self.options = options
+        self.columns = columns
+        self.bounds = Bounds()
+
+    def partitions(self) -> list[InputPartition]:
+        options = self.options
+        source = client(options.where)
+        places = Subscribed(source, options.subscription).must_exist()
+        starts, ends = (
+            resolve(source, position, places, is_start=is_start, read_committed=options.read_committed)
+            for position, is_start in ((options.start, True), (options.end, False))
+        )
+        for place in sorted(starts):
+            if starts[place] > ends[place]:
+                raise errors.start_after_end(place, starts[place], ends[place], resolved=True)
+        ranges = [Range(*place, starts[place], ends[place]) for place in sorted(starts)]
+        return list(plan(self._within(source, still_there(source, options, ranges)), options.split))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_rows(self.options, self.columns, partition)
+
+    def _within(self, source: Client, ranges: list[Range]) -> list[Range]:
+        """What the pushed filters leave of the ranges."""
+        left = self.bounds.narrow(ranges)
+        if self.bounds.time_ms_min is None or not left:
+            return left
+        times: dict[TopicPartition, int] = {each.place: max(0, self.bounds.time_ms_min) for each in left}
+        found = source.offsets_at(times)
+        kept = []
+        for each in left:
+            start = found[each.place]
+            if start is not None and start < each.end:
+                kept.append(replace(each, start=max(start, each.start)))
+        return kept
+
+
+class FilteringReader(BatchReader):
+    """A batch reader that takes filters. It is a class of its own because Spark refuses one that overrides
+    `pushFilters` unless spark.sql.python.filterPushdown.enabled is set."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)
+        self.bounds, left = push(filters)
+        return left

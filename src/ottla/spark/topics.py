@@ -1,0 +1,61 @@
+"""Which partitions a query reads now: its subscription, asked of the cluster.
+
+New partitions, and new topics of a pattern, appear by themselves. What is asked for can be kept for a while
+(`partition.metadata.cache.ttl.ms`); by default it is asked for every batch.
+"""
+
+import time
+
+from ottla.base.ids import INTERNAL_TOPICS
+from ottla.client import Client, TopicPartition
+from ottla.spark.errors import unknown_topics
+from ottla.spark.options import Assigned, Pattern, Subscription, Topics
+
+
+class Subscribed:
+    def __init__(self, client: Client, subscription: Subscription, ttl_ms: int = -1) -> None:
+        self._client = client
+        self._subscription = subscription
+        self._ttl_ms = ttl_ms
+        self._kept: list[TopicPartition] = []
+        self._kept_at_ms = 0.0
+
+    def places(self) -> list[TopicPartition]:
+        """All partitions that are there, in order. A topic that is not there has none."""
+        now_ms = time.monotonic() * 1000
+        if not self._kept or self._ttl_ms < 0 or now_ms - self._kept_at_ms >= self._ttl_ms:
+            self._kept, self._kept_at_ms = self._ask(), now_ms
+        return self._kept
+
+    def must_exist(self) -> list[TopicPartition]:
+        """The same for a query that begins: what it names has to be there. A pattern names nothing."""
+        places = self.places()
+        match self._subscription:
+            case Topics(names):
+                missing = set(names) - {place.topic for place in places}
+            case Assigned(wanted):
+                missing = {str(place) for place in set(wanted) - set(places)}
+            case Pattern():
+                missing = set()
+        if missing:
+            raise unknown_topics(missing)
+        return places
+
+    def _ask(self) -> list[TopicPartition]:
+        match self._subscription:
+            case Topics(names):
+                topics = list(names)
+            case Pattern() as pattern:
+                everything = self._client.topics()
+                topics = [
+                    name for name in everything if name not in INTERNAL_TOPICS and pattern.matches(name)
+                ]
+            case Assigned(wanted):
+                topics = sorted({place.topic for place in wanted})
+        if not topics:
+            return []
+        found = self._client.partitions(topics)
+        places = [TopicPartition(topic, number) for topic, numbers in found.items() for number in numbers]
+        if isinstance(self._subscription, Assigned):
+            places = [place for place in places if place in self._subscription.places]
+        return sorted(places)

@@ -1,0 +1,222 @@
+"""Writing: Arrow columns in, record batches out, at least once.
+
+`write` runs in a worker, stages rows and sends them; `commit` runs beside the driver when all tasks are
+done and publishes. At least once means that there is nothing to publish, as what is sent can be read: the
+two are kept apart for a sink with transactions. A task is one idempotent producer: what its client sends
+again is stored once. A task that Spark runs again is another producer, and its rows are there twice.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from ottla.client import Client, TopicPartition
+from ottla.records.compression import Codec
+from ottla.spark.batches import EncodedBatch, encode, partition_of
+from ottla.spark.clients import client
+from ottla.spark.errors import SourceError, null_topic, unknown_topics
+from ottla.spark.options import WriteOptions
+
+STAGED_ROWS_MAX = 65_536
+STAGED_BYTES_MAX = 8 << 20
+NO_PRODUCER = -1
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task has sent: rows, and the next offset per partition (unknown with acks=0)."""
+
+    rows: int
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    def __init__(self, options: WriteOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        return send(self.options, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Everything was published when it was sent."""
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """What was sent stays: a log takes nothing back."""
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, options: WriteOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        return send(self.options, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Everything was published when it was sent."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """What was sent stays: a log takes nothing back."""
+
+
+def send(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> Written:
+    """All rows of a task, a few megabytes at a time: with many partitions each still gets batches worth
+    sending."""
+    sender = Sender(options, client(options.where))
+    staged: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        staged.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= STAGED_ROWS_MAX or size >= STAGED_BYTES_MAX:
+            sender.send(staged)
+            staged, rows, size = [], 0, 0
+    if staged:
+        sender.send(staged)
+    return sender.written
+
+
+class Sender:
+    """The producer of one task."""
+
+    def __init__(self, options: WriteOptions, source: Client) -> None:
+        self._options = options
+        self._client = source
+        self._producer: tuple[int, int] | None = None
+        self._sequences: dict[TopicPartition, int] = {}
+        self._counts: dict[str, int] = {}
+        self._turn = int(time.monotonic() * 1000)
+        self.written = Written(0)
+
+    def send(self, staged: list[pa.RecordBatch]) -> None:
+        table = pa.Table.from_batches(staged).combine_chunks()
+        (whole,) = table.to_batches()
+        parts = {
+            place: self._encoded(place, rows)
+            for topic, rows_of_topic in self._by_topic(whole)
+            for place, rows in self._by_partition(topic, rows_of_topic)
+        }
+        while parts:
+            wave = {place: batches.pop(0) for place, batches in parts.items()}
+            offsets = self._client.produce(
+                {place: each.bytes for place, each in wave.items()}, acks=self._options.acks
+            )
+            for place, each in wave.items():
+                self.written.rows += each.records
+                if offsets[place] >= 0:
+                    self.written.ends[place] = offsets[place] + each.records
+            parts = {place: batches for place, batches in parts.items() if batches}
+
+    def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        if self._options.topic is not None:
+            yield self._options.topic, rows
+            return
+        topics = rows.column("topic").dictionary_encode()
+        if topics.null_count:
+            raise null_topic()
+        names = topics.dictionary.to_pylist()
+        for number, some in _grouped(rows, topics.indices.to_numpy(zero_copy_only=False)):
+            yield names[number], some
+
+    def _by_partition(
+        self, topic: str, rows: pa.RecordBatch
+    ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        count = self._partition_count(topic)
+        asked = rows.column("partition") if "partition" in rows.schema.names else None
+        if asked is not None and asked.null_count < len(asked):
+            wrong = pc.filter(asked, pc.or_(pc.less(asked, 0), pc.greater_equal(asked, count)))
+            if len(wrong):
+                raise SourceError(
+                    "UNKNOWN_TOPIC_OR_PARTITION",
+                    f"column partition: {wrong[0]} is no partition of topic {topic}, which has {count}",
+                )
+        if count == 1:
+            yield TopicPartition(topic, 0), rows
+            return
+        numbers = self._chosen(rows, count)
+        if asked is not None:
+            numbers = np.where(
+                asked.is_valid().to_numpy(zero_copy_only=False),
+                asked.fill_null(0).to_numpy(zero_copy_only=False),
+                numbers,
+            )
+        for number, some in _grouped(rows, numbers):
+            yield TopicPartition(topic, number), some
+
+    def _chosen(self, rows: pa.RecordBatch, count: int) -> npt.NDArray[np.int32]:
+        """By the key, as every Kafka producer does it; rows without one stay together, and take turns."""
+        self._turn += 1
+        has_keys = "key" in rows.schema.names
+        keys = rows.column("key") if has_keys else pa.nulls(rows.num_rows, pa.binary())
+        return partition_of(keys, count, turn=self._turn)
+
+    def _partition_count(self, topic: str) -> int:
+        if topic not in self._counts:
+            found = self._client.partitions([topic])
+            if topic not in found:
+                raise unknown_topics([topic])
+            self._counts[topic] = len(found[topic])
+        return self._counts[topic]
+
+    def _encoded(self, place: TopicPartition, rows: pa.RecordBatch) -> list[EncodedBatch]:
+        names = rows.schema.names
+        producer_id, producer_epoch = self._producer_id()
+        sequence = self._sequences.get(place, 0)
+        batches = encode(
+            rows.column("value"),
+            rows.column("key") if "key" in names else None,
+            rows.column("headers") if "headers" in names else None,
+            self._times_ms(rows),
+            codec=Codec.from_name(self._options.codec),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=sequence if producer_id != NO_PRODUCER else -1,
+            bytes_max=self._options.batch_bytes,
+        )
+        self._sequences[place] = (sequence + rows.num_rows) & _SEQUENCE_MASK
+        return list(batches)
+
+    def _producer_id(self) -> tuple[int, int]:
+        if self._producer is None:
+            idempotent = self._options.is_idempotent
+            self._producer = self._client.producer_id() if idempotent else (NO_PRODUCER, -1)
+        return self._producer
+
+    def _times_ms(self, rows: pa.RecordBatch) -> npt.NDArray[np.int64] | int:
+        now_ms = int(time.time() * 1000)
+        if self._options.timestamp_column is None:
+            return now_ms
+        times = rows.column(self._options.timestamp_column)
+        us = times.cast(pa.timestamp("us", tz=times.type.tz)).view(pa.int64())
+        times_ms: npt.NDArray[np.int64] = us.fill_null(now_ms * 1000).to_numpy() // 1000
+        return times_ms
+
+
+def _grouped(
+    rows: pa.RecordBatch, numbers: npt.NDArray[np.integer[Any]]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of every number, in their order."""
+    found = np.unique(numbers)
+    if len(found) == 1:
+        yield int(found[0]), rows
+        return
+    order = np.argsort(numbers, kind="stable")
+    ends = np.searchsorted(numbers[order], found, side="right")
+    together = rows.take(pa.array(order))
+    start = 0
+    for number, end in zip(found.tolist(), ends.tolist(), strict=True):
+        yield number, together.slice(start, end - start)
+        start = end

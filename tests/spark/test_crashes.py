@@ -1,0 +1,139 @@
+"""kill -9 of a Python worker, of the driver and of the broker, each in the middle of a batch: no row is
+lost, none is twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from tests.clients.harness import BrokerProcess, wait_for
+from tests.spark.harness import Topic, held_up, read, read_stream, run, texts, to_table, values
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Make = Callable[..., Topic]
+ROWS = 60_000
+GATE_S = 300.0
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker that can be killed."""
+    running = BrokerProcess(tmp_path / "broker", {"group.initial.rebalance.delay.ms": "0"})
+    (tmp_path / "broker").mkdir()
+    running.start()
+    yield running
+    running.kill()
+
+
+def table(spark: "SparkSession", folder: Path) -> list[str]:
+    return values(spark.read.parquet(f"{folder}/table"))
+
+
+def options_of(topic: Topic) -> dict[str, str]:
+    """Three batches, in answers that are small: when the first rows are seen most are not fetched yet."""
+    return topic.options(
+        startingOffsets="earliest", maxOffsetsPerTrigger=ROWS // 3, kafka__max__partition__fetch__bytes=20_000
+    )
+
+
+def reached(gate: str, query: "StreamingQuery") -> None:
+    """Wait until the first rows are under way."""
+    wait_for(lambda: os.path.exists(f"{gate}.seen") or not query.isActive, GATE_S)
+    assert query.isActive, query.exception()
+
+
+def python_workers(spark: "SparkSession") -> list[psutil.Process]:
+    """The workers of this session: children of a daemon, which is a child of the JVM."""
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    daemons = psutil.Process(gateway.proc.pid).children()
+    return [worker for daemon in daemons for worker in daemon.children()]
+
+
+def test_a_killed_python_worker_costs_a_task_and_no_row(
+    spark: "SparkSession", topic: Make, tmp_path: Path
+) -> None:
+    orders = topic()
+    orders.produce(range(ROWS))
+    gate = f"{tmp_path}/gate"
+    stream = held_up(read_stream(spark, options_of(orders)), gate)
+    query = to_table(stream, f"{tmp_path}/table", f"{tmp_path}/checkpoint")
+    reached(gate, query)
+    victims = python_workers(spark)
+    assert victims
+    for worker in victims:
+        worker.send_signal(signal.SIGKILL)
+    Path(f"{gate}.open").touch()
+    run(query)
+    assert table(spark, tmp_path) == texts(range(ROWS))
+
+
+def test_a_killed_driver_goes_on_where_it_was(spark: "SparkSession", topic: Make, tmp_path: Path) -> None:
+    orders = topic()
+    orders.produce(range(ROWS))
+    gate = f"{tmp_path}/gate"
+    places = [f"{tmp_path}/table", f"{tmp_path}/checkpoint", gate, json.dumps(options_of(orders))]
+    log = (tmp_path / "driver.log").open("w")
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.driver", *places],
+        cwd=ROOT,
+        start_new_session=True,
+        stdout=log,
+        stderr=log,
+    )
+    try:
+        wait_for(lambda: os.path.exists(f"{gate}.seen") or driver.poll() is not None, GATE_S)
+        assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-3000:]
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+        log.close()
+    assert not list(Path(f"{tmp_path}/checkpoint/commits").glob("[0-9]*")), "the first batch was not done"
+    run(to_table(read_stream(spark, options_of(orders)), f"{tmp_path}/table", f"{tmp_path}/checkpoint"))
+    assert table(spark, tmp_path) == texts(range(ROWS))
+
+
+def test_a_broker_that_is_killed_and_comes_back_is_waited_for(
+    spark: "SparkSession", process: BrokerProcess, tmp_path: Path
+) -> None:
+    orders = Topic(process.bootstrap, process.create_topic("orders"))
+    orders.produce(range(ROWS))
+    gate = f"{tmp_path}/gate"
+    stream = held_up(read_stream(spark, options_of(orders)), gate)
+    query = to_table(stream, f"{tmp_path}/table", f"{tmp_path}/checkpoint")
+    reached(gate, query)
+    process.kill()
+    Path(f"{gate}.open").touch()
+    process.start()
+    run(query)
+    assert table(spark, tmp_path) == texts(range(ROWS))
+
+
+def test_a_broker_that_is_killed_while_it_is_written_to_has_every_row_once(
+    spark: "SparkSession", process: BrokerProcess, tmp_path: Path
+) -> None:
+    """One task, one producer: what it sends again after the crash is recognised."""
+    source = Topic(process.bootstrap, process.create_topic("source"))
+    target = Topic(process.bootstrap, process.create_topic("target", 3))
+    source.produce(range(ROWS))
+    gate = f"{tmp_path}/gate"
+    rows = held_up(read_stream(spark, options_of(source)).select("key", "value"), gate)
+    writer = rows.writeStream.format("ottla").option("checkpointLocation", f"{tmp_path}/checkpoint")
+    given = {"kafka.bootstrap.servers": process.bootstrap, "topic": "target", "kafka.batch.size": "10000"}
+    query = writer.options(**given).trigger(availableNow=True).start()
+    reached(gate, query)
+    process.kill()
+    Path(f"{gate}.open").touch()
+    process.start()
+    run(query)
+    assert values(read(spark, target.options())) == texts(range(ROWS))
