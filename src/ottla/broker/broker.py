@@ -7,14 +7,14 @@ out.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base.config import load, override
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
 from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition, is_topic_name
 from ottla.broker.config import BrokerConfig
-from ottla.broker.effects import CleanLog, Effect, SyncFolder, SyncLog, WriteNodes
+from ottla.broker.effects import CleanLog, Effect, Send, SyncFolder, SyncLog, WriteNodes
 from ottla.broker.parked import Waiting
 from ottla.controller import image as images
 from ottla.controller import znodes
@@ -42,6 +42,7 @@ class Random(Protocol):
 
 
 OnOutcome = Callable[[Outcome, int], None]
+OnAnswer = Callable[[Any, int], None]  # the answer, or None if there will be none; now_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class Broker:
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     effects: list[Effect] = field(default_factory=list)
     outcomes: dict[int, OnOutcome] = field(default_factory=dict)
+    asked: dict[int, OnAnswer] = field(default_factory=dict)
     answers: dict[tuple[int, int, bytes], bytes] = field(default_factory=dict)
     last_token: int = 0
     is_clean: bool = True
@@ -264,6 +266,24 @@ class Broker:
 
     def on_written(self, token: int, outcome: Outcome, now_ms: int) -> None:
         self.outcomes.pop(token)(outcome, now_ms)
+
+    # -- other brokers ----------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """This broker's epoch; -1 while it is not registered."""
+        known = self.image.brokers.get(self.id)
+        return known.epoch if known else -1
+
+    def send(self, peer: int, channel: str, request: Any, on_answer: OnAnswer) -> int:
+        """Send a request to another broker; `on_answer` is called once."""
+        self.last_token += 1
+        self.asked[self.last_token] = on_answer
+        self.effects.append(Send(peer, channel, self.last_token, request))
+        return self.last_token
+
+    def on_peer_reply(self, token: int, answer: Any, now_ms: int) -> None:
+        self.asked.pop(token)(answer, now_ms)
 
     def on_nodes(self, nodes: Iterable[NodeChanged], now_ms: int) -> None:
         """The tree changed: apply all of it, then open, close and configure what that touches."""

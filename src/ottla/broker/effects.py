@@ -3,7 +3,7 @@ another."""
 
 import errno
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ottla.base.files import Buffer, Syncable
 from ottla.controller.keeper import Operation
@@ -34,6 +34,21 @@ class WriteNodes:
 
     token: int
     operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a request to another broker, then call `on_peer_reply` with the token: with the answer, or with
+    None if none can come any more (no connection, or it was lost; the request may have arrived or not).
+
+    Requests of one channel to one peer are answered in the order they were sent. A fetch waits at its
+    leader, so it has a channel of its own.
+    """
+
+    peer: int
+    channel: str
+    token: int
+    request: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +83,7 @@ class Halt:
     reason: str
 
 
-Effect: TypeAlias = Reply | Close | WriteNodes | SyncLog | CleanLog | SyncFolder | Halt
+Effect: TypeAlias = Reply | Close | WriteNodes | Send | SyncLog | CleanLog | SyncFolder | Halt
 
 
 def is_shortage(error: BaseException | None) -> bool:

@@ -10,8 +10,11 @@ from ottla.controller.image import Image
 from ottla.controller.keeper import Create, Operation, Put
 
 
-def registration(broker_id: int, host: str, port: int, rack: str | None) -> list[Operation]:
-    return [Create(znodes.BROKERS + str(broker_id), znodes.broker_node(host, port, rack), ephemeral=True)]
+def registration(
+    broker_id: int, host: str, port: int, rack: str | None, *, is_clean: bool = True
+) -> list[Operation]:
+    node = znodes.broker_node(host, port, rack, is_clean=is_clean)
+    return [Create(znodes.BROKERS + str(broker_id), node, ephemeral=True)]
 
 
 def founding(image: Image, cluster_id: str) -> list[Operation]:

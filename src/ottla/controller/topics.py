@@ -16,6 +16,7 @@ from ottla.controller import znodes
 from ottla.controller.image import Image, Topic
 from ottla.controller.keeper import Check, Create, Delete, Operation, Put
 from ottla.controller.placement import place
+from ottla.controller.znodes import State
 from ottla.log.config import LogConfig
 
 DEFAULT = -1
@@ -57,7 +58,7 @@ class PlannedTopic:
             Create(znodes.topic_path(self.name), znodes.topic_node(self.id, self.assignment)),
             Create(
                 znodes.state_path(self.name),
-                znodes.state_node(image.controller_epoch, _states(self.assignment, self.epochs)),
+                znodes.state_node(image.controller_epoch, _states(image, self.assignment, self.epochs)),
             ),
             *plan_configs(znodes.topic_config_path(self.name), self.configs, left.version if left else None),
         ]
@@ -117,10 +118,10 @@ def plan_partitions(
             )
         added = _check_assignment(image, dict(enumerate(assignments, present)), first=present)
     assignment = {**topic.assignment, **added}
-    states = {**topic.states, **_states(added, {})}
+    states = {**topic.states, **_states(image, added, {})}
     return [
         *_fence(image),
-        Put(znodes.topic_path(topic.name), znodes.topic_node(topic.id, assignment), topic.version),
+        Put(znodes.topic_path(topic.name), _grown(topic, assignment), topic.version),
         Put(
             znodes.state_path(topic.name),
             znodes.state_node(image.controller_epoch, states),
@@ -129,12 +130,19 @@ def plan_partitions(
     ], count - present
 
 
+def _grown(topic: Topic, assignment: dict[int, tuple[int, ...]]) -> bytes:
+    return znodes.topic_node(topic.id, assignment, topic.adding, topic.removing)
+
+
 def plan_reelection(image: Image, topic: Topic, broker_id: int) -> list[Operation]:
     """A broker goes on leading what it led, in the next epoch."""
-    if all(leader != broker_id for leader, _, _ in topic.states.values()):
+    if all(state.leader != broker_id for state in topic.states.values()):
         return []
     states = {
-        p: (leader, epoch + (leader == broker_id), isr) for p, (leader, epoch, isr) in topic.states.items()
+        p: state._replace(leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
+        if state.leader == broker_id
+        else state
+        for p, state in topic.states.items()
     }
     data = znodes.state_node(image.controller_epoch + 1, states)
     return [Put(znodes.state_path(topic.name), data, topic.state_version)]
@@ -171,11 +179,15 @@ def _fence(image: Image) -> list[Operation]:
 
 
 def _states(
-    assignment: Mapping[int, tuple[int, ...]], epochs: Mapping[int, int]
-) -> dict[int, tuple[int, int, tuple[int, ...]]]:
-    return {
-        p: (replicas[0], epochs.get(p, FIRST_LEADER_EPOCH), replicas) for p, replicas in assignment.items()
-    }
+    image: Image, assignment: Mapping[int, tuple[int, ...]], epochs: Mapping[int, int]
+) -> dict[int, State]:
+    """New partitions: the first replica that is there leads, and all that are there are in sync."""
+    states = {}
+    for p, replicas in assignment.items():
+        isr = tuple(broker for broker in replicas if broker in image.brokers) or replicas
+        isr_epochs = tuple(image.brokers[broker].epoch if broker in image.brokers else 0 for broker in isr)
+        states[p] = State(isr[0], epochs.get(p, FIRST_LEADER_EPOCH), isr, isr_epochs=isr_epochs)
+    return states
 
 
 def _check_name_is_free(image: Image, name: str) -> None:

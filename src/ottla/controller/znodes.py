@@ -1,11 +1,14 @@
 """The layout of the tree: paths and the JSON in the nodes, as operators know them from ZooKeeper-era Kafka.
 
 One difference, on purpose: the leader, epoch and ISR of all of a topic's partitions live in one node per
-topic (`/brokers/topics/T/state`), so that a topic's state changes in one conditional write.
+topic (`/brokers/topics/T/state`), so that a topic's state changes in one conditional write. And a few fields
+more than Kafka's nodes have (design note 003): broker epochs of in-sync replicas, replicas that left a
+too small ISR, whether a broker stopped cleanly before it came, and whether it is about to stop.
 """
 
 import json
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from ottla.base.ids import uuid_text
 
@@ -18,7 +21,30 @@ DEFAULT_BROKER = "<default>"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+OFFLINE = "/brokers/offline/"
 STATE = "/state"
+NO_LEADER = -1
+
+
+class State(NamedTuple):
+    """The state of one partition.
+
+    partition_epoch   grows with every change of this state, so that a leader's proposal can name what it
+                      was based on
+    isr_epochs        for each of `isr`, the broker epoch in which it was found to be in sync; a member that
+                      has another epoch now has restarted since
+    elr               eligible leader replicas (KIP-966): they left an ISR that was smaller than
+                      min.insync.replicas without them, and hold all that is committed
+    last_leader       who led last, where nobody does now
+    """
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int = 0
+    isr_epochs: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_leader: int = NO_LEADER
 
 
 def topic_path(topic: str) -> str:
@@ -38,33 +64,63 @@ def broker_config_path(broker: str) -> str:
     return BROKER_CONFIGS + (broker or DEFAULT_BROKER)
 
 
-def topic_node(topic_id: bytes, assignment: dict[int, tuple[int, ...]]) -> bytes:
+Replicas = Mapping[int, tuple[int, ...]]  # by partition
+
+
+def topic_node(
+    topic_id: bytes, assignment: Replicas, adding: Replicas | None = None, removing: Replicas | None = None
+) -> bytes:
+    """While a partition is reassigned, `assignment` has its old and new replicas, `adding` those that came
+    and `removing` those that will go (KIP-455)."""
     return _json(
         version=3,
         topic_id=uuid_text(topic_id),
-        partitions={str(p): list(replicas) for p, replicas in sorted(assignment.items())},
-        adding_replicas={},
-        removing_replicas={},
+        partitions=_replicas(assignment),
+        adding_replicas=_replicas(adding or {}),
+        removing_replicas=_replicas(removing or {}),
     )
 
 
-def state_node(controller_epoch: int, states: dict[int, tuple[int, int, tuple[int, ...]]]) -> bytes:
-    """`states`: partition to (leader, leader epoch, ISR)."""
+def _replicas(by_partition: Replicas) -> dict[str, list[int]]:
+    return {str(p): list(replicas) for p, replicas in sorted(by_partition.items())}
+
+
+def state_node(controller_epoch: int, states: Mapping[int, tuple[Any, ...]]) -> bytes:
+    """`states`: partition to `State`, or to a tuple of its first fields."""
     return _json(
         version=1,
         controller_epoch=controller_epoch,
-        partitions={
-            str(p): {"leader": leader, "leader_epoch": epoch, "isr": list(isr)}
-            for p, (leader, epoch, isr) in sorted(states.items())
-        },
+        partitions={str(p): State(*state)._asdict() for p, state in sorted(states.items())},
     )
+
+
+def parse_state_node(data: bytes) -> dict[int, State]:
+    return {
+        int(p): State(
+            fields["leader"], fields["leader_epoch"], tuple(fields["isr"]), fields.get("partition_epoch", 0),
+            tuple(fields.get("isr_epochs", ())), tuple(fields.get("elr", ())),
+            fields.get("last_leader", NO_LEADER),
+        )
+        for p, fields in parse(data)["partitions"].items()
+    }  # fmt: skip
+
+
+def offline_node(partitions: Iterable[tuple[str, int]]) -> bytes:
+    """The replicas that a broker cannot serve, because their directory failed."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return _json(version=1, topics=topics)
 
 
 def config_node(configs: dict[str, str]) -> bytes:
     return _json(version=1, config=dict(sorted(configs.items())))
 
 
-def broker_node(host: str, port: int, rack: str | None) -> bytes:
+def broker_node(
+    host: str, port: int, rack: str | None, *, is_clean: bool = True, is_stopping: bool = False
+) -> bytes:
+    """`is_clean`: this broker stopped cleanly before it started, so its logs end where they ended."""
     return _json(
         version=5,
         host=host,
@@ -72,6 +128,8 @@ def broker_node(host: str, port: int, rack: str | None) -> bytes:
         endpoints=[f"PLAINTEXT://{host}:{port}"],
         listener_security_protocol_map={"PLAINTEXT": "PLAINTEXT"},
         rack=rack,
+        is_clean=is_clean,
+        is_stopping=is_stopping,
     )
 
 
