@@ -37,6 +37,7 @@ from ottla.controller.keeper import (
     Written,
 )
 from ottla.controller.registration import candidacy, founding, registration
+from ottla.controller.znodes import CONTROLLER, controller_node
 from ottla.wire.codec import decode, encode
 from ottla.wire.header import (
     RequestHeader,
@@ -47,6 +48,7 @@ from ottla.wire.header import (
 
 NOW = 1_700_000_000_000
 CLUSTER_ID = "the-cluster"
+OTHER_BROKER = 99
 
 
 class Disk(SimDisk):
@@ -249,6 +251,10 @@ class Machine:
         assert outcome == Written(), outcome
         self.broker.on_nodes(changed, self.now_ms)
         self.carry_out()
+
+    def give_up_the_seat(self) -> None:
+        """Another broker is the controller: what a test writes about partitions stays as it is."""
+        self.write(Put(CONTROLLER, controller_node(OTHER_BROKER)))
 
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms

@@ -172,13 +172,14 @@ def test_the_folder_of_a_broker_that_does_not_stop_is_left_to_it(
         close(one, clean=clean)
 
     monkeypatch.setattr(Server, "_close_logs", slow)
+    before = set(threading.enumerate())
     broker = EmbeddedBroker().start()
     folder = Path(broker.data)
     broker.stop()
     assert folder.exists()
     is_free.set()
     wait_for((folder / MARKER).exists, 10, "the end of the stop")
-    wait_for(lambda: not any(one.name == "ottla-broker" for one in threading.enumerate()))
+    wait_for(lambda: not any(one.name == "ottla-broker" for one in set(threading.enumerate()) - before))
 
 
 def test_a_sweep_closes_whoever_hung_up_while_an_answer_is_parked(

@@ -2,8 +2,8 @@
 
 Topics come in the order of their names. An answer holds at most `response_partition_limit` partitions, and
 never more than `max.request.partition.size.limit`; what is left begins at the cursor. An empty list asks
-for all topics.
-Left out: eligible leader replicas (always empty), authorized operations.
+for all topics. The last known ELR is who is waited for where nobody leads.
+Left out: authorized operations.
 """
 
 from ottla.api.call import Call
@@ -11,6 +11,7 @@ from ottla.api.metadata import describe_partition
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID
 from ottla.controller.image import Image, Topic
+from ottla.controller.znodes import NO_LEADER
 from ottla.wire.messages.describe_topic_partitions import (
     CursorResponse,
     DescribeTopicPartitionsRequest,
@@ -77,7 +78,15 @@ def _describe(
         name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS
     )
     answer.partitions = [
-        describe_partition(DescribeTopicPartitionsResponsePartition, image, index, states[index])
+        describe_partition(
+            DescribeTopicPartitionsResponsePartition,
+            image,
+            topic.name,
+            index,
+            states[index],
+            eligible_leader_replicas=list(states[index].elr),
+            last_known_elr=[one for one in (states[index].last_leader,) if one != NO_LEADER],
+        )
         for index in page[:limit]
     ]
     return answer, page[limit] if len(page) > limit else None

@@ -68,7 +68,7 @@ def _coordinator_of(call: Call, key_type: int, key: str) -> BrokerEndpoint:
     image = call.broker.image
     topic, index = image.topics.get(OFFSETS_TOPIC), call.broker.groups.partition_of(key).partition
     state = topic.states.get(index) if topic else None
-    leader = image.brokers.get(state[0]) if state else None
+    leader = image.brokers.get(state.leader) if state else None
     if leader is None:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group's partition has no leader now.")
     return leader

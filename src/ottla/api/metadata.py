@@ -2,7 +2,8 @@
 
 A topic that is not there is created if the client allows it and `auto.create.topics.enable` does; the
 answer waits for that, so that a first produce needs no second try. Answers are encoded once and kept until
-the image changes (`dispatch`).
+the image changes (`dispatch`). A broker about to stop is listed: it serves until it is gone. A replica is
+offline if its broker is not there or its directory failed; a leader that is, is none (LEADER_NOT_AVAILABLE).
 
 v0 an empty list asks for all topics; v1 null does · v2 cluster id · v4 allow_auto_topic_creation
 v5 offline replicas · v7 leader epochs · v8 authorized operations · v9 flexible · v10 topic ids in
@@ -12,7 +13,7 @@ Left out: authorized operations, until there are ACLs.
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
@@ -20,6 +21,7 @@ from ottla.api.writes import Item, Writes
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, is_topic_name
 from ottla.broker.parked import Parked
+from ottla.controller.draft import endpoints
 from ottla.controller.image import Image, PartitionState, Topic
 from ottla.controller.topics import NewTopic
 from ottla.wire.messages.metadata import (
@@ -99,9 +101,12 @@ def _refused(asked: MetadataRequestTopic) -> MetadataResponseTopic:
     )
 
 
-def describe_partition(made: Callable[..., P], image: Image, index: int, state: PartitionState) -> P:
-    """A partition, as the class `made` of an answer: DescribeTopicPartitions has one with the same fields."""
-    alive = state.leader in image.brokers
+def describe_partition(
+    made: Callable[..., P], image: Image, topic: str, index: int, state: PartitionState, **more: Any
+) -> P:
+    """A partition, as the class `made` of an answer: DescribeTopicPartitions has one with `more` fields."""
+    there = endpoints(image, topic, index, state.replicas)
+    alive = state.leader in there
     return made(
         error_code=ErrorCode.NONE if alive else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,
@@ -109,13 +114,14 @@ def describe_partition(made: Callable[..., P], image: Image, index: int, state: 
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),
-        offline_replicas=[r for r in state.replicas if r not in image.brokers],
+        offline_replicas=[r for r in state.replicas if r not in there],
+        **more,
     )
 
 
 def _describe(image: Image, topic: Topic) -> MetadataResponseTopic:
     partitions = [
-        describe_partition(MetadataResponsePartition, image, index, state)
+        describe_partition(MetadataResponsePartition, image, topic.name, index, state)
         for index, state in topic.partitions().items()
     ]
     return MetadataResponseTopic(

@@ -2,7 +2,7 @@
 cut.
 
 The answer is the largest epoch not above the one asked for, and the offset at which it ended (KIP-101,
-KIP-279).
+KIP-279). Only the leader answers, and only to who knows its epoch (KIP-320).
 
 v2 current leader epoch · v3 replica id · v4 flexible
 """

@@ -14,11 +14,14 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
 from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition, is_topic_name
 from ottla.broker.config import BrokerConfig
+from ottla.broker.controlling import Controlling
 from ottla.broker.effects import CleanLog, Effect, Send, SyncFolder, SyncLog, WriteNodes
+from ottla.broker.isr import IsrChanges
 from ottla.broker.parked import Waiting
+from ottla.broker.replicas import Replicas
 from ottla.controller import image as images
 from ottla.controller import znodes
-from ottla.controller.image import Image
+from ottla.controller.image import Image, PartitionState
 from ottla.controller.keeper import Create, NodeChanged, Operation, Outcome
 from ottla.controller.topics import PlannedTopic, plan_reelection
 from ottla.group.config import GroupConfig
@@ -81,6 +84,9 @@ class Broker:
     image: Image = field(default_factory=Image)
     partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
     waiting: Waiting = field(default_factory=Waiting)
+    controlling: Controlling = field(init=False)
+    replicas: Replicas = field(init=False)
+    isr: IsrChanges = field(init=False)
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     effects: list[Effect] = field(default_factory=list)
     outcomes: dict[int, OnOutcome] = field(default_factory=dict)
@@ -88,12 +94,15 @@ class Broker:
     answers: dict[tuple[int, int, bytes], bytes] = field(default_factory=dict)
     last_token: int = 0
     is_clean: bool = True
+    session_expires_ms: int | None = None  # from then on others may lead in our place; None: nobody can
     unsent_bytes: int = 0  # answers that clients have not read yet, as the shell last said
     _groups: "Groups | None" = None
 
     def __post_init__(self) -> None:
         directories = load(BrokerConfig, self.properties).log_dirs
         self.store = LogStore(self.files, directories, LogConfig(), StoreConfig())
+        self.controlling = Controlling(self)
+        self.replicas, self.isr = Replicas(self), IsrChanges(self)
         self._load_configs()
         self.sessions = Sessions(
             self.config.fetch_session_slots, new_id=lambda: self.random.randrange(1, 2**31)
@@ -108,29 +117,36 @@ class Broker:
     def open(self, nodes: Iterable[NodeChanged], now_ms: int) -> list[str]:
         """Take up what the keeper and the disk hold. Answers what had to be repaired, a line each."""
         for node in nodes:
-            self.image.apply(node)
+            if node.path != znodes.BROKERS + str(self.id):  # that would be an earlier incarnation of ours
+                self.image.apply(node)
         self._load_configs()
         report = self.store.open_all(now_ms, self.image.topic_config)
         self.is_clean = all(report.clean.values())
         reports = report.lines()
         if self.image.cluster_id:
             for id in self._strays():
-                reports.append(f"{id}: its topic is gone; its folder will be removed")
+                why = "its replicas are elsewhere" if id.topic in self.image.topics else "its topic is gone"
+                reports.append(f"{id}: {why}; its folder will be removed")
                 self.store.delete(id, now_ms)
         for topic in self.image.topics:
             self._follow_topic(topic, now_ms)
         return reports
 
     def _strays(self) -> list[TopicPartition]:
-        """Logs of a topic that was deleted, perhaps to be made again, while this broker was not there to
-        see it."""
-        topics = self.image.topics
+        """Logs of a topic that was deleted, perhaps to be made again, or of a partition that was moved to
+        others, while this broker was not there to see it."""
         return [
             id
             for id in self.store.logs
             if id.topic != KRAFT_TOPIC  # whoever goes back to Apache Kafka needs it
-            and (id.topic not in topics or self.store.topic_id(id) not in {None, topics[id.topic].id})
+            and not self._is_ours(id)
         ]
+
+    def _is_ours(self, id: TopicPartition) -> bool:
+        topic = self.image.topics.get(id.topic)
+        if topic is None or self.store.topic_id(id) not in {None, topic.id}:
+            return False
+        return self.id in topic.assignment.get(id.partition, (self.id,))
 
     def adopted_topics(self) -> list[Operation]:
         """A new keeper over a directory with logs: somebody brought them from elsewhere. Make their topics
@@ -195,10 +211,12 @@ class Broker:
     def on_appended(self, partition: Partition, now_ms: int) -> None:
         """Records went into a log: let the watermark follow, and wake whoever waits for it."""
         if partition.advance():
-            self._on_watermark(partition, now_ms)
+            self.on_watermark(partition, now_ms)
+        if partition.replication is not None:
+            self.replicas.wake(partition, now_ms)
         self.start_syncs(now_ms)
 
-    def _on_watermark(self, partition: Partition, now_ms: int) -> None:
+    def on_watermark(self, partition: Partition, now_ms: int) -> None:
         if self._groups is not None and partition.id.topic == OFFSETS_TOPIC:
             self._groups.runtime.on_committed(partition.id.partition, partition.high_watermark)
         self.waiting.wake(partition.id, now_ms)
@@ -212,8 +230,9 @@ class Broker:
         partition = self.partitions.get(log.topic_partition)
         if partition is not None and partition.log is log:
             partition.advance()
-            self._on_watermark(partition, now_ms)
+            self.on_watermark(partition, now_ms)
         self.start_syncs(now_ms)
+        self.replicas.pump(now_ms)  # a follower asks for more once it has synced what it got
 
     # -- compaction -------------------------------------------------------------------------------
 
@@ -300,21 +319,53 @@ class Broker:
                 case images.BrokerConfigChanged():
                     self._load_configs()
                     self._configure_logs(None, now_ms)
+                case images.BrokerChanged(broker) if broker == self.id:
+                    for name in list(self.image.topics):
+                        self._follow_topic(name, now_ms)
+        self.replicas.pump(now_ms)
+        self.isr.pump(now_ms)
+        self.controlling.on_changes(changes, now_ms)
 
     def _follow_topic(self, name: str, now_ms: int) -> None:
         topic = self.image.topics.get(name)
         if topic is None:
             return
-        for index, state in topic.partitions().items():
-            if self.id not in state.replicas:
+        epoch = self.epoch
+        for index, state in sorted(topic.states.items()):
+            id, replicas = TopicPartition(name, index), topic.assignment.get(index)
+            known = self.partitions.get(id)
+            if replicas is None or self.id not in replicas:
+                if known is not None and replicas is not None:
+                    self._drop_partition(known, now_ms)
                 continue
-            known = self.partitions.get(TopicPartition(name, index))
             if known is None:
-                known = self._open_partition(TopicPartition(name, index), topic.id, now_ms)
-            known.on_state(leader=state.leader, leader_epoch=state.leader_epoch, isr=state.isr)
-            if known.is_leader and known.advance():
-                self._on_watermark(known, now_ms)
-            self._coordinate(known, now_ms)
+                known = self._open_partition(id, topic.id, now_ms)
+            if known.seen != (state, replicas, epoch):  # of thousands in a node, few have changed
+                self._follow(known, PartitionState(replicas, *state), now_ms)
+                known.seen = (state, replicas, epoch)  # not before: it may have failed, and is repeated then
+
+    def _follow(self, partition: Partition, state: PartitionState, now_ms: int) -> None:
+        isr, watermark = partition.isr, partition.high_watermark
+        changed = partition.on_state(
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=state.isr,
+            replicas=state.replicas,
+            partition_epoch=state.partition_epoch,
+            isr_epochs=state.isr_epochs,
+            broker_epoch=self.epoch,
+            lag_ms_max=self.config.replica_lag_time_ms_max,
+            now_ms=now_ms,
+        )
+        partition.advance()
+        self.replicas.on_state(partition, now_ms, changed=changed)
+        self.isr.note(partition)
+        if partition.high_watermark != watermark:
+            self.on_watermark(partition, now_ms)
+        self._coordinate(partition, now_ms)
+        if changed or partition.isr != isr:
+            self.waiting.wake(partition.id, now_ms)
+            self.replicas.wake(partition, now_ms)
 
     def _open_partition(self, id: TopicPartition, topic_id: bytes, now_ms: int) -> Partition:
         log = self.store.get(id)
@@ -324,27 +375,38 @@ class Broker:
             log.flush()  # what a crash left was seen by consumers before; the watermark must not go back
         partition = Partition(
             id=id, topic_id=topic_id, log=log, broker_id=self.id,
-            leader=-1, leader_epoch=-1, isr=(), high_watermark=log.log_start_offset,
+            leader=-1, leader_epoch=-1, isr=(),
+            high_watermark=max(self.store.high_watermarks.get(id, 0), log.log_start_offset),
         )  # fmt: skip
         self.partitions[id] = partition
         return partition
 
+    def _drop_partition(self, partition: Partition, now_ms: int) -> None:
+        """It was deleted, or its replicas are elsewhere now: its log goes."""
+        id = partition.id
+        del self.partitions[id]
+        self.replicas.forget(id)
+        partition.is_leader, partition.replication = False, None
+        self.isr.note(partition)
+        if id.topic == OFFSETS_TOPIC:
+            self.groups.on_resigned(id)
+        self.store.delete(id, now_ms)
+        self.waiting.wake(id, now_ms)
+        self.replicas.wake(partition, now_ms)
+
     def _drop_topic(self, name: str, now_ms: int) -> None:
-        gone = [id for id in self.partitions if id.topic == name]
-        for id in gone:
-            del self.partitions[id]
-            if id.topic == OFFSETS_TOPIC:
-                self.groups.on_resigned(id)
-            self.store.delete(id, now_ms)
+        for id in [id for id in self.partitions if id.topic == name]:
+            self._drop_partition(self.partitions[id], now_ms)
         if self._groups is not None:
             self._groups.on_topic_deleted(name, now_ms)
-        for id in gone:
-            self.waiting.wake(id, now_ms)
 
     def _configure_logs(self, topic: str | None, now_ms: int) -> None:
         for id, partition in self.partitions.items():
             if topic is None or id.topic == topic:
                 partition.log.on_config(self.topic_log_config(id.topic), now_ms)
+                partition.on_config()
+                if partition.advance():
+                    self.on_watermark(partition, now_ms)
 
     # -- time -------------------------------------------------------------------------------------
 
@@ -354,19 +416,26 @@ class Broker:
 
     def next_deadline_ms(self) -> int | None:
         """When `on_deadline` should be called, unless something happens before."""
-        parked = self.waiting.next_deadline_ms()
+        due = self.waiting.next_deadline_ms()
         timer = self._groups.runtime.next_ms if self._groups is not None else None
-        return timer if parked is None or (timer is not None and timer < parked) else parked
+        for one in (timer, self.replicas.next_ms(), self.isr.next_ms()):
+            if one is not None and (due is None or one < due):
+                due = one
+        return due
 
     def on_deadline(self, now_ms: int) -> None:
         """Answers and timers whose time is up."""
         self.waiting.on_tick(now_ms)
         if self._groups is not None:
             self._groups.runtime.on_tick(now_ms)
+        self.replicas.pump(now_ms)
+        self.isr.pump(now_ms)
 
     def on_tick(self, now_ms: int, wall_offset_ms: int = 0) -> None:
         self.store.wall_offset_ms = wall_offset_ms
+        self.replicas.on_tick(now_ms)
         self.on_deadline(now_ms)
+        self.controlling.on_tick(now_ms)
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
         self._start_cleanings(now_ms)
         self.start_syncs(now_ms)
@@ -374,7 +443,7 @@ class Broker:
     def close(self, now_ms: int, *, clean: bool = True) -> None:
         """Not `clean`: close the files and write nothing, so that the next start looks at what the disk
         has."""
-        if not clean:
+        if not clean or not self.controlling.may_stop_cleanly:
             for log in self.store.logs.values():
                 log.abandon()
             return

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import ottla
-from ottla.cli import configs, consume, demo, dump, groups, produce, start, topics, verify
+from ottla.cli import clusters, configs, consume, demo, dump, groups, produce, start, topics, verify
 
 app = typer.Typer(
     name="ottla",
@@ -15,6 +15,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(start.start)
+app.add_typer(clusters.app)
 app.add_typer(topics.app)
 app.add_typer(configs.app)
 app.add_typer(groups.app)

@@ -16,7 +16,8 @@ from ottla.controller.znodes import NO_LEADER, State
 
 @dataclass(frozen=True, slots=True)
 class BrokerEndpoint:
-    """A broker that is registered. Its epoch tells its incarnations apart (KIP-380)."""
+    """A broker that is registered. Its epoch tells its incarnations apart (KIP-380); its logs hold what they
+    held in every epoch from `clean_since` on."""
 
     id: int
     host: str
@@ -25,6 +26,7 @@ class BrokerEndpoint:
     epoch: int = 0
     is_clean: bool = True
     is_stopping: bool = False
+    clean_since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class PartitionState:
     isr_epochs: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
     last_leader: int = NO_LEADER
+    elr_epochs: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -122,6 +125,7 @@ class Image:
     broker_configs: dict[str, Configs] = field(default_factory=dict)
     producer_id_block_end: int = -1
     producer_id_block_version: int = -1
+    deletions_version: int = -1
     revision: int = 0
 
     def topic_config(self, topic: str) -> dict[str, str]:
@@ -202,6 +206,8 @@ class Image:
         elif node.path == znodes.PRODUCER_ID_BLOCK:
             self.producer_id_block_end = int(fields["block_end"])
             self.producer_id_block_version = node.version
+        elif node.path == znodes.DELETIONS:
+            self.deletions_version = node.version
         return []
 
     def _apply_broker(self, broker_id: int, node: NodeChanged) -> list[Change]:
@@ -209,9 +215,11 @@ class Image:
             self.brokers.pop(broker_id, None)
             return [BrokerChanged(broker_id)]
         fields = znodes.parse(node.data)
+        is_clean = fields.get("is_clean", True)
         self.brokers[broker_id] = BrokerEndpoint(
             broker_id, fields["host"], fields["port"], fields["rack"], node.created,
-            fields.get("is_clean", True), fields.get("is_stopping", False),
+            is_clean, fields.get("is_stopping", False),
+            fields.get("clean_since", 0) if is_clean else node.created,
         )  # fmt: skip
         return [BrokerChanged(broker_id)]
 

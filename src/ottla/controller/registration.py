@@ -11,9 +11,10 @@ from ottla.controller.keeper import Create, Operation, Put
 
 
 def registration(
-    broker_id: int, host: str, port: int, rack: str | None, *, is_clean: bool = True
+    broker_id: int, host: str, port: int, rack: str | None, *, is_clean: bool = True, clean_since: int = 0
 ) -> list[Operation]:
-    node = znodes.broker_node(host, port, rack, is_clean=is_clean)
+    """A broker that registers again without having stopped is clean since its endpoint in the image was."""
+    node = znodes.broker_node(host, port, rack, is_clean=is_clean, clean_since=clean_since)
     return [Create(znodes.BROKERS + str(broker_id), node, ephemeral=True)]
 
 
@@ -29,4 +30,7 @@ def candidacy(image: Image, broker_id: int) -> list[Operation]:
         bump: Operation = Create(znodes.CONTROLLER_EPOCH, epoch)
     else:
         bump = Put(znodes.CONTROLLER_EPOCH, epoch, image.controller_epoch_version)
-    return [Create(znodes.CONTROLLER, znodes.controller_node(broker_id), ephemeral=True), bump]
+    seat = Create(znodes.CONTROLLER, znodes.controller_node(broker_id), ephemeral=True)
+    if image.deletions_version < 0:
+        return [seat, bump, Create(znodes.DELETIONS, znodes.deletions_node())]
+    return [seat, bump]

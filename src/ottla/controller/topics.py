@@ -54,7 +54,7 @@ class PlannedTopic:
         with a deletion of the topic for the same node, and cannot leave one behind."""
         left = image.topic_configs.get(self.name)
         return [
-            *_fence(image),
+            *fence(image),
             Create(znodes.topic_path(self.name), znodes.topic_node(self.id, self.assignment)),
             Create(
                 znodes.state_path(self.name),
@@ -88,7 +88,7 @@ def plan_topic(
             raise ApiError(
                 ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor must be larger than 0."
             )
-        assignment = place(sorted(image.brokers), range(count), factor, start=len(image.topics))
+        assignment = place(*_usable(image, factor), range(count), factor, start=len(image.topics))
     return PlannedTopic(name=new.name, id=topic_id, assignment=assignment, configs=configs)
 
 
@@ -104,7 +104,7 @@ def plan_partitions(
     check_partition_count(count - present)
     factor = len(topic.assignment[present - 1])
     if assignments is None:
-        added = place(sorted(image.brokers), range(present, count), factor, start=len(image.topics))
+        added = place(*_usable(image, factor), range(present, count), factor, start=len(image.topics))
     else:
         if len(assignments) != count - present:
             raise ApiError(
@@ -120,7 +120,8 @@ def plan_partitions(
     assignment = {**topic.assignment, **added}
     states = {**topic.states, **_states(image, added, {})}
     return [
-        *_fence(image),
+        *fence(image),
+        *same_topics(image),
         Put(znodes.topic_path(topic.name), _grown(topic, assignment), topic.version),
         Put(
             znodes.state_path(topic.name),
@@ -149,7 +150,10 @@ def plan_reelection(image: Image, topic: Topic, broker_id: int) -> list[Operatio
 
 
 def plan_deletion(image: Image, topic: Topic) -> list[Operation]:
-    operations: list[Operation] = [*_fence(image), Delete(znodes.topic_path(topic.name), topic.version)]
+    count: Operation = Put(znodes.DELETIONS, znodes.deletions_node())
+    if image.deletions_version < 0:
+        count = Create(znodes.DELETIONS, znodes.deletions_node())
+    operations = [*fence(image), count, Delete(znodes.topic_path(topic.name), topic.version)]
     if topic.name in image.topic_configs:
         operations.append(Delete(znodes.topic_config_path(topic.name)))
     return operations
@@ -174,20 +178,38 @@ def plan_configs(path: str, values: dict[str, str], version: int | None) -> list
     return [Create(path, data) if version is None else Put(path, data, version)]
 
 
-def _fence(image: Image) -> list[Operation]:
+def fence(image: Image) -> list[Operation]:
     return [Check(znodes.CONTROLLER_EPOCH, image.controller_epoch_version)]
+
+
+def same_topics(image: Image) -> list[Operation]:
+    """A check that no topic was deleted since: one that was deleted and made again has nodes of the same
+    names and versions, and a write about the old one would land in the new one."""
+    known = image.deletions_version
+    return [Check(znodes.DELETIONS, known)] if known >= 0 else []
 
 
 def _states(
     image: Image, assignment: Mapping[int, tuple[int, ...]], epochs: Mapping[int, int]
 ) -> dict[int, State]:
-    """New partitions: the first replica that is there leads, and all that are there are in sync."""
+    """New partitions: the first replica that is there leads, and all that are there are in sync. Those about
+    to stop count only if there is nobody else."""
     states = {}
+    staying = {one.id for one in image.brokers.values() if not one.is_stopping}
     for p, replicas in assignment.items():
-        isr = tuple(broker for broker in replicas if broker in image.brokers) or replicas
+        isr = tuple(broker for broker in replicas if broker in staying)
+        isr = isr or tuple(broker for broker in replicas if broker in image.brokers) or replicas
         isr_epochs = tuple(image.brokers[broker].epoch if broker in image.brokers else 0 for broker in isr)
         states[p] = State(isr[0], epochs.get(p, FIRST_LEADER_EPOCH), isr, isr_epochs=isr_epochs)
     return states
+
+
+def _usable(image: Image, count: int) -> tuple[list[int], dict[int, str | None]]:
+    """The brokers to place replicas on, with their racks: those that stay, if there are enough of them."""
+    racks = {one.id: one.rack for one in image.brokers.values() if not one.is_stopping}
+    if len(racks) < count:
+        racks = {one.id: one.rack for one in image.brokers.values()}
+    return sorted(racks), racks
 
 
 def _check_name_is_free(image: Image, name: str) -> None:

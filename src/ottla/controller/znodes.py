@@ -21,6 +21,7 @@ DEFAULT_BROKER = "<default>"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+DELETIONS = "/cluster/deletions"  # its version counts the deletions of topics
 OFFLINE = "/brokers/offline/"
 STATE = "/state"
 NO_LEADER = -1
@@ -36,6 +37,7 @@ class State(NamedTuple):
     elr               eligible leader replicas (KIP-966): they left an ISR that was smaller than
                       min.insync.replicas without them, and hold all that is committed
     last_leader       who led last, where nobody does now
+    elr_epochs        for each of `elr`, as in `isr_epochs`; -1 in either: known to have lost what it held
     """
 
     leader: int
@@ -45,6 +47,10 @@ class State(NamedTuple):
     isr_epochs: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
     last_leader: int = NO_LEADER
+    elr_epochs: tuple[int, ...] = ()
+
+
+_ALWAYS = {"leader", "leader_epoch", "isr"}
 
 
 def topic_path(topic: str) -> str:
@@ -86,23 +92,44 @@ def _replicas(by_partition: Replicas) -> dict[str, list[int]]:
 
 
 def state_node(controller_epoch: int, states: Mapping[int, tuple[Any, ...]]) -> bytes:
-    """`states`: partition to `State`, or to a tuple of its first fields."""
-    return _json(
-        version=1,
-        controller_epoch=controller_epoch,
-        partitions={str(p): State(*state)._asdict() for p, state in sorted(states.items())},
-    )
+    """`states`: partition to `State`, or to a tuple of its first fields.
+
+    A topic of 10,000 partitions must fit into the 1 MiB that ZooKeeper takes: what is as usual is left out,
+    and the epochs of the brokers are written once, and again only where a member was recorded with another.
+    """
+    epochs: dict[int, int] = {}
+    partitions = {}
+    for p, fields in sorted(states.items()):
+        state = State(*fields)
+        entry = {
+            name: value
+            for name, value in state._asdict().items()
+            if name in _ALWAYS or value != State._field_defaults[name]
+        }
+        if len(state.isr_epochs) == len(state.isr):
+            members = zip(state.isr, state.isr_epochs, strict=True)
+            if all(epochs.setdefault(member, epoch) == epoch for member, epoch in members):
+                entry.pop("isr_epochs", None)
+        else:
+            entry["isr_epochs"] = state.isr_epochs
+        partitions[str(p)] = entry
+    return _json(version=1, controller_epoch=controller_epoch, broker_epochs=epochs, partitions=partitions)
 
 
 def parse_state_node(data: bytes) -> dict[int, State]:
-    return {
-        int(p): State(
-            fields["leader"], fields["leader_epoch"], tuple(fields["isr"]), fields.get("partition_epoch", 0),
-            tuple(fields.get("isr_epochs", ())), tuple(fields.get("elr", ())),
-            fields.get("last_leader", NO_LEADER),
-        )
-        for p, fields in parse(data)["partitions"].items()
-    }  # fmt: skip
+    node = parse(data)
+    epochs = {int(broker): epoch for broker, epoch in node.get("broker_epochs", {}).items()}
+    states = {}
+    for p, fields in node["partitions"].items():
+        get, isr = fields.get, tuple(fields["isr"])
+        members = get("isr_epochs")
+        if members is None:
+            members = [epochs[one] for one in isr] if epochs else []
+        states[int(p)] = State(
+            fields["leader"], fields["leader_epoch"], isr, get("partition_epoch", 0), tuple(members),
+            tuple(get("elr", ())), get("last_leader", NO_LEADER), tuple(get("elr_epochs", ())),
+        )  # fmt: skip
+    return states
 
 
 def offline_node(partitions: Iterable[tuple[str, int]]) -> bytes:
@@ -118,9 +145,17 @@ def config_node(configs: dict[str, str]) -> bytes:
 
 
 def broker_node(
-    host: str, port: int, rack: str | None, *, is_clean: bool = True, is_stopping: bool = False
+    host: str,
+    port: int,
+    rack: str | None,
+    *,
+    is_clean: bool = True,
+    is_stopping: bool = False,
+    clean_since: int = 0,
 ) -> bytes:
-    """`is_clean`: this broker stopped cleanly before it started, so its logs end where they ended."""
+    """`is_clean`: this broker stopped cleanly before it started, so its logs end where they ended. Whoever
+    knows that a start before this one was not clean says with `clean_since` in which broker epoch that was.
+    """
     return _json(
         version=5,
         host=host,
@@ -130,7 +165,12 @@ def broker_node(
         rack=rack,
         is_clean=is_clean,
         is_stopping=is_stopping,
+        clean_since=clean_since,
     )
+
+
+def deletions_node() -> bytes:
+    return _json(version=1)
 
 
 def controller_node(broker_id: int) -> bytes:

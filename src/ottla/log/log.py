@@ -346,6 +346,8 @@ class Log:
     def truncate_to(self, offset: int, now_ms: int) -> bool:
         """Remove the batch that holds `offset` and all after it; False if there is nothing to remove."""
         if offset >= self.log_end_offset:
+            # This broker may have led and written nothing: then an epoch begins here that no other log has.
+            self.epochs.truncate_from_end(self.log_end_offset)
             return False
         if offset < self._bases[0]:
             self.truncate_fully_and_start_at(offset, now_ms)
