@@ -23,7 +23,7 @@ from tests.log.simdisk import Keep, SimDisk, page_cache
 from ottla.api.dispatch import Silence, on_request
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Effect, Halt, Reply, SyncLog, WriteNodes
+from ottla.broker.effects import Effect, Halt, Reply, SyncFolder, SyncLog, TakeOffline, WriteNodes
 from ottla.controller.keeper import (
     ANY,
     Check,
@@ -292,5 +292,10 @@ class Machine:
                 for file in sync.files:
                     file.sync()
                 self.broker.on_synced(log, sync, self.now_ms)
+            case SyncFolder(log, folder):
+                folder.sync()
+                self.broker.on_folder_synced(log, self.now_ms)
+            case TakeOffline(directory, reason):
+                self.broker.on_directory_failed(directory, reason, self.now_ms)
             case Halt(reason):
                 self.halted.append(reason)

@@ -35,4 +35,6 @@ def _delete(call: Call, topic: str, asked: DeleteRecordsPartition) -> DeleteReco
         result.low_watermark = partition.delete_records(asked.offset)
     except ApiError as error:
         result.error_code = error.code
+    except OSError as error:
+        result.error_code = call.broker.storage_error(error)
     return result

@@ -5,7 +5,7 @@ first partition that has anything gives at least one batch, however large (KIP-7
 starve a reader. A session (KIP-227) remembers what is wanted; its answers leave out partitions with
 nothing new. A partition named twice in one request is read once, as named last.
 
-v4 isolation level · v5 log_start_offset · v7 sessions · v9 leader epochs · v11 rack
+v4 isolation level · v5 log_start_offset · v6 KAFKA_STORAGE_ERROR · v7 sessions · v9 leader epochs · v11 rack
 v12 flexible, diverging epoch · v13 topic ids · v15 replica state · v16 leader hints
 v18 high watermark of the follower
 Left out: aborted transactions (no transactions yet); replicas (a fetch with a replica id is refused).
@@ -18,7 +18,6 @@ from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Halt, is_shortage
 from ottla.broker.parked import Key, Parked
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
@@ -32,6 +31,7 @@ from ottla.wire.messages.fetch import (
 )
 
 TOPIC_IDS_SINCE = 13
+STORAGE_ERROR_SINCE = 6
 READ_COMMITTED = 1
 FETCH_BYTES_MIN = 64 * 1024
 WAIT_MS_MAX = 300_000
@@ -54,6 +54,7 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
         read_committed=request.isolation_level == READ_COMMITTED,
         bytes_min=min(request.min_bytes, bytes_max),
         bytes_max=bytes_max,
+        knows_storage_error=call.version >= STORAGE_ERROR_SINCE,
     )
     if request.max_wait_ms <= 0 or not wanted or ongoing.is_satisfied():
         return ongoing.respond()
@@ -130,6 +131,7 @@ class Fetch:
     read_committed: bool
     bytes_min: int
     bytes_max: int
+    knows_storage_error: bool = True
     available: dict[TopicPartition, int] = field(default_factory=dict)
     by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
     total: int = 0
@@ -166,6 +168,8 @@ class Fetch:
             if answer.records:
                 budget -= len(answer.records)
                 served.append(one)
+            if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR and not self.knows_storage_error:
+                answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if self._is_news(one, answer):
                 results.append((one, answer))
         if self.session is not None:
@@ -230,9 +234,7 @@ class Fetch:
             if error.code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}:
                 answer.current_leader = self._leader_hint(one)
         except OSError as error:
-            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            if not is_shortage(error):
-                self.broker.effects.append(Halt(f"cannot read the log of {one.topic_partition}: {error}"))
+            answer.error_code = self.broker.storage_error(error)
         return answer
 
     def _leader_hint(self, one: Wanted) -> LeaderIdAndEpoch | None:

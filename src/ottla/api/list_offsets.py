@@ -49,6 +49,8 @@ def _answer(
         answer.offset, answer.timestamp, answer.leader_epoch = found
     except ApiError as error:
         answer.error_code = error.code
+    except OSError as error:
+        answer.error_code = call.broker.storage_error(error)
     return answer
 
 

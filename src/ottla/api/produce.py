@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from ottla.api.call import Call, CloseConnection
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Halt, is_shortage
 from ottla.broker.parked import Key, Parked
+from ottla.log.directories import LogDirectoryError
 from ottla.records.batch import HEADER_SIZE, TRANSACTIONAL, crc_ok, read_header
 from ottla.replication.partition import Partition
 from ottla.wire.messages.produce import (
@@ -58,7 +58,10 @@ class Produce:
         still = []
         for one in self.unsafe:
             if self.broker.partitions.get(one.partition.id) is not one.partition:
-                one.reply.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                lost = one.partition.id in self.broker.store.lost
+                one.reply.error_code = (
+                    ErrorCode.KAFKA_STORAGE_ERROR if lost else ErrorCode.NOT_LEADER_OR_FOLLOWER
+                )
                 one.reply.base_offset = -1
             elif not one.partition.is_acknowledged(one.end_offset, self.acks):
                 still.append(one)
@@ -127,9 +130,9 @@ def _produce_partition(
             reply.current_leader = _leader_hint(call, name, topic_id, asked.index, by_id)
         return reply
     except OSError as error:
-        if not is_shortage(error) or not _is_whole(partition):
-            call.broker.effects.append(Halt(f"cannot write to the log of {partition.id}: {error}"))
-        reply.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        if not _is_whole(partition):
+            error = LogDirectoryError(call.broker.store.directory_of(partition.id), error)
+        reply.error_code = call.broker.storage_error(error)
         return reply
     if not appended.duplicate:
         call.broker.on_appended(partition, call.now_ms)

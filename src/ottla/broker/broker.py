@@ -14,16 +14,18 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
 from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition, is_topic_name
 from ottla.broker.config import BrokerConfig
-from ottla.broker.effects import CleanLog, Effect, SyncFolder, SyncLog, WriteNodes
+from ottla.broker.effects import CleanLog, Effect, SyncFolder, SyncLog, TakeOffline, WriteNodes
+from ottla.broker.offline import assume_lost, take_offline
 from ottla.broker.parked import Waiting
 from ottla.controller import image as images
 from ottla.controller import znodes
-from ottla.controller.image import Image
+from ottla.controller.image import Image, PartitionState
 from ottla.controller.keeper import Create, NodeChanged, Operation, Outcome
 from ottla.controller.topics import PlannedTopic, plan_reelection
 from ottla.group.config import GroupConfig
 from ottla.log.cleaning import CleanOutcome
 from ottla.log.config import LogConfig, StoreConfig
+from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.store import LogStore
@@ -91,7 +93,9 @@ class Broker:
 
     def __post_init__(self) -> None:
         directories = load(BrokerConfig, self.properties).log_dirs
-        self.store = LogStore(self.files, directories, LogConfig(), StoreConfig())
+        self.store = LogStore(
+            self.files, directories, LogConfig(), StoreConfig(), on_failed=self.storage_error
+        )
         self._load_configs()
         self.sessions = Sessions(
             self.config.fetch_session_slots, new_id=lambda: self.random.randrange(1, 2**31)
@@ -108,13 +112,14 @@ class Broker:
         for node in nodes:
             self.image.apply(node)
         self._load_configs()
-        report = self.store.open_all(now_ms, self.image.topic_config)
+        report = self.store.open_all(now_ms, self.image.topic_config, self.image.topic_id)
         self.is_clean = all(report.clean.values())
         reports = report.lines()
         if self.image.cluster_id:
             for id in self._strays():
                 reports.append(f"{id}: its topic is gone; its folder will be removed")
                 self.store.delete(id, now_ms)
+        assume_lost(self)
         for topic in self.image.topics:
             self._follow_topic(topic, now_ms)
         return reports
@@ -188,6 +193,8 @@ class Broker:
         known = self.image.topics.get(topic)
         if known is None or index not in known.assignment:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if TopicPartition(topic, index) in self.store.lost:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def on_appended(self, partition: Partition, now_ms: int) -> None:
@@ -213,6 +220,23 @@ class Broker:
             self._on_watermark(partition, now_ms)
         self.start_syncs(now_ms)
 
+    # -- failed disks -----------------------------------------------------------------------------
+
+    def storage_error(self, error: OSError) -> ErrorCode:
+        """The disk refused something; the code that tells a client. What is the fault of a log directory
+        takes that offline, as soon as the input at hand is done with."""
+        if isinstance(error, LogDirectoryError) and error.directory not in self.store.offline:
+            self.effects.append(TakeOffline(error.directory, str(error)))
+        return ErrorCode.KAFKA_STORAGE_ERROR
+
+    def on_directory_failed(self, directory: str, reason: str, now_ms: int) -> None:
+        take_offline(self, directory, reason, now_ms)
+
+    def on_sync_failed(self, log: Log, error: LogDirectoryError) -> None:
+        """Never tried again: a failed sync may have thrown away what it could not write."""
+        log.on_sync_failed()
+        self.storage_error(error)
+
     # -- compaction -------------------------------------------------------------------------------
 
     def _start_cleanings(self, now_ms: int) -> None:
@@ -226,11 +250,11 @@ class Broker:
     def on_cleaned(self, log: Log, outcome: CleanOutcome, now_ms: int) -> None:
         """A worker wrote compacted segments: put them into place, with a sync of the folder at each step."""
         if self.store.on_cleaned(log, outcome, now_ms):
-            self.effects.append(SyncFolder(log, self.files.syncable(log.directory)))
+            self.effects.append(SyncFolder(log, log.files.syncable(log.directory)))
 
     def on_folder_synced(self, log: Log, now_ms: int) -> None:
         if self.store.on_folder_synced(log, now_ms):
-            self.effects.append(SyncFolder(log, self.files.syncable(log.directory)))
+            self.effects.append(SyncFolder(log, log.files.syncable(log.directory)))
 
     # -- coordinators ---------------------------------------------------------------------------------------
 
@@ -248,7 +272,7 @@ class Broker:
         if partition.id.topic != OFFSETS_TOPIC:
             return
         if partition.is_leader:
-            self.groups.on_elected(partition, self.on_appended, now_ms)
+            self.groups.on_elected(partition, self.on_appended, self.storage_error, now_ms)
         else:
             self.groups.on_resigned(partition.id)
         self.waiting.wake(partition.id, now_ms)
@@ -288,13 +312,24 @@ class Broker:
         for index, state in topic.partitions().items():
             if self.id not in state.replicas:
                 continue
-            known = self.partitions.get(TopicPartition(name, index))
-            if known is None:
-                known = self._open_partition(TopicPartition(name, index), topic.id, now_ms)
-            known.on_state(leader=state.leader, leader_epoch=state.leader_epoch, isr=state.isr)
-            if known.is_leader and known.advance():
-                self._on_watermark(known, now_ms)
-            self._coordinate(known, now_ms)
+            try:
+                self._follow_partition(TopicPartition(name, index), topic.id, state, now_ms)
+            except LogDirectoryError as error:
+                self.storage_error(error)
+                self.store.lost.setdefault(TopicPartition(name, index), error.directory)
+
+    def _follow_partition(
+        self, id: TopicPartition, topic_id: bytes, state: PartitionState, now_ms: int
+    ) -> None:
+        if id in self.store.lost:
+            return
+        known = self.partitions.get(id)
+        if known is None:
+            known = self._open_partition(id, topic_id, now_ms)
+        known.on_state(leader=state.leader, leader_epoch=state.leader_epoch, isr=state.isr)
+        if known.is_leader and known.advance():
+            self._on_watermark(known, now_ms)
+        self._coordinate(known, now_ms)
 
     def _open_partition(self, id: TopicPartition, topic_id: bytes, now_ms: int) -> Partition:
         log = self.store.get(id)
@@ -311,6 +346,7 @@ class Broker:
 
     def _drop_topic(self, name: str, now_ms: int) -> None:
         gone = [id for id in self.partitions if id.topic == name]
+        self.store.lost = {id: home for id, home in self.store.lost.items() if id.topic != name}
         for id in gone:
             del self.partitions[id]
             if id.topic == OFFSETS_TOPIC:
@@ -351,7 +387,7 @@ class Broker:
         self._start_cleanings(now_ms)
         self.start_syncs(now_ms)
 
-    def close(self, now_ms: int, *, clean: bool = True) -> None:
+    def close(self, now_ms: int, *, clean: bool = True) -> None:  # noqa: ARG002 - as every input
         """Not `clean`: close the files and write nothing, so that the next start looks at what the disk
         has."""
         if not clean:
@@ -359,4 +395,4 @@ class Broker:
                 log.abandon()
             return
         self.store.high_watermarks.update(HighWatermarks(self.partitions))
-        self.store.close(now_ms)
+        self.store.close()

@@ -19,6 +19,7 @@ from ottla.coordinator.runtime import Runtime
 from ottla.coordinator.turn import Turn
 from ottla.group.config import GroupConfig
 from ottla.group.shard import GroupShard
+from ottla.log.directories import LogDirectoryError
 from ottla.records.compression import Codec
 from ottla.replication.partition import Partition
 
@@ -74,11 +75,15 @@ class Groups:
         )
 
     def on_elected(
-        self, partition: Partition, on_appended: Callable[[Partition, int], None], now_ms: int
+        self,
+        partition: Partition,
+        on_appended: Callable[[Partition, int], None],
+        on_failed: Callable[[LogDirectoryError], ErrorCode],
+        now_ms: int,
     ) -> None:
         """This broker leads a partition of the topic: take up what is stored there."""
         codec = Codec.from_id(self.config.offsets_compression_codec)
-        journal = PartitionJournal(partition, on_appended, codec)
+        journal = PartitionJournal(partition, on_appended, codec, on_failed)
         self.runtime.load(partition.id.partition, journal, partition.leader_epoch, now_ms)
 
     def on_resigned(self, id: TopicPartition) -> None:

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.turn import StoredRecord
+from ottla.log.directories import LogDirectoryError
 from ottla.log.log import Log
 from ottla.records.batch import split
 from ottla.records.builder import NewRecord, build_batch
@@ -16,11 +18,12 @@ LOAD_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PartitionJournal:
-    """`on_appended` tells the broker that the partition has grown."""
+    """`on_appended` tells the broker that the partition has grown, `on_failed` that its disk has failed."""
 
     partition: Partition
     on_appended: Callable[[Partition, int], None]
     codec: Codec = Codec.NONE
+    on_failed: Callable[[LogDirectoryError], ErrorCode] = lambda _: ErrorCode.KAFKA_STORAGE_ERROR
 
     @property
     def end_offset(self) -> int:
@@ -37,7 +40,10 @@ class PartitionJournal:
         batch = build_batch(
             [NewRecord(record.key, record.value, timestamp=now_ms) for record in records], codec=self.codec
         )
-        appended = self.partition.append_internal(memoryview(batch), now_ms)
+        try:
+            appended = self.partition.append_internal(memoryview(batch), now_ms)
+        except LogDirectoryError as error:
+            raise ApiError(self.on_failed(error)) from None
         self.on_appended(self.partition, now_ms)
         return appended.base_offset
 

@@ -120,10 +120,10 @@ class Cleaner:
             cleaning.swap.cancel()
         return self._go_on(log, cleaning)
 
-    def on_failed(self, log: Log, failed: CleanFailed, config: StoreConfig, now_ms: int) -> None:
-        """A worker could not do it, or died."""
+    def on_failed(self, log: Log, failed: CleanFailed, config: StoreConfig, now_ms: int) -> bool:
+        """A worker could not do it, or died. False if nobody waits for it any more."""
         if self._end(log) is None:
-            return
+            return False
         for name in log.files.list(log.directory):
             if name.endswith(CLEANED):
                 log.files.remove(os.path.join(log.directory, name))
@@ -131,6 +131,7 @@ class Cleaner:
         delay_ms = LONG_MAX if failed.damaged else _RETRY_BACKOFFS * config.cleaner_backoff_ms
         self.uncleanable[log.topic_partition] = Failure(failed.reason, now_ms + delay_ms)
         self._looked_ms = None
+        return True
 
     def on_folder_synced(self, log: Log) -> bool:
         """The next step of a swap. True if it needs a sync again."""

@@ -424,6 +424,9 @@ class Log:
     def on_synced(self, sync: Sync, now_ms: int) -> None:
         self._durability.on_synced(sync, self.log_end_offset, now_ms)
 
+    def on_sync_failed(self) -> None:
+        self._durability.on_sync_failed()
+
     def flush(self) -> None:
         """Make everything durable now, in the caller's thread."""
         self._durability.flush(self.log_end_offset, lambda: self.active.file)

@@ -27,14 +27,15 @@ from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Refused
 from ottla.controller.registration import candidacy, founding, registration
 from ottla.log.cleaning import CleanFailed, CleanOutcome, CleanTask
+from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
-from ottla.shell import descriptors
+from ottla.shell import descriptors, directories
 from ottla.shell.clock import Clock
 from ottla.shell.connection import Connection
 from ottla.shell.keeper_embedded import EmbeddedKeeper
 from ottla.shell.listener import Address, advertised_address, listen_address
-from ottla.shell.lock import DirectoryLock, StartError, check_cluster, read_cluster_id, write_meta
+from ottla.shell.lock import DirectoryLock, StartError, check_cluster
 from ottla.shell.worker import Worker
 
 if TYPE_CHECKING:
@@ -98,8 +99,8 @@ class Server:
         self._descriptors_max = descriptors.connections_max()
         with contextlib.ExitStack() as undo:
             for lock in self._locks:
-                lock.take()
                 undo.callback(lock.release)
+            directories.take(self._locks, self.broker.store)
             await self._open(undo)
             undo.pop_all()
         self._tick()
@@ -112,9 +113,7 @@ class Server:
         self._keeper = EmbeddedKeeper(keeper_path, durable=self._durable_keeper)
         undo.callback(self._keeper.close)
         nodes = self._keeper.load()
-        claims = {
-            one: read_cluster_id(self.broker.files, one, self.broker.id) for one in self.config.log_dirs
-        }
+        claims = directories.cluster_ids(self.broker.store, self.broker.id)
         for node in nodes:
             if node.path == znodes.CLUSTER_ID and node.data:
                 claims[keeper_path] = znodes.parse(node.data)["id"]
@@ -128,8 +127,8 @@ class Server:
         undo.callback(self._cancel_timers)
         try:
             self._register(cluster_id or uuid_text(self.broker.random.randbytes(16)))
-            for one in self.config.log_dirs:
-                write_meta(self.broker.files, one, self.broker.id, self.broker.image.cluster_id)
+            directories.write_metas(self.broker)
+            self.carry_out()
         except OSError as error:
             raise StartError(f"cannot open the logs: {error}") from None
         try:
@@ -293,6 +292,8 @@ class Server:
                 self._clean(cleaned, task)
             case effects.SyncFolder(synced, folder):
                 self._sync(folder.sync, lambda error: self._on_folder_synced(synced, error))
+            case effects.TakeOffline(directory, reason):
+                self.broker.on_directory_failed(directory, reason, self.now_ms())
             case effects.Halt(reason):
                 self._halt(reason)
 
@@ -311,6 +312,10 @@ class Server:
             if is_shortage(failure):
                 # To apply a change twice is to apply it once, so what could not be opened gets its turn.
                 self._on_shortage(failure, lambda: self._on_written(token, result, None))
+            elif isinstance(failure, LogDirectoryError) and failure.directory in self.broker.store.disks:
+                self.broker.storage_error(failure)
+                self.carry_out()
+                self._on_written(token, result, None)
             else:
                 self._halt(f"the log directory failed: {failure}")
             return
@@ -335,8 +340,11 @@ class Server:
         self._loop.call_later(SHORTAGE_S, lambda: None if self._is_ending else again())
 
     def _on_synced(self, synced: Log, sync: Sync, error: BaseException | None) -> None:
+        if isinstance(error, LogDirectoryError):
+            self.broker.on_sync_failed(synced, error)
+            self.carry_out()
+            return
         if error is not None:
-            # A failed sync may have thrown away what it could not write: trying again would hide the loss.
             self._halt(f"cannot sync the log of {synced.topic_partition}: {error}")
             return
         self._on_disk(lambda: self.broker.on_synced(synced, sync, self.now_ms()), is_repeated=True)
@@ -364,7 +372,10 @@ class Server:
         self._on_disk(lambda: self.broker.on_cleaned(cleaned, outcome, self.now_ms()))
 
     def _on_folder_synced(self, synced: Log, error: BaseException | None) -> None:
-        if error is not None:
+        if isinstance(error, LogDirectoryError):
+            self.broker.storage_error(error)
+            self.carry_out()
+        elif error is not None:
             self._halt(f"cannot sync the folder of {synced.topic_partition}: {error}")
         elif not self._is_stopping:
             self._on_disk(lambda: self.broker.on_folder_synced(synced, self.now_ms()))
@@ -375,10 +386,13 @@ class Server:
         try:
             event()
         except OSError as error:
-            if not (is_repeated and is_shortage(error)):
+            if isinstance(error, LogDirectoryError):
+                self.broker.storage_error(error)
+            elif is_repeated and is_shortage(error):
+                log.error("%s (ulimit -n)", error)
+            else:
                 self._halt(f"the log directory failed: {error}")
                 return
-            log.error("%s (ulimit -n)", error)
         self.carry_out()
 
     def _on_bug(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

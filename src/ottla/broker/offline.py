@@ -1,0 +1,51 @@
+"""A log directory goes offline: what that means for the broker.
+
+Its partitions are gone from here until the next start. Requests for them are answered KAFKA_STORAGE_ERROR,
+what is parked on them is woken to hear that, and the groups stored in them are no longer coordinated here.
+The other directories serve on. Without any directory there is nothing to serve: the broker halts.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.broker.effects import Halt
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+
+def take_offline(broker: "Broker", directory: str, reason: str, now_ms: int) -> None:
+    """Told more than once, the first time counts: many a request may run into the same broken disk."""
+    store = broker.store
+    if directory not in store.disks:
+        return
+    store.fail(directory, reason)
+    if not store.disks:
+        broker.effects.append(Halt(f"the last log directory failed: {reason}"))
+        return
+    lost = [id for id, home in store.lost.items() if home == directory]
+    log.error("%s is offline, with %d partitions, until the next start: %s", directory, len(lost), reason)
+    broker.answers.clear()
+    for id in lost:
+        broker.partitions.pop(id, None)
+        if id.topic == OFFSETS_TOPIC:
+            broker.groups.on_resigned(id)
+    for id in lost:
+        broker.waiting.wake(id, now_ms)
+
+
+def assume_lost(broker: "Broker") -> None:
+    """With a directory offline since the start, a partition that is nowhere else is taken to be there: an
+    empty log in its place would be a lie."""
+    store = broker.store
+    if not store.offline:
+        return
+    directory = next(iter(store.offline))
+    for topic in broker.image.topics.values():
+        for index, state in topic.partitions().items():
+            id = TopicPartition(topic.name, index)
+            if broker.id in state.replicas and id not in store.logs:
+                store.lost[id] = directory

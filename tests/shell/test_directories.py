@@ -1,0 +1,95 @@
+"""Several data directories on a real disk, one of which fails, at the start or later."""
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from tests.clients.harness import wait_for
+from tests.clients.wire_client import Wire, batch
+from tests.shell.test_halt import MARKER, connect
+from tests.shell.test_server import refusal, run, server
+
+from ottla.base.errors import ErrorCode
+from ottla.base.files import OsFile
+from ottla.base.ids import TopicPartition
+from ottla.shell.embedded import EmbeddedBroker
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
+RECORD = bytes(batch(b"x"))
+
+
+def create(wire: Wire, topic: str, partitions: int) -> None:
+    wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
+    assert wire.call(CreateTopicsRequest(topics=[wanted]), 5).topics[0].error_code == 0
+
+
+def broker(*directories: Path, **config: str) -> EmbeddedBroker:
+    given = {key.replace("_", "."): config[key] for key in config}
+    return EmbeddedBroker({"log.dirs": ",".join(map(str, directories)), **given}, data=directories[0])
+
+
+def test_a_sync_that_fails_in_one_directory_leaves_the_other_serving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    is_broken = threading.Event()
+    synced: list[str] = []
+    sync = OsFile.sync
+
+    def failing(file: OsFile) -> None:
+        synced.append(file.path)
+        if is_broken.is_set() and file.path.startswith(str(second)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(file)
+
+    monkeypatch.setattr(OsFile, "sync", failing)
+    with broker(first, second, log_flush_interval_messages="1") as one, connect(one) as wire:
+        create(wire, "t", 2)
+        assert [wire.produce("t", RECORD, partition=n).error_code for n in (0, 1)] == [0, 0]
+        is_broken.set()
+        synced.clear()
+        assert wire.produce("t", RECORD, partition=1).error_code == STORAGE_ERROR
+        assert wire.produce("t", RECORD, partition=1).error_code == STORAGE_ERROR
+        assert wire.produce("t", RECORD, partition=0).error_code == 0
+        assert one.failure is None
+        create(wire, "u", 2)
+        assert [wire.produce("u", RECORD, partition=n).error_code for n in (0, 1)] == [0, 0]
+    assert len([path for path in synced if path.startswith(str(second))]) == 1
+    assert (first / MARKER).exists()
+    assert not (second / MARKER).exists()
+    is_broken.clear()
+    again = server(first, **{"log.dirs": f"{first},{second}"})
+    run(again)
+    assert again.broker.store.logs[TopicPartition("t", 1)].log_end_offset >= 1
+
+
+def test_a_directory_that_cannot_be_used_is_offline_from_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    with broker(first, second) as one, connect(one) as wire:
+        create(wire, "t", 2)
+        assert [wire.produce("t", RECORD, partition=n).error_code for n in (0, 1)] == [0, 0]
+    second.rename(tmp_path / "away")
+    second.write_text("a file where a folder was mounted")
+    with broker(first, second) as one, connect(one) as wire:
+        wait_for(lambda: f"{second} is offline until the next start: cannot use {second}" in caplog.text)
+        assert [wire.produce("t", RECORD, partition=n).error_code for n in (0, 1)] == [0, STORAGE_ERROR]
+        create(wire, "u", 2)
+        assert [wire.produce("u", RECORD, partition=n).error_code for n in (0, 1)] == [0, 0]
+    second.unlink()
+    (tmp_path / "away").rename(second)
+    with broker(first, second) as one, connect(one) as wire:
+        assert wire.produce("t", RECORD, partition=1).base_offset == 1
+
+
+def test_without_the_first_directory_there_is_no_start(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("no folder")
+    both = f"{tmp_path / 'a'},{tmp_path / 'b'}"
+    reason = refusal(server(tmp_path, **{"log.dirs": both}))
+    assert reason.startswith(f"cannot use {tmp_path / 'a'} as a data directory")
+    assert reason.endswith("it is the first of log.dirs and holds keeper.db: no start without it")
+    assert "\n" not in reason
