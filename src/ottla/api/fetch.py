@@ -18,6 +18,7 @@ from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
+from ottla.broker.offline import report_damage
 from ottla.broker.parked import Key, Parked
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
@@ -229,6 +230,8 @@ class Fetch:
                 ).records
         except ApiError as error:
             answer.error_code, answer.aborted_transactions = error.code, None
+            if error.code == ErrorCode.CORRUPT_MESSAGE:
+                report_damage(self.broker, one.topic_partition, error)
             if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
             if error.code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}:

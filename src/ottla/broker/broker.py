@@ -89,6 +89,7 @@ class Broker:
     last_token: int = 0
     is_clean: bool = True
     unsent_bytes: int = 0  # answers that clients have not read yet, as the shell last said
+    damage: set[str] = field(default_factory=set)  # what was said of logs that cannot be read
     _groups: "Groups | None" = None
 
     def __post_init__(self) -> None:

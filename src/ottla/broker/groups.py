@@ -4,6 +4,7 @@ A group belongs to the partition of `__consumer_offsets` that its id hashes to, 
 partition coordinates it. The shard is loaded when leadership comes and dropped when it goes.
 """
 
+import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from ottla.group.shard import GroupShard
 from ottla.log.directories import LogDirectoryError
 from ottla.records.compression import Codec
 from ottla.replication.partition import Partition
+
+log = logging.getLogger(__name__)
 
 HASHES_KEPT: Final = 4096
 
@@ -81,10 +84,14 @@ class Groups:
         on_failed: Callable[[LogDirectoryError], ErrorCode],
         now_ms: int,
     ) -> None:
-        """This broker leads a partition of the topic: take up what is stored there."""
+        """This broker leads a partition of the topic: take up what is stored there. If that is damaged, its
+        groups have no coordinator: to go on without it would be to forget what was committed."""
         codec = Codec.from_id(self.config.offsets_compression_codec)
         journal = PartitionJournal(partition, on_appended, codec, on_failed)
-        self.runtime.load(partition.id.partition, journal, partition.leader_epoch, now_ms)
+        try:
+            self.runtime.load(partition.id.partition, journal, partition.leader_epoch, now_ms)
+        except ApiError as damage:
+            log.error("the groups stored in %s cannot be loaded: %s", partition.id, damage)
 
     def on_resigned(self, id: TopicPartition) -> None:
         self.runtime.unload(id.partition)

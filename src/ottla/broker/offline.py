@@ -8,6 +8,7 @@ The other directories serve on. Without any directory there is nothing to serve:
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.base.errors import ApiError
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.effects import Halt
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 log = logging.getLogger(__name__)
+
+DAMAGE_MAX = 1_000
 
 
 def take_offline(broker: "Broker", directory: str, reason: str, now_ms: int) -> None:
@@ -35,6 +38,15 @@ def take_offline(broker: "Broker", directory: str, reason: str, now_ms: int) -> 
             broker.groups.on_resigned(id)
     for id in lost:
         broker.waiting.wake(id, now_ms)
+
+
+def report_damage(broker: "Broker", id: TopicPartition, damage: ApiError) -> None:
+    """Something in a log cannot be read: say where, once, however often its readers come back for it."""
+    if str(damage) not in broker.damage:
+        if len(broker.damage) >= DAMAGE_MAX:
+            broker.damage.clear()
+        broker.damage.add(str(damage))
+        log.error("%s is damaged: %s", id, damage)
 
 
 def assume_lost(broker: "Broker") -> None:

@@ -88,6 +88,7 @@ class Runtime(Generic[S]):
             self._load(index, journal, leader_epoch, now_ms)
 
     def _load(self, index: int, journal: Journal, leader_epoch: int, now_ms: int) -> None:
+        self.unload(index)  # a journal that cannot be read leaves nothing behind
         shard = self.new_shard(index)
         shard.on_committed(journal.committed_offset)
         for record, offset, timestamp_ms in journal.stored():
