@@ -23,7 +23,7 @@ from tests.log.simdisk import Keep, SimDisk, page_cache
 from ottla.api.dispatch import Silence, on_request
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Effect, Halt, Reply, SyncFolder, SyncLog, TakeOffline, WriteNodes
+from ottla.broker.effects import CopyLog, Effect, Halt, Reply, SyncFolder, SyncLog, TakeOffline, WriteNodes
 from ottla.controller.keeper import (
     ANY,
     Check,
@@ -37,6 +37,7 @@ from ottla.controller.keeper import (
     Written,
 )
 from ottla.controller.registration import candidacy, founding, registration
+from ottla.log.moving import MoveError
 from ottla.wire.codec import decode, encode
 from ottla.wire.header import (
     RequestHeader,
@@ -295,6 +296,13 @@ class Machine:
             case SyncFolder(log, folder):
                 folder.sync()
                 self.broker.on_folder_synced(log, self.now_ms)
+            case CopyLog(move, part):
+                try:
+                    part.run()
+                except (OSError, MoveError) as error:
+                    self.broker.on_copied(move, error, self.now_ms)
+                else:
+                    self.broker.on_copied(move, None, self.now_ms)
             case TakeOffline(directory, reason):
                 self.broker.on_directory_failed(directory, reason, self.now_ms)
             case Halt(reason):

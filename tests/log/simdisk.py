@@ -184,7 +184,8 @@ class SimDisk:
 
     def open(self, path: str) -> File:
         self.check("open", path)
-        assert os.path.dirname(path) in self.folders, f"{path} is in no folder"
+        if os.path.dirname(path) not in self.folders:
+            raise FileNotFoundError(path)
         if path not in self.nodes:
             self._name(path, path, Node(modified_ms=self.now_ms))
         node = self.nodes[path]

@@ -127,6 +127,8 @@ def test_the_dirtiest_comes_first_one_at_a_time_or_several():
     assert [task.name for task in cleaner.running] == ["all-0"]
     assert next_names(cleaner, cleaner_threads=2) == []
     assert next_names(cleaner, NOW + 15_000, cleaner_threads=2) == ["most-0"]
+    for log in logs:
+        log.abort_work = None
     assert next_names(cleaner_of(*logs), cleaner_threads=9) == ["all-0", "most-0", "half-0"]
     assert next_names(cleaner_of(*logs), cleaner_enable=False) == []
     assert [dirt.log.topic_partition.topic for dirt in cleaner.debt(lambda _: 9, NOW)] == [

@@ -15,7 +15,13 @@ from ottla.base.errors import ErrorCode
 from ottla.base.files import OsFile
 from ottla.base.ids import TopicPartition
 from ottla.shell.embedded import EmbeddedBroker
+from ottla.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 RECORD = bytes(batch(b"x"))
@@ -93,3 +99,46 @@ def test_without_the_first_directory_there_is_no_start(tmp_path: Path) -> None:
     assert reason.startswith(f"cannot use {tmp_path / 'a'} as a data directory")
     assert reason.endswith("it is the first of log.dirs and holds keeper.db: no start without it")
     assert "\n" not in reason
+
+
+def test_a_partition_moves_to_another_disk_under_load_and_its_size_is_that_of_its_files(
+    tmp_path: Path,
+) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    record = bytes(batch(b"x" * 100_000))
+    topic = AlterReplicaLogDirTopic(name="t", partitions=[0])
+    wish = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(second), topics=[topic])])
+    count = 400
+    with broker(first, second, log_segment_bytes=str(4 << 20)) as one, connect(one) as wire:
+        create(wire, "t", 1)
+        for _ in range(count):
+            assert wire.produce("t", record).error_code == 0
+        assert described(wire) == [(str(first), du(first / "t-0"), False)]
+        assert wire.call(wish, 2).results[0].partitions[0].error_code == 0
+
+        def has_moved() -> bool:
+            nonlocal count
+            assert wire.produce("t", record).base_offset == count
+            count += 1
+            return [where for where, _, _ in described(wire)] == [str(second)]
+
+        wait_for(has_moved, 30, "the move")
+        assert described(wire) == [(str(second), du(second / "t-0"), False)]
+        assert not (first / "t-0").exists()
+    with broker(first, second) as one, connect(one) as wire:
+        assert wire.produce("t", record).base_offset == count
+        assert [record.offset for record in wire.fetch("t", count - 1)] == [count - 1, count]
+
+
+def described(wire: Wire) -> list[tuple[str, int, bool]]:
+    return [
+        (result.log_dir, part.partition_size, part.is_future_key)
+        for result in wire.call(DescribeLogDirsRequest(topics=None), 4).results
+        for topic in result.topics
+        for part in topic.partitions
+        if topic.name == "t"
+    ]
+
+
+def du(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.glob("*.log"))

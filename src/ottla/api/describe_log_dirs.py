@@ -35,6 +35,16 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLo
             if store.directory_of(id) == directory and (wanted is None or id in wanted):
                 topic = topics.setdefault(id.topic, DescribeLogDirsTopic(name=id.topic))
                 topic.partitions.append(_describe(call, id, log))
+        for id, move in sorted(store.moves.by_id.items()):
+            if move.directory == directory and (wanted is None or id in wanted):
+                topic = topics.setdefault(id.topic, DescribeLogDirsTopic(name=id.topic))
+                future = DescribeLogDirsPartition(
+                    partition_index=id.partition,
+                    partition_size=move.size,
+                    offset_lag=move.lag,
+                    is_future_key=True,
+                )
+                topic.partitions.append(future)
         try:
             total, usable = store.disks[directory].space(directory)
         except OSError as error:

@@ -13,6 +13,7 @@ from ottla.base.config import load, override
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
 from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition, is_topic_name
+from ottla.broker import moves
 from ottla.broker.config import BrokerConfig
 from ottla.broker.effects import CleanLog, Effect, SyncFolder, SyncLog, TakeOffline, WriteNodes
 from ottla.broker.offline import assume_lost, take_offline
@@ -28,6 +29,7 @@ from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
+from ottla.log.moving import Move
 from ottla.log.store import LogStore
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import Sessions
@@ -257,6 +259,9 @@ class Broker:
         if self.store.on_folder_synced(log, now_ms):
             self.effects.append(SyncFolder(log, log.files.syncable(log.directory)))
 
+    def on_copied(self, move: Move, error: BaseException | None, now_ms: int) -> None:
+        moves.on_copied(self, move, error, now_ms)
+
     # -- coordinators ---------------------------------------------------------------------------------------
 
     @property
@@ -386,6 +391,7 @@ class Broker:
         self.on_deadline(now_ms)
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
         self._start_cleanings(now_ms)
+        moves.start_copies(self, now_ms)
         self.start_syncs(now_ms)
 
     def close(self, now_ms: int, *, clean: bool = True) -> None:  # noqa: ARG002 - as every input

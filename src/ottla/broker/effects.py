@@ -10,6 +10,7 @@ from ottla.controller.keeper import Operation
 from ottla.log.cleaning import CleanTask
 from ottla.log.durability import Sync
 from ottla.log.log import Log
+from ottla.log.moving import CopySlice, Move
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,14 @@ class SyncFolder:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyLog:
+    """Run a slice of a move in a worker, then call `on_copied`."""
+
+    move: Move
+    slice: CopySlice
+
+
+@dataclass(frozen=True, slots=True)
 class TakeOffline:
     """A log directory failed under the input that is being handled: call `on_directory_failed` after it."""
 
@@ -76,4 +85,6 @@ class Halt:
     reason: str
 
 
-Effect: TypeAlias = Reply | Close | WriteNodes | SyncLog | CleanLog | SyncFolder | TakeOffline | Halt
+Effect: TypeAlias = (
+    Reply | Close | WriteNodes | SyncLog | CleanLog | SyncFolder | CopyLog | TakeOffline | Halt
+)

@@ -61,23 +61,31 @@ class Checkpoints:
         points = ((key, log.recovery_point) for key, log in self._logs.items())
         self._write(checkpoint.RECOVERY_POINTS, points)
 
-    def write_log_starts(self) -> None:
-        """Only starts that the name of the first segment does not tell already."""
+    def write_log_starts(self, first: str | None = None) -> None:
+        """Only starts that the name of the first segment does not tell already. A log that has just moved to
+        `first` must be known there before it is forgotten where it was."""
         starts = (
             (key, log.log_start_offset)
             for key, log in self._logs.items()
             if log.log_start_offset > log.segments[0].base_offset
         )
-        self._write(checkpoint.LOG_STARTS, starts)
+        self._write(checkpoint.LOG_STARTS, starts, first=first)
 
-    def _write(self, name: str, offsets: Iterable[tuple[TopicPartition, int]], *, sync: bool = True) -> None:
+    def _write(
+        self,
+        name: str,
+        offsets: Iterable[tuple[TopicPartition, int]],
+        *,
+        sync: bool = True,
+        first: str | None = None,
+    ) -> None:
         """Write a checkpoint into every directory, for the partitions that live there, where it changed."""
         by_home: dict[str, dict[TopicPartition, int]] = {directory: {} for directory in self._disks}
         for topic_partition, offset in offsets:
             home = self._homes.get(topic_partition)
             if home in by_home:
                 by_home[home][topic_partition] = offset
-        for directory, found in by_home.items():
+        for directory, found in sorted(by_home.items(), key=lambda one: one[0] != first):
             path = os.path.join(directory, name)
             data = checkpoint.format_offsets(found)
             if self._written.get(path) not in ((data, sync), (data, True)):

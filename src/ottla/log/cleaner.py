@@ -97,7 +97,7 @@ class Cleaner:
             candidates = [
                 dirt
                 for dirt in self.debt(last_stable, wall_ms)
-                if dirt.log not in self._running and not self._is_barred(dirt.log, now_ms)
+                if dirt.log.abort_work is None and not self._is_barred(dirt.log, now_ms)
             ]
             self.dirtiest_ratio = max((dirt.ratio for dirt in candidates), default=0.0)
             found = dirtiest(candidates)
@@ -105,7 +105,7 @@ class Cleaner:
                 break
             task = _task(found, config, wall_ms)
             self._running[found.log] = cleaning = _Cleaning(task, found.segments)
-            found.log.abort_cleaning = cleaning.abort
+            found.log.abort_work = cleaning.abort
             yield found.log, task
         self._looked_ms = now_ms
 
@@ -165,7 +165,7 @@ class Cleaner:
         return False
 
     def _end(self, log: Log) -> _Cleaning | None:
-        log.abort_cleaning = None
+        log.abort_work = None
         return self._running.pop(log, None)
 
     def _is_barred(self, log: Log, now_ms: int) -> bool:

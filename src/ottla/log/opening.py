@@ -4,7 +4,7 @@ A directory that cannot be read or written is passed over, and said; only if the
 
 A partition may be found twice: its directory was offline while its topic was made anew elsewhere, or a crash
 came in the middle of a move between directories. The copy that has the topic's present id counts; of two such
-copies, the one that goes further. The other is left alone, and said.
+copies, the one that goes further, and the other is removed. It is said in any case.
 """
 
 import os.path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FOLDER = re.compile(r"(.+)-(\d+)\Z")
 _DELETED_FOLDER = re.compile(r".+-\d+\.[0-9a-f]{32}-delete\Z")
+_FUTURE_FOLDER = re.compile(r"(.+-\d+)\.[0-9a-f]{32}-future\Z")
 
 TopicConfigs = Callable[[str], Mapping[str, str]]
 TopicIds = Callable[[str], bytes | None]
@@ -55,6 +56,8 @@ class Opening:
     ) -> None:
         self.report = StoreReport({}, [], [])
         self.wrong = False  # a checkpoint says more than its log holds, and must not be there when that grew
+        self.unfinished_moves: dict[TopicPartition, str] = {}
+        self._named: list[tuple[str, set[TopicPartition]]] = []
         self._store = store
         self._now_ms = now_ms
         self._topic_configs = topic_configs
@@ -73,6 +76,16 @@ class Opening:
                 raise
             self.report.problems.append(f"{directory} is offline: {error}")
 
+    def stale(self) -> set[TopicPartition]:
+        """What a checkpoint names that is not, or no longer, in its directory."""
+        store = self._store
+        return {
+            id
+            for directory, ids in self._named
+            for id in ids
+            if id not in store.logs or store.directory_of(id) != directory
+        }
+
     def _open(self, directory: str, disk: DirectoryFiles) -> None:
         marker = os.path.join(directory, checkpoint.CLEAN_SHUTDOWN)
         clean = self.report.clean[directory] = disk.exists(marker)
@@ -90,12 +103,15 @@ class Opening:
             found = parse_folder(name)
             if _DELETED_FOLDER.match(name):
                 disk.remove_tree(path)
+            elif (moving := parse_future(name)) is not None:
+                disk.remove_tree(path)
+                self.unfinished_moves[moving] = directory
             elif found is not None:
                 topic_id = read_topic_id(disk, path)
                 if not self._is_stale_copy(found, topic_id, path):
                     log = self._open_log(disk, path, found, clean, known)
                     self._take_in(log, directory, topic_id)
-        self._store.checkpoints.stale |= {id for offsets in known.values() for id in offsets}
+        self._named.append((directory, {id for offsets in known.values() for id in offsets}))
         if clean:
             disk.remove(marker)
             # Else a power cut could bring it back, and what is appended from now on would not be checked.
@@ -149,15 +165,24 @@ class Opening:
         if other is not None:
             present = self._topic_ids(id.topic)
             ranks = [
-                (present is not None and known == present, one.latest_epoch, one.log_end_offset)
+                (
+                    present is not None and known == present,
+                    one.latest_epoch,
+                    one.log_end_offset,
+                    one.log_start_offset,
+                )
                 for one, known in ((other, store.topic_id(id)), (log, topic_id))
             ]
-            if ranks[1] <= ranks[0]:
-                self._ignore(id, log.directory, store.directory_of(id))
-                log.abandon()
-                return
-            self._ignore(id, other.directory, directory)
-            store.remove(id).abandon()
+            home, known = store.directory_of(id), store.topic_id(id)
+            worse, where = (log, directory) if ranks[1] <= ranks[0] else (other, home)
+            if worse is other:
+                store.remove(id)
+                store.put(log, directory, topic_id)
+            worse.abandon()
+            self._ignore(id, worse.directory, store.directory_of(id))
+            if known is not None and known == topic_id:
+                store.discard_folder(worse, where, self._now_ms)  # it would be taken for the log one day
+            return
         store.put(log, directory, topic_id)
 
     def _ignore(self, id: TopicPartition, path: str, home: str) -> None:
@@ -169,6 +194,12 @@ class Opening:
         except CheckpointError as problem:
             self.report.problems.append(str(problem))
             return {}
+
+
+def parse_future(name: str) -> TopicPartition | None:
+    """The partition whose move was to end in this folder."""
+    match = _FUTURE_FOLDER.match(name)
+    return parse_folder(match[1]) if match else None
 
 
 def read_topic_id(disk: DirectoryFiles, folder: str) -> bytes | None:

@@ -29,6 +29,7 @@ from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.directories import DirectoryFiles, LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
+from ottla.log.moving import Moves
 from ottla.log.opening import Opening, StoreReport, TopicConfigs, TopicIds
 
 FILE_NAME_MAX = 255
@@ -67,6 +68,7 @@ class LogStore:
         self.checkpoints = Checkpoints(self.disks, self.logs, self._homes, self._report)
         self._due: list[tuple[int, int, Log]] = []
         self._trash: list[tuple[int, int, str, str]] = []
+        self.moves = Moves(self)
         self.wall_offset_ms = 0  # the time of day, against `now_ms`
         self._sequence = 0
         self._next_ms: dict[str, int] = {}
@@ -84,7 +86,10 @@ class LogStore:
         opening = Opening(self, now_ms, topic_configs, topic_ids)
         for directory in list(self.disks):
             opening.open(directory)
-        self.checkpoints.stale -= self.logs.keys()
+        self.checkpoints.stale |= opening.stale()
+        for id, directory in opening.unfinished_moves.items():
+            if id in self.logs and directory in self.disks:
+                self.moves.begin(id, directory)
         if opening.wrong:
             self.checkpoints.write_all()  # not before all logs are known: it is for all directories
         self._next_ms = {task: now_ms + interval for task, (interval, _) in self._tasks().items()}
@@ -120,6 +125,7 @@ class LogStore:
         if self.disks.pop(directory, None) is None:
             return []
         self.offline[directory] = reason
+        self.moves.on_directory_failed(directory)
         lost = [id for id, home in self._homes.items() if home == directory]
         for id in lost:
             log = self.remove(id)
@@ -163,7 +169,8 @@ class LogStore:
             self.checkpoints.write_all()
         while True:
             living = [one for one in self.disks if one not in self._failing] or list(self.disks)
-            directory = min(living, key=self._counts.__getitem__)
+            wish = self.moves.wishes.pop(topic_partition, None)
+            directory = wish if wish in living else min(living, key=self._counts.__getitem__)
             try:
                 log = self._create(directory, topic_partition, topic_id, config, now_ms)
             except LogDirectoryError as error:
@@ -198,18 +205,39 @@ class LogStore:
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
         """Forget a partition. A sync of it that is in flight may still come back to the log."""
         directory = self._homes[topic_partition]
+        self.moves.cancel(topic_partition)
         log = self.remove(topic_partition)
         self.checkpoints.stale.add(topic_partition)
         self.cleaner.forget(log)
         log.abandon()
-        name = deleted_folder(topic_partition, self._unique(f"{log.directory} {now_ms}"))
         # If a crash undoes this, the partition comes back as one that nobody knows, and is deleted again.
+        self.discard_folder(log, directory, now_ms, sync=False)
+
+    def replace(self, new: Log, directory: str, now_ms: int) -> None:
+        """Let a log that was copied to another directory take the place of the one that it is a copy of."""
+        id = new.topic_partition
+        home, topic_id, high_watermark = self._homes[id], self._ids.get(id), self.high_watermarks.get(id)
+        old = self.remove(id)
+        self.put(new, directory, topic_id)
+        if high_watermark is not None:
+            self.high_watermarks[id] = high_watermark
+        self.checkpoints.stale.add(id)
+        # Its new home must know what was deleted from it before its old one forgets.
+        self.checkpoints.write_log_starts(first=directory)
+        self.cleaner.forget(old)
+        old.abandon()
+        self.discard_folder(old, home, now_ms)
+
+    def discard_folder(self, log: Log, directory: str, now_ms: int, *, sync: bool = True) -> None:
+        """Make the name of a log's folder free, and remove the folder later."""
+        name = deleted_folder(log.topic_partition, self.unique(f"{log.directory} {now_ms}"))
+        path = os.path.join(directory, name)
         try:
-            log.files.rename(log.directory, os.path.join(directory, name), sync=False)
+            log.files.rename(log.directory, path, sync=sync)
         except LogDirectoryError as error:
             self._report(error)
         else:
-            self._discard(os.path.join(directory, name), directory, now_ms + log.config.file_delete_delay_ms)
+            self.discard(path, directory, now_ms + log.config.file_delete_delay_ms)
 
     def put(self, log: Log, directory: str, topic_id: bytes | None) -> None:
         self.logs[log.topic_partition] = log
@@ -224,7 +252,7 @@ class LogStore:
         self.high_watermarks.pop(topic_partition, None)
         return self.logs.pop(topic_partition)
 
-    def _unique(self, seed: str) -> str:
+    def unique(self, seed: str) -> str:
         self._sequence += 1
         return hashlib.blake2b(f"{seed} {self._sequence}".encode(), digest_size=16).hexdigest()
 
@@ -324,10 +352,10 @@ class LogStore:
     def _discard_deleted(self, log: Log, now_ms: int) -> None:
         directory = os.path.dirname(log.directory)
         for path in log.deleted:
-            self._discard(path, directory, now_ms + log.config.file_delete_delay_ms)
+            self.discard(path, directory, now_ms + log.config.file_delete_delay_ms)
         log.deleted.clear()
 
-    def _discard(self, path: str, directory: str, due_ms: int) -> None:
+    def discard(self, path: str, directory: str, due_ms: int) -> None:
         self._sequence += 1
         heappush(self._trash, (due_ms, self._sequence, path, directory))
 
@@ -336,7 +364,7 @@ class LogStore:
         if directory in self._failing or not disk.exists(path):
             return  # a segment of a partition that was deleted meanwhile went with its folder
         try:
-            if path.endswith("-delete"):
+            if path.endswith(("-delete", "-future")):
                 disk.remove_tree(path)
             else:
                 disk.remove(path)

@@ -30,6 +30,7 @@ from ottla.log.cleaning import CleanFailed, CleanOutcome, CleanTask
 from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
+from ottla.log.moving import Move
 from ottla.shell import descriptors, directories
 from ottla.shell.clock import Clock
 from ottla.shell.connection import Connection
@@ -283,6 +284,16 @@ class Server:
                     lambda: self._keeper.write(operations),
                     lambda result, error: self._on_written(token, result, error),
                 )
+            case effects.TakeOffline(directory, reason):
+                self.broker.on_directory_failed(directory, reason, self.now_ms())
+            case effects.Halt(reason):
+                self._halt(reason)
+            case _:
+                self._work(effect)
+
+    def _work(self, effect: effects.Effect) -> None:
+        """What workers do with the files of logs."""
+        match effect:
             case effects.SyncLog(synced, sync):
                 self._sync(
                     lambda: _sync(sync),
@@ -292,10 +303,8 @@ class Server:
                 self._clean(cleaned, task)
             case effects.SyncFolder(synced, folder):
                 self._sync(folder.sync, lambda error: self._on_folder_synced(synced, error))
-            case effects.TakeOffline(directory, reason):
-                self.broker.on_directory_failed(directory, reason, self.now_ms())
-            case effects.Halt(reason):
-                self._halt(reason)
+            case effects.CopyLog(move, part):
+                self._sync(part.run, lambda error: self._on_copied(move, error))
 
     def _on_written(
         self, token: int, result: tuple[list[NodeChanged], Outcome] | None, error: BaseException | None
@@ -379,6 +388,10 @@ class Server:
             self._halt(f"cannot sync the folder of {synced.topic_partition}: {error}")
         elif not self._is_stopping:
             self._on_disk(lambda: self.broker.on_folder_synced(synced, self.now_ms()))
+
+    def _on_copied(self, move: Move, error: BaseException | None) -> None:
+        if not self._is_stopping:
+            self._on_disk(lambda: self.broker.on_copied(move, error, self.now_ms()))
 
     def _on_disk(self, event: Callable[[], None], *, is_repeated: bool = False) -> None:
         """Give the broker an event that makes it touch the disk. One that is repeated, or that a
