@@ -18,6 +18,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.effects import CleanLog, Effect, SyncFolder, SyncLog, TakeOffline, WriteNodes
 from ottla.broker.offline import assume_lost, take_offline
 from ottla.broker.parked import Waiting
+from ottla.broker.status import Status, say_cleaned, status
 from ottla.controller import image as images
 from ottla.controller import znodes
 from ottla.controller.image import Image, PartitionState
@@ -243,10 +244,10 @@ class Broker:
     # -- compaction -------------------------------------------------------------------------------
 
     def _start_cleanings(self, now_ms: int) -> None:
-        for log, task in self.store.next_cleanings(self._last_stable_offset, now_ms):
+        for log, task in self.store.next_cleanings(self.last_stable_offset, now_ms):
             self.effects.append(CleanLog(log, task))
 
-    def _last_stable_offset(self, log: Log) -> int:
+    def last_stable_offset(self, log: Log) -> int:
         partition = self.partitions.get(log.topic_partition)
         return log.log_start_offset if partition is None else partition.last_stable_offset
 
@@ -254,6 +255,10 @@ class Broker:
         """A worker wrote compacted segments: put them into place, with a sync of the folder at each step."""
         if self.store.on_cleaned(log, outcome, now_ms):
             self.effects.append(SyncFolder(log, log.files.syncable(log.directory)))
+        say_cleaned(self, log, outcome, now_ms)
+
+    def status(self, now_ms: int) -> Status:
+        return status(self, now_ms)
 
     def on_folder_synced(self, log: Log, now_ms: int) -> None:
         if self.store.on_folder_synced(log, now_ms):

@@ -68,6 +68,7 @@ class Cleaner:
     logs: Mapping[TopicPartition, Log]
     progress: Progress = field(default_factory=Progress)
     uncleanable: dict[TopicPartition, Failure] = field(default_factory=dict)
+    last_failure: tuple[TopicPartition, str] | None = None
     dirtiest_ratio: float = 0.0
     _running: dict[Log, _Cleaning] = field(default_factory=dict)
     _looked_ms: int | None = None
@@ -130,6 +131,7 @@ class Cleaner:
         self.progress.failures += 1
         delay_ms = LONG_MAX if failed.damaged else _RETRY_BACKOFFS * config.cleaner_backoff_ms
         self.uncleanable[log.topic_partition] = Failure(failed.reason, now_ms + delay_ms)
+        self.last_failure = (log.topic_partition, failed.reason)
         self._looked_ms = None
         return True
 

@@ -26,7 +26,7 @@ from ottla.broker.effects import is_shortage
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Refused
 from ottla.controller.registration import candidacy, founding, registration
-from ottla.log.cleaning import CleanFailed, CleanOutcome, CleanTask
+from ottla.log.cleaning import CleanOutcome, CleanTask
 from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
@@ -364,20 +364,11 @@ class Server:
 
             self._cleaners = Cleaners(self._loop)
         log.info("compaction of %s begins: %d bytes", task.name, sum(one.size for one in task.sources))
-        self._cleaners.submit(task, lambda outcome: self._on_cleaned(cleaned, task, outcome))
+        self._cleaners.submit(task, lambda outcome: self._on_cleaned(cleaned, outcome))
 
-    def _on_cleaned(self, cleaned: Log, task: CleanTask, outcome: CleanOutcome) -> None:
+    def _on_cleaned(self, cleaned: Log, outcome: CleanOutcome) -> None:
         if self._is_stopping:
             return
-        if isinstance(outcome, CleanFailed):
-            log.error("%s could not be compacted: %s", task.name, outcome.reason)
-        else:
-            stats = outcome.stats
-            log.info(
-                "compacted %s to offset %d: %d bytes became %d, %d records became %d",
-                task.name, outcome.end_offset, stats.bytes_read, stats.bytes_written,
-                stats.records_read, stats.records_written,
-            )  # fmt: skip
         self._on_disk(lambda: self.broker.on_cleaned(cleaned, outcome, self.now_ms()))
 
     def _on_folder_synced(self, synced: Log, error: BaseException | None) -> None:
