@@ -57,10 +57,11 @@ def _whole_header(file: File, data: bytes, where: int, position: int, end: int) 
     if len(data) - where < HEADER_SIZE:
         raise TornError(file.path, position, f"{len(data) - where} bytes are too few for a batch")
     header = read_header(data, where)
-    if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset_delta < 0:
+    size = header.size
+    if header.magic != MAGIC or size < HEADER_SIZE or header.last_offset_delta < 0:
         raise TornError(file.path, position, "this is not the header of a batch")
-    if position + header.size > end:
-        raise TornError(file.path, position, f"a batch of {header.size} bytes ends after {end - position}")
+    if position + size > end:
+        raise TornError(file.path, position, f"a batch of {size} bytes ends after {end - position}")
     return header
 
 

@@ -11,8 +11,8 @@ Not obvious: a segment remembers where its last batches begin (`_tail`) and wher
 import os.path
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
 
 from ottla.base.files import File, Files
 from ottla.log.config import LogConfig
@@ -31,6 +31,9 @@ SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 NO_TIMESTAMP = -1
 _TAIL_MAX = 128
 _HINTS_MAX = 16
+
+
+Note: TypeAlias = Callable[[BatchHeader, memoryview], None]
 
 
 class Recovered(NamedTuple):
@@ -173,12 +176,13 @@ class Segment:
             del self._tail_positions[: _TAIL_MAX // 2]
 
     def _add_entry(self, last_offset: int, position: int) -> None:
-        self.index.append(last_offset - self.base_offset, position)
-        self.times.append(self.max_timestamp, self._max_offset - self.base_offset)
+        index, times = self.index, self.times
+        index.append(last_offset - self.base_offset, position)
+        times.append(self.max_timestamp, self._max_offset - self.base_offset)
         self._since_entry = 0
         self._full = (
-            OFFSET_ENTRY_SIZE * (len(self.index) + 1) > self._index_bytes_max
-            or TIME_ENTRY_SIZE * (len(self.times) + 2) > self._index_bytes_max
+            OFFSET_ENTRY_SIZE * (len(index.offsets) + 1) > self._index_bytes_max
+            or TIME_ENTRY_SIZE * (len(times.offsets) + 2) > self._index_bytes_max
         )
 
     def read(self, position: int, count: int) -> bytes:
@@ -268,22 +272,26 @@ class Segment:
 
     def _take_in(self, header: BatchHeader, expected: int) -> int:
         """Account for a batch found in the file, if it can follow the one before it; the next offset."""
-        if header.base_offset < expected or header.last_offset > self.base_offset + RELATIVE_OFFSET_MAX:
+        last_offset = header.base_offset + header.last_offset_delta
+        if header.base_offset < expected or last_offset > self.base_offset + RELATIVE_OFFSET_MAX:
             raise TornError(self.path(), self.size, f"offset {header.base_offset} where {expected} belongs")
-        self.note(header.last_offset, header.size, header.max_timestamp)
-        return header.next_offset
+        self.note(last_offset, header.size, header.max_timestamp)
+        return last_offset + 1
 
-    def recover(self, check_from: int) -> Recovered:
+    def recover(self, check_from: int, note: Note = lambda _header, _view: None) -> Recovered:
         """Walk over all batches, build new indexes, and cut the file at the first byte that is not valid.
 
-        Batches that end before `check_from` were synced: only their headers are read.
+        Batches that end before `check_from` were synced: only their headers are read. The others are given to
+        `note`.
         """
         end, epochs = self.size, list[tuple[int, int]]()
         self._reset()
         next_offset, reason = self.base_offset, ""
         try:
-            for header in self._checked(end, check_from):
+            for header, view in self._checked(end, check_from):
                 next_offset = self._take_in(header, next_offset)
+                if view is not None:
+                    note(header, view)
                 if not epochs or header.leader_epoch > epochs[-1][0]:
                     epochs.append((header.leader_epoch, header.base_offset))
         except TornError as torn:
@@ -291,17 +299,17 @@ class Segment:
             self.file.truncate(self.size)
         return Recovered(next_offset, end - self.size, reason, tuple(epochs))
 
-    def _checked(self, end: int, check_from: int) -> Iterator[BatchHeader]:
+    def _checked(self, end: int, check_from: int) -> Iterator[tuple[BatchHeader, memoryview | None]]:
         start = end
         for position, header in headers(self.file, 0, end):
             if header.last_offset >= check_from:
                 start = position
                 break
-            yield header
+            yield header, None
         for position, header, view in batches(self.file, start, end):
             if not crc_ok(view, header):
                 raise TornError(self.path(), position, "the checksum is wrong")
-            yield header
+            yield header, view
 
     def rebuild_indexes(self) -> None:
         """Build the indexes anew from the batches' headers, as far as these make sense, and store them."""
