@@ -110,7 +110,7 @@ def _measure(peer: Peer, size: int, scale: Scale) -> Figures:
         peer.start()
         peer.wait_ready()
         for topic in topics:
-            peer.create_topic(topic)
+            peer.create_topic(topic, {"retention.ms": "-1"})  # the records' time is long ago
         for topic in topics:
             scale.say(f"W10: {peer.name}, filling {topic} of {len(topics)}")
             _fill(peer, topic, size // len(topics))
