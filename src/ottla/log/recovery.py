@@ -2,8 +2,8 @@
 
 After a clean shutdown nothing is scanned. After any other, batches from the recovery point on are checked one
 by one: the log is cut at the first byte that is not valid, and segments behind a cut are removed. What lies
-below the recovery point was synced; it is walked over at most, and never cut for a wrong checksum: that is
-for its readers to hear of.
+below the recovery point was synced; it is walked over at most, and never cut while something sound comes
+after the damage: that is for its readers to hear of.
 
 Checkpoints are believed only as far as the log bears them out. A recovery point or a log start beyond the end
 of a log that holds records is of another log (one of the same name, deleted since): it is ignored and
@@ -205,7 +205,6 @@ class Loader:
                 return segments[-1].load_tail()
             except TornError as torn:
                 self._did("did not trust the clean shutdown", segments[-1].path(), torn.reason)
-                self.recovery_point = min(self.recovery_point, segments[-1].base_offset)
         end = segments[0].base_offset
         for at, segment in enumerate(segments):
             is_last = at + 1 == len(segments)
@@ -231,6 +230,9 @@ class Loader:
         for epoch, start_offset in found.epochs:
             if self.epochs.note(epoch, start_offset):
                 self.epochs.write()
+        for damage in found.damage:
+            where = f"{damage.size} bytes at {damage.position}: {damage.reason}"
+            self._did("left damage in", segment.path(), where)
         if found.cut_bytes:
             self.report.bytes_cut += found.cut_bytes
             self._did(
