@@ -72,6 +72,25 @@ def test_a_sync_that_fails_in_one_directory_leaves_the_other_serving(
     assert again.broker.store.logs[TopicPartition("t", 1)].log_end_offset >= 1
 
 
+def test_a_directory_that_fails_when_the_broker_stops_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    with broker(first, second) as one, connect(one) as wire:
+        create(wire, "t", 2)
+        assert [wire.produce("t", RECORD, partition=n).error_code for n in (0, 1)] == [0, 0]
+        sync = OsFile.sync
+
+        def failing(file: OsFile) -> None:
+            if file.path.startswith(str(second)):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            sync(file)
+
+        monkeypatch.setattr(OsFile, "sync", failing)
+    assert f"{second} could not be closed cleanly: [Errno 5]" in caplog.text
+    assert [(one / MARKER).exists() for one in (first, second)] == [True, False]
+
+
 def test_a_directory_that_cannot_be_used_is_offline_from_the_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -209,6 +209,9 @@ class Server:
             self.broker.close(self.now_ms(), clean=clean)
         except OSError as error:
             log.error("the logs could not be closed cleanly: %s", error)
+        for effect in self.broker.effects:
+            if isinstance(effect, effects.TakeOffline):
+                log.error("%s could not be closed cleanly: %s", effect.directory, effect.reason)
 
     # -- connections ------------------------------------------------------------------------------
 
