@@ -13,6 +13,7 @@ from ottla.wire.messages import (
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     api_versions,
     create_partitions,
     create_topics,
@@ -109,6 +110,12 @@ def _alter_configs(_version: int, _topic_id: bytes) -> Any:
     return alter_configs.AlterConfigsRequest(resources=[resource], validate_only=False)
 
 
+def _alter_replica_log_dirs(_version: int, _topic_id: bytes) -> Any:
+    topic = alter_replica_log_dirs.AlterReplicaLogDirTopic(name="t", partitions=[0])
+    directory = alter_replica_log_dirs.AlterReplicaLogDir(path="/data", topics=[topic])
+    return alter_replica_log_dirs.AlterReplicaLogDirsRequest(dirs=[directory])
+
+
 def _describe_log_dirs(_version: int, _topic_id: bytes) -> Any:
     return describe_log_dirs.DescribeLogDirsRequest(topics=None)
 
@@ -186,6 +193,7 @@ EXAMPLES: dict[str, Callable[[int, bytes], Any]] = {
         _offset_for_leader_epoch,
         _describe_configs,
         _alter_configs,
+        _alter_replica_log_dirs,
         _describe_log_dirs,
         _create_partitions,
         _incremental_alter_configs,

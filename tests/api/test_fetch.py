@@ -237,12 +237,21 @@ def test_a_client_that_went_away_leaves_nothing_behind() -> None:
     assert list(machine.broker.waiting) == []
 
 
-def test_a_disk_that_cannot_be_read_is_a_storage_error_and_stops_the_broker() -> None:
+def test_a_disk_that_cannot_be_read_is_a_storage_error_and_the_last_one_stops_the_broker() -> None:
     machine, client = started()
     put(client, 0, batch("a"))
     machine.disk.fail("read", errno.EIO)
     assert fetch(client, "t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert machine.halted == ["cannot read the log of t-0: [Errno 5] Input/output error"]
+    (reason,) = machine.halted
+    assert reason.startswith("the last log directory failed: [Errno 5] Input/output error: '/data/t-0/")
+
+
+def test_old_clients_do_not_know_of_storage_errors() -> None:
+    machine, client = started()
+    put(client, 0, batch("a"))
+    machine.disk.fail("read", errno.EIO)
+    (topic,) = client.send(fetch_of(("t", 0, 0)), 5).responses
+    assert topic.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 # Topic ids

@@ -20,9 +20,22 @@ from ottla.api.call import CloseConnection
 from ottla.api.dispatch import Silence, on_request
 from ottla.base.files import Files
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Close, Effect, Halt, Reply, Send, SyncFolder, SyncLog, WriteNodes
+from ottla.broker.effects import (
+    Close,
+    CopyLog,
+    Effect,
+    Halt,
+    Reply,
+    Send,
+    SyncFolder,
+    SyncLog,
+    TakeOffline,
+    WriteNodes,
+)
 from ottla.controller.keeper import NodeChanged, Outcome, Written
 from ottla.controller.registration import founding, registration
+from ottla.log.directories import LogDirectoryError
+from ottla.log.moving import MoveError
 from ottla.wire.primitives import ProtocolError
 
 TICK_MS = 200
@@ -230,6 +243,11 @@ class Process:
                 self._after(self.world.draw(1, 15), lambda: self._synced(log, sync))
             case SyncFolder(log, folder):
                 self._after(self.world.draw(1, 15), lambda: self._folder_synced(log, folder))
+            case CopyLog(move, part):
+                self._after(self.world.draw(1, 15), lambda: self._copied(move, part))
+            case TakeOffline(directory, reason):
+                self.world.note(f"b{self.place} takes {directory} offline: {reason}")
+                self.broker.on_directory_failed(directory, reason, self.clock_ms())
             case Halt(reason):
                 raise Violation(f"broker {self.place} halts: {reason}")
             case _:
@@ -242,13 +260,29 @@ class Process:
         self.broker.on_written(token, outcome, self.clock_ms())
 
     def _synced(self, log: Any, sync: Any) -> None:
-        for file in sync.files:
-            file.sync()
-        self.broker.on_synced(log, sync, self.clock_ms())
+        try:
+            for file in sync.files:
+                file.sync()
+        except LogDirectoryError as error:
+            self.broker.on_sync_failed(log, error)
+        else:
+            self.broker.on_synced(log, sync, self.clock_ms())
 
     def _folder_synced(self, log: Any, folder: Any) -> None:
-        folder.sync()
-        self.broker.on_folder_synced(log, self.clock_ms())
+        try:
+            folder.sync()
+        except LogDirectoryError as error:
+            self.broker.storage_error(error)
+        else:
+            self.broker.on_folder_synced(log, self.clock_ms())
+
+    def _copied(self, move: Any, part: Any) -> None:
+        failure = None
+        try:
+            part.run()
+        except (OSError, MoveError) as error:
+            failure = error
+        self.broker.on_copied(move, failure, self.clock_ms())
 
     def _send(self, peer: int, channel: str, token: int, request: Any) -> None:
         connection = self._peers.get((peer, channel))

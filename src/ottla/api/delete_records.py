@@ -75,4 +75,6 @@ def _delete(
         ongoing.waiting.append((partition, partition.delete_records(asked.offset), result))
     except ApiError as error:
         result.error_code = error.code
+    except OSError as error:
+        result.error_code = call.broker.storage_error(error)
     return result

@@ -9,7 +9,7 @@ A follower says who and which incarnation it is, and reads to the end of the log
 hold all before it. Consumers read up to the high watermark, from the leader or, since v11, from any replica;
 with a rack-aware selector the leader sends those from another rack to a replica in theirs (KIP-392).
 
-v4 isolation level · v5 log_start_offset · v7 sessions · v9 leader epochs · v11 rack
+v4 isolation level · v5 log_start_offset · v6 KAFKA_STORAGE_ERROR · v7 sessions · v9 leader epochs · v11 rack
 v12 flexible, diverging epoch · v13 topic ids · v15 replica state · v16 leader hints
 v18 high watermark of the follower
 Left out: aborted transactions (no transactions yet).
@@ -25,7 +25,7 @@ from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.config import RACK_AWARE_SELECTOR
-from ottla.broker.effects import Halt, is_shortage
+from ottla.broker.offline import report_damage
 from ottla.broker.parked import Key, Parked
 from ottla.broker.replicas import Follows
 from ottla.replication.leader import Follower
@@ -44,6 +44,7 @@ from ottla.wire.messages.fetch import (
 FOLLOWERS_SINCE = 11
 TOPIC_IDS_SINCE = 13
 NO_REPLICA = -1
+STORAGE_ERROR_SINCE = 6
 READ_COMMITTED = 1
 FETCH_BYTES_MIN = 64 * 1024
 WAIT_MS_MAX = 300_000
@@ -72,6 +73,7 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
         bytes_min=min(request.min_bytes, bytes_max),
         bytes_max=bytes_max,
         now_ms=call.now_ms,
+        knows_storage_error=call.version >= STORAGE_ERROR_SINCE,
     )
     is_urgent = request.max_wait_ms <= 0 or not wanted
     if replica_id >= 0:
@@ -162,6 +164,7 @@ class Fetch:
     bytes_min: int
     bytes_max: int
     now_ms: int
+    knows_storage_error: bool = True
     available: dict[TopicPartition, int] = field(default_factory=dict)
     by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
     total: int = 0
@@ -226,6 +229,8 @@ class Fetch:
             if answer.records:
                 budget -= len(answer.records)
                 served.append(one)
+            if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR and not self.knows_storage_error:
+                answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if self._is_news(one, answer):
                 results.append((one, answer))
         if self.session is not None:
@@ -352,14 +357,14 @@ class Fetch:
                 answer.records = self._read_records(partition, one, budget, at_least_one)
         except ApiError as error:
             answer.error_code, answer.aborted_transactions = error.code, None
+            if error.code == ErrorCode.CORRUPT_MESSAGE:
+                report_damage(self.broker, one.topic_partition, error)
             if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
             if error.code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}:
                 answer.current_leader = self._leader_hint(one)
         except OSError as error:
-            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            if not is_shortage(error):
-                self.broker.effects.append(Halt(f"cannot read the log of {one.topic_partition}: {error}"))
+            answer.error_code = self.broker.storage_error(error)
         return answer
 
     def _read_records(self, partition: Partition, one: Wanted, budget: int, at_least_one: bool) -> Buffer:

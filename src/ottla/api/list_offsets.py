@@ -17,6 +17,7 @@ v10 timeout · v11 -6
 
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.offline import report_damage
 from ottla.replication.partition import Partition
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -67,6 +68,10 @@ def _answer(
         answer.offset, answer.timestamp, answer.leader_epoch = found
     except ApiError as error:
         answer.error_code = error.code
+        if error.code == ErrorCode.CORRUPT_MESSAGE:
+            report_damage(call.broker, partition.id, error)
+    except OSError as error:
+        answer.error_code = call.broker.storage_error(error)
     return answer
 
 

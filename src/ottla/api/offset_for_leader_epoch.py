@@ -34,4 +34,6 @@ def _answer(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEnd
         answer.leader_epoch, answer.end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
     except ApiError as error:
         answer.error_code = error.code
+    except OSError as error:
+        answer.error_code = call.broker.storage_error(error)
     return answer

@@ -24,8 +24,8 @@ from ottla.api.call import Call, CloseConnection
 from ottla.api.leaders import endpoints, leader_of
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Halt, is_shortage
 from ottla.broker.parked import Key, Parked
+from ottla.log.directories import LogDirectoryError
 from ottla.records.batch import HEADER_SIZE, TRANSACTIONAL, crc_ok, read_header
 from ottla.replication.partition import Partition
 from ottla.wire.messages.produce import (
@@ -66,7 +66,12 @@ class Produce:
         still = []
         for one in self.unsafe:
             partition = one.partition
-            if not partition.is_leader or partition.leader_epoch != one.leader_epoch:
+            if (
+                self.broker.partitions.get(partition.id) is not partition
+                and partition.id in self.broker.store.lost
+            ):
+                self._fail(one, ErrorCode.KAFKA_STORAGE_ERROR)
+            elif not partition.is_leader or partition.leader_epoch != one.leader_epoch:
                 self._fail(one, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 found = leader_of(self.broker, *partition.id)
                 if found is not None:
@@ -156,9 +161,9 @@ def _produce_partition(
                 ongoing.hint(reply, *found)
         return reply
     except OSError as error:
-        if not is_shortage(error) or not _is_whole(partition):
-            call.broker.effects.append(Halt(f"cannot write to the log of {partition.id}: {error}"))
-        reply.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        if not _is_whole(partition):
+            error = LogDirectoryError(call.broker.store.directory_of(partition.id), error)
+        reply.error_code = call.broker.storage_error(error)
         return reply
     if not appended.duplicate:
         call.broker.on_appended(partition, call.now_ms)

@@ -64,6 +64,7 @@ TABLE = {
         _api(23, "offset_for_leader_epoch"),
         _api(32, "describe_configs"),
         _api(33, "alter_configs"),
+        _api(34, "alter_replica_log_dirs"),
         _api(35, "describe_log_dirs"),
         _api(37, "create_partitions"),
         _api(42, "delete_groups"),

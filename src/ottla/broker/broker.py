@@ -12,23 +12,27 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ottla.base.config import load, override
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
-from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition, is_topic_name
+from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition
+from ottla.broker import adopting, moves
 from ottla.broker.config import BrokerConfig
 from ottla.broker.controlling import Controlling
-from ottla.broker.effects import CleanLog, Effect, Send, SyncFolder, SyncLog, WriteNodes
+from ottla.broker.effects import CleanLog, Effect, Send, SyncFolder, SyncLog, TakeOffline, WriteNodes
 from ottla.broker.isr import IsrChanges
+from ottla.broker.offline import assume_lost, take_offline
 from ottla.broker.parked import Waiting
 from ottla.broker.replicas import Replicas
+from ottla.broker.status import Status, say_cleaned, status
 from ottla.controller import image as images
 from ottla.controller import znodes
 from ottla.controller.image import Image, PartitionState
-from ottla.controller.keeper import Create, NodeChanged, Operation, Outcome
-from ottla.controller.topics import PlannedTopic, plan_reelection
+from ottla.controller.keeper import NodeChanged, Operation, Outcome
 from ottla.group.config import GroupConfig
 from ottla.log.cleaning import CleanOutcome
 from ottla.log.config import LogConfig, StoreConfig
+from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
+from ottla.log.moving import Move
 from ottla.log.store import LogStore
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import Sessions
@@ -96,11 +100,14 @@ class Broker:
     is_clean: bool = True
     session_expires_ms: int | None = None  # from then on others may lead in our place; None: nobody can
     unsent_bytes: int = 0  # answers that clients have not read yet, as the shell last said
+    damage: set[str] = field(default_factory=set)  # what was said of logs that cannot be read
     _groups: "Groups | None" = None
 
     def __post_init__(self) -> None:
         directories = load(BrokerConfig, self.properties).log_dirs
-        self.store = LogStore(self.files, directories, LogConfig(), StoreConfig())
+        self.store = LogStore(
+            self.files, directories, LogConfig(), StoreConfig(), on_failed=self.storage_error
+        )
         self.controlling = Controlling(self)
         self.replicas, self.isr = Replicas(self), IsrChanges(self)
         self._load_configs()
@@ -120,7 +127,7 @@ class Broker:
             if node.path != znodes.BROKERS + str(self.id):  # that would be an earlier incarnation of ours
                 self.image.apply(node)
         self._load_configs()
-        report = self.store.open_all(now_ms, self.image.topic_config)
+        report = self.store.open_all(now_ms, self.image.topic_config, self.image.topic_id)
         self.is_clean = all(report.clean.values())
         reports = report.lines()
         if self.image.cluster_id:
@@ -128,6 +135,7 @@ class Broker:
                 why = "its replicas are elsewhere" if id.topic in self.image.topics else "its topic is gone"
                 reports.append(f"{id}: {why}; its folder will be removed")
                 self.store.delete(id, now_ms)
+        assume_lost(self)
         for topic in self.image.topics:
             self._follow_topic(topic, now_ms)
         return reports
@@ -149,38 +157,10 @@ class Broker:
         return self.id in topic.assignment.get(id.partition, (self.id,))
 
     def adopted_topics(self) -> list[Operation]:
-        """A new keeper over a directory with logs: somebody brought them from elsewhere. Make their topics
-        known."""
-        if self.image.cluster_id:
-            return []
-        found: dict[str, dict[int, tuple[int, ...]]] = {}
-        for id in sorted(self.store.logs):
-            if id.topic != KRAFT_TOPIC and is_topic_name(id.topic):
-                found.setdefault(id.topic, {})[id.partition] = (self.id,)
-        operations: list[Operation] = []
-        for name, assignment in found.items():
-            known = self.store.topic_id(TopicPartition(name, min(assignment)))
-            topic_id = known or self.random.randbytes(16)
-            epochs = {p: self.store.logs[TopicPartition(name, p)].latest_epoch + 1 for p in assignment}
-            planned = PlannedTopic(name=name, id=topic_id, assignment=assignment, configs={}, epochs=epochs)
-            operations += planned.operations(self.image)
-        used = max((id for log in self.store.logs.values() for id in log.producers.by_id), default=-1)
-        if used >= 0:
-            # An id given out again would make a new producer's records look like an old one's, sent twice.
-            block = znodes.producer_id_block_node(self.id, 0, used)
-            operations.append(Create(znodes.PRODUCER_ID_BLOCK, block))
-        return operations
+        return adopting.adopted_topics(self)
 
     def elections(self) -> list[Operation]:
-        """After a crash the end of a log may be gone, and what comes in its place must be told apart from
-        it: this broker leads what it led in a new epoch."""
-        if self.is_clean:
-            return []
-        return [
-            operation
-            for topic in self.image.topics.values()
-            for operation in plan_reelection(self.image, topic, self.id)
-        ]
+        return adopting.elections(self)
 
     # -- configuration ----------------------------------------------------------------------------
 
@@ -206,6 +186,8 @@ class Broker:
         known = self.image.topics.get(topic)
         if known is None or index not in known.assignment:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if TopicPartition(topic, index) in self.store.lost:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def on_appended(self, partition: Partition, now_ms: int) -> None:
@@ -234,24 +216,48 @@ class Broker:
         self.start_syncs(now_ms)
         self.replicas.pump(now_ms)  # a follower asks for more once it has synced what it got
 
+    # -- failed disks -----------------------------------------------------------------------------
+
+    def storage_error(self, error: OSError) -> ErrorCode:
+        """The disk refused something; the code that tells a client. What is the fault of a log directory
+        takes that offline, as soon as the input at hand is done with."""
+        if isinstance(error, LogDirectoryError) and error.directory not in self.store.offline:
+            self.effects.append(TakeOffline(error.directory, str(error)))
+        return ErrorCode.KAFKA_STORAGE_ERROR
+
+    def on_directory_failed(self, directory: str, reason: str, now_ms: int) -> None:
+        take_offline(self, directory, reason, now_ms)
+
+    def on_sync_failed(self, log: Log, error: LogDirectoryError) -> None:
+        """Never tried again: a failed sync may have thrown away what it could not write."""
+        log.on_sync_failed()
+        self.storage_error(error)
+
     # -- compaction -------------------------------------------------------------------------------
 
     def _start_cleanings(self, now_ms: int) -> None:
-        for log, task in self.store.next_cleanings(self._last_stable_offset, now_ms):
+        for log, task in self.store.next_cleanings(self.last_stable_offset, now_ms):
             self.effects.append(CleanLog(log, task))
 
-    def _last_stable_offset(self, log: Log) -> int:
+    def last_stable_offset(self, log: Log) -> int:
         partition = self.partitions.get(log.topic_partition)
         return log.log_start_offset if partition is None else partition.last_stable_offset
 
     def on_cleaned(self, log: Log, outcome: CleanOutcome, now_ms: int) -> None:
         """A worker wrote compacted segments: put them into place, with a sync of the folder at each step."""
         if self.store.on_cleaned(log, outcome, now_ms):
-            self.effects.append(SyncFolder(log, self.files.syncable(log.directory)))
+            self.effects.append(SyncFolder(log, log.files.syncable(log.directory)))
+        say_cleaned(self, log, outcome, now_ms)
+
+    def status(self, now_ms: int) -> Status:
+        return status(self, now_ms)
 
     def on_folder_synced(self, log: Log, now_ms: int) -> None:
         if self.store.on_folder_synced(log, now_ms):
-            self.effects.append(SyncFolder(log, self.files.syncable(log.directory)))
+            self.effects.append(SyncFolder(log, log.files.syncable(log.directory)))
+
+    def on_copied(self, move: Move, error: BaseException | None, now_ms: int) -> None:
+        moves.on_copied(self, move, error, now_ms)
 
     # -- coordinators ---------------------------------------------------------------------------------------
 
@@ -269,7 +275,7 @@ class Broker:
         if partition.id.topic != OFFSETS_TOPIC:
             return
         if partition.is_leader:
-            self.groups.on_elected(partition, self.on_appended, now_ms)
+            self.groups.on_elected(partition, self.on_appended, self.storage_error, now_ms)
         else:
             self.groups.on_resigned(partition.id)
         self.waiting.wake(partition.id, now_ms)
@@ -335,16 +341,26 @@ class Broker:
             id, replicas = TopicPartition(name, index), topic.assignment.get(index)
             known = self.partitions.get(id)
             if replicas is None or self.id not in replicas:
-                if known is not None and replicas is not None:
-                    self._drop_partition(known, now_ms)
+                if replicas is not None:
+                    self.store.lost.pop(id, None)
+                    if known is not None:
+                        self._drop_partition(known, now_ms)
                 continue
-            if known is None:
-                known = self._open_partition(id, topic.id, now_ms)
-            if known.seen != (state, replicas, epoch):  # of thousands in a node, few have changed
-                self._follow(known, PartitionState(replicas, *state), now_ms)
-                known.seen = (state, replicas, epoch)  # not before: it may have failed, and is repeated then
+            seen = (state, replicas, epoch)
+            if known is not None and known.seen == seen:
+                continue  # of thousands in a node, few have changed
+            try:
+                self._follow(id, topic.id, PartitionState(replicas, *state), seen, now_ms)
+            except LogDirectoryError as error:
+                self.storage_error(error)
+                self.store.lost.setdefault(id, error.directory)
 
-    def _follow(self, partition: Partition, state: PartitionState, now_ms: int) -> None:
+    def _follow(
+        self, id: TopicPartition, topic_id: bytes, state: PartitionState, seen: object, now_ms: int
+    ) -> None:
+        if id in self.store.lost:
+            return  # nor is it made anew elsewhere
+        partition = self.partitions.get(id) or self._open_partition(id, topic_id, now_ms)
         isr, watermark = partition.isr, partition.high_watermark
         changed = partition.on_state(
             leader=state.leader,
@@ -366,6 +382,7 @@ class Broker:
         if changed or partition.isr != isr:
             self.waiting.wake(partition.id, now_ms)
             self.replicas.wake(partition, now_ms)
+        partition.seen = seen  # not before: it may have failed, and is repeated then
 
     def _open_partition(self, id: TopicPartition, topic_id: bytes, now_ms: int) -> Partition:
         log = self.store.get(id)
@@ -381,20 +398,24 @@ class Broker:
         self.partitions[id] = partition
         return partition
 
-    def _drop_partition(self, partition: Partition, now_ms: int) -> None:
-        """It was deleted, or its replicas are elsewhere now: its log goes."""
-        id = partition.id
-        del self.partitions[id]
-        self.replicas.forget(id)
+    def release(self, partition: Partition) -> None:
+        """It is not here any more: nobody leads or follows it on this broker."""
+        del self.partitions[partition.id]
+        self.replicas.forget(partition.id)
         partition.is_leader, partition.replication = False, None
         self.isr.note(partition)
-        if id.topic == OFFSETS_TOPIC:
-            self.groups.on_resigned(id)
-        self.store.delete(id, now_ms)
-        self.waiting.wake(id, now_ms)
+        if partition.id.topic == OFFSETS_TOPIC:
+            self.groups.on_resigned(partition.id)
+
+    def _drop_partition(self, partition: Partition, now_ms: int) -> None:
+        """It was deleted, or its replicas are elsewhere now: its log goes."""
+        self.release(partition)
+        self.store.delete(partition.id, now_ms)
+        self.waiting.wake(partition.id, now_ms)
         self.replicas.wake(partition, now_ms)
 
     def _drop_topic(self, name: str, now_ms: int) -> None:
+        self.store.lost = {id: home for id, home in self.store.lost.items() if id.topic != name}
         for id in [id for id in self.partitions if id.topic == name]:
             self._drop_partition(self.partitions[id], now_ms)
         if self._groups is not None:
@@ -438,9 +459,10 @@ class Broker:
         self.controlling.on_tick(now_ms)
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
         self._start_cleanings(now_ms)
+        moves.start_copies(self, now_ms)
         self.start_syncs(now_ms)
 
-    def close(self, now_ms: int, *, clean: bool = True) -> None:
+    def close(self, now_ms: int, *, clean: bool = True) -> None:  # noqa: ARG002 - as every input
         """Not `clean`: close the files and write nothing, so that the next start looks at what the disk
         has."""
         if not clean or not self.controlling.may_stop_cleanly:
@@ -448,4 +470,4 @@ class Broker:
                 log.abandon()
             return
         self.store.high_watermarks.update(HighWatermarks(self.partitions))
-        self.store.close(now_ms)
+        self.store.close()

@@ -132,6 +132,10 @@ class Image:
         found = self.topic_configs.get(topic)
         return found.values if found else {}
 
+    def topic_id(self, topic: str) -> bytes | None:
+        found = self.topics.get(topic)
+        return found.id if found else None
+
     def broker_config(self, broker: str) -> dict[str, str]:
         found = self.broker_configs.get(broker)
         return found.values if found else {}

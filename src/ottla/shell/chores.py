@@ -1,4 +1,4 @@
-"""What the logs need done and what may block: syncs in threads, compactions in processes of their own."""
+"""What the logs need done and what may block: syncs and copies in threads, compactions in processes."""
 
 import asyncio
 import logging
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from ottla.base.files import Syncable
 from ottla.broker.effects import is_shortage
-from ottla.log.cleaning import CleanFailed, CleanOutcome, CleanTask
+from ottla.log.cleaning import CleanOutcome, CleanTask
+from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
+from ottla.log.moving import CopySlice, Move
 from ottla.shell.worker import Worker
 
 if TYPE_CHECKING:
@@ -51,8 +53,11 @@ class Chores:
         self._worker.submit(job, finished)
 
     def _on_synced(self, synced: Log, sync: Sync, error: BaseException | None) -> None:
+        if isinstance(error, LogDirectoryError):
+            self._server.broker.on_sync_failed(synced, error)
+            self._server.carry_out()
+            return
         if error is not None:
-            # A failed sync may have thrown away what it could not write: trying again would hide the loss.
             self._server.halt(f"cannot sync the log of {synced.topic_partition}: {error}")
             return
         self._server.on_disk(
@@ -65,27 +70,29 @@ class Chores:
 
             self._cleaners = Cleaners(self._loop)
         log.info("compaction of %s begins: %d bytes", task.name, sum(one.size for one in task.sources))
-        self._cleaners.submit(task, lambda outcome: self._on_cleaned(cleaned, task, outcome))
+        self._cleaners.submit(task, lambda outcome: self._on_cleaned(cleaned, outcome))
 
-    def _on_cleaned(self, cleaned: Log, task: CleanTask, outcome: CleanOutcome) -> None:
+    def _on_cleaned(self, cleaned: Log, outcome: CleanOutcome) -> None:
         if self._server.is_stopping:
             return
-        if isinstance(outcome, CleanFailed):
-            log.error("%s could not be compacted: %s", task.name, outcome.reason)
-        else:
-            stats = outcome.stats
-            log.info(
-                "compacted %s to offset %d: %d bytes became %d, %d records became %d",
-                task.name, outcome.end_offset, stats.bytes_read, stats.bytes_written,
-                stats.records_read, stats.records_written,
-            )  # fmt: skip
         self._server.on_disk(lambda: self._server.broker.on_cleaned(cleaned, outcome, self._server.now_ms()))
 
     def _on_folder_synced(self, synced: Log, error: BaseException | None) -> None:
-        if error is not None:
+        if isinstance(error, LogDirectoryError):
+            self._server.broker.storage_error(error)
+            self._server.carry_out()
+        elif error is not None:
             self._server.halt(f"cannot sync the folder of {synced.topic_partition}: {error}")
         elif not self._server.is_stopping:
             self._server.on_disk(lambda: self._server.broker.on_folder_synced(synced, self._server.now_ms()))
+
+    def copy(self, move: Move, part: CopySlice) -> None:
+        """A slice of a log that moves to another directory."""
+        self._run(part.run, lambda error: self._on_copied(move, error))
+
+    def _on_copied(self, move: Move, error: BaseException | None) -> None:
+        if not self._server.is_stopping:
+            self._server.on_disk(lambda: self._server.broker.on_copied(move, error, self._server.now_ms()))
 
 
 def _sync(sync: Sync) -> None:

@@ -27,13 +27,14 @@ from ottla.broker.effects import is_shortage
 from ottla.controller import znodes
 from ottla.controller.image import BrokerEndpoint
 from ottla.controller.keeper import NodeChanged
-from ottla.shell import descriptors
+from ottla.log.directories import LogDirectoryError
+from ottla.shell import descriptors, directories
 from ottla.shell.chores import Chores
 from ottla.shell.clock import Clock
 from ottla.shell.connection import Connection
 from ottla.shell.keeping import KeeperMaker, Keeping, keeper_maker
 from ottla.shell.listener import Address, advertised_address, listen_address
-from ottla.shell.lock import DirectoryLock, StartError, check_cluster, read_cluster_id, write_meta
+from ottla.shell.lock import DirectoryLock, StartError, check_cluster
 from ottla.shell.peers import Peers
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class Server:
         self._held_total = 0
         self._on_halt = on_halt
         self._make_keeper = keeper or keeper_maker(self, durable=durable_keeper)
+        self._holds_keeper = keeper is None and not self.config.zookeeper_connect
         self._clock = Clock()
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._connections_made = 0
@@ -100,8 +102,8 @@ class Server:
         self._descriptors_max = descriptors.connections_max()
         with contextlib.ExitStack() as undo:
             for lock in self._locks:
-                lock.take()
                 undo.callback(lock.release)
+            directories.take(self._locks, self.broker.store, holds_keeper=self._holds_keeper)
             await self._open(undo)
             undo.pop_all()
         self._tick()
@@ -125,9 +127,7 @@ class Server:
 
     async def _enter(self, undo: contextlib.ExitStack) -> None:
         """Take up what the keeper and the disk hold, and register."""
-        claims = {
-            one: read_cluster_id(self.broker.files, one, self.broker.id) for one in self.config.log_dirs
-        }
+        claims = directories.cluster_ids(self.broker, holds_keeper=self._holds_keeper)
         nodes = await self._keeping.load()
         for node in nodes:
             if node.path == znodes.CLUSTER_ID and node.data:
@@ -143,8 +143,8 @@ class Server:
         try:
             self.on_nodes(self._keeping.open())
             await self._keeping.register(cluster_id or uuid_text(self.broker.random.randbytes(16)), claims)
-            for one in self.config.log_dirs:
-                write_meta(self.broker.files, one, self.broker.id, self.broker.image.cluster_id)
+            directories.write_metas(self.broker)
+            self.carry_out()
         except OSError as error:
             raise StartError(f"cannot open the logs: {error}") from None
         if self.is_halted:
@@ -245,6 +245,9 @@ class Server:
             self.broker.close(self.now_ms(), clean=clean)
         except OSError as error:
             log.error("the logs could not be closed cleanly: %s", error)
+        for effect in self.broker.effects:
+            if isinstance(effect, effects.TakeOffline):
+                log.error("%s could not be closed cleanly: %s", effect.directory, effect.reason)
 
     # -- connections ------------------------------------------------------------------------------
 
@@ -319,14 +322,24 @@ class Server:
                 self._keeping.write(token, operations)
             case effects.Send():
                 self._peers.send(effect)
+            case effects.TakeOffline(directory, reason):
+                self.broker.on_directory_failed(directory, reason, self.now_ms())
+            case effects.Halt(reason):
+                self.halt(reason)
+            case _:
+                self._work(effect)
+
+    def _work(self, effect: effects.Effect) -> None:
+        """What workers do with the files of logs."""
+        match effect:
             case effects.SyncLog(synced, sync):
                 self._chores.sync(synced, sync)
             case effects.CleanLog(cleaned, task):
                 self._chores.clean(cleaned, task)
             case effects.SyncFolder(synced, folder):
                 self._chores.sync_folder(synced, folder)
-            case effects.Halt(reason):
-                self.halt(reason)
+            case effects.CopyLog(move, part):
+                self._chores.copy(move, part)
 
     def on_nodes(self, nodes: list[NodeChanged]) -> None:
         self.broker.on_nodes(nodes, self.now_ms())
@@ -340,6 +353,10 @@ class Server:
         except OSError as failure:
             if is_shortage(failure):
                 return failure
+            if isinstance(failure, LogDirectoryError) and failure.directory in self.broker.store.disks:
+                self.broker.on_directory_failed(failure.directory, str(failure), self.now_ms())
+                self.carry_out()
+                return None if self.is_halted or not self.broker.store.disks else self.attempt(event)
             self.halt(f"the log directory failed: {failure}")
         return None
 
@@ -372,10 +389,13 @@ class Server:
         try:
             event()
         except OSError as error:
-            if not (is_repeated and is_shortage(error)):
+            if isinstance(error, LogDirectoryError):
+                self.broker.storage_error(error)
+            elif is_repeated and is_shortage(error):
+                log.error("%s (ulimit -n)", error)
+            else:
                 self.halt(f"the log directory failed: {error}")
                 return
-            log.error("%s (ulimit -n)", error)
         self.carry_out()
 
     def _on_bug(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
