@@ -10,6 +10,7 @@ controller.
     cluster.cut(1, 2) / cluster.heal()              messages between them are lost
     cluster.make_deaf(1) / cluster.hear(1)          a broker that sees no changes of the keeper for a while
     cluster.restart(1) / cluster.crash(1)           the next incarnation, registered anew
+    cluster.give_seat()                             from now on one of the brokers is the controller
 
 Proposals of an ISR are written as they come (`decide`), unless `is_deciding` is taken away: then they wait in
 `proposals`. The controller's seat is taken by nobody: broker 0, which is this test.
@@ -26,9 +27,9 @@ from ottla.api.dispatch import Silence, on_request
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Effect, Halt, Reply, Send, SyncLog, WriteNodes
+from ottla.broker.effects import CopyLog, Effect, Halt, Reply, Send, SyncLog, TakeOffline, WriteNodes
 from ottla.controller import znodes
-from ottla.controller.keeper import Create, NodeChanged, Operation, Outcome, Put, Written
+from ottla.controller.keeper import Create, Delete, NodeChanged, Operation, Outcome, Put, Written
 from ottla.controller.registration import registration
 from ottla.controller.znodes import State
 from ottla.replication.partition import Partition
@@ -106,7 +107,7 @@ class Node(Machine):
                 changed, outcome = self.keeper.write(operations)
                 self.cluster.tell(changed)
                 self.broker.on_written(token, outcome, self.now_ms)
-            case SyncLog() | Reply() | Halt():
+            case SyncLog() | Reply() | Halt() | TakeOffline() | CopyLog():
                 super()._carry_out(effect)
 
 
@@ -146,7 +147,8 @@ class Cluster:
 
     def register(self, id: int, *, is_clean: bool = True) -> None:
         rack = self.racks.get(id)
-        self.write(*registration(id, f"host{id}", 9090 + id, rack, is_clean=is_clean))
+        lost = self.nodes[id].broker.store.lost
+        self.write(*registration(id, f"host{id}", 9090 + id, rack, is_clean=is_clean, lost=lost))
 
     def write(self, *operations: Operation) -> None:
         changed, outcome = self.keeper.write(operations)
@@ -199,6 +201,10 @@ class Cluster:
         states[partition] = after._replace(partition_epoch=before.partition_epoch + 1)
         self.write(Put(znodes.state_path(topic), znodes.state_node(1, states)))
 
+    def give_seat(self) -> None:
+        self.write(Delete(znodes.CONTROLLER))
+        self.run()
+
     # -- brokers ----------------------------------------------------------------------------------
 
     def partition(self, id: int, topic: str = "t", index: int = 0) -> Partition:
@@ -225,10 +231,14 @@ class Cluster:
             if sender != id:
                 self.messages.append(lambda s=sender, t=token: self._answer(s, t, None))  # type: ignore[misc]
             del self.asked[connection]
-        path = znodes.BROKERS + str(id)
-        if path in self.keeper.nodes:
-            del self.keeper.nodes[path]
-            self.tell([NodeChanged(path, None, 0)])
+        self.end_session(id)
+
+    def end_session(self, id: int) -> None:
+        for path in (znodes.OFFLINE + str(id), znodes.BROKERS + str(id), znodes.CONTROLLER):
+            found = self.keeper.nodes.get(path)
+            if found and (path != znodes.CONTROLLER or znodes.parse(found[0])["brokerid"] == id):
+                del self.keeper.nodes[path]
+                self.tell([NodeChanged(path, None, 0)])
 
     def start(self, id: int, *, is_clean: bool = True) -> None:
         node = self.nodes[id]

@@ -170,6 +170,7 @@ class Process:
             *registration(
                 broker.id, f"b{broker.id}", 9092, broker.config.rack or None,
                 is_clean=is_again or broker.is_clean, clean_since=self._clean_since or 0,
+                lost=broker.store.lost,
             ),
         ]  # fmt: skip
 

@@ -18,7 +18,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.controlling import Controlling
 from ottla.broker.effects import CleanLog, Effect, Send, SyncFolder, SyncLog, TakeOffline, WriteNodes
 from ottla.broker.isr import IsrChanges
-from ottla.broker.offline import assume_lost, take_offline
+from ottla.broker.offline import Notice, assume_lost, take_offline
 from ottla.broker.parked import Waiting
 from ottla.broker.replicas import Replicas
 from ottla.broker.status import Status, say_cleaned, status
@@ -91,6 +91,7 @@ class Broker:
     controlling: Controlling = field(init=False)
     replicas: Replicas = field(init=False)
     isr: IsrChanges = field(init=False)
+    notice: Notice = field(init=False)
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     effects: list[Effect] = field(default_factory=list)
     outcomes: dict[int, OnOutcome] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class Broker:
             self.files, directories, LogConfig(), StoreConfig(), on_failed=self.storage_error
         )
         self.controlling = Controlling(self)
-        self.replicas, self.isr = Replicas(self), IsrChanges(self)
+        self.replicas, self.isr, self.notice = Replicas(self), IsrChanges(self), Notice(self)
         self._load_configs()
         self.sessions = Sessions(
             self.config.fetch_session_slots, new_id=lambda: self.random.randrange(1, 2**31)
@@ -124,7 +125,8 @@ class Broker:
     def open(self, nodes: Iterable[NodeChanged], now_ms: int) -> list[str]:
         """Take up what the keeper and the disk hold. Answers what had to be repaired, a line each."""
         for node in nodes:
-            if node.path != znodes.BROKERS + str(self.id):  # that would be an earlier incarnation of ours
+            # Our own nodes would be those of an earlier incarnation.
+            if node.path not in {znodes.BROKERS + str(self.id), znodes.OFFLINE + str(self.id)}:
                 self.image.apply(node)
         self._load_configs()
         report = self.store.open_all(now_ms, self.image.topic_config, self.image.topic_id)
@@ -330,6 +332,7 @@ class Broker:
                         self._follow_topic(name, now_ms)
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
+        self.notice.pump()
         self.controlling.on_changes(changes, now_ms)
 
     def _follow_topic(self, name: str, now_ms: int) -> None:
@@ -456,6 +459,7 @@ class Broker:
         self.store.wall_offset_ms = wall_offset_ms
         self.replicas.on_tick(now_ms)
         self.on_deadline(now_ms)
+        self.notice.pump()
         self.controlling.on_tick(now_ms)
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
         self._start_cleanings(now_ms)

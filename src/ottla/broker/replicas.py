@@ -129,6 +129,9 @@ class Replicas:
         for id, size in progress.bytes.items():
             if self._is_throttled_follower(self.broker.partitions[id]):
                 self.follower_throttle.record(size, now_ms)
+        for id, error in progress.failed.items():
+            self.leaders.pop(id, None)
+            self.broker.storage_error(error)
         self.broker.start_syncs(now_ms)
         self.pump(now_ms)
 

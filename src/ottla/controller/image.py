@@ -127,6 +127,7 @@ class Image:
     producer_id_block_version: int = -1
     deletions_version: int = -1
     revision: int = 0
+    _offline_since: dict[int, int] = field(default_factory=dict)  # when its node was made
 
     def topic_config(self, topic: str) -> dict[str, str]:
         found = self.topic_configs.get(topic)
@@ -196,10 +197,7 @@ class Image:
         if node.path.startswith(znodes.BROKERS):
             return self._apply_broker(int(node.path.removeprefix(znodes.BROKERS)), node)
         if node.path.startswith(znodes.OFFLINE):
-            broker_id = int(node.path.removeprefix(znodes.OFFLINE))
-            offline = {(topic, p) for topic, found in fields.get("topics", {}).items() for p in found}
-            self.offline[broker_id] = frozenset(offline)
-            return [BrokerChanged(broker_id)]
+            return self._apply_offline(int(node.path.removeprefix(znodes.OFFLINE)), node)
         if node.path == znodes.CLUSTER_ID:
             self.cluster_id = fields["id"]
         elif node.path == znodes.CONTROLLER:
@@ -214,10 +212,36 @@ class Image:
             self.deletions_version = node.version
         return []
 
+    def _apply_offline(self, broker_id: int, node: NodeChanged) -> list[Change]:
+        """A broker never takes this node away: it goes with the session, as the broker's own node does. If it
+        is seen to go first, what it said holds until the broker is gone, or there as another incarnation."""
+        if node.data is not None:
+            topics = znodes.parse(node.data)["topics"]
+            self.offline[broker_id] = frozenset((topic, p) for topic, found in topics.items() for p in found)
+            self._offline_since[broker_id] = node.created
+        elif broker_id not in self.brokers or self._is_offline_before(
+            self.brokers[broker_id].epoch, broker_id
+        ):
+            self._forget_offline(broker_id)
+        return [BrokerChanged(broker_id)]
+
+    def _is_offline_before(self, epoch: int, broker_id: int) -> bool:
+        """Was it written by an incarnation before this one? A broker writes it with its registration, or
+        after."""
+        return self._offline_since.get(broker_id, epoch) < epoch
+
+    def _forget_offline(self, broker_id: int) -> None:
+        self.offline.pop(broker_id, None)
+        self._offline_since.pop(broker_id, None)
+
     def _apply_broker(self, broker_id: int, node: NodeChanged) -> list[Change]:
         if node.data is None:
             self.brokers.pop(broker_id, None)
             return [BrokerChanged(broker_id)]
+        known = self.brokers.get(broker_id)
+        is_new = known is None or known.epoch != node.created
+        if is_new and self._is_offline_before(node.created, broker_id):
+            self._forget_offline(broker_id)
         fields = znodes.parse(node.data)
         is_clean = fields.get("is_clean", True)
         self.brokers[broker_id] = BrokerEndpoint(

@@ -10,7 +10,8 @@ Rules:
 3. To ask for an offset is to say that all before it is held. So nothing more is asked for while a log that
    must sync (flush.messages) has not.
 4. Where the leader begins after our end, there is nothing to go on from: ask where, and start over there.
-5. After an error a partition rests, twice as long each time, up to replica.fetch.backoff.ms; if there was no
+5. A log whose disk fails under an answer costs its own partition, which is followed no more.
+6. After an error a partition rests, twice as long each time, up to replica.fetch.backoff.ms; if there was no
    answer at all, everything does.
 """
 
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.log.directories import LogDirectoryError
 from ottla.replication.asking import Asked, Asking, Key
 from ottla.replication.partition import Partition
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
@@ -76,11 +78,13 @@ class Followed:
 
 @dataclass(slots=True)
 class Progress:
-    """What an answer did: the partitions whose high watermark moved, and all that changed."""
+    """What an answer did: the partitions whose high watermark moved, all that changed, and those whose disk
+    failed."""
 
     moved: list[Partition] = field(default_factory=list)
     changed: list[Partition] = field(default_factory=list)
     bytes: dict[TopicPartition, int] = field(default_factory=dict)
+    failed: dict[TopicPartition, LogDirectoryError] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -244,8 +248,14 @@ class Fetcher:
             self._apply(one, answer, now_ms, progress)
         except ApiError as error:
             self._on_error(one, error, now_ms)
+        except LogDirectoryError as error:
+            self._on_disk_failed(one, error, progress)
         else:
             one.failures = 0
+
+    def _on_disk_failed(self, one: Followed, error: LogDirectoryError, progress: Progress) -> None:
+        self.drop(one.partition.id)
+        progress.failed[one.partition.id] = error
 
     def _apply(self, one: Followed, answer: PartitionData, now_ms: int, progress: Progress) -> None:
         partition, log = one.partition, one.partition.log
@@ -299,8 +309,12 @@ class Fetcher:
                     "%s ends at %d, where its leader has nothing: it starts over at %d",
                     id, one.partition.log.log_end_offset, found.offset,
                 )  # fmt: skip
-                one.partition.restart_at(found.offset, now_ms)
-                progress.changed.append(one.partition)
+                try:
+                    one.partition.restart_at(found.offset, now_ms)
+                except LogDirectoryError as error:
+                    self._on_disk_failed(one, error, progress)
+                else:
+                    progress.changed.append(one.partition)
 
 
 def _is_safe(partition: Partition) -> bool:

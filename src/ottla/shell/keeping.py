@@ -5,7 +5,7 @@ Rules
   finds no file descriptor it is given again, and the rest waits behind it.
 - A broker's node of another session is not shown to it: it would take that incarnation for its own.
 - A session that expired is followed by another registration. The broker has not stopped meanwhile, so its
-  logs are what they were, and it says so.
+  logs are what they were, and it says so; and which of them it has lost to failed directories.
 """
 
 import asyncio
@@ -105,8 +105,11 @@ class Keeping:
         rack = self._server.config.rack or None
         found = [
             *founding(broker.image, cluster_id),
-            *registration(broker.id, address.host, address.port, rack, is_clean=broker.is_clean),
-        ]
+            *registration(
+                broker.id, address.host, address.port, rack,
+                is_clean=broker.is_clean, lost=broker.store.lost if self.keeper.is_shared else (),
+            ),
+        ]  # fmt: skip
         if self.keeper.is_shared:
             return found
         return [*found, *candidacy(broker.image, broker.id), *broker.adopted_topics(), *broker.elections()]
@@ -173,7 +176,7 @@ class Keeping:
             return
         operations = registration(
             server.broker.id, server.address.host, server.address.port, server.config.rack or None,
-            is_clean=True, clean_since=self._clean_since,
+            is_clean=True, clean_since=self._clean_since, lost=server.broker.store.lost,
         )  # fmt: skip
 
         def written(outcome: Outcome) -> None:
