@@ -38,6 +38,7 @@ SETTINGS = {
 class RealBroker:
     def __init__(self, id: int, port: int, folder: Path, zookeeper: str, settings: Mapping[str, str]) -> None:
         self.id, self.port, self.folder = id, port, folder
+        self.data = [folder / "data"]
         self.prefix: list[str] = []  # a command that runs the broker's, such as `ip netns exec`
         self.host = "127.0.0.1"
         self._zookeeper = zookeeper
@@ -67,7 +68,7 @@ class RealBroker:
         settings = [part for name, value in self._settings.items() for part in ("--set", f"{name}={value}")]
         command = [
             *self.prefix, sys.executable, "-m", "ottla.cli", "start", "--zookeeper", self._zookeeper,
-            "--id", str(self.id), "--listen", self.address, "--data", str(self.folder / "data"),
+            "--id", str(self.id), "--listen", self.address, "--data", ",".join(map(str, self.data)),
             "--log-level", "info", *settings,
         ]  # fmt: skip
         with open(self.folder / "broker.log", "a") as said, open(self._ready, "w") as ready:
