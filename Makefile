@@ -5,14 +5,14 @@ STAMP := .venv/.installed
 # The pure layers: deterministic, no sockets, no clock. Their tests run in `check`, and their branches are counted.
 PURE := base wire records log coordinator controller group replication broker api
 PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PURE))
-OTHER_TESTS := tests/shell tests/testing tests/cli tests/clients tests/hostile tests/compat
+OTHER_TESTS := tests/shell tests/testing tests/cli tests/clients tests/hostile tests/compat tests/sim
 COVERED_MIN := 95
 comma := ,
 empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check test bench messages reference clean
+.PHONY: setup start demo lint check test sim bench messages reference clean
 
 setup: $(STAMP)
 
@@ -40,6 +40,12 @@ test: lint
 	$(BIN)/coverage run --branch --source=ottla -m pytest -q -p no:cacheprovider $(PURE_TESTS)
 	$(BIN)/coverage report --skip-covered --fail-under=$(COVERED_MIN) --include='$(COVERED)'
 	$(BIN)/pytest -p no:cacheprovider $(OTHER_TESTS)
+
+# Simulated clusters: `make sim N=20000`, from seed FIRST on; `make sim SEED=7` is one of them, with its transcript.
+N ?= 1000
+FIRST ?= 0
+sim: setup
+	$(BIN)/python -m tests.sim.run $(if $(SEED),--seed $(SEED),--count $(N) --first $(FIRST) --keep-going)
 
 bench: setup
 	$(BIN)/python -m bench

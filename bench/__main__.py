@@ -12,7 +12,7 @@ from types import FrameType
 
 from rich.console import Console
 
-from bench import w1_bulk, w2_single, w9_compaction, w11_start, w12_spark, wg_groups
+from bench import w1_bulk, w2_single, w9_compaction, w10_recovery, w11_start, w12_spark, wg_groups
 from bench.apache import ApacheKafka
 from bench.report import Outcome, machine, save, show, show_targets
 from bench.servers import Ottla, Peer, PeerError
@@ -22,6 +22,7 @@ WORKLOADS = {
     "W1": w1_bulk.run,
     "W2": w2_single.run,
     "W9": w9_compaction.run,
+    "W10": w10_recovery.run,
     "W11": w11_start.run,
     "W12": w12_spark.run,
     "WG": wg_groups.run,
@@ -40,6 +41,9 @@ def _arguments() -> argparse.Namespace:
         "--quick", action="store_true", help="one short round: a smoke test, not a measurement"
     )
     parser.add_argument("--rounds", type=int, help="rounds per case (default 3 in W1, 5 in W2)")
+    parser.add_argument(
+        "--recovery-gb", type=float, help="how much W10 leaves unsynced (default 10; 0.5 with --quick)"
+    )
     parser.add_argument("--json", default=RESULTS, metavar="DIR", help="folder of the result files")
     parser.add_argument("--no-apache", action="store_true", help="leave Apache Kafka out")
     parser.add_argument("--no-ottla", action="store_true", help="leave Ottla out")
@@ -71,6 +75,8 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
             single_s=0.5,
             starts=5,
             idle_s=2.0,
+            recovery_rounds=arguments.rounds or 1,
+            recovery_bytes=int((arguments.recovery_gb or 0.5) * 1e9),
             say=say,
         )
     return Scale(
@@ -81,6 +87,8 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
         single_s=1.0,
         starts=7,
         idle_s=5.0,
+        recovery_rounds=arguments.rounds or 1,
+        recovery_bytes=int((arguments.recovery_gb or 10) * 1e9),
         say=say,
     )
 

@@ -89,17 +89,27 @@ class Peer:
             )
 
     def stop(self) -> None:
-        process, self._process = self._process, None
+        self.end()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def end(self, patience_s: float = STOP_S) -> None:
+        """SIGTERM, and what does not help that; the folder stays, for another `start`."""
+        process = self._process
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_S)
+                process.wait(patience_s)
+            self.kill()
+
+    def kill(self) -> None:
+        """kill -9 to it and all its children; the folder stays."""
+        process, self._process = self._process, None
+        if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def check_alive(self) -> None:
         if self._process is None or self._process.poll() is not None:

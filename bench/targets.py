@@ -53,6 +53,7 @@ IDLE_MEMORY = Target("W11", "idle memory (RSS)", Sense.BELOW, 60.0, "MB")
 
 COMPACTION_RATIO = Target("W9", "compaction rate against Apache Kafka", Sense.AT_LEAST, 1.0, "x")
 COMPACTION_P99_RATIO = Target("W9", "produce p99 while compacting against before", Sense.AT_MOST, 2.0, "x")
+RECOVERY_RATIO = Target("W10", "recovery after kill -9 against the limit formula", Sense.AT_MOST, 2.0, "x")
 
 SPARK_READ = Target("W12", "Spark rows read per core (100 B)", Sense.AT_LEAST, 1.0, "M rows/s")
 SPARK_READ_RATIO = Target("W12", "Spark read rate against the official connector", Sense.AT_LEAST, 1.0, "x")
@@ -65,6 +66,7 @@ TARGETS = (
     SINGLE_P50_RATIO,
     COMPACTION_RATIO,
     COMPACTION_P99_RATIO,
+    RECOVERY_RATIO,
     COLD_START,
     IDLE_MEMORY,
     SPARK_READ,

@@ -33,11 +33,11 @@ SETTLE_S = 2.0
 RETRY_S = 0.0005
 
 
-def _until_acknowledged(peer: Peer, deadline: float) -> None:
+def until_acknowledged(peer: Peer, topic: str, deadline: float) -> None:
     """One connection after another until Produce succeeds."""
     batch, _ = wire.record_batch(os.urandom(100), 0)
-    metadata, produce = wire.metadata_request(TOPIC), wire.produce_request(TOPIC, batch)
-    at = wire.error_offset(TOPIC)
+    metadata, produce = wire.metadata_request(topic), wire.produce_request(topic, batch)
+    at = wire.error_offset(topic)
     while time.perf_counter() < deadline:
         with contextlib.suppress(OSError), wire.connect(HOST, peer.port, 10.0) as sock:
             while time.perf_counter() < deadline:
@@ -52,14 +52,14 @@ def _until_acknowledged(peer: Peer, deadline: float) -> None:
                 time.sleep(RETRY_S)
         peer.check_alive()
         time.sleep(RETRY_S)
-    raise PeerError(f"{peer.name} acknowledged nothing in {START_S:.0f} s")
+    raise PeerError(f"{peer.name} acknowledged nothing in time")
 
 
 def _start(peer: Peer) -> float:
     peer.prepare()
     started = time.perf_counter()
     peer.start()
-    _until_acknowledged(peer, started + START_S)
+    until_acknowledged(peer, TOPIC, started + START_S)
     return (time.perf_counter() - started) * 1e3
 
 

@@ -21,6 +21,8 @@ class Scale:
     single_s: float
     starts: int
     idle_s: float
+    recovery_rounds: int
+    recovery_bytes: int
     say: Callable[[str], None]
 
 

@@ -123,7 +123,8 @@ def parts(answer: Any) -> dict[tuple[str, int], PartitionData]:
 
 
 def lead(machine: Machine, topic: str, *, leader: int, epoch: int, isr: tuple[int, ...] = (1,)) -> None:
-    """The controller gives all partitions of a topic to a leader, in an epoch."""
+    """The controller, which is another broker, gives all partitions of a topic to a leader, in an epoch."""
+    machine.give_up_the_seat()
     known = machine.broker.image.topics[topic]
     states = dict.fromkeys(known.assignment, (leader, epoch, isr))
     machine.write(Put(znodes.state_path(topic), znodes.state_node(1, states)))

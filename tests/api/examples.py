@@ -11,6 +11,9 @@ from tests.api.asking import batch
 from ottla.base.ids import ZERO_UUID
 from ottla.wire.messages import (
     alter_configs,
+    alter_partition,
+    alter_partition_reassignments,
+    alter_replica_log_dirs,
     api_versions,
     create_partitions,
     create_topics,
@@ -21,11 +24,13 @@ from ottla.wire.messages import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    elect_leaders,
     fetch,
     incremental_alter_configs,
     init_producer_id,
     list_config_resources,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
     produce,
@@ -105,6 +110,12 @@ def _alter_configs(_version: int, _topic_id: bytes) -> Any:
     return alter_configs.AlterConfigsRequest(resources=[resource], validate_only=False)
 
 
+def _alter_replica_log_dirs(_version: int, _topic_id: bytes) -> Any:
+    topic = alter_replica_log_dirs.AlterReplicaLogDirTopic(name="t", partitions=[0])
+    directory = alter_replica_log_dirs.AlterReplicaLogDir(path="/data", topics=[topic])
+    return alter_replica_log_dirs.AlterReplicaLogDirsRequest(dirs=[directory])
+
+
 def _describe_log_dirs(_version: int, _topic_id: bytes) -> Any:
     return describe_log_dirs.DescribeLogDirsRequest(topics=None)
 
@@ -144,6 +155,29 @@ def _describe_topic_partitions(_version: int, _topic_id: bytes) -> Any:
     return describe_topic_partitions.DescribeTopicPartitionsRequest(topics=[topic])
 
 
+def _elect_leaders(_version: int, _topic_id: bytes) -> Any:
+    return elect_leaders.ElectLeadersRequest(topic_partitions=None)
+
+
+def _alter_partition(_version: int, topic_id: bytes) -> Any:
+    me = alter_partition.BrokerState(broker_id=1, broker_epoch=0)
+    one = alter_partition.PartitionData(
+        partition_index=0, leader_epoch=0, new_isr=[1], new_isr_with_epochs=[me], partition_epoch=0
+    )
+    topic = alter_partition.TopicData(topic_id=topic_id, partitions=[one])
+    return alter_partition.AlterPartitionRequest(broker_id=1, broker_epoch=0, topics=[topic])
+
+
+def _alter_partition_reassignments(_version: int, _topic_id: bytes) -> Any:
+    one = alter_partition_reassignments.ReassignablePartition(partition_index=0, replicas=[1])
+    topic = alter_partition_reassignments.ReassignableTopic(name="t", partitions=[one])
+    return alter_partition_reassignments.AlterPartitionReassignmentsRequest(topics=[topic])
+
+
+def _list_partition_reassignments(_version: int, _topic_id: bytes) -> Any:
+    return list_partition_reassignments.ListPartitionReassignmentsRequest(topics=None)
+
+
 EXAMPLES: dict[str, Callable[[int, bytes], Any]] = {
     make.__name__.removeprefix("_"): make
     for make in (
@@ -159,6 +193,7 @@ EXAMPLES: dict[str, Callable[[int, bytes], Any]] = {
         _offset_for_leader_epoch,
         _describe_configs,
         _alter_configs,
+        _alter_replica_log_dirs,
         _describe_log_dirs,
         _create_partitions,
         _incremental_alter_configs,
@@ -167,5 +202,9 @@ EXAMPLES: dict[str, Callable[[int, bytes], Any]] = {
         _describe_producers,
         _list_config_resources,
         _describe_topic_partitions,
+        _elect_leaders,
+        _alter_partition,
+        _alter_partition_reassignments,
+        _list_partition_reassignments,
     )
 }

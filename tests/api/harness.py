@@ -23,7 +23,7 @@ from tests.log.simdisk import Keep, SimDisk, page_cache
 from ottla.api.dispatch import Silence, on_request
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Effect, Halt, Reply, SyncLog, WriteNodes
+from ottla.broker.effects import CopyLog, Effect, Halt, Reply, SyncFolder, SyncLog, TakeOffline, WriteNodes
 from ottla.controller.keeper import (
     ANY,
     Check,
@@ -37,6 +37,9 @@ from ottla.controller.keeper import (
     Written,
 )
 from ottla.controller.registration import candidacy, founding, registration
+from ottla.controller.znodes import CONTROLLER, controller_node
+from ottla.log.directories import LogDirectoryError
+from ottla.log.moving import MoveError
 from ottla.wire.codec import decode, encode
 from ottla.wire.header import (
     RequestHeader,
@@ -47,6 +50,7 @@ from ottla.wire.header import (
 
 NOW = 1_700_000_000_000
 CLUSTER_ID = "the-cluster"
+OTHER_BROKER = 99
 
 
 class Disk(SimDisk):
@@ -250,6 +254,10 @@ class Machine:
         self.broker.on_nodes(changed, self.now_ms)
         self.carry_out()
 
+    def give_up_the_seat(self) -> None:
+        """Another broker is the controller: what a test writes about partitions stays as it is."""
+        self.write(Put(CONTROLLER, controller_node(OTHER_BROKER)))
+
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms
         self.disk.now_ms = self.now_ms
@@ -288,9 +296,35 @@ class Machine:
                 changed, outcome = self.keeper.write(operations)
                 self.broker.on_nodes(changed, self.now_ms)
                 self.broker.on_written(token, outcome, self.now_ms)
-            case SyncLog(log, sync):
-                for file in sync.files:
-                    file.sync()
-                self.broker.on_synced(log, sync, self.now_ms)
+            case TakeOffline(directory, reason):
+                self.broker.on_directory_failed(directory, reason, self.now_ms)
             case Halt(reason):
                 self.halted.append(reason)
+            case _:
+                self._work(effect)
+
+    def _work(self, effect: Effect) -> None:
+        """What worker threads do with the files of logs."""
+        match effect:
+            case SyncLog(log, sync):
+                try:
+                    for file in sync.files:
+                        file.sync()
+                except LogDirectoryError as error:
+                    self.broker.on_sync_failed(log, error)
+                else:
+                    self.broker.on_synced(log, sync, self.now_ms)
+            case SyncFolder(log, folder):
+                try:
+                    folder.sync()
+                except LogDirectoryError as error:
+                    self.broker.storage_error(error)
+                else:
+                    self.broker.on_folder_synced(log, self.now_ms)
+            case CopyLog(move, part):
+                try:
+                    part.run()
+                except (OSError, MoveError) as error:
+                    self.broker.on_copied(move, error, self.now_ms)
+                else:
+                    self.broker.on_copied(move, None, self.now_ms)

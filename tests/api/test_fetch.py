@@ -22,7 +22,8 @@ from tests.api.harness import NOW, Client, Machine
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.controller import znodes
-from ottla.controller.keeper import Delete
+from ottla.controller.keeper import Create, Delete
+from ottla.controller.registration import registration
 from ottla.log.log import Log
 from ottla.records.builder import NewRecord, build_batch
 from ottla.wire.messages.fetch import FetchRequest, ReplicaState
@@ -236,12 +237,21 @@ def test_a_client_that_went_away_leaves_nothing_behind() -> None:
     assert list(machine.broker.waiting) == []
 
 
-def test_a_disk_that_cannot_be_read_is_a_storage_error_and_stops_the_broker() -> None:
+def test_a_disk_that_cannot_be_read_is_a_storage_error_and_the_last_one_stops_the_broker() -> None:
     machine, client = started()
     put(client, 0, batch("a"))
     machine.disk.fail("read", errno.EIO)
     assert fetch(client, "t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert machine.halted == ["cannot read the log of t-0: [Errno 5] Input/output error"]
+    (reason,) = machine.halted
+    assert reason.startswith("the last log directory failed: [Errno 5] Input/output error: '/data/t-0/")
+
+
+def test_old_clients_do_not_know_of_storage_errors() -> None:
+    machine, client = started()
+    put(client, 0, batch("a"))
+    machine.disk.fail("read", errno.EIO)
+    (topic,) = client.send(fetch_of(("t", 0, 0)), 5).responses
+    assert topic.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 # Topic ids
@@ -295,10 +305,18 @@ def test_a_reader_who_knows_another_epoch_is_told_so(epoch: int, code: ErrorCode
 
 def test_who_does_not_lead_says_who_does() -> None:
     machine, client = started()
-    lead(machine, "t", leader=2, epoch=4)
-    part = fetch(client, "t")
+    machine.write(*registration(2, "other", 9093, "a rack"))
+    machine.write(
+        Create(znodes.topic_path("far"), znodes.topic_node(b"f" * 16, {0: (2,)})),
+        Create(znodes.state_path("far"), znodes.state_node(1, {0: (2, 4, (2,))})),
+    )
+    answer = client.send(fetch_of((b"f" * 16, 0, 0)), 16)
+    (part,) = answer.responses[0].partitions
     assert part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == (2, 4)
+    assert [(one.node_id, one.host, one.port, one.rack) for one in answer.node_endpoints] == [
+        (2, "other", 9093, "a rack")
+    ]
 
 
 def test_a_reader_whose_log_parts_from_ours_is_told_where() -> None:

@@ -207,6 +207,7 @@ def flush_every_commit(machine: Machine) -> None:
 
 
 def lead_offsets(machine: Machine, *, leader: int, epoch: int, isr: tuple[int, ...] = (1,)) -> None:
+    machine.give_up_the_seat()
     known = machine.broker.image.topics[OFFSETS_TOPIC]
     states = dict.fromkeys(known.assignment, (leader, epoch, isr))
     machine.write(Put(znodes.state_path(OFFSETS_TOPIC), znodes.state_node(1, states)))

@@ -7,7 +7,8 @@ from tests.api.harness import CLUSTER_ID, Client, Machine
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.broker.effects import WriteNodes
-from ottla.controller.keeper import Delete
+from ottla.controller import znodes
+from ottla.controller.keeper import Create, Delete
 from ottla.controller.registration import registration
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
@@ -61,13 +62,32 @@ def test_a_topic_is_described_with_its_partitions() -> None:
 
 def test_a_partition_whose_leader_is_gone_has_none() -> None:
     machine, client = started()
-    machine.write(*registration(2, "other", 9093, None))
-    create(client, "t")
-    lead(machine, "t", leader=2, epoch=1)
+    machine.give_up_the_seat()
+    machine.write(
+        *registration(2, "other", 9093, None),
+        Create(znodes.topic_path("t"), znodes.topic_node(b"t" * 16, {0: (2, 1)})),
+        Create(znodes.state_path("t"), znodes.state_node(1, {0: (2, 1, (2, 1))})),
+    )
     assert client.send(about("t")).topics[0].partitions[0].leader_id == 2
     machine.write(Delete("/brokers/ids/2"))
     (part,) = client.send(about("t")).topics[0].partitions
     assert (part.error_code, part.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert (part.replica_nodes, part.isr_nodes, part.offline_replicas) == ([2, 1], [2, 1], [2])
+
+
+def test_a_replica_whose_directory_failed_is_offline() -> None:
+    machine, client = started()
+    machine.give_up_the_seat()
+    machine.write(
+        *registration(2, "other", 9093, None),
+        Create(znodes.topic_path("t"), znodes.topic_node(b"t" * 16, {0: (2, 1), 1: (2, 1)})),
+        Create(znodes.state_path("t"), znodes.state_node(1, {0: (2, 1, (2, 1)), 1: (1, 1, (1, 2))})),
+    )
+    assert client.send(about("t")).topics[0].partitions[0].offline_replicas == []
+    machine.write(Create("/brokers/offline/2", znodes.offline_node([("t", 0)]), ephemeral=True))
+    one, other = client.send(about("t")).topics[0].partitions
+    assert (one.error_code, one.offline_replicas) == (ErrorCode.LEADER_NOT_AVAILABLE, [2])
+    assert (other.error_code, other.offline_replicas) == (ErrorCode.NONE, [])
 
 
 def test_internal_topics_are_marked() -> None:

@@ -282,7 +282,7 @@ def test_a_client_that_went_away_gets_nothing() -> None:
     assert values(fetch(machine.client(), "t")) == ["a"]
 
 
-def test_a_full_disk_is_a_storage_error_and_stops_the_broker() -> None:
+def test_a_full_disk_is_a_storage_error_and_the_last_one_stops_the_broker() -> None:
     machine = Machine()
     client = machine.client()
     topic_id = create(client, "t")
@@ -291,4 +291,5 @@ def test_a_full_disk_is_a_storage_error_and_stops_the_broker() -> None:
     answer = client.send(to("", batch("a"), topic_id=topic_id), 13).responses[0].partition_responses[0]
     assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     machine.release()
-    assert machine.halted == ["cannot write to the log of t-0: [Errno 28] No space left on device"]
+    (reason,) = machine.halted
+    assert reason.startswith("the last log directory failed: [Errno 28] No space left on device: '/data/t-0")

@@ -27,6 +27,7 @@ def code(machine: Machine, topic: str, partition: int) -> ErrorCode:
 
 def test_only_partitions_with_a_replica_here_are_opened() -> None:
     machine = Machine()
+    machine.give_up_the_seat()
     machine.write(*topic_nodes("t", {0: (1,), 1: (2,), 2: (2, 1)}))
     assert [str(id) for id in machine.broker.partitions] == ["t-0", "t-2"]
     assert machine.broker.partition("t", 0).is_leader

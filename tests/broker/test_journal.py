@@ -72,7 +72,7 @@ def test_control_batches_and_records_without_a_key_are_not_the_coordinator_s() -
 
 def test_a_partition_led_by_another_takes_no_records() -> None:
     machine, written = journal()
-    written.partition.leader = 2
+    written.partition.on_state(leader=2, leader_epoch=1, isr=(2,))
     with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
         written.append([StoredRecord(b"a", b"1")], machine.now_ms)
     assert written.end_offset == 0

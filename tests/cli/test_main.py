@@ -117,7 +117,10 @@ def test_the_quick_reader_knows_the_options_that_typer_knows() -> None:
 
 def test_the_quick_reader_takes_plain_arguments_and_leaves_the_rest_to_typer() -> None:
     given = ["--listen", "h:1", "--data=d", "--set", "a=b", "--set=c=d", "--node-id", "3", "--log-level=info"]
-    assert read_plainly(given) == StartOptions("h:1", None, "d", "3", None, ["a=b", "c=d"], "info")
+    plain = StartOptions(listen="h:1", data="d", node_id="3", set=["a=b", "c=d"], log_level="info")
+    assert read_plainly(given) == plain
+    joining = read_plainly(["--zookeeper", "zk:2181/x", "--id", "2", "--rack=r"])
+    assert joining == StartOptions(node_id="2", zookeeper="zk:2181/x", rack="r")
     assert read_plainly([]) == StartOptions()
     for other in (
         ["--help"],

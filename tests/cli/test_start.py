@@ -180,7 +180,7 @@ def test_a_start_that_cannot_say_that_it_is_ready_stops_with_one_line(tmp_path: 
 
 def test_an_unknown_key_is_a_warning_with_the_nearest_names(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
-    path.write_text("log.retention.hous=1\nzookeeper.connect = ignored:2181\n")
+    path.write_text("log.retention.hous=1\nnum.network.threads = 8\n")
     with started("--listen", "127.0.0.1:0", "--data", str(tmp_path / "d"), "--config", str(path)) as (
         process,
         _,
@@ -190,4 +190,4 @@ def test_an_unknown_key_is_a_warning_with_the_nearest_names(tmp_path: Path) -> N
         assert process.stderr
         said = process.stderr.read()
     assert "'log.retention.hous' is not known and is ignored; did you mean log.retention.hours" in said
-    assert "'zookeeper.connect' is not known and is ignored" in said
+    assert "'num.network.threads' is not known and is ignored" in said

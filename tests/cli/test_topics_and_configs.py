@@ -199,3 +199,25 @@ def test_a_config_the_broker_does_not_take_is_one_line(ottla: Any, ottla_topic: 
         assert outcome.code == 1, arguments
         assert outcome.err.startswith("ottla: ")
         assert outcome.err.count("\n") == 1
+
+
+def test_partitions_in_trouble_are_found(ottla: Any, name: str) -> None:
+    ottla("topics", "create", name, "-p", "2", "-c", "min.insync.replicas=2")
+    for command in ("--under-min-isr", "--under-min-isr-partitions"):
+        assert name in ottla("topics", "list", command).out
+    found = json.loads(ottla("topics", "describe", name, "--under-min-isr", "--json").out)
+    assert [(one["partition"], one["isr"], one["elr"], one["offline"]) for one in found] == [
+        (0, [1], [], []),
+        (1, [1], [], []),
+    ]
+    assert "PARTITION" in ottla("topics", "describe", "--under-min-isr").out
+    for command in ("--under-replicated", "--unavailable"):
+        listed = ottla("topics", "list", command)
+        assert (listed.code, listed.out) == (0, "")
+        assert "no partition is" in ottla("topics", "describe", name, command).err
+
+
+def test_describe_wants_a_topic_or_a_trouble(ottla: Any) -> None:
+    outcome = ottla("topics", "describe")
+    assert outcome.code == 2
+    assert "name a topic" in outcome.err

@@ -10,7 +10,8 @@ durable, as much of it as the test wants:
     crash(keep=power_loss, names=which)   of the changes of names that no sync covered, those survive that
                                           `which(number, count)` picks: a disk may write them in any order
 
-`fail` plants an `OSError` in an operation, `crash_after` stops the machine between two. Time of modification
+`fail` plants an `OSError` in an operation, `break_down` in all on a folder, `crash_after` stops the machine
+between two operations. Time of modification
 is `now_ms`, which the test sets.
 """
 
@@ -117,6 +118,7 @@ class SimDisk:
         self.now_ms = 0
         self.generation = 0
         self._failures: list[tuple[str, str, OSError]] = []
+        self._broken: dict[str, int] = {}
         self._changes_left: int | None = None
         self.unsynced_names: list[tuple[str, str | None, Node]] = []  # from, to (None: removed), what
 
@@ -148,6 +150,13 @@ class SimDisk:
         """Let the next `operation` on a path that contains `path` fail with an errno."""
         self._failures.append((operation, path, OSError(error, os.strerror(error))))
 
+    def break_down(self, folder: str, error: int) -> None:
+        """Let everything in a folder fail until `repair`, except that files can be closed."""
+        self._broken[folder] = error
+
+    def repair(self) -> None:
+        self._broken.clear()
+
     def crash_after(self, changes: int | None) -> None:
         """Let that many more operations change the disk; the next one is where the machine stops."""
         self._changes_left = changes
@@ -157,10 +166,16 @@ class SimDisk:
             if not self._changes_left:
                 raise Crashed(f"{operation} {path}")
             self._changes_left -= 1
+        self._check_broken(path)
         for failure in self._failures:
             if failure[0] == operation and failure[1] in path:
                 self._failures.remove(failure)
                 raise failure[2]
+
+    def _check_broken(self, path: str) -> None:
+        for folder, error in self._broken.items():
+            if (path + "/").startswith(folder + "/"):
+                raise OSError(error, os.strerror(error))
 
     def flip(self, path: str, at: int) -> None:
         self.nodes[path].data[at] ^= 0x55
@@ -169,7 +184,8 @@ class SimDisk:
 
     def open(self, path: str) -> File:
         self.check("open", path)
-        assert os.path.dirname(path) in self.folders, f"{path} is in no folder"
+        if os.path.dirname(path) not in self.folders:
+            raise FileNotFoundError(path)
         if path not in self.nodes:
             self._name(path, path, Node(modified_ms=self.now_ms))
         node = self.nodes[path]
@@ -195,6 +211,7 @@ class SimDisk:
         return sorted(path[len(prefix) :] for path in paths if os.path.dirname(path) == directory)
 
     def make_directory(self, directory: str) -> None:
+        self._check_broken(directory)
         while directory not in self.folders and directory not in ("", "/"):
             self.folders.add(directory)
             directory = os.path.dirname(directory)
@@ -230,6 +247,7 @@ class SimDisk:
         self._name(path, None, self._node(path))
 
     def remove_tree(self, directory: str) -> None:
+        self._check_broken(directory)
         self.folders = {path for path in self.folders if not (path + "/").startswith(directory + "/")}
         for table in (self.nodes, self.durable):
             for path in [path for path in table if path.startswith(directory + "/")]:

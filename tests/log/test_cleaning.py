@@ -337,7 +337,7 @@ def test_damage_is_reported_with_file_and_position_and_nothing_is_replaced():
         _, task = begin(log)
         with pytest.raises(CleaningError, match=f"(?s){path}.*{size}.*{what}|{path}.*{what}"):
             clean(disk, task)
-        log.abort_cleaning = None
+        log.abort_work = None
         disk.flip(path, at)
     assert [value for _, _, value in content(log)] == ["1", "2"]
 

@@ -127,6 +127,8 @@ def test_the_dirtiest_comes_first_one_at_a_time_or_several():
     assert [task.name for task in cleaner.running] == ["all-0"]
     assert next_names(cleaner, cleaner_threads=2) == []
     assert next_names(cleaner, NOW + 15_000, cleaner_threads=2) == ["most-0"]
+    for log in logs:
+        log.abort_work = None
     assert next_names(cleaner_of(*logs), cleaner_threads=9) == ["all-0", "most-0", "half-0"]
     assert next_names(cleaner_of(*logs), cleaner_enable=False) == []
     assert [dirt.log.topic_partition.topic for dirt in cleaner.debt(lambda _: 9, NOW)] == [
@@ -184,9 +186,9 @@ def store_of(disk: SimDisk, **config) -> LogStore:
 def run(store: LogStore, now_ms: int = NOW) -> int:
     count = 0
     for log, task in store.next_cleanings(lambda log: log.log_end_offset, now_ms):
-        wants_sync = store.on_cleaned(log, clean(store.files, task), now_ms)
+        wants_sync = store.on_cleaned(log, clean(store.disks["/data"], task), now_ms)
         while wants_sync:
-            store.files.syncable(log.directory).sync()
+            log.files.syncable(log.directory).sync()
             wants_sync = store.on_folder_synced(log, now_ms)
         count += 1
     return count
@@ -227,7 +229,7 @@ def test_a_store_reports_a_cleaning_that_failed_and_forgets_one_whose_log_is_gon
     store.delete(other.topic_partition, NOW)
     assert not store.on_cleaned(other, result, NOW)
     assert store.cleaner.progress.cleanings == 0
-    store.close(NOW)
+    store.close()
 
 
 def test_a_store_that_stops_while_it_swaps_goes_on_after_the_start():
@@ -239,7 +241,7 @@ def test_a_store_that_stops_while_it_swaps_goes_on_after_the_start():
         close_segment(log)
     ((_, task),) = store.next_cleanings(lambda log: log.log_end_offset, NOW)
     assert store.on_cleaned(log, clean(disk, task), NOW)
-    store.close(NOW)
+    store.close()
     store = store_of(disk)
     log = store.logs[log.topic_partition]
     assert [segment.base_offset for segment in log.segments] == [0, 4]

@@ -33,7 +33,7 @@ def test_a_store_on_disk_survives_its_shutdown_and_its_neglect(tmp_path):
                 file.sync()
             due.on_synced(sync, NOW)
     assert log.safe_end == 20
-    store.close(NOW)
+    store.close()
     assert descriptors() == before
     store = opened(tmp_path)
     log = store.logs[T0]

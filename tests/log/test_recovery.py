@@ -4,6 +4,7 @@ import pytest
 from tests.log.helpers import FOLDER, NOW, append, batch, idempotent, open_log, put, run_syncs, values
 from tests.log.simdisk import SimDisk, power_loss
 
+from ottla.base.errors import ApiError
 from ottla.log.recovery import Repair
 from ottla.log.segment import file_name
 
@@ -353,3 +354,43 @@ def test_a_log_that_starts_anew_leaves_no_snapshot_behind(disk):
     log.truncate_fully_and_start_at(1, NOW)
     assert not any(name.endswith(".snapshot") for name in disk.nodes)
     assert log.producers.by_id == {}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("interval", [0, 1 << 20])
+def test_damage_to_what_was_synced_costs_itself_and_not_what_comes_after_it(disk, clean, interval):
+    log = open_log(disk, index_interval_bytes=interval)
+    for number in range(9):
+        put(log, f"{number:03}", f"{number:03}")
+    log.close()
+    size = len(batch("000", "000"))
+    disk.flip(ACTIVE, 3 * size + 16)
+    disk.flip(ACTIVE, 5 * size + 16)
+    disk.crash()
+    for suffix in (".index", ".timeindex"):
+        disk.remove(path(0, suffix))
+    log = open_log(disk, clean=clean, recovery_point=18, index_interval_bytes=interval)
+    assert log.log_end_offset == 18
+    assert log.report.bytes_cut == 0
+    left = [repair for repair in log.report.repairs if repair.what == "left damage in"]
+    if not clean or left:
+        assert [repair.detail.split(":")[0] for repair in left] == [
+            f"{size} bytes at {3 * size}",
+            f"{size} bytes at {5 * size}",
+        ]
+    for offset in range(18):
+        if offset // 2 in (3, 5):
+            with pytest.raises(ApiError):
+                log.read(offset, size, end=18)
+        else:
+            assert log.read(offset, size, end=18).next_offset == offset // 2 * 2 + 2
+    assert put(log, "next").base_offset == 18
+
+
+def test_damage_to_what_was_not_synced_is_cut_as_any_torn_tail(disk):
+    crashed(disk, 9)
+    size = len(batch("000"))
+    disk.flip(ACTIVE, 3 * size + 16)
+    log = open_log(disk, recovery_point=3)
+    assert log.log_end_offset == 3
+    assert log.report.bytes_cut == 6 * size

@@ -32,7 +32,7 @@ def with_old_log(disk, *, start=0, cleaned_to=0):
     work(store)
     log.advance_log_start(start)
     log.cleaned_to = cleaned_to
-    store._write_cleaner_offsets(sync=False)
+    store.checkpoints.write_cleaner_offsets(sync=False)
     store.on_tick(NOW + 60_000, {T0: 100})
     return store
 
@@ -161,7 +161,7 @@ def test_what_a_checkpoint_says_wrongly_is_corrected_before_the_log_can_grow_int
 def test_a_power_cut_does_not_bring_back_the_marker_of_a_clean_shutdown(disk):
     store = opened(disk)
     put(store.create(T0, ID, LogConfig(flush_messages=1), NOW), "a")
-    store.close(NOW)
+    store.close()
     log = opened(disk, config=LogConfig(flush_messages=1)).logs[T0]
     put(log, "b")
     log.flush()

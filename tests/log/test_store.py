@@ -6,7 +6,8 @@ from tests.log.simdisk import SimDisk, power_loss
 
 from ottla.base.ids import TopicPartition
 from ottla.log.config import LogConfig, StoreConfig
-from ottla.log.store import LogStore, deleted_folder, parse_folder
+from ottla.log.opening import parse_folder
+from ottla.log.store import LogStore, deleted_folder
 
 ID = bytes(range(16))
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -77,7 +78,7 @@ def test_a_clean_shutdown_needs_no_recovery_and_its_marker_is_used_once(disk):
     store = opened(disk)
     put(store.create(T0, ID, LogConfig(), NOW), "a", "b")
     store.high_watermarks[T0] = 2
-    store.close(NOW)
+    store.close()
     assert disk.open_files == []
     assert text(disk, ".kafka_cleanshutdown") == '{"version":0,"brokerEpoch":"-1"}'
     assert text(disk, "recovery-point-offset-checkpoint") == "0\n1\nt 0 2\n"
@@ -118,7 +119,7 @@ def test_recovery_begins_at_the_checkpoint(disk):
 def test_a_damaged_checkpoint_is_reported_and_does_without(disk, name):
     store = opened(disk)
     put(store.create(T0, ID, LogConfig(), NOW), "a")
-    store.close(NOW)
+    store.close()
     disk.nodes[f"/data/{name}"].data[:] = b"\x00garbage"
     store = opened(disk)
     assert values(store.logs[T0]) == ["a"]
@@ -166,7 +167,7 @@ def test_a_log_start_is_remembered_if_no_segment_tells_it(disk):
 def test_topics_are_opened_with_their_own_config(disk):
     store = opened(disk)
     store.create(T0, ID, LogConfig(), NOW)
-    store.close(NOW)
+    store.close()
     store = opened(disk, topics={"t": {"segment.bytes": "1000"}}, config=LogConfig(retention_ms=5))
     assert store.logs[T0].config.segment_bytes == 1000
     assert store.logs[T0].config.retention_ms == 5
@@ -306,7 +307,8 @@ def test_high_watermarks_are_written_every_five_seconds_and_only_if_they_changed
     store.on_tick(NOW + 10_000, {T0: 1})
     assert not disk.exists("/data/replication-offset-checkpoint")
     assert disk.syncs == []
-    store.checkpoint_high_watermarks({T0: 2, TopicPartition("unknown", 0): 5})
+    store.high_watermarks.update({T0: 2, TopicPartition("unknown", 0): 5})
+    store.checkpoints.write_high_watermarks()
     assert text(disk, "replication-offset-checkpoint") == "0\n1\nt 0 2\n"
 
 
@@ -328,7 +330,7 @@ def test_idle_partitions_cost_a_tick_nothing(disk):
     for number in range(50):
         store.create(TopicPartition("t", number), ID, LogConfig(), NOW)
         put(store.logs[TopicPartition("t", number)], "v")
-    store.close(NOW)
+    store.close()
     store = opened(disk)
     assert len(store.logs) == 50
     assert store.due_syncs(NOW + 1) == []

@@ -224,7 +224,7 @@ def test_a_log_that_is_cut_meanwhile_keeps_no_files_of_the_cleaning(steps):
     else:
         assert not cleaner.on_cleaned(log, result)
     assert cleaner.progress.discarded == 1
-    assert log.abort_cleaning is None
+    assert log.abort_work is None
     assert content(log) == [*kept, (log.log_end_offset - 1, "k", "new")]
     disk.crash()
     log = open_log(disk, recovery_point=0, **CONFIG)
@@ -275,7 +275,7 @@ def test_segments_that_went_meanwhile_are_not_brought_back():
     log = made(disk)
     cleaner, task = begin(log)
     result = clean(disk, task)
-    log.abort_cleaning = None  # as if retention had not been held back
+    log.abort_work = None  # as if retention had not been held back
     log.advance_log_start(9)
     assert log.delete_old_segments(NOW, log.log_end_offset)
     before = content(log)

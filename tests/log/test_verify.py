@@ -50,7 +50,7 @@ def fill(disk: SimDisk) -> LogStore:
 @pytest.fixture(scope="module")
 def sound() -> SimDisk:
     disk = SimDisk()
-    fill(disk).close(NOW)
+    fill(disk).close()
     return disk
 
 
@@ -65,7 +65,7 @@ def crashed() -> SimDisk:
     """The same after kill -9: nothing was synced, nothing is lost."""
     disk = SimDisk()
     store = fill(disk)
-    store.checkpoint_high_watermarks({})
+    store.checkpoints.write_high_watermarks()
     disk.crash()
     return disk
 
@@ -420,10 +420,10 @@ def test_a_partition_in_two_directories_of_a_broker_is_an_error(disk: SimDisk) -
 def test_a_log_whose_unsynced_end_was_lost_is_told_by_its_checkpoints() -> None:
     disk = SimDisk()
     store = fill(disk)
-    store.checkpoint_high_watermarks(store.high_watermarks, sync=True)
+    store.checkpoints.write_high_watermarks(sync=True)
     for log in store.logs.values():
         log.flush()
-    store._write_recovery_points()
+    store.checkpoints.write_recovery_points()
     log = store.logs[TopicPartition("letters", 0)]
     put(log, "lost")
     disk.crash(power_loss)

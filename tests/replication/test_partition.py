@@ -101,3 +101,44 @@ def test_only_what_is_committed_can_be_deleted() -> None:
     one.advance()
     assert one.delete_records(1) == 1
     assert one.delete_records(-1) == 3
+
+
+def test_a_leader_acts_only_as_the_incarnation_that_is_recorded() -> None:
+    one = partition()
+    one.on_state(leader=1, leader_epoch=1, isr=(1, 2), isr_epochs=(8, 9), broker_epoch=7)
+    assert not one.is_leader
+    assert one.log.latest_epoch == 0, "an epoch in which it does not act is not begun"
+    one.on_state(leader=1, leader_epoch=1, isr=(1, 2), isr_epochs=(8, 9), broker_epoch=8)
+    assert one.is_leader
+    assert one.log.latest_epoch == 1
+    one.on_state(leader=1, leader_epoch=1, isr=(2,), partition_epoch=1, isr_epochs=(9,), broker_epoch=8)
+    assert not one.is_leader, "it is not in sync with itself"
+
+
+def test_epoch_0_and_none_are_of_keepers_that_do_not_tell_incarnations_apart() -> None:
+    one = partition()
+    one.on_state(leader=1, leader_epoch=1, isr=(1,), isr_epochs=(0,), broker_epoch=-1)
+    assert one.is_leader
+    one.on_state(leader=1, leader_epoch=2, isr=(1,), broker_epoch=5)
+    assert one.is_leader
+
+
+def test_an_older_state_changes_nothing() -> None:
+    one = partition()
+    one.on_state(leader=1, leader_epoch=4, isr=(1, 2), partition_epoch=3)
+    assert not one.on_state(leader=2, leader_epoch=3, isr=(2,), partition_epoch=9)
+    assert not one.on_state(leader=1, leader_epoch=4, isr=(1,), partition_epoch=2)
+    assert (one.leader, one.leader_epoch, one.isr) == (1, 4, (1, 2))
+
+
+def test_replicas_are_added_to_a_partition_that_had_one() -> None:
+    one = partition()
+    append(one, "a")
+    one.advance()
+    one.on_state(leader=1, leader_epoch=0, isr=(1,), replicas=(1, 2))
+    assert one.replication is not None
+    assert (one.replication.epoch_start, one.replication.high_watermark) == (0, 1)
+    one.on_state(leader=1, leader_epoch=0, isr=(1,), replicas=(1, 2, 3))
+    assert sorted(one.replication.followers) == [2, 3]
+    append(one, "b")
+    assert one.advance(), "alone in the ISR"

@@ -34,6 +34,8 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePar
         topic = call.broker.image.topics.get(asked.name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{asked.name}'.")
+        if items[asked.name].is_doubtful and len(topic.assignment) == asked.count:
+            return []
         assignments = None if asked.assignments is None else [one.broker_ids for one in asked.assignments]
         operations, _ = plan_partitions(call.broker.image, topic, asked.count, assignments)
         return [] if request.validate_only else operations
@@ -48,6 +50,5 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePar
             ]
         )
 
-    for topic in request.topics:
-        writes.add(partial(plan, topic))
+    items = {topic.name: writes.add(partial(plan, topic)) for topic in request.topics}
     return writes.answer(call, request.timeout_ms)  # type: ignore[no-any-return]

@@ -1,11 +1,17 @@
 """DeleteRecords (key 21): everything before an offset goes; -1 means up to the high watermark.
 
+It is answered when all replicas in sync have let go of it (Kafka's low watermark), or the time is up.
+
 v2 flexible
 """
+
+from dataclasses import dataclass, field
 
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS
+from ottla.broker.parked import Key, Parked
+from ottla.replication.partition import Partition
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -15,15 +21,49 @@ from ottla.wire.messages.delete_records import (
 )
 
 
-def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    response = DeleteRecordsResponse()
+@dataclass(slots=True)
+class Deletion:
+    """One request on its way: what was answered so far, and where replicas still have what shall go."""
+
+    response: DeleteRecordsResponse = field(default_factory=DeleteRecordsResponse)
+    waiting: list[tuple[Partition, int, DeleteRecordsPartitionResult]] = field(default_factory=list)
+
+    def ready(self, _key: Key, _now_ms: int) -> DeleteRecordsResponse | None:
+        still = []
+        for partition, start, result in self.waiting:
+            if not partition.is_leader:
+                result.error_code, result.low_watermark = ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
+            elif partition.low_watermark < start:
+                still.append((partition, start, result))
+            else:
+                result.low_watermark = partition.low_watermark
+        self.waiting = still
+        return None if still else self.response
+
+    def expire(self, _now_ms: int) -> DeleteRecordsResponse:
+        for _, _, result in self.waiting:
+            result.error_code, result.low_watermark = ErrorCode.REQUEST_TIMED_OUT, -1
+        return self.response
+
+
+def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse | Parked:
+    ongoing = Deletion()
     for topic in request.topics:
-        results = [_delete(call, topic.name, one) for one in topic.partitions]
-        response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
-    return response
+        results = [_delete(call, ongoing, topic.name, one) for one in topic.partitions]
+        ongoing.response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    if ongoing.ready(None, call.now_ms) is not None:
+        return ongoing.response
+    return Parked(
+        keys=tuple(dict.fromkeys(partition.id for partition, _, _ in ongoing.waiting)),
+        deadline_ms=call.now_ms + max(request.timeout_ms, 0),
+        ready=ongoing.ready,
+        expire=ongoing.expire,
+    )
 
 
-def _delete(call: Call, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(
+    call: Call, ongoing: Deletion, topic: str, asked: DeleteRecordsPartition
+) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
     try:
         if topic in INTERNAL_TOPICS:
@@ -32,7 +72,9 @@ def _delete(call: Call, topic: str, asked: DeleteRecordsPartition) -> DeleteReco
         partition.check_leader()
         if "delete" not in partition.log.config.cleanup_policy:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "Records of a compacted topic cannot be deleted.")
-        result.low_watermark = partition.delete_records(asked.offset)
+        ongoing.waiting.append((partition, partition.delete_records(asked.offset), result))
     except ApiError as error:
         result.error_code = error.code
+    except OSError as error:
+        result.error_code = call.broker.storage_error(error)
     return result

@@ -36,7 +36,10 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
     writes = Writes(call.broker, lambda: respond())
     given = Counter((one.name, one.topic_id) for one in asked)
 
-    def plan(one: DeleteTopicState, result: DeletableTopicResult) -> Sequence[Operation]:
+    def plan(at: int) -> Sequence[Operation]:
+        one, result = asked[at], results[at]
+        if writes.items[at].is_doubtful and result.topic_id not in call.broker.image.topic_names:
+            return []  # the keeper's answer was lost; the topic is gone all the same
         if not call.broker.config.delete_topic_enable:
             known = call.version >= DISABLED_SINCE
             code = ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
@@ -52,8 +55,8 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
             result.error_code, result.error_message = item.error_code, item.error_message
         return DeleteTopicsResponse(responses=results)
 
-    for one, result in zip(asked, results, strict=True):
-        writes.add(partial(plan, one, result))
+    for at in range(len(asked)):
+        writes.add(partial(plan, at))
     return writes.answer(call, request.timeout_ms)  # type: ignore[no-any-return]
 
 

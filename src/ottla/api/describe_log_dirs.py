@@ -1,9 +1,12 @@
 """DescribeLogDirs (key 35): the folders that hold logs, and the size of each partition in them.
 
+A directory whose disk failed is there with KAFKA_STORAGE_ERROR, and without partitions.
+
 v2 flexible · v3 top-level error · v4 total and usable bytes of the volume · v5 cordoned
 """
 
 from ottla.api.call import Call
+from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.log.log import Log
 from ottla.wire.messages.describe_log_dirs import (
@@ -24,18 +27,40 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLo
         }
     results = []
     for directory in store.directories:
+        if directory not in store.disks:
+            results.append(_offline(directory))
+            continue
         topics: dict[str, DescribeLogDirsTopic] = {}
         for id, log in sorted(store.logs.items()):
             if store.directory_of(id) == directory and (wanted is None or id in wanted):
                 topic = topics.setdefault(id.topic, DescribeLogDirsTopic(name=id.topic))
                 topic.partitions.append(_describe(call, id, log))
-        total, usable = call.broker.files.space(directory)
+        for id, move in sorted(store.moves.by_id.items()):
+            if move.directory == directory and (wanted is None or id in wanted):
+                topic = topics.setdefault(id.topic, DescribeLogDirsTopic(name=id.topic))
+                future = DescribeLogDirsPartition(
+                    partition_index=id.partition,
+                    partition_size=move.size,
+                    offset_lag=move.lag,
+                    is_future_key=True,
+                )
+                topic.partitions.append(future)
+        try:
+            total, usable = store.disks[directory].space(directory)
+        except OSError as error:
+            call.broker.storage_error(error)
+            results.append(_offline(directory))
+            continue
         results.append(
             DescribeLogDirsResult(
                 log_dir=directory, topics=list(topics.values()), total_bytes=total, usable_bytes=usable
             )
         )
     return DescribeLogDirsResponse(results=results)
+
+
+def _offline(directory: str) -> DescribeLogDirsResult:
+    return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory)
 
 
 def _describe(call: Call, id: TopicPartition, log: Log) -> DescribeLogDirsPartition:

@@ -2,15 +2,17 @@
 
 Topics come in the order of their names. An answer holds at most `response_partition_limit` partitions, and
 never more than `max.request.partition.size.limit`; what is left begins at the cursor. An empty list asks
-for all topics.
-Left out: eligible leader replicas (always empty), authorized operations.
+for all topics. The last known ELR is who is waited for where nobody leads.
+Left out: authorized operations.
 """
 
 from ottla.api.call import Call
 from ottla.api.metadata import describe_partition
 from ottla.base.errors import ErrorCode
-from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID
-from ottla.controller.image import Image, Topic
+from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition
+from ottla.broker.broker import Broker
+from ottla.controller.image import Topic
+from ottla.controller.znodes import NO_LEADER
 from ottla.wire.messages.describe_topic_partitions import (
     CursorResponse,
     DescribeTopicPartitionsRequest,
@@ -46,7 +48,7 @@ def describe_topic_partitions(
             )
             continue
         first = first_partition if name == first_topic else 0
-        answer, following = _describe(image, topic, first, limit)
+        answer, following = _describe(call.broker, topic, first, limit)
         response.topics.append(answer)
         limit -= len(answer.partitions)
         if following is not None:
@@ -68,7 +70,7 @@ def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsR
 
 
 def _describe(
-    image: Image, topic: Topic, first: int, limit: int
+    broker: Broker, topic: Topic, first: int, limit: int
 ) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:
     """A page of a topic's partitions, and the partition the next page begins with."""
     states = topic.partitions()
@@ -77,7 +79,14 @@ def _describe(
         name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS
     )
     answer.partitions = [
-        describe_partition(DescribeTopicPartitionsResponsePartition, image, index, states[index])
+        describe_partition(
+            DescribeTopicPartitionsResponsePartition,
+            broker,
+            TopicPartition(topic.name, index),
+            states[index],
+            eligible_leader_replicas=list(states[index].elr),
+            last_known_elr=[one for one in (states[index].last_leader,) if one != NO_LEADER],
+        )
         for index in page[:limit]
     ]
     return answer, page[limit] if len(page) > limit else None

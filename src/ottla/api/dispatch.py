@@ -1,9 +1,10 @@
 """From a frame to an answer: header, row of the table, decoder, handler, encoder.
 
 Rules: malformed bytes, unknown keys and unknown versions are a `ProtocolError`, and the connection is
-closed without an answer; only ApiVersions is answered whatever its version. A disk that fails stops the
-broker; a lack of file descriptors costs the request. A handler that fails in a way nobody planned is a bug:
-it is logged with the request that caused it, and costs that connection, not the broker.
+closed without an answer; only ApiVersions is answered whatever its version. A disk that fails under a
+request takes its log directory offline, and costs the connection of whoever cannot be told otherwise. A
+handler that fails in a way nobody planned is a bug: it is logged with the request that caused it, and costs
+that connection, not the broker.
 """
 
 import logging
@@ -17,7 +18,7 @@ from ottla.api.table import TABLE, Api
 from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Close, Halt, Reply, is_shortage
+from ottla.broker.effects import Close, Reply
 from ottla.broker.parked import Parked
 from ottla.wire.codec import decoder, encoder
 from ottla.wire.header import (
@@ -94,8 +95,7 @@ def _handle(api: Api, handler: Callable[..., Any], call: Call, request: Any) -> 
     except CloseConnection:
         raise
     except OSError as error:
-        if not is_shortage(error):
-            call.broker.effects.append(Halt(f"{api.title} failed on the disk: {error}"))
+        call.broker.storage_error(error)
         raise CloseConnection(f"{api.title} failed on the disk: {error}") from error
     except Exception as bug:
         log.exception("bug: %s v%d from client %r failed", api.title, call.version, call.client_id)

@@ -5,21 +5,30 @@ first partition that has anything gives at least one batch, however large (KIP-7
 starve a reader. A session (KIP-227) remembers what is wanted; its answers leave out partitions with
 nothing new. A partition named twice in one request is read once, as named last.
 
-v4 isolation level · v5 log_start_offset · v7 sessions · v9 leader epochs · v11 rack
+A follower says who and which incarnation it is, and reads to the end of the log; to ask for an offset is to
+hold all before it. Consumers read up to the high watermark, from the leader or, since v11, from any replica;
+with a rack-aware selector the leader sends those from another rack to a replica in theirs (KIP-392).
+
+v4 isolation level · v5 log_start_offset · v6 KAFKA_STORAGE_ERROR · v7 sessions · v9 leader epochs · v11 rack
 v12 flexible, diverging epoch · v13 topic ids · v15 replica state · v16 leader hints
 v18 high watermark of the follower
-Left out: aborted transactions (no transactions yet); replicas (a fetch with a replica id is refused).
+Left out: aborted transactions (no transactions yet).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ottla.api.call import Call
+from ottla.api.leaders import endpoints, leader_of
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Halt, is_shortage
+from ottla.broker.config import RACK_AWARE_SELECTOR
+from ottla.broker.offline import report_damage
 from ottla.broker.parked import Key, Parked
+from ottla.broker.replicas import Follows
+from ottla.replication.leader import Follower
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from ottla.wire.messages.fetch import (
@@ -28,10 +37,14 @@ from ottla.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
+FOLLOWERS_SINCE = 11
 TOPIC_IDS_SINCE = 13
+NO_REPLICA = -1
+STORAGE_ERROR_SINCE = 6
 READ_COMMITTED = 1
 FETCH_BYTES_MIN = 64 * 1024
 WAIT_MS_MAX = 300_000
@@ -39,30 +52,47 @@ WAIT_MS_MAX = 300_000
 
 def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
     bytes_max = min(request.max_bytes, _bytes_max(call.broker))
-    replica_id = request.replica_state.replica_id if request.replica_state else request.replica_id
     try:
         wanted, session, incremental = _resolve(call, request)
     except ApiError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
+    replica_id, replica_epoch = request.replica_id, NO_REPLICA
+    if request.replica_state:
+        replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
     ongoing = Fetch(
         broker=call.broker,
         wanted=wanted,
         session=session,
         incremental=incremental,
         by_id=call.version >= TOPIC_IDS_SINCE,
-        is_replica=replica_id >= 0,
+        replica_id=replica_id,
+        replica_epoch=replica_epoch,
+        leader_only=call.version < FOLLOWERS_SINCE,
+        rack=_rack_to_serve(call.broker, request.rack_id),
         read_committed=request.isolation_level == READ_COMMITTED,
         bytes_min=min(request.min_bytes, bytes_max),
         bytes_max=bytes_max,
+        now_ms=call.now_ms,
+        knows_storage_error=call.version >= STORAGE_ERROR_SINCE,
     )
-    if request.max_wait_ms <= 0 or not wanted or ongoing.is_satisfied():
-        return ongoing.respond()
-    return Parked(
-        keys=tuple(ongoing.available),
-        deadline_ms=call.now_ms + _wait_ms(call.broker, request.max_wait_ms),
-        ready=ongoing.ready,
-        expire=lambda _now_ms: ongoing.respond(),
-    )
+    is_urgent = request.max_wait_ms <= 0 or not wanted
+    if replica_id >= 0:
+        is_urgent |= ongoing.is_satisfied()  # it tells how far the follower is, even if it cannot wait
+        call.broker.isr.pump(call.now_ms)
+    if is_urgent or (replica_id < 0 and ongoing.is_satisfied()):
+        return ongoing.respond(call.now_ms)
+    keys: tuple[Key, ...] = tuple(ongoing.available)
+    wait_ms = _wait_ms(call.broker, request.max_wait_ms)
+    if replica_id >= 0:
+        keys = (Follows(replica_id),)
+        wait_ms = call.broker.replicas.wait_ms(replica_id, wait_ms, call.now_ms)
+    return Parked(keys=keys, deadline_ms=call.now_ms + wait_ms, ready=ongoing.ready, expire=ongoing.respond)
+
+
+def _rack_to_serve(broker: Broker, rack: str) -> str:
+    """The consumer's rack, if there is a reason to look for a replica in it."""
+    wanted = broker.config.replica_selector_class == RACK_AWARE_SELECTOR and rack != broker.config.rack
+    return rack if wanted else ""
 
 
 def _wait_ms(broker: Broker, asked_ms: int) -> int:
@@ -113,7 +143,7 @@ def _asked(call: Call, request: FetchRequest, by_id: bool) -> Iterable[Wanted]:
         for one in topic.partitions:
             yield Wanted(
                 name, topic.topic_id, one.partition, one.fetch_offset, one.partition_max_bytes,
-                one.current_leader_epoch, one.last_fetched_epoch,
+                one.current_leader_epoch, one.last_fetched_epoch, one.log_start_offset,
             )  # fmt: skip
 
 
@@ -126,53 +156,112 @@ class Fetch:
     session: Session | None
     incremental: bool
     by_id: bool
-    is_replica: bool
+    replica_id: int
+    replica_epoch: int
+    leader_only: bool
+    rack: str
     read_committed: bool
     bytes_min: int
     bytes_max: int
+    now_ms: int
+    knows_storage_error: bool = True
     available: dict[TopicPartition, int] = field(default_factory=dict)
     by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
     total: int = 0
+    is_counted: bool = False  # the leader has heard how far this follower is
+
+    @property
+    def is_replica(self) -> bool:
+        return self.replica_id >= 0
+
+    @property
+    def registered_epoch(self) -> int:
+        """The follower's incarnation as we know it; -1 while it is not there."""
+        registered = self.broker.image.brokers.get(self.replica_id)
+        return registered.epoch if registered else NO_REPLICA
 
     def is_satisfied(self) -> bool:
         """Enough bytes, or an error, which never waits."""
+        has_error = False
         for one in self.wanted:
+            id = one.topic_partition
+            self.by_partition[id] = one
+            if self.replica_id >= 0 and (follower := self._quiet(one, id)) is not None:
+                follower.caught_up_ms = follower.fetched_ms = self.now_ms
+                continue
             try:
-                self._count(one.topic_partition, one)
+                self._count(id, one)
             except (ApiError, OSError):
-                return True  # reading it tells the client what is wrong
-            self.by_partition[one.topic_partition] = one
-        return self.total >= self.bytes_min
+                has_error = True  # reading it tells the client what is wrong
+                if not self.is_replica:
+                    break
+        self.is_counted = True
+        return has_error or self.total >= self.bytes_min
 
-    def ready(self, key: Key, _now_ms: int) -> FetchResponse | None:
+    def ready(self, key: Key, now_ms: int) -> FetchResponse | None:
         """One partition moved: count it again. Enough, or an error: answer."""
-        assert isinstance(key, TopicPartition), "a fetch waits for partitions"
+        id = self.broker.replicas.grown if isinstance(key, Follows) else key
+        if id is None:
+            return self.respond(now_ms)
+        assert isinstance(id, TopicPartition), "a fetch waits for partitions"
+        one = self.by_partition.get(id)
+        if one is None:
+            return None
         try:
-            self._count(key, self.by_partition[key])
+            self._count(id, one)
         except (ApiError, OSError):
-            return self.respond()
-        return self.respond() if self.total >= self.bytes_min else None
+            return self.respond(now_ms)
+        return self.respond(now_ms) if self.total >= self.bytes_min else None
 
     def _count(self, id: TopicPartition, one: Wanted) -> None:
         ready = self._available(one)
         self.total += ready - self.available.get(id, 0)
         self.available[id] = ready
 
-    def respond(self) -> FetchResponse:
+    def respond(self, now_ms: int) -> FetchResponse:
+        self.now_ms = now_ms
         budget, results = self.bytes_max, []
         served: list[Wanted] = []
         for one in self.wanted:
+            if self.replica_id >= 0 and self._quiet(one, one.topic_partition) is not None:
+                continue
             answer = self._read(one, budget, at_least_one=not served)
             if answer.records:
                 budget -= len(answer.records)
                 served.append(one)
+            if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR and not self.knows_storage_error:
+                answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if self._is_news(one, answer):
                 results.append((one, answer))
         if self.session is not None:
             self.session.rotate(served)
+        hinted = [answer.current_leader.leader_id for _, answer in results if answer.current_leader]
         return FetchResponse(
-            session_id=self.session.id if self.session else NO_SESSION, responses=_by_topic(results)
+            session_id=self.session.id if self.session else NO_SESSION,
+            responses=_by_topic(results),
+            node_endpoints=endpoints(self.broker, hinted, NodeEndpoint) if hinted else [],
         )
+
+    def _quiet(self, one: Wanted, id: TopicPartition) -> Follower | None:
+        """The follower, if nothing can come of this partition: it is in sync and at the end, the leader knows
+        it, and there is no news for it. It follows thousands of such, and asks for all of them each time."""
+        partition = self.broker.partitions.get(id)
+        if not self.incremental or partition is None or partition.replication is None:
+            return None
+        leader, log = partition.replication, partition.log
+        follower = leader.followers.get(self.replica_id)
+        is_quiet = (
+            follower is not None
+            and follower.log_end == one.fetch_offset == log.log_end_offset
+            and follower.broker_epoch == self.replica_epoch == self.registered_epoch
+            and follower.log_start == one.log_start_offset
+            and one.current_leader_epoch == partition.leader_epoch
+            and one.topic_id == partition.topic_id
+            and one.sent_high_watermark == partition.high_watermark
+            and one.sent_log_start == log.log_start_offset
+            and self.replica_id in leader.isr
+        )
+        return follower if is_quiet else None
 
     def _unknown(self, one: Wanted) -> ErrorCode | None:
         """The error for what does not exist, without raising it: a request may name very many of those."""
@@ -189,20 +278,65 @@ class Fetch:
         if self.by_id and partition.topic_id != one.topic_id:
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
         if self.is_replica:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        partition.check_leader(one.current_leader_epoch)
+            self._check_follower(partition, one)
+        elif self.leader_only or partition.leader == self.broker.id:
+            partition.check_leader(one.current_leader_epoch)
+        else:
+            partition.check_epoch(one.current_leader_epoch)
         return partition
+
+    def _check_follower(self, partition: Partition, one: Wanted) -> None:
+        """Only a follower of this epoch, in its present incarnation, gets anything (KIP-320, KIP-903)."""
+        partition.check_leader(one.current_leader_epoch)
+        if partition.replication is None or self.replica_id not in partition.replication.followers:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.replica_epoch < self.registered_epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+
+    def _end(self, partition: Partition) -> int:
+        if self.is_replica:
+            return partition.log.log_end_offset
+        return partition.visible_end(self.read_committed)
 
     def _available(self, one: Wanted) -> int:
         partition = self._partition(one)
         log = partition.log
-        if not log.log_start_offset <= one.fetch_offset <= log.log_end_offset:
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        _check_offset(partition, one)
         if _diverging(partition, one):
             raise ApiError(ErrorCode.NONE)
-        return min(
-            log.bytes_between(one.fetch_offset, partition.visible_end(self.read_committed)), one.max_bytes
+        if self.is_replica:
+            if not self.is_counted and one.current_leader_epoch >= 0:
+                self.broker.replicas.on_follower_fetch(
+                    partition, self.replica_id, one.fetch_offset, one.log_start_offset, self.replica_epoch,
+                    self.now_ms,
+                )  # fmt: skip
+            if self._is_throttled(partition):
+                return 0
+        elif self.rack and self._preferred(partition, one) != NO_REPLICA:
+            raise ApiError(ErrorCode.NONE)
+        return min(log.bytes_between(one.fetch_offset, self._end(partition)), one.max_bytes)
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        replicas = self.broker.replicas
+        return replicas.is_throttled_leader(partition, self.replica_id) and replicas.is_leader_exceeded(
+            self.now_ms
         )
+
+    def _preferred(self, partition: Partition, one: Wanted) -> int:
+        """The replica in the consumer's rack that has what it asks for and most of what comes next."""
+        leader = partition.replication
+        if leader is None:
+            return NO_REPLICA
+        brokers = self.broker.image.brokers
+        near = [
+            (follower.log_end, -id)
+            for id, follower in leader.followers.items()
+            if leader.is_in_sync(id)
+            and id in brokers
+            and brokers[id].rack == self.rack
+            and 0 <= follower.log_start <= one.fetch_offset <= follower.log_end
+        ]
+        return -max(near)[1] if near else NO_REPLICA
 
     def _read(self, one: Wanted, budget: int, *, at_least_one: bool) -> PartitionData:
         answer = PartitionData(partition_index=one.partition, high_watermark=-1, records=b"")
@@ -217,28 +351,38 @@ class Fetch:
             answer.log_start_offset = partition.log.log_start_offset
             answer.aborted_transactions = [] if self.read_committed else None
             answer.diverging_epoch = _diverging(partition, one)
-            if answer.diverging_epoch is None:
-                end = partition.visible_end(self.read_committed)
-                limit = max(min(one.max_bytes, budget), 0)
-                answer.records = partition.read(
-                    one.fetch_offset, limit, end=end, at_least_one=at_least_one
-                ).records
+            if self.rack:
+                answer.preferred_read_replica = self._preferred(partition, one)
+            if answer.diverging_epoch is None and answer.preferred_read_replica == NO_REPLICA:
+                answer.records = self._read_records(partition, one, budget, at_least_one)
         except ApiError as error:
             answer.error_code, answer.aborted_transactions = error.code, None
+            if error.code == ErrorCode.CORRUPT_MESSAGE:
+                report_damage(self.broker, one.topic_partition, error)
             if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
             if error.code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}:
                 answer.current_leader = self._leader_hint(one)
         except OSError as error:
-            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            if not is_shortage(error):
-                self.broker.effects.append(Halt(f"cannot read the log of {one.topic_partition}: {error}"))
+            answer.error_code = self.broker.storage_error(error)
         return answer
 
+    def _read_records(self, partition: Partition, one: Wanted, budget: int, at_least_one: bool) -> Buffer:
+        _check_offset(partition, one)
+        is_limited = self.is_replica and self.broker.replicas.is_throttled_leader(partition, self.replica_id)
+        if is_limited and self.broker.replicas.is_leader_exceeded(self.now_ms):
+            return b""
+        limit = max(min(one.max_bytes, budget), 0)
+        found = partition.read(
+            one.fetch_offset, limit, end=self._end(partition), at_least_one=at_least_one
+        ).records
+        if is_limited:
+            self.broker.replicas.leader_throttle.record(len(found), self.now_ms)
+        return found
+
     def _leader_hint(self, one: Wanted) -> LeaderIdAndEpoch | None:
-        topic = self.broker.image.topics.get(one.topic)
-        state = topic.states.get(one.partition) if topic else None
-        return LeaderIdAndEpoch(leader_id=state[0], leader_epoch=state[1]) if state else None
+        found = leader_of(self.broker, one.topic, one.partition)
+        return LeaderIdAndEpoch(leader_id=found[0], leader_epoch=found[1]) if found else None
 
     def _is_news(self, one: Wanted, answer: PartitionData) -> bool:
         """An incremental answer holds only what has records, an error, or moved watermarks."""
@@ -247,15 +391,26 @@ class Fetch:
             answer.log_start_offset,
         )
         one.sent_high_watermark, one.sent_log_start = answer.high_watermark, answer.log_start_offset
-        if answer.error_code:
-            one.sent_high_watermark = -1
+        if answer.error_code or answer.diverging_epoch is not None:
+            one.sent_high_watermark = -1  # the fetcher did not take it up
         return (
             not self.incremental
             or changed
             or bool(answer.records)
             or answer.error_code != ErrorCode.NONE
             or answer.diverging_epoch is not None
+            or answer.preferred_read_replica != NO_REPLICA
         )
+
+
+def _check_offset(partition: Partition, one: Wanted) -> None:
+    """A follower that has not got yet what its leader has committed says that it will come."""
+    log = partition.log
+    if log.log_start_offset <= one.fetch_offset <= log.log_end_offset:
+        return
+    if log.log_end_offset < one.fetch_offset <= partition.leader_high_watermark:
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
+    raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
 def _diverging(partition: Partition, one: Wanted) -> EpochEndOffset | None:

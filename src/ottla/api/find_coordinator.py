@@ -13,7 +13,7 @@ from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.ids import OFFSETS_TOPIC
+from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.parked import Parked
 from ottla.controller.image import BrokerEndpoint
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -68,7 +68,9 @@ def _coordinator_of(call: Call, key_type: int, key: str) -> BrokerEndpoint:
     image = call.broker.image
     topic, index = image.topics.get(OFFSETS_TOPIC), call.broker.groups.partition_of(key).partition
     state = topic.states.get(index) if topic else None
-    leader = image.brokers.get(state[0]) if state else None
-    if leader is None:
+    leader = image.brokers.get(state.leader) if state else None
+    if leader is None or (
+        leader.id == call.broker.id and TopicPartition(OFFSETS_TOPIC, index) in call.broker.store.lost
+    ):
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group's partition has no leader now.")
     return leader

@@ -6,6 +6,10 @@ timestamp (KIP-734), -4 the earliest kept locally (KIP-405: the same as earliest
 last offset in tiered storage and the first that is not there yet (KIP-1005, KIP-1023): without tiered
 storage, Kafka finds neither.
 
+Only the leader answers. A new one may not know yet how much of what it began with is committed: until its
+high watermark gets there, what lies beyond it, and where it is, is OFFSET_NOT_AVAILABLE (KIP-207). A follower
+(replica id) asks about the log, not about what is committed.
+
 v1 offset and timestamp · v2 isolation level · v4 leader epochs · v6 flexible · v7 max timestamp · v8 -4 ·
 v9 -5
 v10 timeout · v11 -6
@@ -13,6 +17,7 @@ v10 timeout · v11 -6
 
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.offline import report_damage
 from ottla.replication.partition import Partition
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -24,6 +29,8 @@ from ottla.wire.messages.list_offsets import (
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+NOT_AVAILABLE_SINCE = 5
+BEYOND_END = {LATEST, MAX_TIMESTAMP}
 NOT_FOUND = (-1, -1, -1)
 READ_COMMITTED = 1
 
@@ -31,13 +38,13 @@ READ_COMMITTED = 1
 def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
     response = ListOffsetsResponse()
     for topic in request.topics:
-        results = [_answer(call, topic.name, one, request.isolation_level) for one in topic.partitions]
+        results = [_answer(call, topic.name, one, request) for one in topic.partitions]
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=results))
     return response
 
 
 def _answer(
-    call: Call, topic: str, asked: ListOffsetsPartition, isolation_level: int
+    call: Call, topic: str, asked: ListOffsetsPartition, request: ListOffsetsRequest
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
     try:
@@ -45,16 +52,32 @@ def _answer(
         partition.check_leader(asked.current_leader_epoch)
         if call.version < SINCE.get(asked.timestamp, 0) or asked.timestamp < EARLIEST_PENDING_UPLOAD:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        found = _look_up(partition, asked.timestamp, isolation_level == READ_COMMITTED)
+        if request.replica_id >= 0:
+            end, is_settled = partition.log.log_end_offset, True
+        else:
+            end = partition.visible_end(request.isolation_level == READ_COMMITTED)
+            is_settled = partition.is_settled
+        found = _look_up(partition, asked.timestamp, end)
+        is_beyond = asked.timestamp in BEYOND_END or asked.timestamp >= 0
+        if not is_settled and is_beyond and (found == NOT_FOUND or asked.timestamp == LATEST):
+            raise ApiError(
+                ErrorCode.OFFSET_NOT_AVAILABLE
+                if call.version >= NOT_AVAILABLE_SINCE
+                else ErrorCode.LEADER_NOT_AVAILABLE
+            )
         answer.offset, answer.timestamp, answer.leader_epoch = found
     except ApiError as error:
         answer.error_code = error.code
+        if error.code == ErrorCode.CORRUPT_MESSAGE:
+            report_damage(call.broker, partition.id, error)
+    except OSError as error:
+        answer.error_code = call.broker.storage_error(error)
     return answer
 
 
-def _look_up(partition: Partition, timestamp: int, read_committed: bool) -> tuple[int, int, int]:
+def _look_up(partition: Partition, timestamp: int, end: int) -> tuple[int, int, int]:
     """(offset, timestamp, leader epoch); for the ends of the log there is no timestamp."""
-    log, end = partition.log, partition.visible_end(read_committed)
+    log = partition.log
     if timestamp == LATEST:
         return end, -1, partition.leader_epoch
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:

@@ -2,7 +2,8 @@
 
 A topic that is not there is created if the client allows it and `auto.create.topics.enable` does; the
 answer waits for that, so that a first produce needs no second try. Answers are encoded once and kept until
-the image changes (`dispatch`).
+the image changes (`dispatch`). A broker about to stop is listed: it serves until it is gone. A replica is
+offline if its broker is not there or its directory failed; a leader that is, is none (LEADER_NOT_AVAILABLE).
 
 v0 an empty list asks for all topics; v1 null does · v2 cluster id · v4 allow_auto_topic_creation
 v5 offline replicas · v7 leader epochs · v8 authorized operations · v9 flexible · v10 topic ids in
@@ -12,14 +13,16 @@ Left out: authorized operations, until there are ACLs.
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ErrorCode
-from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, is_topic_name
+from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition, is_topic_name
+from ottla.broker.broker import Broker
 from ottla.broker.parked import Parked
+from ottla.controller.draft import endpoints
 from ottla.controller.image import Image, PartitionState, Topic
 from ottla.controller.topics import NewTopic
 from ottla.wire.messages.metadata import (
@@ -39,15 +42,15 @@ AUTO_CREATED_MAX = 1_000  # by one request; the client asks again for the others
 
 
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse | Parked:
-    image = call.broker.image
+    broker, image = call.broker, call.broker.image
     if request.topics is None or (call.version == 0 and not request.topics):
-        return _respond(image, [_describe(image, topic) for topic in image.topics.values()])
+        return _respond(image, [_describe(broker, topic) for topic in image.topics.values()])
     asked = list({(one.name, one.topic_id): one for one in request.topics}.values())
     if call.version < BY_ID_SINCE and any(one.name is None or one.topic_id != ZERO_UUID for one in asked):
         return _respond(image, [_refused(one) for one in asked])
     may_create = call.broker.config.auto_create_topics and request.allow_auto_topic_creation
     created: dict[str, Item] = {}
-    writes = Writes(call.broker, lambda: _respond(image, [_answer(image, one, created) for one in asked]))
+    writes = Writes(call.broker, lambda: _respond(image, [_answer(broker, one, created) for one in asked]))
     for name in dict.fromkeys(
         one.name for one in asked if one.name is not None and one.topic_id == ZERO_UUID
     ):
@@ -68,17 +71,18 @@ def _respond(image: Image, topics: list[MetadataResponseTopic]) -> MetadataRespo
     )
 
 
-def _answer(image: Image, asked: MetadataRequestTopic, created: dict[str, Item]) -> MetadataResponseTopic:
+def _answer(broker: Broker, asked: MetadataRequestTopic, created: dict[str, Item]) -> MetadataResponseTopic:
+    image = broker.image
     if asked.topic_id != ZERO_UUID:
         name = image.topic_names.get(asked.topic_id)
         if name is None:
             return MetadataResponseTopic(
                 name=None, topic_id=asked.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID
             )
-        return _describe(image, image.topics[name])
+        return _describe(broker, image.topics[name])
     topic = image.topics.get(asked.name or "")
     if topic is not None:
-        return _describe(image, topic)
+        return _describe(broker, topic)
     item = created.get(asked.name or "")
     code = _unknown(asked.name or "")
     if item and item.error and item.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -99,23 +103,32 @@ def _refused(asked: MetadataRequestTopic) -> MetadataResponseTopic:
     )
 
 
-def describe_partition(made: Callable[..., P], image: Image, index: int, state: PartitionState) -> P:
-    """A partition, as the class `made` of an answer: DescribeTopicPartitions has one with the same fields."""
-    alive = state.leader in image.brokers
+def describe_partition(
+    made: Callable[..., P], broker: Broker, id: TopicPartition, state: PartitionState, **more: Any
+) -> P:
+    """A partition, as the class `made` of an answer: DescribeTopicPartitions has one with `more` fields.
+
+    A replica whose log directory failed counts as one whose broker is gone; of our own we know it first.
+    """
+    there = endpoints(broker.image, *id, state.replicas)
+    if id in broker.store.lost:
+        there.pop(broker.id, None)
+    alive = state.leader in there
     return made(
         error_code=ErrorCode.NONE if alive else ErrorCode.LEADER_NOT_AVAILABLE,
-        partition_index=index,
+        partition_index=id.partition,
         leader_id=state.leader if alive else -1,
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),
-        offline_replicas=[r for r in state.replicas if r not in image.brokers],
+        offline_replicas=[r for r in state.replicas if r not in there],
+        **more,
     )
 
 
-def _describe(image: Image, topic: Topic) -> MetadataResponseTopic:
+def _describe(broker: Broker, topic: Topic) -> MetadataResponseTopic:
     partitions = [
-        describe_partition(MetadataResponsePartition, image, index, state)
+        describe_partition(MetadataResponsePartition, broker, TopicPartition(topic.name, index), state)
         for index, state in topic.partitions().items()
     ]
     return MetadataResponseTopic(

@@ -2,7 +2,7 @@
 cut.
 
 The answer is the largest epoch not above the one asked for, and the offset at which it ended (KIP-101,
-KIP-279).
+KIP-279). Only the leader answers, and only to who knows its epoch (KIP-320).
 
 v2 current leader epoch · v3 replica id · v4 flexible
 """
@@ -34,4 +34,6 @@ def _answer(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEnd
         answer.leader_epoch, answer.end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
     except ApiError as error:
         answer.error_code = error.code
+    except OSError as error:
+        answer.error_code = call.broker.storage_error(error)
     return answer

@@ -4,6 +4,11 @@ acks=0   append, answer nothing; an error closes the connection, the only sign a
 acks=1   append, answer as soon as the log calls the batch safe
 acks=-1  append, answer when the high watermark passes the batch, or the time is up
 
+While it waits, this broker may stop leading: then nobody knows what becomes of the batch, and the answer is
+NOT_LEADER_OR_FOLLOWER. Too few replicas in sync is NOT_ENOUGH_REPLICAS before the append, and
+NOT_ENOUGH_REPLICAS_AFTER_APPEND after it. Where others may lead in our place without our knowledge (the
+session with the keeper may have expired), only acks=-1 says something, and the others are refused.
+
 An error is one partition's and leaves the others alone. A batch already written by the same idempotent
 producer is answered with the offset it got then.
 
@@ -16,14 +21,16 @@ batches.
 from dataclasses import dataclass, field
 
 from ottla.api.call import Call, CloseConnection
+from ottla.api.leaders import endpoints, leader_of
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Halt, is_shortage
 from ottla.broker.parked import Key, Parked
+from ottla.log.directories import LogDirectoryError
 from ottla.records.batch import HEADER_SIZE, TRANSACTIONAL, crc_ok, read_header
 from ottla.replication.partition import Partition
 from ottla.wire.messages.produce import (
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -41,6 +48,7 @@ class Unsafe:
     """An appended batch that is not as safe yet as its producer asked."""
 
     partition: Partition
+    leader_epoch: int
     end_offset: int
     reply: PartitionProduceResponse
 
@@ -57,18 +65,40 @@ class Produce:
     def ready(self, _key: Key, _now_ms: int) -> ProduceResponse | None:
         still = []
         for one in self.unsafe:
-            if self.broker.partitions.get(one.partition.id) is not one.partition:
-                one.reply.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                one.reply.base_offset = -1
-            elif not one.partition.is_acknowledged(one.end_offset, self.acks):
+            partition = one.partition
+            if (
+                self.broker.partitions.get(partition.id) is not partition
+                and partition.id in self.broker.store.lost
+            ):
+                self._fail(one, ErrorCode.KAFKA_STORAGE_ERROR)
+            elif not partition.is_leader or partition.leader_epoch != one.leader_epoch:
+                self._fail(one, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                found = leader_of(self.broker, *partition.id)
+                if found is not None:
+                    self.hint(one.reply, *found)
+            elif partition.is_acknowledged(one.end_offset, self.acks):
+                pass
+            elif self.acks == -1 and partition.is_under_min_isr:
+                self._fail(one, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            else:
                 still.append(one)
         self.unsafe = still
         return None if still else self.response
 
+    def hint(self, reply: PartitionProduceResponse, leader: int, epoch: int) -> None:
+        """Say who leads, and where that is (KIP-951)."""
+        reply.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+        known = {node.node_id for node in self.response.node_endpoints}
+        self.response.node_endpoints += endpoints(self.broker, {leader} - known, NodeEndpoint)
+
+    @staticmethod
+    def _fail(one: Unsafe, code: ErrorCode) -> None:
+        one.reply.error_code, one.reply.base_offset = code, -1
+        one.reply.log_append_time_ms = one.reply.log_start_offset = -1
+
     def expire(self, _now_ms: int) -> ProduceResponse:
         for one in self.unsafe:
-            one.reply.error_code = ErrorCode.REQUEST_TIMED_OUT
-            one.reply.base_offset = -1
+            self._fail(one, ErrorCode.REQUEST_TIMED_OUT)
         return self.response
 
 
@@ -90,7 +120,7 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | N
             raise CloseConnection("a produce with acks=0 failed")
         return None
     if ongoing.unsafe and ongoing.ready(None, call.now_ms) is None:
-        keys = tuple({one.partition.id for one in ongoing.unsafe})
+        keys = tuple(dict.fromkeys(one.partition.id for one in ongoing.unsafe))
         deadline_ms = call.now_ms + max(request.timeout_ms, 0)
         return Parked(keys=keys, deadline_ms=deadline_ms, ready=ongoing.ready, expire=ongoing.expire)
     return ongoing.response
@@ -110,6 +140,8 @@ def _produce_partition(
         if request.acks not in LEGAL_ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
         partition = call.broker.partition(call.topic_name(name, topic_id, by_id=by_id), asked.index)
+        if request.acks != -1 and partition.replication is not None:
+            _check_session(call)
         if not isinstance(asked.records, memoryview) or len(asked.records) < HEADER_SIZE:
             raise ApiError(ErrorCode.INVALID_RECORD, "There are no records in the request.")
         if asked.records[ATTRIBUTES_AT] & TRANSACTIONAL and crc_ok(asked.records, read_header(asked.records)):
@@ -124,19 +156,21 @@ def _produce_partition(
     except ApiError as error:
         reply.error_code, reply.error_message = error.code, error.message
         if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            reply.current_leader = _leader_hint(call, name, topic_id, asked.index, by_id)
+            found = leader_of(call.broker, call.topic_name(name, topic_id, by_id=by_id), asked.index)
+            if found is not None:
+                ongoing.hint(reply, *found)
         return reply
     except OSError as error:
-        if not is_shortage(error) or not _is_whole(partition):
-            call.broker.effects.append(Halt(f"cannot write to the log of {partition.id}: {error}"))
-        reply.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        if not _is_whole(partition):
+            error = LogDirectoryError(call.broker.store.directory_of(partition.id), error)
+        reply.error_code = call.broker.storage_error(error)
         return reply
     if not appended.duplicate:
         call.broker.on_appended(partition, call.now_ms)
     reply.base_offset = appended.base_offset
     reply.log_append_time_ms = appended.log_append_time_ms
     reply.log_start_offset = appended.log_start_offset
-    ongoing.unsafe.append(Unsafe(partition, appended.last_offset + 1, reply))
+    ongoing.unsafe.append(Unsafe(partition, partition.leader_epoch, appended.last_offset + 1, reply))
     return reply
 
 
@@ -146,8 +180,9 @@ def _is_whole(partition: Partition) -> bool:
     return bool(segments) and segments[-1] is partition.log.active
 
 
-def _leader_hint(call: Call, name: str, topic_id: bytes, index: int, by_id: bool) -> LeaderIdAndEpoch | None:
-    """Who leads, so that the client need not ask for metadata first (KIP-951)."""
-    topic = call.broker.image.topics.get(call.topic_name(name, topic_id, by_id=by_id))
-    state = topic.states.get(index) if topic else None
-    return LeaderIdAndEpoch(leader_id=state[0], leader_epoch=state[1]) if state else None
+def _check_session(call: Call) -> None:
+    """After its session may have expired, another may lead in this broker's place, and take nothing from it
+    (design note 003)."""
+    expires_ms = call.broker.session_expires_ms
+    if expires_ms is not None and call.now_ms >= expires_ms:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The keeper has not been heard of for too long.")

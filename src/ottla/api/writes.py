@@ -2,7 +2,8 @@
 
 An item plans its operations from the image as it is. If the keeper refuses them, somebody was faster: the
 item plans again on what it now knows, which either gives other operations or the error that the client
-should see.
+should see. If the keeper's answer was lost, the item plans again too, with `is_doubtful`: what it finds done
+may be its own doing.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,9 +14,9 @@ from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Key, Parked
-from ottla.controller.keeper import Operation, Outcome, Refused
+from ottla.controller.keeper import Operation, Outcome, Unknown, Written
 
-ATTEMPTS_MAX = 5
+ATTEMPTS_MAX = 20
 
 
 @dataclass(slots=True, eq=False)
@@ -24,6 +25,7 @@ class Item:
     error: ApiError | None = None
     decided: bool = False
     attempts: int = 0
+    is_doubtful: bool = False
 
     @property
     def error_code(self) -> int:
@@ -69,13 +71,13 @@ class Writes:
         self.broker.write(operations, lambda outcome, now_ms: self._on_outcome(item, outcome, now_ms))
 
     def _on_outcome(self, item: Item, outcome: Outcome, now_ms: int) -> None:
-        if isinstance(outcome, Refused):
-            if item.attempts < ATTEMPTS_MAX:
-                self._attempt(item)
-            else:
-                item.error, item.decided = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, outcome.reason), True
-        else:
+        if isinstance(outcome, Written):
             item.decided = True
+        elif item.attempts < ATTEMPTS_MAX:
+            item.is_doubtful = item.is_doubtful or isinstance(outcome, Unknown)
+            self._attempt(item)
+        else:
+            item.error, item.decided = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, outcome.reason), True
         self.broker.waiting.wake(self, now_ms)
 
     def _is_decided(self) -> bool:

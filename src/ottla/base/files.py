@@ -2,14 +2,20 @@
 
 Rules: paths are plain strings; a write goes to the page cache and is durable only after `sync`; whatever must
 survive a crash as a whole goes through `write_atomic` (temporary file, sync, rename, sync of the folder). Any
-`OSError` passes through: the caller above `log/store` decides what it means for the log directory.
+`OSError` passes through: `log/directories` says which log directory it is of.
 """
 
+import errno
 import os
 import shutil
 from typing import Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+def is_shortage(error: BaseException | None) -> bool:
+    """No file descriptor was free. The disk is well: refuse what asked for one, or try again later."""
+    return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
 
 
 class Syncable(Protocol):

@@ -7,25 +7,32 @@ out.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base.config import load, override
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
-from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition, is_topic_name
+from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition
+from ottla.broker import adopting, moves
 from ottla.broker.config import BrokerConfig
-from ottla.broker.effects import CleanLog, Effect, SyncFolder, SyncLog, WriteNodes
+from ottla.broker.controlling import Controlling
+from ottla.broker.effects import CleanLog, Effect, Send, SyncFolder, SyncLog, TakeOffline, WriteNodes
+from ottla.broker.isr import IsrChanges
+from ottla.broker.offline import Notice, assume_lost, take_offline
 from ottla.broker.parked import Waiting
+from ottla.broker.replicas import Replicas
+from ottla.broker.status import Status, say_cleaned, status
 from ottla.controller import image as images
 from ottla.controller import znodes
-from ottla.controller.image import Image
-from ottla.controller.keeper import Create, NodeChanged, Operation, Outcome
-from ottla.controller.topics import PlannedTopic, plan_reelection
+from ottla.controller.image import Image, PartitionState
+from ottla.controller.keeper import NodeChanged, Operation, Outcome
 from ottla.group.config import GroupConfig
 from ottla.log.cleaning import CleanOutcome
 from ottla.log.config import LogConfig, StoreConfig
+from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
+from ottla.log.moving import Move
 from ottla.log.store import LogStore
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import Sessions
@@ -42,6 +49,7 @@ class Random(Protocol):
 
 
 OnOutcome = Callable[[Outcome, int], None]
+OnAnswer = Callable[[Any, int], None]  # the answer, or None if there will be none; now_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +88,29 @@ class Broker:
     image: Image = field(default_factory=Image)
     partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
     waiting: Waiting = field(default_factory=Waiting)
+    controlling: Controlling = field(init=False)
+    replicas: Replicas = field(init=False)
+    isr: IsrChanges = field(init=False)
+    notice: Notice = field(init=False)
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     effects: list[Effect] = field(default_factory=list)
     outcomes: dict[int, OnOutcome] = field(default_factory=dict)
+    asked: dict[int, OnAnswer] = field(default_factory=dict)
     answers: dict[tuple[int, int, bytes], bytes] = field(default_factory=dict)
     last_token: int = 0
     is_clean: bool = True
+    session_expires_ms: int | None = None  # from then on others may lead in our place; None: nobody can
     unsent_bytes: int = 0  # answers that clients have not read yet, as the shell last said
+    damage: set[str] = field(default_factory=set)  # what was said of logs that cannot be read
     _groups: "Groups | None" = None
 
     def __post_init__(self) -> None:
         directories = load(BrokerConfig, self.properties).log_dirs
-        self.store = LogStore(self.files, directories, LogConfig(), StoreConfig())
+        self.store = LogStore(
+            self.files, directories, LogConfig(), StoreConfig(), on_failed=self.storage_error
+        )
+        self.controlling = Controlling(self)
+        self.replicas, self.isr, self.notice = Replicas(self), IsrChanges(self), Notice(self)
         self._load_configs()
         self.sessions = Sessions(
             self.config.fetch_session_slots, new_id=lambda: self.random.randrange(1, 2**31)
@@ -106,63 +125,44 @@ class Broker:
     def open(self, nodes: Iterable[NodeChanged], now_ms: int) -> list[str]:
         """Take up what the keeper and the disk hold. Answers what had to be repaired, a line each."""
         for node in nodes:
-            self.image.apply(node)
+            # Our own nodes would be those of an earlier incarnation.
+            if node.path not in {znodes.BROKERS + str(self.id), znodes.OFFLINE + str(self.id)}:
+                self.image.apply(node)
         self._load_configs()
-        report = self.store.open_all(now_ms, self.image.topic_config)
+        report = self.store.open_all(now_ms, self.image.topic_config, self.image.topic_id)
         self.is_clean = all(report.clean.values())
         reports = report.lines()
         if self.image.cluster_id:
             for id in self._strays():
-                reports.append(f"{id}: its topic is gone; its folder will be removed")
+                why = "its replicas are elsewhere" if id.topic in self.image.topics else "its topic is gone"
+                reports.append(f"{id}: {why}; its folder will be removed")
                 self.store.delete(id, now_ms)
+        assume_lost(self)
         for topic in self.image.topics:
             self._follow_topic(topic, now_ms)
         return reports
 
     def _strays(self) -> list[TopicPartition]:
-        """Logs of a topic that was deleted, perhaps to be made again, while this broker was not there to
-        see it."""
-        topics = self.image.topics
+        """Logs of a topic that was deleted, perhaps to be made again, or of a partition that was moved to
+        others, while this broker was not there to see it."""
         return [
             id
             for id in self.store.logs
             if id.topic != KRAFT_TOPIC  # whoever goes back to Apache Kafka needs it
-            and (id.topic not in topics or self.store.topic_id(id) not in {None, topics[id.topic].id})
+            and not self._is_ours(id)
         ]
+
+    def _is_ours(self, id: TopicPartition) -> bool:
+        topic = self.image.topics.get(id.topic)
+        if topic is None or self.store.topic_id(id) not in {None, topic.id}:
+            return False
+        return self.id in topic.assignment.get(id.partition, (self.id,))
 
     def adopted_topics(self) -> list[Operation]:
-        """A new keeper over a directory with logs: somebody brought them from elsewhere. Make their topics
-        known."""
-        if self.image.cluster_id:
-            return []
-        found: dict[str, dict[int, tuple[int, ...]]] = {}
-        for id in sorted(self.store.logs):
-            if id.topic != KRAFT_TOPIC and is_topic_name(id.topic):
-                found.setdefault(id.topic, {})[id.partition] = (self.id,)
-        operations: list[Operation] = []
-        for name, assignment in found.items():
-            known = self.store.topic_id(TopicPartition(name, min(assignment)))
-            topic_id = known or self.random.randbytes(16)
-            epochs = {p: self.store.logs[TopicPartition(name, p)].latest_epoch + 1 for p in assignment}
-            planned = PlannedTopic(name=name, id=topic_id, assignment=assignment, configs={}, epochs=epochs)
-            operations += planned.operations(self.image)
-        used = max((id for log in self.store.logs.values() for id in log.producers.by_id), default=-1)
-        if used >= 0:
-            # An id given out again would make a new producer's records look like an old one's, sent twice.
-            block = znodes.producer_id_block_node(self.id, 0, used)
-            operations.append(Create(znodes.PRODUCER_ID_BLOCK, block))
-        return operations
+        return adopting.adopted_topics(self)
 
     def elections(self) -> list[Operation]:
-        """After a crash the end of a log may be gone, and what comes in its place must be told apart from
-        it: this broker leads what it led in a new epoch."""
-        if self.is_clean:
-            return []
-        return [
-            operation
-            for topic in self.image.topics.values()
-            for operation in plan_reelection(self.image, topic, self.id)
-        ]
+        return adopting.elections(self)
 
     # -- configuration ----------------------------------------------------------------------------
 
@@ -188,15 +188,19 @@ class Broker:
         known = self.image.topics.get(topic)
         if known is None or index not in known.assignment:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if TopicPartition(topic, index) in self.store.lost:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def on_appended(self, partition: Partition, now_ms: int) -> None:
         """Records went into a log: let the watermark follow, and wake whoever waits for it."""
         if partition.advance():
-            self._on_watermark(partition, now_ms)
+            self.on_watermark(partition, now_ms)
+        if partition.replication is not None:
+            self.replicas.wake(partition, now_ms)
         self.start_syncs(now_ms)
 
-    def _on_watermark(self, partition: Partition, now_ms: int) -> None:
+    def on_watermark(self, partition: Partition, now_ms: int) -> None:
         if self._groups is not None and partition.id.topic == OFFSETS_TOPIC:
             self._groups.runtime.on_committed(partition.id.partition, partition.high_watermark)
         self.waiting.wake(partition.id, now_ms)
@@ -210,27 +214,52 @@ class Broker:
         partition = self.partitions.get(log.topic_partition)
         if partition is not None and partition.log is log:
             partition.advance()
-            self._on_watermark(partition, now_ms)
+            self.on_watermark(partition, now_ms)
         self.start_syncs(now_ms)
+        self.replicas.pump(now_ms)  # a follower asks for more once it has synced what it got
+
+    # -- failed disks -----------------------------------------------------------------------------
+
+    def storage_error(self, error: OSError) -> ErrorCode:
+        """The disk refused something; the code that tells a client. What is the fault of a log directory
+        takes that offline, as soon as the input at hand is done with."""
+        if isinstance(error, LogDirectoryError) and error.directory not in self.store.offline:
+            self.effects.append(TakeOffline(error.directory, str(error)))
+        return ErrorCode.KAFKA_STORAGE_ERROR
+
+    def on_directory_failed(self, directory: str, reason: str, now_ms: int) -> None:
+        take_offline(self, directory, reason, now_ms)
+
+    def on_sync_failed(self, log: Log, error: LogDirectoryError) -> None:
+        """Never tried again: a failed sync may have thrown away what it could not write."""
+        log.on_sync_failed()
+        self.storage_error(error)
 
     # -- compaction -------------------------------------------------------------------------------
 
     def _start_cleanings(self, now_ms: int) -> None:
-        for log, task in self.store.next_cleanings(self._last_stable_offset, now_ms):
+        for log, task in self.store.next_cleanings(self.last_stable_offset, now_ms):
             self.effects.append(CleanLog(log, task))
 
-    def _last_stable_offset(self, log: Log) -> int:
+    def last_stable_offset(self, log: Log) -> int:
         partition = self.partitions.get(log.topic_partition)
         return log.log_start_offset if partition is None else partition.last_stable_offset
 
     def on_cleaned(self, log: Log, outcome: CleanOutcome, now_ms: int) -> None:
         """A worker wrote compacted segments: put them into place, with a sync of the folder at each step."""
         if self.store.on_cleaned(log, outcome, now_ms):
-            self.effects.append(SyncFolder(log, self.files.syncable(log.directory)))
+            self.effects.append(SyncFolder(log, log.files.syncable(log.directory)))
+        say_cleaned(self, log, outcome, now_ms)
+
+    def status(self, now_ms: int) -> Status:
+        return status(self, now_ms)
 
     def on_folder_synced(self, log: Log, now_ms: int) -> None:
         if self.store.on_folder_synced(log, now_ms):
-            self.effects.append(SyncFolder(log, self.files.syncable(log.directory)))
+            self.effects.append(SyncFolder(log, log.files.syncable(log.directory)))
+
+    def on_copied(self, move: Move, error: BaseException | None, now_ms: int) -> None:
+        moves.on_copied(self, move, error, now_ms)
 
     # -- coordinators ---------------------------------------------------------------------------------------
 
@@ -248,7 +277,7 @@ class Broker:
         if partition.id.topic != OFFSETS_TOPIC:
             return
         if partition.is_leader:
-            self.groups.on_elected(partition, self.on_appended, now_ms)
+            self.groups.on_elected(partition, self.on_appended, self.storage_error, now_ms)
         else:
             self.groups.on_resigned(partition.id)
         self.waiting.wake(partition.id, now_ms)
@@ -265,6 +294,24 @@ class Broker:
     def on_written(self, token: int, outcome: Outcome, now_ms: int) -> None:
         self.outcomes.pop(token)(outcome, now_ms)
 
+    # -- other brokers ----------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """This broker's epoch; -1 while it is not registered."""
+        known = self.image.brokers.get(self.id)
+        return known.epoch if known else -1
+
+    def send(self, peer: int, channel: str, request: Any, on_answer: OnAnswer) -> int:
+        """Send a request to another broker; `on_answer` is called once."""
+        self.last_token += 1
+        self.asked[self.last_token] = on_answer
+        self.effects.append(Send(peer, channel, self.last_token, request))
+        return self.last_token
+
+    def on_peer_reply(self, token: int, answer: Any, now_ms: int) -> None:
+        self.asked.pop(token)(answer, now_ms)
+
     def on_nodes(self, nodes: Iterable[NodeChanged], now_ms: int) -> None:
         """The tree changed: apply all of it, then open, close and configure what that touches."""
         changes = [change for node in nodes for change in self.image.apply(node)]
@@ -280,21 +327,65 @@ class Broker:
                 case images.BrokerConfigChanged():
                     self._load_configs()
                     self._configure_logs(None, now_ms)
+                case images.BrokerChanged(broker) if broker == self.id:
+                    for name in list(self.image.topics):
+                        self._follow_topic(name, now_ms)
+        self.replicas.pump(now_ms)
+        self.isr.pump(now_ms)
+        self.notice.pump()
+        self.controlling.on_changes(changes, now_ms)
 
     def _follow_topic(self, name: str, now_ms: int) -> None:
         topic = self.image.topics.get(name)
         if topic is None:
             return
-        for index, state in topic.partitions().items():
-            if self.id not in state.replicas:
+        epoch = self.epoch
+        for index, state in sorted(topic.states.items()):
+            id, replicas = TopicPartition(name, index), topic.assignment.get(index)
+            known = self.partitions.get(id)
+            if replicas is None or self.id not in replicas:
+                if replicas is not None:
+                    self.store.lost.pop(id, None)
+                    if known is not None:
+                        self._drop_partition(known, now_ms)
                 continue
-            known = self.partitions.get(TopicPartition(name, index))
-            if known is None:
-                known = self._open_partition(TopicPartition(name, index), topic.id, now_ms)
-            known.on_state(leader=state.leader, leader_epoch=state.leader_epoch, isr=state.isr)
-            if known.is_leader and known.advance():
-                self._on_watermark(known, now_ms)
-            self._coordinate(known, now_ms)
+            seen = (state, replicas, epoch)
+            if known is not None and known.seen == seen:
+                continue  # of thousands in a node, few have changed
+            try:
+                self._follow(id, topic.id, PartitionState(replicas, *state), seen, now_ms)
+            except LogDirectoryError as error:
+                self.storage_error(error)
+                self.store.lost.setdefault(id, error.directory)
+
+    def _follow(
+        self, id: TopicPartition, topic_id: bytes, state: PartitionState, seen: object, now_ms: int
+    ) -> None:
+        if id in self.store.lost:
+            return  # nor is it made anew elsewhere
+        partition = self.partitions.get(id) or self._open_partition(id, topic_id, now_ms)
+        isr, watermark = partition.isr, partition.high_watermark
+        changed = partition.on_state(
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=state.isr,
+            replicas=state.replicas,
+            partition_epoch=state.partition_epoch,
+            isr_epochs=state.isr_epochs,
+            broker_epoch=self.epoch,
+            lag_ms_max=self.config.replica_lag_time_ms_max,
+            now_ms=now_ms,
+        )
+        partition.advance()
+        self.replicas.on_state(partition, now_ms, changed=changed)
+        self.isr.note(partition)
+        if partition.high_watermark != watermark:
+            self.on_watermark(partition, now_ms)
+        self._coordinate(partition, now_ms)
+        if changed or partition.isr != isr:
+            self.waiting.wake(partition.id, now_ms)
+            self.replicas.wake(partition, now_ms)
+        partition.seen = seen  # not before: it may have failed, and is repeated then
 
     def _open_partition(self, id: TopicPartition, topic_id: bytes, now_ms: int) -> Partition:
         log = self.store.get(id)
@@ -304,27 +395,42 @@ class Broker:
             log.flush()  # what a crash left was seen by consumers before; the watermark must not go back
         partition = Partition(
             id=id, topic_id=topic_id, log=log, broker_id=self.id,
-            leader=-1, leader_epoch=-1, isr=(), high_watermark=log.log_start_offset,
+            leader=-1, leader_epoch=-1, isr=(),
+            high_watermark=max(self.store.high_watermarks.get(id, 0), log.log_start_offset),
         )  # fmt: skip
         self.partitions[id] = partition
         return partition
 
+    def release(self, partition: Partition) -> None:
+        """It is not here any more: nobody leads or follows it on this broker."""
+        del self.partitions[partition.id]
+        self.replicas.forget(partition.id)
+        partition.is_leader, partition.replication = False, None
+        self.isr.note(partition)
+        if partition.id.topic == OFFSETS_TOPIC:
+            self.groups.on_resigned(partition.id)
+
+    def _drop_partition(self, partition: Partition, now_ms: int) -> None:
+        """It was deleted, or its replicas are elsewhere now: its log goes."""
+        self.release(partition)
+        self.store.delete(partition.id, now_ms)
+        self.waiting.wake(partition.id, now_ms)
+        self.replicas.wake(partition, now_ms)
+
     def _drop_topic(self, name: str, now_ms: int) -> None:
-        gone = [id for id in self.partitions if id.topic == name]
-        for id in gone:
-            del self.partitions[id]
-            if id.topic == OFFSETS_TOPIC:
-                self.groups.on_resigned(id)
-            self.store.delete(id, now_ms)
+        self.store.lost = {id: home for id, home in self.store.lost.items() if id.topic != name}
+        for id in [id for id in self.partitions if id.topic == name]:
+            self._drop_partition(self.partitions[id], now_ms)
         if self._groups is not None:
             self._groups.on_topic_deleted(name, now_ms)
-        for id in gone:
-            self.waiting.wake(id, now_ms)
 
     def _configure_logs(self, topic: str | None, now_ms: int) -> None:
         for id, partition in self.partitions.items():
             if topic is None or id.topic == topic:
                 partition.log.on_config(self.topic_log_config(id.topic), now_ms)
+                partition.on_config()
+                if partition.advance():
+                    self.on_watermark(partition, now_ms)
 
     # -- time -------------------------------------------------------------------------------------
 
@@ -334,29 +440,38 @@ class Broker:
 
     def next_deadline_ms(self) -> int | None:
         """When `on_deadline` should be called, unless something happens before."""
-        parked = self.waiting.next_deadline_ms()
+        due = self.waiting.next_deadline_ms()
         timer = self._groups.runtime.next_ms if self._groups is not None else None
-        return timer if parked is None or (timer is not None and timer < parked) else parked
+        for one in (timer, self.replicas.next_ms(), self.isr.next_ms()):
+            if one is not None and (due is None or one < due):
+                due = one
+        return due
 
     def on_deadline(self, now_ms: int) -> None:
         """Answers and timers whose time is up."""
         self.waiting.on_tick(now_ms)
         if self._groups is not None:
             self._groups.runtime.on_tick(now_ms)
+        self.replicas.pump(now_ms)
+        self.isr.pump(now_ms)
 
     def on_tick(self, now_ms: int, wall_offset_ms: int = 0) -> None:
         self.store.wall_offset_ms = wall_offset_ms
+        self.replicas.on_tick(now_ms)
         self.on_deadline(now_ms)
+        self.notice.pump()
+        self.controlling.on_tick(now_ms)
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
         self._start_cleanings(now_ms)
+        moves.start_copies(self, now_ms)
         self.start_syncs(now_ms)
 
-    def close(self, now_ms: int, *, clean: bool = True) -> None:
+    def close(self, now_ms: int, *, clean: bool = True) -> None:  # noqa: ARG002 - as every input
         """Not `clean`: close the files and write nothing, so that the next start looks at what the disk
         has."""
-        if not clean:
+        if not clean or not self.controlling.may_stop_cleanly:
             for log in self.store.logs.values():
                 log.abandon()
             return
         self.store.high_watermarks.update(HighWatermarks(self.partitions))
-        self.store.close(now_ms)
+        self.store.close()

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 
-from ottla.base.config import ConfigType, at_least, between, key
+from ottla.base.config import ConfigType, at_least, between, key, one_of
 
 LONG = ConfigType.LONG
+LONG_MAX = (1 << 63) - 1
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,4 +98,109 @@ class BrokerConfig:
         2_000,
         "Partitions that one DescribeTopicPartitions answer holds.",
         check=between(1, 100_000),
+    )
+
+    zookeeper_connect: str = key(
+        "zookeeper.connect",
+        "",
+        "The ZooKeeper ensemble that holds the cluster, host:port,.../chroot; empty: a broker of its own.",
+    )
+    zookeeper_session_timeout_ms: int = key(
+        "zookeeper.session.timeout.ms",
+        18_000,
+        "Without a word from a broker for this long, ZooKeeper gives it up, and others lead.",
+        check=at_least(1),
+    )
+    controlled_shutdown_enable: bool = key(
+        "controlled.shutdown.enable", True, "Hand over leadership before stopping."
+    )
+    controlled_shutdown_retries_max: int = key(
+        "controlled.shutdown.max.retries",
+        3,
+        "How many more waits of controlled.shutdown.retry.backoff.ms a stop gives leaders to move.",
+        check=at_least(0),
+    )
+    controlled_shutdown_retry_backoff_ms: int = key(
+        "controlled.shutdown.retry.backoff.ms",
+        5_000,
+        "One wait of a stop for leaders to move.",
+        type=LONG,
+        check=at_least(1),
+    )
+    auto_leader_rebalance_enable: bool = key(
+        "auto.leader.rebalance.enable", True, "Give leadership back to the first replica when it is in sync."
+    )
+    leader_imbalance_check_interval_s: int = key(
+        "leader.imbalance.check.interval.seconds",
+        300,
+        "How often the controller looks whether leaders are where they belong.",
+        type=LONG,
+        check=at_least(1),
+    )
+    leader_imbalance_percentage: int = key(
+        "leader.imbalance.per.broker.percentage",
+        10,
+        "The share of a broker's partitions that others may lead before leadership is given back.",
+        check=at_least(0),
+    )
+
+    replica_lag_time_ms_max: int = key(
+        "replica.lag.time.max.ms",
+        30_000,
+        "A follower that has not caught up for this long leaves the ISR.",
+        type=LONG,
+        check=at_least(1),
+    )
+    replica_fetch_bytes_max: int = key(
+        "replica.fetch.max.bytes",
+        1 << 20,
+        "What a follower asks for per partition; a larger batch comes whole.",
+        check=at_least(0),
+    )
+    replica_fetch_response_bytes_max: int = key(
+        "replica.fetch.response.max.bytes",
+        10 << 20,
+        "What a follower asks for in one fetch, over all partitions.",
+        check=at_least(0),
+    )
+    replica_fetch_bytes_min: int = key(
+        "replica.fetch.min.bytes", 1, "A follower's fetch waits for this many bytes.", check=at_least(0)
+    )
+    replica_fetch_wait_ms_max: int = key(
+        "replica.fetch.wait.max.ms", 500, "A follower's fetch waits for this long.", check=at_least(0)
+    )
+    replica_fetch_backoff_ms: int = key(
+        "replica.fetch.backoff.ms",
+        1_000,
+        "A follower waits this long after a fetch that failed.",
+        check=at_least(0),
+    )
+    replica_socket_timeout_ms: int = key(
+        "replica.socket.timeout.ms",
+        30_000,
+        "A request to another broker that is not answered for this long has failed.",
+        check=at_least(1),
+    )
+    replica_selector_class: str = key(
+        "replica.selector.class",
+        "",
+        "RackAwareReplicaSelector lets consumers read from a replica in their own rack (KIP-392).",
+        type=ConfigType.CLASS,
+        check=one_of("", LEADER_SELECTOR, RACK_AWARE_SELECTOR),
+    )
+    leader_throttled_rate: int = key(
+        "leader.replication.throttled.rate",
+        LONG_MAX,
+        "Bytes a second that this broker gives to followers which are throttled and not in sync.",
+        type=LONG,
+        check=at_least(0),
+        dynamic=True,
+    )
+    follower_throttled_rate: int = key(
+        "follower.replication.throttled.rate",
+        LONG_MAX,
+        "Bytes a second that this broker fetches for replicas which are throttled and not in sync.",
+        type=LONG,
+        check=at_least(0),
+        dynamic=True,
     )

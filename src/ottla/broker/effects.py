@@ -1,15 +1,16 @@
 """What the broker asks the world to do. The shell carries these out with one `match`, a simulator with
 another."""
 
-import errno
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ottla.base.files import Buffer, Syncable
+from ottla.base.files import is_shortage as is_shortage
 from ottla.controller.keeper import Operation
 from ottla.log.cleaning import CleanTask
 from ottla.log.durability import Sync
 from ottla.log.log import Log
+from ottla.log.moving import CopySlice, Move
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,21 @@ class WriteNodes:
 
 
 @dataclass(frozen=True, slots=True)
+class Send:
+    """Send a request to another broker, then call `on_peer_reply` with the token: with the answer, or with
+    None if none can come any more (no connection, or it was lost; the request may have arrived or not).
+
+    Requests of one channel to one peer are answered in the order they were sent. A fetch waits at its
+    leader, so it has a channel of its own.
+    """
+
+    peer: int
+    channel: str
+    token: int
+    request: Any
+
+
+@dataclass(frozen=True, slots=True)
 class SyncLog:
     """Make a log's files durable in a worker, then call `on_synced`."""
 
@@ -61,16 +77,29 @@ class SyncFolder:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyLog:
+    """Run a slice of a move in a worker, then call `on_copied`."""
+
+    move: Move
+    slice: CopySlice
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOffline:
+    """A log directory failed under the input that is being handled: call `on_directory_failed` after it."""
+
+    directory: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Halt:
-    """The broker cannot go on (its disk failed): stop it, and say why. What is in memory cannot be trusted
-    to be on disk, so this is no clean stop."""
+    """The broker cannot go on (its last disk failed): stop it, and say why. What is in memory cannot be
+    trusted to be on disk, so this is no clean stop."""
 
     reason: str
 
 
-Effect: TypeAlias = Reply | Close | WriteNodes | SyncLog | CleanLog | SyncFolder | Halt
-
-
-def is_shortage(error: BaseException | None) -> bool:
-    """No file descriptor was free. The disk is well: refuse what asked for one, or try again later."""
-    return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
+Effect: TypeAlias = (
+    Reply | Close | WriteNodes | Send | SyncLog | CleanLog | SyncFolder | CopyLog | TakeOffline | Halt
+)

@@ -4,6 +4,7 @@ A group belongs to the partition of `__consumer_offsets` that its id hashes to, 
 partition coordinates it. The shard is loaded when leadership comes and dropped when it goes.
 """
 
+import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,8 +20,11 @@ from ottla.coordinator.runtime import Runtime
 from ottla.coordinator.turn import Turn
 from ottla.group.config import GroupConfig
 from ottla.group.shard import GroupShard
+from ottla.log.directories import LogDirectoryError
 from ottla.records.compression import Codec
 from ottla.replication.partition import Partition
+
+log = logging.getLogger(__name__)
 
 HASHES_KEPT: Final = 4096
 
@@ -74,12 +78,20 @@ class Groups:
         )
 
     def on_elected(
-        self, partition: Partition, on_appended: Callable[[Partition, int], None], now_ms: int
+        self,
+        partition: Partition,
+        on_appended: Callable[[Partition, int], None],
+        on_failed: Callable[[LogDirectoryError], ErrorCode],
+        now_ms: int,
     ) -> None:
-        """This broker leads a partition of the topic: take up what is stored there."""
+        """This broker leads a partition of the topic: take up what is stored there. If that is damaged, its
+        groups have no coordinator: to go on without it would be to forget what was committed."""
         codec = Codec.from_id(self.config.offsets_compression_codec)
-        journal = PartitionJournal(partition, on_appended, codec)
-        self.runtime.load(partition.id.partition, journal, partition.leader_epoch, now_ms)
+        journal = PartitionJournal(partition, on_appended, codec, on_failed)
+        try:
+            self.runtime.load(partition.id.partition, journal, partition.leader_epoch, now_ms)
+        except ApiError as damage:
+            log.error("the groups stored in %s cannot be loaded: %s", partition.id, damage)
 
     def on_resigned(self, id: TopicPartition) -> None:
         self.runtime.unload(id.partition)

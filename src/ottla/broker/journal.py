@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.turn import StoredRecord
+from ottla.log.directories import LogDirectoryError
 from ottla.log.log import Log
-from ottla.records.batch import split
+from ottla.records.batch import crc_ok, split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.records.record import read_records
@@ -16,11 +18,12 @@ LOAD_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PartitionJournal:
-    """`on_appended` tells the broker that the partition has grown."""
+    """`on_appended` tells the broker that the partition has grown, `on_failed` that its disk has failed."""
 
     partition: Partition
     on_appended: Callable[[Partition, int], None]
     codec: Codec = Codec.NONE
+    on_failed: Callable[[LogDirectoryError], ErrorCode] = lambda _: ErrorCode.KAFKA_STORAGE_ERROR
 
     @property
     def end_offset(self) -> int:
@@ -37,17 +40,26 @@ class PartitionJournal:
         batch = build_batch(
             [NewRecord(record.key, record.value, timestamp=now_ms) for record in records], codec=self.codec
         )
-        appended = self.partition.append_internal(memoryview(batch), now_ms)
+        try:
+            appended = self.partition.append_internal(memoryview(batch), now_ms)
+        except LogDirectoryError as error:
+            raise ApiError(self.on_failed(error)) from None
         self.on_appended(self.partition, now_ms)
         return appended.base_offset
 
 
 def stored_records(log: Log) -> Iterator[tuple[StoredRecord, int, int]]:
     """Everything in a journal, as (record, offset, timestamp); control batches hold nothing of the
-    coordinator's."""
+    coordinator's. What is damaged is an error, as nobody checks it after us."""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        for header, batch in split(memoryview(log.read(offset, LOAD_BYTES, end=log.log_end_offset).records)):
+        found = log.read(offset, LOAD_BYTES, end=log.log_end_offset)
+        if not found.records:
+            return  # compaction left nothing between here and the end
+        for header, batch in split(memoryview(found.records)):
+            if not crc_ok(batch, header):
+                where = f"{log.directory}: the checksum of the batch at offset {header.base_offset} is wrong"
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE, where)
             if not header.is_control:
                 for record in read_records(batch, header):
                     if record.key is not None:

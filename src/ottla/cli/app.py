@@ -6,6 +6,7 @@ import typer
 
 import ottla
 from ottla.cli import (
+    clusters,
     configs,
     consume,
     demo,
@@ -28,6 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(start.start)
+app.add_typer(clusters.app)
 app.add_typer(topics.app)
 app.add_typer(configs.app)
 app.add_typer(groups.app)

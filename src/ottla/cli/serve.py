@@ -38,12 +38,14 @@ class StartOptions:
     advertise: str | None = None
     data: str | None = None
     node_id: str | None = None
+    zookeeper: str | None = None
+    rack: str | None = None
     config: str | None = None
     set: list[str] = field(default_factory=list)
     log_level: str = DEFAULT_LEVEL
 
 
-OPTIONS = {f"--{name.replace('_', '-')}": name for name in StartOptions.__slots__}
+OPTIONS = {f"--{name.replace('_', '-')}": name for name in StartOptions.__slots__} | {"--id": "node_id"}
 
 
 def read_plainly(arguments: list[str]) -> StartOptions | None:
@@ -119,6 +121,8 @@ def properties_of(options: StartOptions) -> dict[str, str]:
         "advertised.listeners": advertise and _listener("--advertise", advertise),
         "log.dirs": options.data,
         "broker.id": options.node_id,
+        "broker.rack": options.rack,
+        "zookeeper.connect": options.zookeeper,
     }
     properties = read_file(options.config) if options.config else {}
     properties = lay_over(properties, parse_settings(options.set, "--set"))

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.base.ids import INTERNAL_TOPICS
-from ottla.cli import cluster, output, settings
+from ottla.cli import cluster, output, replicas, settings
 from ottla.cli.cluster import DEFAULT_BOOTSTRAP, REQUEST_S, Bootstrap, Json, errors_explained
 from ottla.cli.errors import USAGE, CommandError
 from ottla.cli.properties import parse_settings
+from ottla.cli.replicas import Trouble
 from ottla.cli.settings import Resource
 
 if TYPE_CHECKING:
@@ -21,6 +22,24 @@ app = typer.Typer(
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.", show_default=False)]
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="The topics.", show_default=False)]
+SomeNames = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME...", help="The topics.", show_default=False)
+]
+UnderReplicated = Annotated[
+    bool,
+    typer.Option(
+        "--under-replicated", "--under-replicated-partitions", help="Where not all replicas are in sync."
+    ),
+]
+UnderMinIsr = Annotated[
+    bool,
+    typer.Option(
+        "--under-min-isr", "--under-min-isr-partitions", help="Where fewer than min.insync.replicas are."
+    ),
+]
+Unavailable = Annotated[
+    bool, typer.Option("--unavailable", "--unavailable-partitions", help="Where nobody leads.")
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--config", "-c", metavar="KEY=VALUE", help="A config of the topic; may be repeated."),
@@ -64,15 +83,27 @@ def create(
 
 
 @app.command("list")
-def list_(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """List the topics.
+def list_(
+    under_replicated: UnderReplicated = False,
+    under_min_isr: UnderMinIsr = False,
+    unavailable: Unavailable = False,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """List the topics, all or those with partitions in trouble.
 
     \b
     Examples:
       ottla topics list
+      ottla topics list --under-replicated
       ottla topics list --json | jq -r '.[].name'
     """
-    topics = sorted(cluster.metadata(cluster.admin(bootstrap)).topics.items())
+    trouble = Trouble(under_replicated, under_min_isr, unavailable)
+    client = cluster.admin(bootstrap)
+    topics = sorted(cluster.metadata(client).topics.items())
+    if any(trouble):
+        names = {one.topic for one in replicas.troubled(client, bootstrap, trouble)}
+        topics = [(name, topic) for name, topic in topics if name in names]
     rows = [
         (
             name,
@@ -85,32 +116,56 @@ def list_(json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
         output.show_json([dict(zip(("name", "partitions", "replication"), row, strict=True)) for row in rows])
     elif rows:
         output.show_table(("topic", "partitions", "replication"), rows)
+    elif any(trouble):
+        output.say(f"no topic has a partition that is {trouble}")
     else:
         output.say("there are no topics; create one with `ottla topics create NAME`")
 
 
 @app.command()
-def describe(names: Names, json: Json = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def describe(
+    names: SomeNames = None,
+    under_replicated: UnderReplicated = False,
+    under_min_isr: UnderMinIsr = False,
+    unavailable: Unavailable = False,
+    json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
     """Show the partitions, offsets and own configs of topics.
+
+    ISR are the replicas in sync, ELR those that may lead though they are not (they left an ISR that
+    was too small without them). With --under-replicated, --under-min-isr or --unavailable only the
+    partitions in such trouble are shown, of all topics if none is named.
 
     \b
     Examples:
       ottla topics describe orders
+      ottla topics describe --under-min-isr
       ottla topics describe orders --json | jq '.[0].partitions[] | .end - .start'
     """
+    trouble = Trouble(under_replicated, under_min_isr, unavailable)
     client = cluster.admin(bootstrap)
+    if any(trouble):
+        for name in names or []:
+            cluster.topic(client, name)
+        replicas.show(replicas.troubled(client, bootstrap, trouble, names or []), trouble, json=json)
+        return
+    if not names:
+        raise CommandError("name a topic, or what to look for: --under-replicated, ...", USAGE)
     found = []
     for name in names:
         cluster.topic(client, name)
-        found.append(_description(client, name))
+        found.append(_description(client, name, replicas.states(bootstrap, [name])))
     if json:
         output.show_json(found)
         return
     for topic in found:
-        columns = ("partition", "leader", "replicas", "isr", "start", "end", "records")
+        columns = (
+            "partition", "leader", "replicas", "isr", "elr", "offline", "start", "end", "records",
+        )  # fmt: skip
         rows = [
-            (one["partition"], one["leader"], _ids(one["replicas"]), _ids(one["isr"]),
-             one["start"], one["end"], one["end"] - one["start"])
+            (one["partition"], one["leader"], _ids(one["replicas"]), _ids(one["isr"]), _ids(one["elr"]),
+             _ids(one["offline"]), one["start"], one["end"], _difference(one["end"], one["start"]))
             for one in topic["partitions"]
         ]  # fmt: skip
         output.show_table(columns, rows, f"topic {topic['name']} · id {topic['id']}")
@@ -216,13 +271,13 @@ def _why(name: str, code: int, said: str) -> str:
     return f"topic {name}: {said}"
 
 
-def _description(client: "AdminClient", name: str) -> dict[str, Any]:
+def _description(client: "AdminClient", name: str, states: list[replicas.Replicas]) -> dict[str, Any]:
     from confluent_kafka import TopicCollection
 
     with errors_explained(f"topic {name}"):
         asked = client.describe_topics(TopicCollection([name]), request_timeout=REQUEST_S)
         topic = asked[name].result(REQUEST_S)
-        ids = [partition.id for partition in topic.partitions]
+        ids = [one.partition for one in states if one.leader is not None]
         starts, ends = _offsets(client, name, ids, earliest=True), _offsets(client, name, ids, earliest=False)
     own = settings.describe(client, Resource("topic", name), defaults=False)
     return {
@@ -230,14 +285,16 @@ def _description(client: "AdminClient", name: str) -> dict[str, Any]:
         "id": str(topic.topic_id).replace("+", "-").replace("/", "_"),  # as Kafka writes it
         "partitions": [
             {
-                "partition": one.id,
-                "leader": one.leader.id if one.leader else None,
-                "replicas": [node.id for node in one.replicas],
-                "isr": [node.id for node in one.isr],
-                "start": starts[one.id],
-                "end": ends[one.id],
+                "partition": one.partition,
+                "leader": one.leader,
+                "replicas": one.replicas,
+                "isr": one.isr,
+                "elr": one.elr,
+                "offline": one.offline,
+                "start": starts.get(one.partition),
+                "end": ends.get(one.partition),
             }
-            for one in topic.partitions
+            for one in states
         ],
         "configs": {setting.name: setting.value for setting in own},
     }
@@ -247,6 +304,8 @@ def _offsets(client: "AdminClient", name: str, partitions: list[int], *, earlies
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
+    if not partitions:
+        return {}
     spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()  # type: ignore[no-untyped-call]
     asked = client.list_offsets(
         {TopicPartition(name, one): spec for one in partitions}, request_timeout=REQUEST_S
@@ -256,3 +315,7 @@ def _offsets(client: "AdminClient", name: str, partitions: list[int], *, earlies
 
 def _ids(nodes: list[int]) -> str:
     return ",".join(map(str, nodes))
+
+
+def _difference(end: int | None, start: int | None) -> int | None:
+    return None if end is None or start is None else end - start

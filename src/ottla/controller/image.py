@@ -11,14 +11,22 @@ from typing import TypeAlias
 from ottla.base.ids import uuid_from_text
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged
+from ottla.controller.znodes import NO_LEADER, State
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerEndpoint:
+    """A broker that is registered. Its epoch tells its incarnations apart (KIP-380); its logs hold what they
+    held in every epoch from `clean_since` on."""
+
     id: int
     host: str
     port: int
     rack: str | None
+    epoch: int = 0
+    is_clean: bool = True
+    is_stopping: bool = False
+    clean_since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,11 @@ class PartitionState:
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
+    partition_epoch: int = 0
+    isr_epochs: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_leader: int = NO_LEADER
+    elr_epochs: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -35,8 +48,10 @@ class Topic:
     id: bytes
     assignment: dict[int, tuple[int, ...]]
     version: int
-    states: dict[int, tuple[int, int, tuple[int, ...]]] = field(default_factory=dict)
+    states: dict[int, State] = field(default_factory=dict)
     state_version: int = -1
+    adding: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    removing: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def partitions(self) -> dict[int, PartitionState]:
         """The partitions that have both an assignment and a state; a topic being created may have fewer."""
@@ -71,7 +86,21 @@ class BrokerConfigChanged:
     broker: str
 
 
-Change: TypeAlias = TopicChanged | TopicDeleted | TopicConfigChanged | BrokerConfigChanged
+@dataclass(frozen=True, slots=True)
+class BrokerChanged:
+    """A broker came, went, came back as another incarnation, is about to stop, or lost a directory."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerChanged:
+    """The controller's seat was taken or is free."""
+
+
+Change: TypeAlias = (
+    TopicChanged | TopicDeleted | TopicConfigChanged | BrokerConfigChanged | BrokerChanged | ControllerChanged
+)
 
 
 @dataclass(slots=True)
@@ -89,17 +118,24 @@ class Image:
     controller_epoch: int = 0
     controller_epoch_version: int = -1
     brokers: dict[int, BrokerEndpoint] = field(default_factory=dict)
+    offline: dict[int, frozenset[tuple[str, int]]] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
     topic_names: dict[bytes, str] = field(default_factory=dict)
     topic_configs: dict[str, Configs] = field(default_factory=dict)
     broker_configs: dict[str, Configs] = field(default_factory=dict)
     producer_id_block_end: int = -1
     producer_id_block_version: int = -1
+    deletions_version: int = -1
     revision: int = 0
+    _offline_since: dict[int, int] = field(default_factory=dict)  # when its node was made
 
     def topic_config(self, topic: str) -> dict[str, str]:
         found = self.topic_configs.get(topic)
         return found.values if found else {}
+
+    def topic_id(self, topic: str) -> bytes | None:
+        found = self.topics.get(topic)
+        return found.id if found else None
 
     def broker_config(self, broker: str) -> dict[str, str]:
         found = self.broker_configs.get(broker)
@@ -121,8 +157,7 @@ class Image:
             name = path.removeprefix(znodes.BROKER_CONFIGS).replace(znodes.DEFAULT_BROKER, "")
             _apply_configs(self.broker_configs, name, node)
             return [BrokerConfigChanged(name)]
-        self._apply_cluster(node)
-        return []
+        return self._apply_cluster(node)
 
     def _apply_topic(self, name: str, node: NodeChanged) -> list[Change]:
         if node.data is None:
@@ -134,43 +169,87 @@ class Image:
         fields = znodes.parse(node.data)
         topic_id = uuid_from_text(fields["topic_id"])
         assignment = {int(p): tuple(replicas) for p, replicas in fields["partitions"].items()}
-        known = self.topics.get(name)
+        known, changes = self.topics.get(name), list[Change]()
+        if known is not None and known.id != topic_id:
+            # It was deleted and made again faster than we could see.
+            del self.topic_names[known.id]
+            known, changes = None, [TopicDeleted(name)]
         if known is None:
-            self.topics[name] = Topic(name, topic_id, assignment, node.version)
+            known = self.topics[name] = Topic(name, topic_id, assignment, node.version)
             self.topic_names[topic_id] = name
-        else:
-            known.assignment, known.version = assignment, node.version
-        return [TopicChanged(name)]
+        known.assignment, known.version = assignment, node.version
+        known.adding, known.removing = (
+            {int(p): tuple(replicas) for p, replicas in fields.get(key, {}).items()}
+            for key in ("adding_replicas", "removing_replicas")
+        )
+        return [*changes, TopicChanged(name)]
 
     def _apply_state(self, name: str, node: NodeChanged) -> list[Change]:
         topic = self.topics.get(name)
         if topic is None or node.data is None:
             return []
         topic.state_version = node.version
-        topic.states = {
-            int(p): (state["leader"], state["leader_epoch"], tuple(state["isr"]))
-            for p, state in znodes.parse(node.data)["partitions"].items()
-        }
+        topic.states = znodes.parse_state_node(node.data)
         return [TopicChanged(name)]
 
-    def _apply_cluster(self, node: NodeChanged) -> None:
+    def _apply_cluster(self, node: NodeChanged) -> list[Change]:
         fields = znodes.parse(node.data) if node.data is not None else {}
         if node.path.startswith(znodes.BROKERS):
-            broker_id = int(node.path.removeprefix(znodes.BROKERS))
-            if node.data is None:
-                self.brokers.pop(broker_id, None)
-            else:
-                endpoint = BrokerEndpoint(broker_id, fields["host"], fields["port"], fields["rack"])
-                self.brokers[broker_id] = endpoint
-        elif node.path == znodes.CLUSTER_ID:
+            return self._apply_broker(int(node.path.removeprefix(znodes.BROKERS)), node)
+        if node.path.startswith(znodes.OFFLINE):
+            return self._apply_offline(int(node.path.removeprefix(znodes.OFFLINE)), node)
+        if node.path == znodes.CLUSTER_ID:
             self.cluster_id = fields["id"]
         elif node.path == znodes.CONTROLLER:
             self.controller_id = fields.get("brokerid", -1)
+            return [ControllerChanged()]
         elif node.path == znodes.CONTROLLER_EPOCH:
             self.controller_epoch, self.controller_epoch_version = int(node.data or b"0"), node.version
         elif node.path == znodes.PRODUCER_ID_BLOCK:
             self.producer_id_block_end = int(fields["block_end"])
             self.producer_id_block_version = node.version
+        elif node.path == znodes.DELETIONS:
+            self.deletions_version = node.version
+        return []
+
+    def _apply_offline(self, broker_id: int, node: NodeChanged) -> list[Change]:
+        """A broker never takes this node away: it goes with the session, as the broker's own node does. If it
+        is seen to go first, what it said holds until the broker is gone, or there as another incarnation."""
+        if node.data is not None:
+            topics = znodes.parse(node.data)["topics"]
+            self.offline[broker_id] = frozenset((topic, p) for topic, found in topics.items() for p in found)
+            self._offline_since[broker_id] = node.created
+        elif broker_id not in self.brokers or self._is_offline_before(
+            self.brokers[broker_id].epoch, broker_id
+        ):
+            self._forget_offline(broker_id)
+        return [BrokerChanged(broker_id)]
+
+    def _is_offline_before(self, epoch: int, broker_id: int) -> bool:
+        """Was it written by an incarnation before this one? A broker writes it with its registration, or
+        after."""
+        return self._offline_since.get(broker_id, epoch) < epoch
+
+    def _forget_offline(self, broker_id: int) -> None:
+        self.offline.pop(broker_id, None)
+        self._offline_since.pop(broker_id, None)
+
+    def _apply_broker(self, broker_id: int, node: NodeChanged) -> list[Change]:
+        if node.data is None:
+            self.brokers.pop(broker_id, None)
+            return [BrokerChanged(broker_id)]
+        known = self.brokers.get(broker_id)
+        is_new = known is None or known.epoch != node.created
+        if is_new and self._is_offline_before(node.created, broker_id):
+            self._forget_offline(broker_id)
+        fields = znodes.parse(node.data)
+        is_clean = fields.get("is_clean", True)
+        self.brokers[broker_id] = BrokerEndpoint(
+            broker_id, fields["host"], fields["port"], fields["rack"], node.created,
+            is_clean, fields.get("is_stopping", False),
+            fields.get("clean_since", 0) if is_clean else node.created,
+        )  # fmt: skip
+        return [BrokerChanged(broker_id)]
 
 
 def _apply_configs(configs: dict[str, Configs], name: str, node: NodeChanged) -> None:

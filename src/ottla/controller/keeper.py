@@ -1,9 +1,13 @@
 """The keeper as the core sees it: a tree of versioned nodes, written by conditional multi-writes, and
 watched.
 
-A write leaves the core as a tuple of operations, all or nothing. Its outcome comes back as `Written` or
-`Refused`, always after the changes it made have been seen as `NodeChanged`. A version of -1 in a condition
-means any.
+A write leaves the core as a tuple of operations, all or nothing. Its outcome comes back as `Written`,
+`Refused` or `Unknown`, always after the changes it made have been seen as `NodeChanged`. A version of -1 in a
+condition means any.
+
+The changes of one node arrive in the order in which they were made; changes in between may be left out. A
+broker's session with the keeper holds its ephemeral nodes; when it expires they are gone, and whoever
+registers again is, to all others, another incarnation: its node has another `created`.
 """
 
 from dataclasses import dataclass
@@ -47,11 +51,13 @@ Operation: TypeAlias = Create | Put | Delete | Check
 
 @dataclass(frozen=True, slots=True)
 class NodeChanged:
-    """A node as it is now; no data: it is gone."""
+    """A node as it is now; no data: it is gone. `created` is the place of its creation in the keeper's order
+    of writes (ZooKeeper's czxid): what a broker's node has there is the broker's epoch."""
 
     path: str
     data: bytes | None
     version: int
+    created: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +73,12 @@ class Refused:
     reason: str
 
 
-Outcome: TypeAlias = Written | Refused
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The connection was lost before the answer came. The write may have happened or not, and what can be
+    read of its nodes now has been seen as `NodeChanged`: decide again on that."""
+
+    reason: str
+
+
+Outcome: TypeAlias = Written | Refused | Unknown

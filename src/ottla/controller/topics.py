@@ -16,6 +16,7 @@ from ottla.controller import znodes
 from ottla.controller.image import Image, Topic
 from ottla.controller.keeper import Check, Create, Delete, Operation, Put
 from ottla.controller.placement import place
+from ottla.controller.znodes import State
 from ottla.log.config import LogConfig
 
 DEFAULT = -1
@@ -53,11 +54,11 @@ class PlannedTopic:
         with a deletion of the topic for the same node, and cannot leave one behind."""
         left = image.topic_configs.get(self.name)
         return [
-            *_fence(image),
+            *fence(image),
             Create(znodes.topic_path(self.name), znodes.topic_node(self.id, self.assignment)),
             Create(
                 znodes.state_path(self.name),
-                znodes.state_node(image.controller_epoch, _states(self.assignment, self.epochs)),
+                znodes.state_node(image.controller_epoch, _states(image, self.assignment, self.epochs)),
             ),
             *plan_configs(znodes.topic_config_path(self.name), self.configs, left.version if left else None),
         ]
@@ -87,7 +88,7 @@ def plan_topic(
             raise ApiError(
                 ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor must be larger than 0."
             )
-        assignment = place(sorted(image.brokers), range(count), factor, start=len(image.topics))
+        assignment = place(*_usable(image, factor), range(count), factor, start=len(image.topics))
     return PlannedTopic(name=new.name, id=topic_id, assignment=assignment, configs=configs)
 
 
@@ -103,7 +104,7 @@ def plan_partitions(
     check_partition_count(count - present)
     factor = len(topic.assignment[present - 1])
     if assignments is None:
-        added = place(sorted(image.brokers), range(present, count), factor, start=len(image.topics))
+        added = place(*_usable(image, factor), range(present, count), factor, start=len(image.topics))
     else:
         if len(assignments) != count - present:
             raise ApiError(
@@ -117,10 +118,11 @@ def plan_partitions(
             )
         added = _check_assignment(image, dict(enumerate(assignments, present)), first=present)
     assignment = {**topic.assignment, **added}
-    states = {**topic.states, **_states(added, {})}
+    states = {**topic.states, **_states(image, added, {})}
     return [
-        *_fence(image),
-        Put(znodes.topic_path(topic.name), znodes.topic_node(topic.id, assignment), topic.version),
+        *fence(image),
+        *same_topics(image),
+        Put(znodes.topic_path(topic.name), _grown(topic, assignment), topic.version),
         Put(
             znodes.state_path(topic.name),
             znodes.state_node(image.controller_epoch, states),
@@ -129,19 +131,29 @@ def plan_partitions(
     ], count - present
 
 
+def _grown(topic: Topic, assignment: dict[int, tuple[int, ...]]) -> bytes:
+    return znodes.topic_node(topic.id, assignment, topic.adding, topic.removing)
+
+
 def plan_reelection(image: Image, topic: Topic, broker_id: int) -> list[Operation]:
     """A broker goes on leading what it led, in the next epoch."""
-    if all(leader != broker_id for leader, _, _ in topic.states.values()):
+    if all(state.leader != broker_id for state in topic.states.values()):
         return []
     states = {
-        p: (leader, epoch + (leader == broker_id), isr) for p, (leader, epoch, isr) in topic.states.items()
+        p: state._replace(leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
+        if state.leader == broker_id
+        else state
+        for p, state in topic.states.items()
     }
     data = znodes.state_node(image.controller_epoch + 1, states)
     return [Put(znodes.state_path(topic.name), data, topic.state_version)]
 
 
 def plan_deletion(image: Image, topic: Topic) -> list[Operation]:
-    operations: list[Operation] = [*_fence(image), Delete(znodes.topic_path(topic.name), topic.version)]
+    count: Operation = Put(znodes.DELETIONS, znodes.deletions_node())
+    if image.deletions_version < 0:
+        count = Create(znodes.DELETIONS, znodes.deletions_node())
+    operations = [*fence(image), count, Delete(znodes.topic_path(topic.name), topic.version)]
     if topic.name in image.topic_configs:
         operations.append(Delete(znodes.topic_config_path(topic.name)))
     return operations
@@ -166,16 +178,38 @@ def plan_configs(path: str, values: dict[str, str], version: int | None) -> list
     return [Create(path, data) if version is None else Put(path, data, version)]
 
 
-def _fence(image: Image) -> list[Operation]:
+def fence(image: Image) -> list[Operation]:
     return [Check(znodes.CONTROLLER_EPOCH, image.controller_epoch_version)]
 
 
+def same_topics(image: Image) -> list[Operation]:
+    """A check that no topic was deleted since: one that was deleted and made again has nodes of the same
+    names and versions, and a write about the old one would land in the new one."""
+    known = image.deletions_version
+    return [Check(znodes.DELETIONS, known)] if known >= 0 else []
+
+
 def _states(
-    assignment: Mapping[int, tuple[int, ...]], epochs: Mapping[int, int]
-) -> dict[int, tuple[int, int, tuple[int, ...]]]:
-    return {
-        p: (replicas[0], epochs.get(p, FIRST_LEADER_EPOCH), replicas) for p, replicas in assignment.items()
-    }
+    image: Image, assignment: Mapping[int, tuple[int, ...]], epochs: Mapping[int, int]
+) -> dict[int, State]:
+    """New partitions: the first replica that is there leads, and all that are there are in sync. Those about
+    to stop count only if there is nobody else."""
+    states = {}
+    staying = {one.id for one in image.brokers.values() if not one.is_stopping}
+    for p, replicas in assignment.items():
+        isr = tuple(broker for broker in replicas if broker in staying)
+        isr = isr or tuple(broker for broker in replicas if broker in image.brokers) or replicas
+        isr_epochs = tuple(image.brokers[broker].epoch if broker in image.brokers else 0 for broker in isr)
+        states[p] = State(isr[0], epochs.get(p, FIRST_LEADER_EPOCH), isr, isr_epochs=isr_epochs)
+    return states
+
+
+def _usable(image: Image, count: int) -> tuple[list[int], dict[int, str | None]]:
+    """The brokers to place replicas on, with their racks: those that stay, if there are enough of them."""
+    racks = {one.id: one.rack for one in image.brokers.values() if not one.is_stopping}
+    if len(racks) < count:
+        racks = {one.id: one.rack for one in image.brokers.values()}
+    return sorted(racks), racks
 
 
 def _check_name_is_free(image: Image, name: str) -> None:

@@ -1,11 +1,14 @@
 """The layout of the tree: paths and the JSON in the nodes, as operators know them from ZooKeeper-era Kafka.
 
 One difference, on purpose: the leader, epoch and ISR of all of a topic's partitions live in one node per
-topic (`/brokers/topics/T/state`), so that a topic's state changes in one conditional write.
+topic (`/brokers/topics/T/state`), so that a topic's state changes in one conditional write. And a few fields
+more than Kafka's nodes have (design note 003): broker epochs of in-sync replicas, replicas that left a
+too small ISR, whether a broker stopped cleanly before it came, and whether it is about to stop.
 """
 
 import json
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from ottla.base.ids import uuid_text
 
@@ -18,7 +21,36 @@ DEFAULT_BROKER = "<default>"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+DELETIONS = "/cluster/deletions"  # its version counts the deletions of topics
+OFFLINE = "/brokers/offline/"
 STATE = "/state"
+NO_LEADER = -1
+
+
+class State(NamedTuple):
+    """The state of one partition.
+
+    partition_epoch   grows with every change of this state, so that a leader's proposal can name what it
+                      was based on
+    isr_epochs        for each of `isr`, the broker epoch in which it was found to be in sync; a member that
+                      has another epoch now has restarted since
+    elr               eligible leader replicas (KIP-966): they left an ISR that was smaller than
+                      min.insync.replicas without them, and hold all that is committed
+    last_leader       who led last, where nobody does now
+    elr_epochs        for each of `elr`, as in `isr_epochs`; -1 in either: known to have lost what it held
+    """
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int = 0
+    isr_epochs: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_leader: int = NO_LEADER
+    elr_epochs: tuple[int, ...] = ()
+
+
+_ALWAYS = {"leader", "leader_epoch", "isr"}
 
 
 def topic_path(topic: str) -> str:
@@ -38,33 +70,92 @@ def broker_config_path(broker: str) -> str:
     return BROKER_CONFIGS + (broker or DEFAULT_BROKER)
 
 
-def topic_node(topic_id: bytes, assignment: dict[int, tuple[int, ...]]) -> bytes:
+Replicas = Mapping[int, tuple[int, ...]]  # by partition
+
+
+def topic_node(
+    topic_id: bytes, assignment: Replicas, adding: Replicas | None = None, removing: Replicas | None = None
+) -> bytes:
+    """While a partition is reassigned, `assignment` has its old and new replicas, `adding` those that came
+    and `removing` those that will go (KIP-455)."""
     return _json(
         version=3,
         topic_id=uuid_text(topic_id),
-        partitions={str(p): list(replicas) for p, replicas in sorted(assignment.items())},
-        adding_replicas={},
-        removing_replicas={},
+        partitions=_replicas(assignment),
+        adding_replicas=_replicas(adding or {}),
+        removing_replicas=_replicas(removing or {}),
     )
 
 
-def state_node(controller_epoch: int, states: dict[int, tuple[int, int, tuple[int, ...]]]) -> bytes:
-    """`states`: partition to (leader, leader epoch, ISR)."""
-    return _json(
-        version=1,
-        controller_epoch=controller_epoch,
-        partitions={
-            str(p): {"leader": leader, "leader_epoch": epoch, "isr": list(isr)}
-            for p, (leader, epoch, isr) in sorted(states.items())
-        },
-    )
+def _replicas(by_partition: Replicas) -> dict[str, list[int]]:
+    return {str(p): list(replicas) for p, replicas in sorted(by_partition.items())}
+
+
+def state_node(controller_epoch: int, states: Mapping[int, tuple[Any, ...]]) -> bytes:
+    """`states`: partition to `State`, or to a tuple of its first fields.
+
+    A topic of 10,000 partitions must fit into the 1 MiB that ZooKeeper takes: what is as usual is left out,
+    and the epochs of the brokers are written once, and again only where a member was recorded with another.
+    """
+    epochs: dict[int, int] = {}
+    partitions = {}
+    for p, fields in sorted(states.items()):
+        state = State(*fields)
+        entry = {
+            name: value
+            for name, value in state._asdict().items()
+            if name in _ALWAYS or value != State._field_defaults[name]
+        }
+        if len(state.isr_epochs) == len(state.isr):
+            members = zip(state.isr, state.isr_epochs, strict=True)
+            if all(epochs.setdefault(member, epoch) == epoch for member, epoch in members):
+                entry.pop("isr_epochs", None)
+        else:
+            entry["isr_epochs"] = state.isr_epochs
+        partitions[str(p)] = entry
+    return _json(version=1, controller_epoch=controller_epoch, broker_epochs=epochs, partitions=partitions)
+
+
+def parse_state_node(data: bytes) -> dict[int, State]:
+    node = parse(data)
+    epochs = {int(broker): epoch for broker, epoch in node.get("broker_epochs", {}).items()}
+    states = {}
+    for p, fields in node["partitions"].items():
+        get, isr = fields.get, tuple(fields["isr"])
+        members = get("isr_epochs")
+        if members is None:
+            members = [epochs[one] for one in isr] if epochs else []
+        states[int(p)] = State(
+            fields["leader"], fields["leader_epoch"], isr, get("partition_epoch", 0), tuple(members),
+            tuple(get("elr", ())), get("last_leader", NO_LEADER), tuple(get("elr_epochs", ())),
+        )  # fmt: skip
+    return states
+
+
+def offline_node(partitions: Iterable[tuple[str, int]]) -> bytes:
+    """The replicas that a broker cannot serve, because their directory failed."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return _json(version=1, topics=topics)
 
 
 def config_node(configs: dict[str, str]) -> bytes:
     return _json(version=1, config=dict(sorted(configs.items())))
 
 
-def broker_node(host: str, port: int, rack: str | None) -> bytes:
+def broker_node(
+    host: str,
+    port: int,
+    rack: str | None,
+    *,
+    is_clean: bool = True,
+    is_stopping: bool = False,
+    clean_since: int = 0,
+) -> bytes:
+    """`is_clean`: this broker stopped cleanly before it started, so its logs end where they ended. Whoever
+    knows that a start before this one was not clean says with `clean_since` in which broker epoch that was.
+    """
     return _json(
         version=5,
         host=host,
@@ -72,7 +163,14 @@ def broker_node(host: str, port: int, rack: str | None) -> bytes:
         endpoints=[f"PLAINTEXT://{host}:{port}"],
         listener_security_protocol_map={"PLAINTEXT": "PLAINTEXT"},
         rack=rack,
+        is_clean=is_clean,
+        is_stopping=is_stopping,
+        clean_since=clean_since,
     )
+
+
+def deletions_node() -> bytes:
+    return _json(version=1)
 
 
 def controller_node(broker_id: int) -> bytes:

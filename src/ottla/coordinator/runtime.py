@@ -7,10 +7,10 @@ nothing. An operation on a shard that is not here is refused: NOT_COORDINATOR.
 `next_ms` is when a timer may run out, or earlier if that one was cancelled.
 
 Rules: if the append fails, nothing was replayed and no answer given, so state and log agree; a shard that
-had changed in memory anyway is loaded again, and who waited for it is refused. What an operation replies
-depends on what it wrote *and* on everything written before it, so an answer waits for the log's end even if
-the operation wrote nothing. A timer whose turn could not be stored is tried again later: nobody is there to
-hear of it.
+had changed in memory anyway is loaded again, and who waited for it is refused; if its disk failed, it is
+gone. What an operation replies depends on what it wrote *and* on everything written before it, so an answer
+waits for the log's end even if the operation wrote nothing. A timer whose turn could not be
+stored is tried again later: nobody is there to hear of it.
 
 The records of a turn are one batch, all or nothing, and a batch has a largest size. A turn whose records do
 not depend on each other says so (`is_divisible`) and is written in pieces, each replayed as it is stored. A
@@ -88,6 +88,7 @@ class Runtime(Generic[S]):
             self._load(index, journal, leader_epoch, now_ms)
 
     def _load(self, index: int, journal: Journal, leader_epoch: int, now_ms: int) -> None:
+        self.unload(index)  # a journal that cannot be read leaves nothing behind
         shard = self.new_shard(index)
         shard.on_committed(journal.committed_offset)
         for record, offset, timestamp_ms in journal.stored():
@@ -119,8 +120,8 @@ class Runtime(Generic[S]):
                 try:
                     turn = self._run(loaded, now_ms, partial(loaded.shard.on_timer, key=key))
                 except ApiError:
-                    if self.shards[loaded.index] is not loaded:
-                        break  # loaded again, with timers of its own
+                    if self.shards.get(loaded.index) is not loaded:
+                        break  # gone, or loaded again with timers of its own
                     loaded.timers.apply({key: now_ms + RETRY_MS})
                 else:
                     self._finish(loaded, turn)
@@ -177,8 +178,11 @@ class Runtime(Generic[S]):
     def _append(self, loaded: Loaded[S], turn: Turn) -> int:
         try:
             return loaded.journal.append(turn.records, turn.now_ms)
-        except ApiError:
-            if not turn.is_replayed:
+        except ApiError as error:
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+                self.unload(loaded.index)  # its disk failed, and cannot be read again either
+                self.on_reloaded(loaded.index, turn.now_ms)
+            elif not turn.is_replayed:
                 # What is not replayed has changed in memory already: go back to what is stored.
                 self._load(loaded.index, loaded.journal, loaded.leader_epoch, turn.now_ms)
                 self.on_reloaded(loaded.index, turn.now_ms)

@@ -1,8 +1,8 @@
 """The log on disk: partitions, segments, indexes, producer state, leader epochs, checkpoints.
 
 Byte-compatible with Apache Kafka's folders. `Log` is one partition, `LogStore` is all of a broker's.
-Everything goes through the `Files` port and takes `now_ms`; an `OSError` passes up and costs the log
-directory.
+Everything goes through the `Files` port and takes `now_ms`; an `OSError` passes up as a `LogDirectoryError`
+and costs the log directory.
 
 Compaction: `compaction` says which log is due, `cleaner` keeps the books, `cleaning` does the work in a
 worker process (with `latest`, `filtering` and `keys`), `swap` puts its files into place.

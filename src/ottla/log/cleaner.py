@@ -68,6 +68,7 @@ class Cleaner:
     logs: Mapping[TopicPartition, Log]
     progress: Progress = field(default_factory=Progress)
     uncleanable: dict[TopicPartition, Failure] = field(default_factory=dict)
+    last_failure: tuple[TopicPartition, str] | None = None
     dirtiest_ratio: float = 0.0
     _running: dict[Log, _Cleaning] = field(default_factory=dict)
     _looked_ms: int | None = None
@@ -97,7 +98,7 @@ class Cleaner:
             candidates = [
                 dirt
                 for dirt in self.debt(last_stable, wall_ms)
-                if dirt.log not in self._running and not self._is_barred(dirt.log, now_ms)
+                if dirt.log.abort_work is None and not self._is_barred(dirt.log, now_ms)
             ]
             self.dirtiest_ratio = max((dirt.ratio for dirt in candidates), default=0.0)
             found = dirtiest(candidates)
@@ -105,7 +106,7 @@ class Cleaner:
                 break
             task = _task(found, config, wall_ms)
             self._running[found.log] = cleaning = _Cleaning(task, found.segments)
-            found.log.abort_cleaning = cleaning.abort
+            found.log.abort_work = cleaning.abort
             yield found.log, task
         self._looked_ms = now_ms
 
@@ -120,17 +121,19 @@ class Cleaner:
             cleaning.swap.cancel()
         return self._go_on(log, cleaning)
 
-    def on_failed(self, log: Log, failed: CleanFailed, config: StoreConfig, now_ms: int) -> None:
-        """A worker could not do it, or died."""
+    def on_failed(self, log: Log, failed: CleanFailed, config: StoreConfig, now_ms: int) -> bool:
+        """A worker could not do it, or died. False if nobody waits for it any more."""
         if self._end(log) is None:
-            return
+            return False
         for name in log.files.list(log.directory):
             if name.endswith(CLEANED):
                 log.files.remove(os.path.join(log.directory, name))
         self.progress.failures += 1
         delay_ms = LONG_MAX if failed.damaged else _RETRY_BACKOFFS * config.cleaner_backoff_ms
         self.uncleanable[log.topic_partition] = Failure(failed.reason, now_ms + delay_ms)
+        self.last_failure = (log.topic_partition, failed.reason)
         self._looked_ms = None
+        return True
 
     def on_folder_synced(self, log: Log) -> bool:
         """The next step of a swap. True if it needs a sync again."""
@@ -164,7 +167,7 @@ class Cleaner:
         return False
 
     def _end(self, log: Log) -> _Cleaning | None:
-        log.abort_cleaning = None
+        log.abort_work = None
         return self._running.pop(log, None)
 
     def _is_barred(self, log: Log, now_ms: int) -> bool:

@@ -94,10 +94,12 @@ class CleanResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanFailed:
-    """Why there is no result; `damaged` if it is what the log holds, and trying again would not help."""
+    """Why there is no result; `damaged` if it is what the log holds, and trying again would not help;
+    `errno` if the disk refused something."""
 
     reason: str
     damaged: bool = False
+    errno: int = 0
 
 
 CleanOutcome: TypeAlias = CleanResult | CleanFailed

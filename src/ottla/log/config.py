@@ -137,8 +137,7 @@ class LogConfig:
     )  # fmt: skip
     unclean_leader_election_enable: bool = key(
         "unclean.leader.election.enable", False,
-        "Allow a replica outside the ISR to lead, at the price of records. "
-        "Takes effect once there are replicas.",
+        "Allow a replica outside the ISR to lead, at the price of records.",
         topic="unclean.leader.election.enable", dynamic=True,
     )  # fmt: skip
     flush_messages: int = key(
@@ -153,12 +152,12 @@ class LogConfig:
     )  # fmt: skip
     leader_replication_throttled_replicas: tuple[str, ...] = key(
         "leader.replication.throttled.replicas", (),
-        "Replicas whose leader throttles replication traffic. Takes effect once there are replicas.",
+        "Replicas (partition:broker, or *) to which their leader gives no more than its throttled rate.",
         check=_throttled, topic="leader.replication.throttled.replicas", dynamic=True,
     )  # fmt: skip
     follower_replication_throttled_replicas: tuple[str, ...] = key(
         "follower.replication.throttled.replicas", (),
-        "Replicas that throttle their own replication traffic. Takes effect once there are replicas.",
+        "Replicas (partition:broker, or *) for which their broker fetches no more than its throttled rate.",
         check=_throttled, topic="follower.replication.throttled.replicas", dynamic=True,
     )  # fmt: skip
 

@@ -118,6 +118,11 @@ class Durability:
         self._armed_ms = LONG_MAX
         self._arm(0 if self._unsafe_from is not None or self._urgent else self._flush_due_ms)
 
+    def on_sync_failed(self) -> None:
+        """What the sync should have made durable may be gone: no other is handed out."""
+        self._in_flight = None
+        self.abandon()
+
     def flush(self, log_end: int, active: Callable[[], Syncable]) -> None:
         """Sync everything now, in the caller's thread, also what a worker may be syncing already."""
         for syncable in (*(self._in_flight.files if self._in_flight else ()), *self._pending.values()):

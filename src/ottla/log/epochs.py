@@ -40,6 +40,11 @@ class LeaderEpochs:
     def entries(self) -> tuple[EpochEntry, ...]:
         return tuple(self._entries)
 
+    @property
+    def latest_start(self) -> int:
+        """Where the latest epoch began; -1 if there is none."""
+        return self._entries[-1].start_offset if self._entries else NO_OFFSET
+
     def load(self) -> bool:
         """Read the file; False if it is missing, empty or makes no sense, and the batches must be asked."""
         if not self.files.exists(self.path) or not (data := self.files.read(self.path)):

@@ -54,7 +54,7 @@ class Appended(NamedTuple):
 class Log:
     __slots__ = (
         "_bases", "_durability", "_on_lowered", "_roll_ms", "_segment_bytes", "_snapshot_at", "_validator",
-        "_warm", "abort_cleaning", "active", "cleaned_to", "config", "deleted", "directory", "epochs",
+        "_warm", "abort_work", "active", "cleaned_to", "config", "deleted", "directory", "epochs",
         "files", "log_end_offset", "log_start_offset", "producers", "report", "segments", "topic_partition",
     )  # fmt: skip
 
@@ -82,7 +82,7 @@ class Log:
         self.report: RecoveryReport = loaded.report
         self.deleted: list[str] = []
         self.cleaned_to = 0  # compaction has seen all below this
-        self.abort_cleaning: Callable[[], None] | None = None  # set while it is being compacted
+        self.abort_work: Callable[[], None] | None = None  # set while it is being compacted, or copied
         self._bases = [segment.base_offset for segment in self.segments]
         self._snapshot_at = -1
         self._on_lowered = on_lowered
@@ -312,9 +312,9 @@ class Log:
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
         """Apply retention: how many segments went. Their files stay as `.deleted`, listed in `deleted`.
 
-        A log that is being cleaned keeps its files until that is done.
+        A log that is being cleaned or copied keeps its files until that is done.
         """
-        if self.abort_cleaning is not None:
+        if self.abort_work is not None:
             return 0
         count = deletable(
             self.segments,
@@ -346,11 +346,13 @@ class Log:
     def truncate_to(self, offset: int, now_ms: int) -> bool:
         """Remove the batch that holds `offset` and all after it; False if there is nothing to remove."""
         if offset >= self.log_end_offset:
+            # This broker may have led and written nothing: then an epoch begins here that no other log has.
+            self.epochs.truncate_from_end(self.log_end_offset)
             return False
         if offset < self._bases[0]:
             self.truncate_fully_and_start_at(offset, now_ms)
             return True
-        self._abort_cleaning()
+        self._abort_work()
         keep = bisect_right(self._bases, offset)
         gone = self.segments[keep:]
         del self.segments[keep:]
@@ -371,7 +373,7 @@ class Log:
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Forget everything; the next offset is `offset`."""
-        self._abort_cleaning()
+        self._abort_work()
         gone, self.segments, self._bases = self.segments, [], []
         self._drop(gone)
         for snapshot in snapshot_offsets(self.files, self.directory):
@@ -390,9 +392,9 @@ class Log:
         self.segments[at : at + len(old)] = [new]
         self._bases[at : at + len(old)] = [new.base_offset]
 
-    def _abort_cleaning(self) -> None:
-        if self.abort_cleaning is not None:
-            self.abort_cleaning()
+    def _abort_work(self) -> None:
+        if self.abort_work is not None:
+            self.abort_work()
 
     def _truncated(self, offset: int) -> None:
         self.cleaned_to = min(self.cleaned_to, offset)
@@ -423,6 +425,9 @@ class Log:
 
     def on_synced(self, sync: Sync, now_ms: int) -> None:
         self._durability.on_synced(sync, self.log_end_offset, now_ms)
+
+    def on_sync_failed(self) -> None:
+        self._durability.on_sync_failed()
 
     def flush(self) -> None:
         """Make everything durable now, in the caller's thread."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ottla.base.files import Buffer
 from ottla.log.scan import TornError, corrupt
 from ottla.log.segment import Segment
-from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
+from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header, size_of
 from ottla.records.record import read_records
 
 
@@ -39,7 +39,13 @@ def read(segment: Segment, offset: int, max_bytes: int, end: int, upper: int, at
     if count <= 0:
         return Read(b"", min(end, upper) if whole else offset)
     if count <= max_bytes:
-        return Read(segment.read(position, count), min(end, upper))
+        data = segment.read(position, count)
+        # What is left of a batch must not pass for all there is: its reader would wait for the rest for ever.
+        if len(data) < count:
+            raise corrupt(TornError(segment.path(), position + len(data), f"the file ends before {stop}"))
+        if len(data) < HEADER_SIZE or size_of(data) > count:
+            raise corrupt(TornError(segment.path(), position, "the batch is not whole"))
+        return Read(data, min(end, upper))
     return _cut(segment, offset, position, max_bytes, at_least_one)
 
 

@@ -2,8 +2,8 @@
 
 After a clean shutdown nothing is scanned. After any other, batches from the recovery point on are checked one
 by one: the log is cut at the first byte that is not valid, and segments behind a cut are removed. What lies
-below the recovery point was synced; it is walked over at most, and never cut for a wrong checksum: that is
-for its readers to hear of.
+below the recovery point was synced; it is walked over at most, and never cut while something sound comes
+after the damage: that is for its readers to hear of.
 
 Checkpoints are believed only as far as the log bears them out. A recovery point or a log start beyond the end
 of a log that holds records is of another log (one of the same name, deleted since): it is ignored and
@@ -27,6 +27,7 @@ from ottla.log.producers import Producers
 from ottla.log.scan import TornError
 from ottla.log.segment import SUFFIXES, Segment, file_name
 from ottla.log.snapshots import SnapshotError, decode
+from ottla.log.trail import Trail
 
 SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
@@ -88,6 +89,7 @@ class Loader:
         self.log_start_offset = log_start_offset
         self.now_ms = now_ms
         self.report = RecoveryReport(topic_partition, directory, clean)
+        self.trail = Trail()
         self.epochs = LeaderEpochs(files, os.path.join(directory, FILE_NAME))
 
     def load(self) -> Loaded:
@@ -97,7 +99,7 @@ class Loader:
         end = self._find_end(segments) if segments else self.log_start_offset
         if segments and end < self.recovery_point and not self.report.clean:
             self._did("ignored a recovery point", self.directory, f"{self.recovery_point} is after {end}")
-            self.recovery_point = 0
+            self.recovery_point, self.trail = 0, Trail()
             end = self._find_end(segments)
         if segments and end < self.log_start_offset:
             if any(segment.size for segment in segments):
@@ -115,7 +117,9 @@ class Loader:
             self._epochs_from_batches(segments)
         self.epochs.truncate_from_end(end)
         self.epochs.truncate_from_start(start)
-        producers = restore_producers(self.files, self.directory, segments, start, end, self.report)
+        producers = restore_producers(
+            self.files, self.directory, segments, start, end, self.report, self.trail
+        )
         for segment in segments:
             # Ten thousand partitions at rest should not cost ten thousand file descriptors.
             _close(segment.take_file())
@@ -201,7 +205,6 @@ class Loader:
                 return segments[-1].load_tail()
             except TornError as torn:
                 self._did("did not trust the clean shutdown", segments[-1].path(), torn.reason)
-                self.recovery_point = min(self.recovery_point, segments[-1].base_offset)
         end = segments[0].base_offset
         for at, segment in enumerate(segments):
             is_last = at + 1 == len(segments)
@@ -223,10 +226,13 @@ class Loader:
 
     def _recover(self, segment: Segment) -> tuple[int, bool]:
         self.report.segments_scanned += 1
-        found = segment.recover(self.recovery_point)
+        found = segment.recover(self.recovery_point, self.trail.note)
         for epoch, start_offset in found.epochs:
             if self.epochs.note(epoch, start_offset):
                 self.epochs.write()
+        for damage in found.damage:
+            where = f"{damage.size} bytes at {damage.position}: {damage.reason}"
+            self._did("left damage in", segment.path(), where)
         if found.cut_bytes:
             self.report.bytes_cut += found.cut_bytes
             self._did(
@@ -277,8 +283,10 @@ def restore_producers(
     start: int,
     end: int,
     report: RecoveryReport | None = None,
+    trail: Trail | None = None,
 ) -> Producers:
-    """The producers at `end`: the newest snapshot that can be read, and a replay of what came after it."""
+    """The producers at `end`: the newest snapshot that can be read, and a replay of what came after it, for
+    as far as a `trail` does not know that already."""
     producers = Producers()
     producers.end_offset = start
     offsets = sorted(snapshot_offsets(files, directory), reverse=True)
@@ -294,7 +302,11 @@ def restore_producers(
         if offset >= start:
             files.remove(path)
     try:
-        _replay(producers, segments, end)
+        if trail is None or trail.start is None:
+            _replay(producers, segments, end)
+        else:
+            _replay(producers, segments, min(trail.start, end))
+            trail.replay(producers)
     except (TornError, ApiError) as damage:
         # Old damage costs the memory of some producers; that is no reason not to open the log.
         if report is not None:
@@ -310,6 +322,8 @@ def _replay(producers: Producers, segments: list[Segment], end: int) -> None:
             continue
         if begin < end and segment.size:
             for _, header, view in segment.batches_from(segment.locate(begin)):
+                if header.base_offset >= end:
+                    return
                 producers.replay(header, view)
 
 

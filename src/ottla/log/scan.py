@@ -2,17 +2,19 @@
 
 Both walks stop with `TornError` at the first byte that does not begin a whole batch of format 2: the end of a
 write that a crash cut short, zeros, or damage. Neither looks into records. The caller knows whether
-`TornError` means a tail to cut off (recovery) or an error to report (anything else).
+`TornError` means a tail to cut off (recovery) or an error to report (anything else); `find_batch` finds where
+to go on behind damage.
 """
 
 from collections.abc import Iterator
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import File
-from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
+from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_ok, read_header
 
 CHUNK_BYTES = 1 << 20
 LOOKUP_BYTES = 8 << 10
+_MAGIC_AT = 16
 
 
 class TornError(Exception):
@@ -57,11 +59,30 @@ def _whole_header(file: File, data: bytes, where: int, position: int, end: int) 
     if len(data) - where < HEADER_SIZE:
         raise TornError(file.path, position, f"{len(data) - where} bytes are too few for a batch")
     header = read_header(data, where)
-    if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset_delta < 0:
+    size = header.size
+    if header.magic != MAGIC or size < HEADER_SIZE or header.last_offset_delta < 0:
         raise TornError(file.path, position, "this is not the header of a batch")
-    if position + header.size > end:
-        raise TornError(file.path, position, f"a batch of {header.size} bytes ends after {end - position}")
+    if position + size > end:
+        raise TornError(file.path, position, f"a batch of {size} bytes ends after {end - position}")
     return header
+
+
+def find_batch(file: File, start: int, end: int, offsets: range) -> int | None:
+    """The first position from `start` on where a batch with the right checksum begins at one of `offsets`."""
+    at = start
+    while end - at >= HEADER_SIZE:
+        data = file.read(at, min(CHUNK_BYTES + HEADER_SIZE, end - at))
+        stop = len(data) - HEADER_SIZE + _MAGIC_AT + 1
+        where = data.find(MAGIC, _MAGIC_AT, stop)
+        while where >= 0:
+            header = read_header(data, where - _MAGIC_AT)
+            position = at + where - _MAGIC_AT
+            is_likely = header.base_offset in offsets and HEADER_SIZE <= header.size <= end - position
+            if is_likely and crc_ok(file.read(position, header.size), header):
+                return position
+            where = data.find(MAGIC, where + 1, stop)
+        at += max(stop - _MAGIC_AT, 1)
+    return None
 
 
 def corrupt(torn: TornError) -> ApiError:

@@ -11,8 +11,8 @@ Not obvious: a segment remembers where its last batches begin (`_tail`) and wher
 import os.path
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
 
 from ottla.base.files import File, Files
 from ottla.log.config import LogConfig
@@ -24,22 +24,38 @@ from ottla.log.index import (
     OffsetIndex,
     TimeIndex,
 )
-from ottla.log.scan import LOOKUP_BYTES, TornError, batches, corrupt, headers
+from ottla.log.scan import LOOKUP_BYTES, TornError, batches, corrupt, find_batch, headers
 from ottla.records.batch import BatchHeader, crc_ok
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 NO_TIMESTAMP = -1
 _TAIL_MAX = 128
 _HINTS_MAX = 16
+# How far to look for a sound batch behind damage: for one reader, who will be back; once, for all of them.
+_LOOK_BEHIND_BYTES = 4 << 20
+_REBUILD_BYTES = 64 << 20
+
+
+Note: TypeAlias = Callable[[BatchHeader, memoryview], None]
+
+
+class Damage(NamedTuple):
+    """Bytes that are no batch, with batches behind them."""
+
+    position: int
+    size: int
+    reason: str
 
 
 class Recovered(NamedTuple):
-    """What a scan of a segment found. `reason` says why bytes were cut off, if any were."""
+    """What a scan of a segment found. `reason` says why bytes were cut off, if any were; `damage` was left
+    where it is."""
 
     next_offset: int
     cut_bytes: int
     reason: str
     epochs: tuple[tuple[int, int], ...]
+    damage: tuple[Damage, ...] = ()
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -173,12 +189,13 @@ class Segment:
             del self._tail_positions[: _TAIL_MAX // 2]
 
     def _add_entry(self, last_offset: int, position: int) -> None:
-        self.index.append(last_offset - self.base_offset, position)
-        self.times.append(self.max_timestamp, self._max_offset - self.base_offset)
+        index, times = self.index, self.times
+        index.append(last_offset - self.base_offset, position)
+        times.append(self.max_timestamp, self._max_offset - self.base_offset)
         self._since_entry = 0
         self._full = (
-            OFFSET_ENTRY_SIZE * (len(self.index) + 1) > self._index_bytes_max
-            or TIME_ENTRY_SIZE * (len(self.times) + 2) > self._index_bytes_max
+            OFFSET_ENTRY_SIZE * (len(index.offsets) + 1) > self._index_bytes_max
+            or TIME_ENTRY_SIZE * (len(times.offsets) + 2) > self._index_bytes_max
         )
 
     def read(self, position: int, count: int) -> bytes:
@@ -226,11 +243,31 @@ class Segment:
 
     def _scan(self, offset: int) -> int:
         start = self.index.floor(offset - self.base_offset)
-        for position, header in headers(self.file, start, self.size, LOOKUP_BYTES):
-            if position == start and start and header.base_offset > offset:
-                raise TornError(self.path(), start, f"the index says that {offset} is here or later")
-            if header.last_offset >= offset:
-                return position
+        try:
+            for position, header in headers(self.file, start, self.size, LOOKUP_BYTES):
+                if position == start and start and header.base_offset > offset:
+                    raise TornError(self.path(), start, f"the index says that {offset} is here or later")
+                if header.last_offset >= offset:
+                    return position
+        except TornError as torn:
+            if not self._rebuilt:
+                raise
+            return self._scan_behind(torn, offset)
+        return self.size
+
+    def _scan_behind(self, torn: TornError, offset: int) -> int:
+        """Damage costs what it destroyed, not what comes after it."""
+        offsets = range(self.base_offset, offset + 1)
+        end = min(self.size, torn.position + _LOOK_BEHIND_BYTES)
+        sound = find_batch(self.file, torn.position + 1, end, offsets)
+        if sound is None:
+            raise torn
+        try:
+            for position, header in headers(self.file, sound, self.size, LOOKUP_BYTES):
+                if header.last_offset >= offset:
+                    return position
+        except TornError as another:
+            return self._scan_behind(another, offset)
         return self.size
 
     def headers_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -268,51 +305,77 @@ class Segment:
 
     def _take_in(self, header: BatchHeader, expected: int) -> int:
         """Account for a batch found in the file, if it can follow the one before it; the next offset."""
-        if header.base_offset < expected or header.last_offset > self.base_offset + RELATIVE_OFFSET_MAX:
+        last_offset = header.base_offset + header.last_offset_delta
+        if header.base_offset < expected or last_offset > self.base_offset + RELATIVE_OFFSET_MAX:
             raise TornError(self.path(), self.size, f"offset {header.base_offset} where {expected} belongs")
-        self.note(header.last_offset, header.size, header.max_timestamp)
-        return header.next_offset
+        self.note(last_offset, header.size, header.max_timestamp)
+        return last_offset + 1
 
-    def recover(self, check_from: int) -> Recovered:
+    def recover(self, check_from: int, note: Note = lambda _header, _view: None) -> Recovered:
         """Walk over all batches, build new indexes, and cut the file at the first byte that is not valid.
 
-        Batches that end before `check_from` were synced: only their headers are read.
+        Batches that end before `check_from` were synced: only their headers are read. The others are given to
+        `note`. Damage to what was synced is left to its readers, if a sound batch follows.
         """
-        end, epochs = self.size, list[tuple[int, int]]()
+        end, epochs, damage = self.size, list[tuple[int, int]](), list[Damage]()
         self._reset()
         next_offset, reason = self.base_offset, ""
-        try:
-            for header in self._checked(end, check_from):
-                next_offset = self._take_in(header, next_offset)
-                if not epochs or header.leader_epoch > epochs[-1][0]:
-                    epochs.append((header.leader_epoch, header.base_offset))
-        except TornError as torn:
-            reason = torn.reason
-            self.file.truncate(self.size)
-        return Recovered(next_offset, end - self.size, reason, tuple(epochs))
+        while self.size < end and not reason:
+            try:
+                for header, view in self._checked(self.size, end, check_from):
+                    next_offset = self._take_in(header, next_offset)
+                    if view is not None:
+                        note(header, view)
+                    if not epochs or header.leader_epoch > epochs[-1][0]:
+                        epochs.append((header.leader_epoch, header.base_offset))
+            except TornError as torn:
+                passed = self._pass_damage(end, next_offset, torn) if next_offset < check_from else None
+                if passed is not None:
+                    damage.append(passed)
+                else:
+                    reason = torn.reason
+                    self.file.truncate(self.size)
+        return Recovered(next_offset, end - self.size, reason, tuple(epochs), tuple(damage))
 
-    def _checked(self, end: int, check_from: int) -> Iterator[BatchHeader]:
+    def _pass_damage(self, end: int, next_offset: int, torn: TornError) -> Damage | None:
+        """Go on with the next sound batch, if there is one, and let the index lead to it."""
+        offsets = range(next_offset, self.base_offset + RELATIVE_OFFSET_MAX)
+        sound = find_batch(self.file, self.size + 1, end, offsets)
+        if sound is None:
+            return None
+        found = Damage(self.size, sound - self.size, torn.reason)
+        self._forget_tail()
+        self.size, self._since_entry = sound, self._interval + 1
+        return found
+
+    def _checked(
+        self, begin: int, end: int, check_from: int
+    ) -> Iterator[tuple[BatchHeader, memoryview | None]]:
         start = end
-        for position, header in headers(self.file, 0, end):
+        for position, header in headers(self.file, begin, end):
             if header.last_offset >= check_from:
                 start = position
                 break
-            yield header
+            yield header, None
         for position, header, view in batches(self.file, start, end):
             if not crc_ok(view, header):
                 raise TornError(self.path(), position, "the checksum is wrong")
-            yield header
+            yield header, view
 
     def rebuild_indexes(self) -> None:
         """Build the indexes anew from the batches' headers, as far as these make sense, and store them."""
         end, next_offset = self.size, self.base_offset
         self._reset()
         try:
-            for _, header in headers(self.file, 0, end):
-                next_offset = self._take_in(header, next_offset)
-        except TornError:
-            # What was noted of the tail holds only if it reaches the end of the file.
-            self._forget_tail()
+            while self.size < end:
+                try:
+                    for _, header in headers(self.file, self.size, end):
+                        next_offset = self._take_in(header, next_offset)
+                except TornError as torn:
+                    if self._pass_damage(min(end, self.size + _REBUILD_BYTES), next_offset, torn) is None:
+                        # What was noted of the tail holds only if it reaches the end of the file.
+                        self._forget_tail()
+                        break
         finally:
             self.size = end
         self._rebuilt = True

@@ -4,175 +4,151 @@ A log directory holds a folder per partition and the checkpoints of all of them.
 that nothing needs recovery; it is removed, durably, as soon as the logs are open, so that a crash leaves none
 behind.
 
-Checkpoints know partitions by name only. What one says of a deleted partition, or says wrongly, must never be
-taken for the log that has the name next: so a name that may still stand in a checkpoint is `stale`, and
-before it is used again all checkpoints are written anew, once for however many names.
+A directory whose disk refuses anything is reported (`on_failed`) or raised (`LogDirectoryError`), and taken
+offline with `fail`: its logs are abandoned as they are, its partitions are `lost`, and nothing touches it
+until the next start. Whatever is done for all logs or directories goes on with the others.
 
 Rules: work per tick does not grow with the number of partitions. A log that will want a sync announces it
 (`on_due`) and waits in a heap; the rest runs at intervals. A deleted partition's folder is renamed
 at once, so that its name is free, and removed file.delete.delay.ms later.
-
-Left out: a failed directory is not taken offline yet: the OSError goes to the caller.
 """
 
+import errno
 import hashlib
 import os.path
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import heappop, heappush
-from typing import NamedTuple
+from heapq import heapify, heappop, heappush
 
-from ottla.base.config import override
 from ottla.base.files import Files
 from ottla.base.ids import TopicPartition
 from ottla.log import checkpoint
-from ottla.log.checkpoint import CheckpointError
+from ottla.log.checkpoints import Checkpoints
 from ottla.log.cleaner import Cleaner
 from ottla.log.cleaning import CleanFailed, CleanOutcome, CleanTask
 from ottla.log.config import LogConfig, StoreConfig
+from ottla.log.directories import DirectoryFiles, LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
-from ottla.log.recovery import RecoveryReport
+from ottla.log.moving import Moves
+from ottla.log.opening import Opening, StoreReport, TopicConfigs, TopicIds
 
 FILE_NAME_MAX = 255
-_FOLDER = re.compile(r"(.+)-(\d+)\Z")
-_DELETED_FOLDER = re.compile(r".+-\d+\.[0-9a-f]{32}-delete\Z")
+# What keeps a cleaner from writing its copy harms nothing that is there: try again later, with more room.
+_CLEANED_LATER = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 
 
-class StoreReport(NamedTuple):
-    """What opening found: which directories were shut down cleanly, what was repaired in which log."""
-
-    clean: dict[str, bool]
-    logs: list[RecoveryReport]
-    problems: list[str]
-
-    def lines(self) -> list[str]:
-        """What an operator should read: nothing after a clean shutdown of sound logs."""
-        repairs = [
-            f"{log.topic_partition}: {repair.what} {repair.path} {repair.detail}".rstrip()
-            for log in self.logs
-            for repair in log.repairs
-        ]
-        return self.problems + repairs
+def _raise(error: LogDirectoryError) -> None:
+    raise error
 
 
 class LogStore:
+    """`disks` are the directories that live; `offline` says why the others do not."""
+
     def __init__(
-        self, files: Files, directories: Sequence[str], config: LogConfig, store_config: StoreConfig
+        self,
+        files: Files,
+        directories: Sequence[str],
+        config: LogConfig,
+        store_config: StoreConfig,
+        on_failed: Callable[[LogDirectoryError], object] = _raise,
     ) -> None:
-        self.files = files
         self.directories = tuple(directories)
+        self.disks = {directory: DirectoryFiles(files, directory) for directory in directories}
+        self.offline: dict[str, str] = {}
+        self.lost: dict[TopicPartition, str] = {}
         self.config = config
         self.store_config = store_config
         self.logs: dict[TopicPartition, Log] = {}
-        self.high_watermarks: dict[TopicPartition, int] = {}
         self.cleaner = Cleaner(self.logs)
+        self._on_failed = on_failed
+        self._failing: set[str] = set()  # reported, and not yet taken offline
         self._ids: dict[TopicPartition, bytes] = {}
         self._homes: dict[TopicPartition, str] = {}
         self._counts = dict.fromkeys(self.directories, 0)
-        self._stale: set[TopicPartition] = set()
+        self.checkpoints = Checkpoints(self.disks, self.logs, self._homes, self._report)
         self._due: list[tuple[int, int, Log]] = []
-        self._trash: list[tuple[int, int, str]] = []
+        self._trash: list[tuple[int, int, str, str]] = []
+        self.moves = Moves(self)
         self.wall_offset_ms = 0  # the time of day, against `now_ms`
         self._sequence = 0
-        self._written: dict[str, tuple[bytes, bool]] = {}
         self._next_ms: dict[str, int] = {}
+
+    @property
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        return self.checkpoints.high_watermarks
 
     # Opening and closing
 
-    def open_all(self, now_ms: int, topic_configs: Callable[[str], Mapping[str, str]]) -> StoreReport:
+    def open_all(
+        self, now_ms: int, topic_configs: TopicConfigs, topic_ids: TopicIds = lambda _: None
+    ) -> StoreReport:
         """Open every partition found in the directories. `topic_configs` gives a topic's own config."""
-        report = StoreReport({}, [], [])
-        wrong = False
-        for directory in self.directories:
-            self.files.make_directory(directory)
-            wrong |= self._open_directory(directory, now_ms, topic_configs, report)
-        if wrong:
-            self._write_all_checkpoints()  # not before all logs are known: it is for all directories
+        opening = Opening(self, now_ms, topic_configs, topic_ids)
+        for directory in list(self.disks):
+            opening.open(directory)
+        self.checkpoints.stale |= opening.stale()
+        for id, directory in opening.unfinished_moves.items():
+            if id in self.logs and directory in self.disks:
+                self.moves.begin(id, directory)
+        if opening.wrong:
+            self.checkpoints.write_all()  # not before all logs are known: it is for all directories
         self._next_ms = {task: now_ms + interval for task, (interval, _) in self._tasks().items()}
-        return report
+        return opening.report
 
-    def _open_directory(
-        self,
-        directory: str,
-        now_ms: int,
-        topic_configs: Callable[[str], Mapping[str, str]],
-        report: StoreReport,
-    ) -> bool:
-        """True if a checkpoint says more than its log holds, and must not be there when that has grown."""
-        marker = os.path.join(directory, checkpoint.CLEAN_SHUTDOWN)
-        clean = self.files.exists(marker)
-        report.clean[directory] = clean
-        points = self._read_offsets(directory, checkpoint.RECOVERY_POINTS, report)
-        starts = self._read_offsets(directory, checkpoint.LOG_STARTS, report)
-        cleaned = self._read_offsets(directory, checkpoint.CLEANER_OFFSETS, report)
-        watermarks = self._read_offsets(directory, checkpoint.HIGH_WATERMARKS, report)
-        wrong = False
-        for name in self.files.list(directory):
-            path = os.path.join(directory, name)
-            if _DELETED_FOLDER.match(name):
-                self.files.remove_tree(path)
-                continue
-            found = parse_folder(name)
-            if found is None:
-                continue
-            if found in self.logs:
-                report.problems.append(
-                    f"{path}: {found} is also in {self._homes[found]}; this copy is ignored"
-                )
-                continue
-            log = Log.open(
-                self.files,
-                path,
-                found,
-                override(self.config, topic_configs(found.topic)),
-                recovery_point=points.get(found, 0),
-                clean=clean,
-                log_start_offset=starts.get(found, 0),
-                now_ms=now_ms,
-                on_due=self._on_due,
-                on_lowered=self._write_recovery_points,
-            )
-            end = log.log_end_offset
-            log.cleaned_to = cleaned.get(found, 0) if cleaned.get(found, 0) <= end else 0
-            if found in watermarks:
-                self.high_watermarks[found] = min(watermarks[found], end)
-            wrong = wrong or (
-                log.recovery_point < points.get(found, 0)
-                or log.log_start_offset < starts.get(found, 0)
-                or end < max(cleaned.get(found, 0), watermarks.get(found, 0))
-            )
-            report.logs.append(log.report)
-            self._put(log, directory, self._read_topic_id(path))
-        self._stale |= (points.keys() | starts.keys() | cleaned.keys() | watermarks.keys()) - self.logs.keys()
-        if clean:
-            self.files.remove(marker)
-            # Else a power cut could bring it back, and what is appended from now on would not be checked.
-            self.files.syncable(directory).sync()
-        return wrong
+    def close(self) -> None:
+        """Shut down cleanly: every log durable, then the checkpoints, then the marker that says so. A
+        directory that fails meanwhile is reported, and gets no marker."""
+        self._for_each_log(self._close)
+        self.checkpoints.write_recovery_points()
+        self.checkpoints.write_log_starts()
+        self.checkpoints.write_high_watermarks(sync=True)
+        for directory, disk in self.disks.items():
+            if directory not in self._failing:
+                path = os.path.join(directory, checkpoint.CLEAN_SHUTDOWN)
+                try:
+                    disk.write_atomic(path, checkpoint.clean_shutdown_marker())
+                except LogDirectoryError as error:
+                    self._report(error)
 
-    def _read_offsets(self, directory: str, name: str, report: StoreReport) -> dict[TopicPartition, int]:
+    def _close(self, log: Log) -> None:
+        self.cleaner.forget(log)
         try:
-            return checkpoint.read_offsets(self.files, os.path.join(directory, name))
-        except CheckpointError as problem:
-            report.problems.append(str(problem))
-            return {}
-
-    def _read_topic_id(self, folder: str) -> bytes | None:
-        path = os.path.join(folder, checkpoint.PARTITION_METADATA)
-        return checkpoint.parse_partition_metadata(self.files.read(path)) if self.files.exists(path) else None
-
-    def close(self, now_ms: int) -> None:
-        """Shut down cleanly: every log durable, then the checkpoints, then the marker that says so."""
-        for log in self.logs.values():
-            self.cleaner.forget(log)
             log.close()
-        self._write_recovery_points(now_ms)
-        self._write_log_starts(now_ms)
-        self.checkpoint_high_watermarks(self.high_watermarks, sync=True)
-        for directory in self.directories:
-            path = os.path.join(directory, checkpoint.CLEAN_SHUTDOWN)
-            self.files.write_atomic(path, checkpoint.clean_shutdown_marker())
+        except LogDirectoryError:
+            log.abandon()
+            raise
+
+    # Failure
+
+    def fail(self, directory: str, reason: str) -> list[TopicPartition]:
+        """Take a directory offline: the partitions that are lost until the next start."""
+        if self.disks.pop(directory, None) is None:
+            return []
+        self.offline[directory] = reason
+        self.moves.on_directory_failed(directory)
+        lost = [id for id, home in self._homes.items() if home == directory]
+        for id in lost:
+            log = self.remove(id)
+            self.cleaner.forget(log)
+            log.abandon()
+            self.lost[id] = directory
+        self._trash = [one for one in self._trash if one[3] != directory]
+        heapify(self._trash)
+        return lost
+
+    def _report(self, error: LogDirectoryError) -> None:
+        if error.directory not in self._failing:
+            self._failing.add(error.directory)
+            self._on_failed(error)
+
+    def _for_each_log(self, run: Callable[[Log], None]) -> None:
+        """A directory that fails costs its own logs their turn, and no others."""
+        for id, log in list(self.logs.items()):
+            if self._homes[id] not in self._failing:
+                try:
+                    run(log)
+                except LogDirectoryError as error:
+                    self._report(error)
 
     # Partitions
 
@@ -187,54 +163,98 @@ class LogStore:
         return self._homes[topic_partition]
 
     def create(self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: int) -> Log:
-        """A new, empty log, in the directory that holds the fewest."""
+        """A new, empty log, in the directory that holds the fewest; in another, if that one fails."""
         assert topic_partition not in self.logs, f"{topic_partition} exists"
-        if topic_partition in self._stale:
-            self._write_all_checkpoints()
-        directory = min(self.directories, key=self._counts.__getitem__)
-        folder = os.path.join(directory, str(topic_partition))
-        self.files.make_directory(folder)
+        if topic_partition in self.checkpoints.stale:
+            self.checkpoints.write_all()
+        while True:
+            living = [one for one in self.disks if one not in self._failing] or list(self.disks)
+            wish = self.moves.wishes.pop(topic_partition, None)
+            directory = wish if wish in living else min(living, key=self._counts.__getitem__)
+            try:
+                log = self._create(directory, topic_partition, topic_id, config, now_ms)
+            except LogDirectoryError as error:
+                self._report(error)
+                if len(living) == 1:
+                    raise
+            else:
+                self.put(log, directory, topic_id)
+                return log
+
+    def _create(
+        self, directory: str, id: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: int
+    ) -> Log:
+        disk = self.disks[directory]
+        folder = os.path.join(directory, str(id))
+        disk.make_directory(folder)
         metadata = os.path.join(folder, checkpoint.PARTITION_METADATA)
-        self.files.write_atomic(metadata, checkpoint.format_partition_metadata(topic_id), sync=False)
+        disk.write_atomic(metadata, checkpoint.format_partition_metadata(topic_id), sync=False)
         log = Log.open(
-            self.files,
+            disk,
             folder,
-            topic_partition,
+            id,
             config,
             now_ms=now_ms,
             clean=True,
-            on_due=self._on_due,
-            on_lowered=self._write_recovery_points,
+            on_due=self.on_due,
+            on_lowered=self.checkpoints.write_recovery_points,
         )
         log.include_in_sync(metadata)
-        self._put(log, directory, topic_id)
         return log
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
         """Forget a partition. A sync of it that is in flight may still come back to the log."""
-        log = self.logs.pop(topic_partition)
-        directory = self._homes.pop(topic_partition)
-        self._counts[directory] -= 1
-        self._stale.add(topic_partition)
-        self._ids.pop(topic_partition, None)
-        self.high_watermarks.pop(topic_partition, None)
+        directory = self._homes[topic_partition]
+        self.moves.cancel(topic_partition)
+        log = self.remove(topic_partition)
+        self.checkpoints.stale.add(topic_partition)
         self.cleaner.forget(log)
         log.abandon()
-        self._sequence += 1
-        unique = hashlib.blake2b(
-            f"{log.directory} {now_ms} {self._sequence}".encode(), digest_size=16
-        ).hexdigest()
-        name = deleted_folder(topic_partition, unique)
         # If a crash undoes this, the partition comes back as one that nobody knows, and is deleted again.
-        self.files.rename(log.directory, os.path.join(directory, name), sync=False)
-        self._discard(os.path.join(directory, name), now_ms + log.config.file_delete_delay_ms)
+        self.discard_folder(log, directory, now_ms, sync=False)
 
-    def _put(self, log: Log, directory: str, topic_id: bytes | None) -> None:
+    def replace(self, new: Log, directory: str, now_ms: int) -> None:
+        """Let a log that was copied to another directory take the place of the one that it is a copy of."""
+        id = new.topic_partition
+        home, topic_id, high_watermark = self._homes[id], self._ids.get(id), self.high_watermarks.get(id)
+        old = self.remove(id)
+        self.put(new, directory, topic_id)
+        if high_watermark is not None:
+            self.high_watermarks[id] = high_watermark
+        self.checkpoints.stale.add(id)
+        # Its new home must know what was deleted from it before its old one forgets.
+        self.checkpoints.write_log_starts(first=directory)
+        self.cleaner.forget(old)
+        old.abandon()
+        self.discard_folder(old, home, now_ms)
+
+    def discard_folder(self, log: Log, directory: str, now_ms: int, *, sync: bool = True) -> None:
+        """Make the name of a log's folder free, and remove the folder later."""
+        name = deleted_folder(log.topic_partition, self.unique(f"{log.directory} {now_ms}"))
+        path = os.path.join(directory, name)
+        try:
+            log.files.rename(log.directory, path, sync=sync)
+        except LogDirectoryError as error:
+            self._report(error)
+        else:
+            self.discard(path, directory, now_ms + log.config.file_delete_delay_ms)
+
+    def put(self, log: Log, directory: str, topic_id: bytes | None) -> None:
         self.logs[log.topic_partition] = log
         self._homes[log.topic_partition] = directory
         self._counts[directory] += 1
         if topic_id is not None:
             self._ids[log.topic_partition] = topic_id
+
+    def remove(self, topic_partition: TopicPartition) -> Log:
+        self._counts[self._homes.pop(topic_partition)] -= 1
+        self._ids.pop(topic_partition, None)
+        self.high_watermarks.pop(topic_partition, None)
+        return self.logs.pop(topic_partition)
+
+    def unique(self, seed: str) -> str:
+        self._sequence += 1
+        return hashlib.blake2b(f"{seed} {self._sequence}".encode(), digest_size=16).hexdigest()
 
     # Syncing
 
@@ -253,7 +273,7 @@ class LogStore:
         """When `due_syncs` will have something, as far as known."""
         return self._due[0][0] if self._due else None
 
-    def _on_due(self, log: Log, due_ms: int) -> None:
+    def on_due(self, log: Log, due_ms: int) -> None:
         self._sequence += 1
         heappush(self._due, (due_ms, self._sequence, log))
 
@@ -268,7 +288,11 @@ class LogStore:
     def on_cleaned(self, log: Log, outcome: CleanOutcome, now_ms: int) -> bool:
         """True if the log's folder must be synced next; then comes `on_folder_synced`."""
         if isinstance(outcome, CleanFailed):
-            self.cleaner.on_failed(log, outcome, self.store_config, now_ms)
+            if not self.cleaner.on_failed(log, outcome, self.store_config, now_ms):
+                return False
+            if outcome.errno and outcome.errno not in _CLEANED_LATER:
+                error = OSError(outcome.errno, outcome.reason)
+                raise LogDirectoryError(os.path.dirname(log.directory), error, log.directory)
             return False
         return self.cleaner.on_cleaned(log, outcome) or self._after_cleaning(log, now_ms)
 
@@ -278,7 +302,7 @@ class LogStore:
     def _after_cleaning(self, log: Log, now_ms: int) -> bool:
         """Nothing is lost with this checkpoint but time, so nothing waits for the disk."""
         self._discard_deleted(log, now_ms)
-        self._write_cleaner_offsets(sync=False)
+        self.checkpoints.write_cleaner_offsets(sync=False)
         return False
 
     # Time
@@ -286,7 +310,8 @@ class LogStore:
     def on_tick(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Do what is due: retention, expiry of producers, checkpoints, removal of deleted files."""
         while self._trash and self._trash[0][0] <= now_ms:
-            self._remove(heappop(self._trash)[2])
+            _, _, path, directory = heappop(self._trash)
+            self._remove_trash(path, directory)
         for task, (interval_ms, run) in self._tasks().items():
             if self._next_ms.get(task, now_ms) <= now_ms:
                 self._next_ms[task] = now_ms + interval_ms
@@ -298,99 +323,53 @@ class LogStore:
         return {
             "retention": (config.retention_check_interval_ms, self._retain),
             "producers": (config.producer_id_expiration_check_interval_ms, self._expire_producers),
-            "recovery points": (config.recovery_checkpoint_interval_ms, self._checkpoint),
-            "log starts": (config.start_checkpoint_interval_ms, self._write_log_starts),
+            "recovery points": (
+                config.recovery_checkpoint_interval_ms,
+                lambda _: self.checkpoints.write_due(),
+            ),
+            "log starts": (
+                config.start_checkpoint_interval_ms,
+                lambda _: self.checkpoints.write_log_starts(),
+            ),
             "high watermarks": (
                 config.high_watermark_checkpoint_interval_ms,
-                lambda _: self.checkpoint_high_watermarks(self.high_watermarks),
+                lambda _: self.checkpoints.write_high_watermarks(),
             ),
         }
 
     def _retain(self, now_ms: int) -> None:
-        for topic_partition, log in self.logs.items():
-            high_watermark = self.high_watermarks.get(topic_partition, log.log_start_offset)
+        def retain(log: Log) -> None:
+            high_watermark = self.high_watermarks.get(log.topic_partition, log.log_start_offset)
             log.delete_old_segments(now_ms + self.wall_offset_ms, high_watermark)
             self._discard_deleted(log, now_ms)
+
+        self._for_each_log(retain)
 
     def _expire_producers(self, now_ms: int) -> None:
         for log in self.logs.values():
             log.producers.expire(now_ms + self.wall_offset_ms, self.store_config.producer_id_expiration_ms)
 
     def _discard_deleted(self, log: Log, now_ms: int) -> None:
+        directory = os.path.dirname(log.directory)
         for path in log.deleted:
-            self._discard(path, now_ms + log.config.file_delete_delay_ms)
+            self.discard(path, directory, now_ms + log.config.file_delete_delay_ms)
         log.deleted.clear()
 
-    def _discard(self, path: str, due_ms: int) -> None:
+    def discard(self, path: str, directory: str, due_ms: int) -> None:
         self._sequence += 1
-        heappush(self._trash, (due_ms, self._sequence, path))
+        heappush(self._trash, (due_ms, self._sequence, path, directory))
 
-    def _remove(self, path: str) -> None:
-        if not self.files.exists(path):
+    def _remove_trash(self, path: str, directory: str) -> None:
+        disk = self.disks[directory]
+        if directory in self._failing or not disk.exists(path):
             return  # a segment of a partition that was deleted meanwhile went with its folder
-        if path.endswith("-delete"):
-            self.files.remove_tree(path)
-        else:
-            self.files.remove(path)
-
-    # Checkpoints
-
-    def checkpoint_high_watermarks(
-        self, high_watermarks: Mapping[TopicPartition, int], *, sync: bool = False
-    ) -> None:
-        """Write them down. A lost one only makes a watermark start lower, so nothing waits for the disk."""
-        self._write(checkpoint.HIGH_WATERMARKS, high_watermarks.items(), sync=sync)
-
-    def _checkpoint(self, now_ms: int) -> None:
-        """Stale names go here at the latest, so that they do not pile up."""
-        if self._stale:
-            self._write_all_checkpoints()
-        else:
-            self._write_recovery_points(now_ms)
-
-    def _write_all_checkpoints(self) -> None:
-        """Make durable that no checkpoint says anything of a log that is not there."""
-        self._write_recovery_points()
-        self._write_log_starts()
-        self._write_cleaner_offsets(sync=True)
-        self.checkpoint_high_watermarks(self.high_watermarks, sync=True)
-        self._stale.clear()
-
-    def _write_cleaner_offsets(self, *, sync: bool) -> None:
-        offsets = ((key, log.cleaned_to) for key, log in self.logs.items() if log.cleaned_to)
-        self._write(checkpoint.CLEANER_OFFSETS, offsets, sync=sync)
-
-    def _write_recovery_points(self, _now_ms: int = 0) -> None:
-        self._write(checkpoint.RECOVERY_POINTS, ((key, log.recovery_point) for key, log in self.logs.items()))
-
-    def _write_log_starts(self, _now_ms: int = 0) -> None:
-        """Only starts that the name of the first segment does not tell already."""
-        starts = (
-            (key, log.log_start_offset)
-            for key, log in self.logs.items()
-            if log.log_start_offset > log.segments[0].base_offset
-        )
-        self._write(checkpoint.LOG_STARTS, starts)
-
-    def _write(self, name: str, offsets: Iterable[tuple[TopicPartition, int]], *, sync: bool = True) -> None:
-        """Write a checkpoint into every directory, for the partitions that live there, where it changed."""
-        by_home: dict[str, dict[TopicPartition, int]] = {directory: {} for directory in self.directories}
-        for topic_partition, offset in offsets:
-            home = self._homes.get(topic_partition)
-            if home is not None:
-                by_home[home][topic_partition] = offset
-        for directory, found in by_home.items():
-            path = os.path.join(directory, name)
-            data = checkpoint.format_offsets(found)
-            if self._written.get(path) not in ((data, sync), (data, True)):
-                self.files.write_atomic(path, data, sync=sync)
-                self._written[path] = (data, sync)
-
-
-def parse_folder(name: str) -> TopicPartition | None:
-    """The partition whose folder this is; topic names may hold dashes, dots and digits themselves."""
-    match = _FOLDER.match(name)
-    return TopicPartition(match[1], int(match[2])) if match and "." not in match[2] else None
+        try:
+            if path.endswith(("-delete", "-future")):
+                disk.remove_tree(path)
+            else:
+                disk.remove(path)
+        except LogDirectoryError as error:
+            self._report(error)
 
 
 def deleted_folder(topic_partition: TopicPartition, unique: str) -> str:

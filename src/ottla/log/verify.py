@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.log import checkpoint
-from ottla.log.store import parse_folder
+from ottla.log.opening import parse_folder
 from ottla.log.verify_partition import PartitionCheck
 from ottla.log.verify_segment import Finding, Findings, Severity, Work
 

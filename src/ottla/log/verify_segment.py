@@ -23,12 +23,11 @@ from ottla.log.index import (
     OffsetIndex,
     TimeIndex,
 )
-from ottla.log.scan import CHUNK_BYTES, TornError, batches, headers
+from ottla.log.scan import TornError, batches, find_batch, headers
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_ok, read_header
 from ottla.records.check import check_records
 from ottla.records.record import open_body
 
-_MAGIC_AT = 16
 _INDEX_CHUNK_BYTES = 12 * (1 << 16)  # a whole number of entries of either kind
 _ZEROS = bytes(_INDEX_CHUNK_BYTES)
 _UNREAD = "the broker does not look there, and readers are answered CORRUPT_MESSAGE"
@@ -192,6 +191,8 @@ class SegmentCheck:
             is_found = is_torn and self.is_last and position >= begin
         else:
             is_found = self.is_scanned and (is_torn or offset >= course.recovery_point)
+        if is_torn and not is_tail and offset < course.recovery_point:
+            is_found = False  # what was synced is not cut while something sound comes after the damage
         if not is_found:
             fate = _UNREAD if is_torn else _SERVED
             return Finding(Severity.ERROR, self.path, problem, fate, position, offset)
@@ -338,24 +339,6 @@ class SegmentCheck:
             problem = f"the last entry has {last.timestamp}, but the newest record {self.newest}"
             fate = "the segment is taken for older than it is, and may be deleted too early"
             yield Finding(Severity.ERROR, path, problem, fate, position, offset)
-
-
-def find_batch(file: File, start: int, end: int, offsets: range) -> int | None:
-    """The first position from `start` on where a batch with the right checksum begins at one of `offsets`."""
-    at = start
-    while end - at >= HEADER_SIZE:
-        data = file.read(at, min(CHUNK_BYTES + HEADER_SIZE, end - at))
-        stop = len(data) - HEADER_SIZE + _MAGIC_AT + 1
-        where = data.find(MAGIC, _MAGIC_AT, stop)
-        while where >= 0:
-            header = read_header(data, where - _MAGIC_AT)
-            position = at + where - _MAGIC_AT
-            is_likely = header.base_offset in offsets and HEADER_SIZE <= header.size <= end - position
-            if is_likely and crc_ok(file.read(position, header.size), header):
-                return position
-            where = data.find(MAGIC, where + 1, stop)
-        at += max(stop - _MAGIC_AT, 1)
-    return None
 
 
 def index_damage(data: bytes, suffix: str, log_size: int) -> int:

@@ -117,6 +117,12 @@ def read_header(view: Buffer, at: int = 0) -> BatchHeader:
     return tuple.__new__(BatchHeader, _unpack_header(view, at))
 
 
+def size_of(view: Buffer) -> int:
+    """How many bytes the batch at the start of `view` says it has."""
+    (length,) = _INT32.unpack_from(view, 8)
+    return int(length) + LOG_OVERHEAD
+
+
 def crc_ok(view: Buffer, header: BatchHeader) -> bool:
     """Whether the checksum in `header` is that of the batch at the start of `view`."""
     checksum: int = crc32c(memoryview(view)[_ATTRIBUTES_AT : header.size])

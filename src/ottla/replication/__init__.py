@@ -1,5 +1,10 @@
-"""A partition as its leader serves it, and the sessions through which others fetch from it.
+"""A partition and its replicas, as one broker sees them.
 
-`partition` holds the log, the leader epoch and the high watermark, and is the only writer of the last;
-`sessions` remembers what a fetcher wants, so that it need not repeat it (KIP-227).
+`partition` holds the log, the leader epoch and the high watermark; `leader` decides, where there are
+followers, how far that may go and who is in sync; `follower` fetches from a leader and cuts where logs part;
+`asking` and `sessions` are the two ends of a fetch session, so that a fetcher need not repeat what it wants
+(KIP-227); `throttle` measures traffic.
+
+The invariant: what was acknowledged with acks=all is in the log of every member of the maximal ISR, and only
+members of the ISR are elected.
 """

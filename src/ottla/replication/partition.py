@@ -1,17 +1,28 @@
 """A partition on this broker: its log, who leads it, how far it is safe to read.
 
-Rule: everything that moves the high watermark lives in this file, and it never goes back while an epoch
-lasts. With this broker as the only in-sync replica, what the log calls safe is committed.
+Rules: everything that moves the high watermark lives here or, where there are followers, in `leader`; it
+never goes back while an epoch lasts. With this broker as the only replica, what the log calls safe is
+committed. A follower's is that of its leader, as far as its own log goes.
+
+A broker leads while the state names it, and names the epoch in which this broker is registered now: after a
+restart it waits for the controller, which knows whether its log can be trusted (design note 003). A state
+that gives epoch 0 or none comes from a keeper that does not tell incarnations apart.
+
+A follower cuts its log only where its leader's epochs say that they part, never at its high watermark
+(KIP-101, KIP-279).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.log.log import Appended, Log
 from ottla.log.reading import Read
+from ottla.replication.leader import ANY_EPOCH, Effect, HighWatermarkAdvanced, Leader, ProposeIsr
 
 NO_EPOCH = -1
+LAG_MS_MAX = 30_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,27 +35,91 @@ class Partition:
     leader_epoch: int
     isr: tuple[int, ...]
     high_watermark: int
+    replicas: tuple[int, ...] = ()
+    partition_epoch: int = -1
+    is_leader: bool = False
+    leader_high_watermark: int = -1  # a follower's leader may have committed more than it has given yet
+    seen: object = None  # the state as it was last given, so that the same one need not be given again
+    replication: Leader | None = None  # where this broker leads and there are followers
 
-    @property
-    def is_leader(self) -> bool:
-        return self.leader == self.broker_id
+    # -- who leads --------------------------------------------------------------------------------
 
-    def on_state(self, *, leader: int, leader_epoch: int, isr: tuple[int, ...]) -> None:
+    def on_state(
+        self,
+        *,
+        leader: int,
+        leader_epoch: int,
+        isr: tuple[int, ...],
+        replicas: tuple[int, ...] = (),
+        partition_epoch: int = 0,
+        isr_epochs: Sequence[int] = (),
+        broker_epoch: int = 0,
+        lag_ms_max: int = LAG_MS_MAX,
+        now_ms: int = 0,
+    ) -> bool:
         """The controller says who leads. A new epoch begins at the end of the log, also before its first
-        write."""
-        if leader_epoch > self.leader_epoch and leader == self.broker_id:
-            self.log.assign_epoch(leader_epoch)
-        self.leader, self.leader_epoch, self.isr = leader, leader_epoch, isr
+        write. True if who leads, or in which epoch, is another than before."""
+        if (leader_epoch, partition_epoch) < (self.leader_epoch, self.partition_epoch):
+            return False  # an older state than the one we have
+        epochs = dict(zip(isr, isr_epochs, strict=False))
+        own_epoch = epochs.get(self.broker_id) if epochs else 0
+        is_leader = leader == self.broker_id and own_epoch in {0, broker_epoch}
+        changed = (leader, leader_epoch, is_leader) != (self.leader, self.leader_epoch, self.is_leader)
+        if is_leader and changed:
+            self.log.assign_epoch(leader_epoch)  # first: it may fail, and then nothing has changed
+        is_newer = leader_epoch > self.leader_epoch or partition_epoch > self.partition_epoch
+        self.leader, self.leader_epoch, self.isr, self.is_leader = leader, leader_epoch, isr, is_leader
+        self.replicas, self.partition_epoch = replicas, partition_epoch
+        if changed or not is_leader:
+            self.replication = None
+        if changed:
+            self.leader_high_watermark = -1
+        if not is_leader:
+            return changed
+        members = {member: epochs.get(member, ANY_EPOCH) for member in isr}
+        if self.replication is None:
+            if len(replicas) > 1:
+                self._begin_replication(members, lag_ms_max, now_ms)
+        elif is_newer:
+            self._take(self.replication.on_state(members, replicas, partition_epoch, now_ms))
+        elif replicas != self.replication.replicas:
+            self.replication.on_replicas(replicas, now_ms)
+        return changed
 
-    def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
-        """Refuse what only the leader may answer, and a caller who knows another epoch than ours
-        (KIP-320)."""
+    def _begin_replication(self, isr: dict[int, int], lag_ms_max: int, now_ms: int) -> None:
+        self.replication = Leader(
+            broker_id=self.broker_id,
+            replicas=self.replicas,
+            isr=isr,
+            partition_epoch=self.partition_epoch,
+            epoch_start=self.log.epochs.latest_start,
+            log_end=self.log.log_end_offset,
+            safe_end=self.log.safe_end,
+            high_watermark=self.high_watermark,
+            isr_min=self.log.config.min_insync_replicas,
+            lag_ms_max=lag_ms_max,
+            now_ms=now_ms,
+        )
+
+    def on_config(self) -> None:
+        """The log has a new config."""
+        if self.replication is not None:
+            self.replication.isr_min = self.log.config.min_insync_replicas
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Refuse a caller who knows another epoch than ours (KIP-320)."""
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if self.leader != self.broker_id:
+
+    def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
+        """Refuse what only the leader may answer, and a caller who knows another epoch."""
+        self.check_epoch(current_leader_epoch)
+        if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    # -- writing, as leader -----------------------------------------------------------------------
 
     def append(
         self, records: memoryview, *, acks: int, now_ms: int, wall_ms: int, produce_version: int
@@ -64,7 +139,7 @@ class Partition:
         return self.log.append(records, leader_epoch=self.leader_epoch, now_ms=now_ms, internal=True)
 
     def _check_writable(self, acks: int) -> None:
-        if self.leader != self.broker_id:
+        if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == -1 and len(self.isr) < self.log.config.min_insync_replicas:
             raise ApiError(
@@ -73,8 +148,17 @@ class Partition:
                 f"{self.log.config.min_insync_replicas}.",
             )
 
+    @property
+    def is_under_min_isr(self) -> bool:
+        return len(self.isr) < self.log.config.min_insync_replicas
+
     def advance(self) -> bool:
-        """Move the high watermark as far as the in-sync replicas allow; did it move?"""
+        """The log has grown, or more of it is safe: move the high watermark as far as the in-sync replicas
+        allow. Did it move?"""
+        if self.replication is not None:
+            return self._take(self.replication.on_append(self.log.log_end_offset, self.log.safe_end))
+        if not self.is_leader:
+            return False
         safe = self.log.safe_end
         if safe <= self.high_watermark:
             return False
@@ -84,6 +168,63 @@ class Partition:
     def is_acknowledged(self, end_offset: int, acks: int) -> bool:
         """Is everything before `end_offset` as safe as `acks` asks?"""
         return (self.high_watermark if acks == -1 else self.log.safe_end) >= end_offset
+
+    def _take(self, effects: list[Effect]) -> bool:
+        """Let the high watermark follow that of `replication`; did it move?"""
+        moved = False
+        for effect in effects:
+            if isinstance(effect, HighWatermarkAdvanced):
+                self.high_watermark, moved = effect.offset, True
+        return moved
+
+    def on_follower_fetch(
+        self, follower_id: int, offset: int, *, log_start: int, broker_epoch: int, now_ms: int
+    ) -> bool:
+        """A follower of this epoch holds everything before `offset`. Did the high watermark move?"""
+        assert self.replication is not None, "only a leader with followers is fetched from"
+        return self._take(
+            self.replication.on_fetch(
+                follower_id, offset, log_start=log_start, broker_epoch=broker_epoch, now_ms=now_ms
+            )
+        )
+
+    def on_refused(self, proposal: ProposeIsr, now_ms: int) -> bool:
+        """What this leader proposed is not written and never will be. Did the high watermark move?"""
+        return self.replication is not None and self._take(self.replication.on_refused(proposal, now_ms))
+
+    # -- following --------------------------------------------------------------------------------
+
+    def on_fetched(self, records: memoryview, high_watermark: int, log_start: int, now_ms: int) -> bool:
+        """What the leader has after the end of this log, and how far it is committed there. Did the high
+        watermark move?"""
+        if records:
+            self.log.append_batches(records, now_ms)
+        self.leader_high_watermark = high_watermark
+        moved = False
+        committed = min(high_watermark, self.log.log_end_offset)
+        if committed > self.high_watermark:
+            self.high_watermark, moved = committed, True
+        if log_start > self.log.log_start_offset:
+            self.log.advance_log_start(min(log_start, self.high_watermark))
+        return moved
+
+    def on_diverged(self, epoch: int, end_offset: int, now_ms: int) -> None:
+        """The leader has no more than `end_offset` of `epoch`, and nothing of what came after it here: cut
+        off what it does not have. If this log does not know that epoch, the leader must be asked again."""
+        log = self.log
+        known, end = log.epochs.end_offset_for(epoch, log.log_end_offset)
+        cut = end if known >= 0 else end_offset
+        log.truncate_to(min(end, end_offset) if known == epoch else cut, now_ms)
+        # A broker that led and wrote nothing has an epoch without a record, which no cut takes away.
+        log.epochs.truncate_from_end(log.log_end_offset)
+        self.high_watermark = min(self.high_watermark, log.log_end_offset)
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """Nothing of this log is of use any more: the leader begins later than it ends."""
+        self.log.truncate_fully_and_start_at(offset, now_ms)
+        self.high_watermark = offset
+
+    # -- reading ----------------------------------------------------------------------------------
 
     def visible_end(self, read_committed: bool) -> int:
         """Where a consumer's view ends: the high watermark, or the last stable offset if that is lower."""
@@ -95,6 +236,17 @@ class Partition:
     def last_stable_offset(self) -> int:
         return self.log.last_stable_offset(self.high_watermark)
 
+    @property
+    def is_settled(self) -> bool:
+        """Has the high watermark reached what this leader began with? Before that, consumers may have seen
+        more of an earlier leader (KIP-207)."""
+        return self.replication is None or self.high_watermark >= self.replication.epoch_start
+
+    @property
+    def low_watermark(self) -> int:
+        start = self.log.log_start_offset
+        return start if self.replication is None else self.replication.low_watermark(start)
+
     def read(self, offset: int, max_bytes: int, *, end: int, at_least_one: bool) -> Read:
         return self.log.read(offset, max_bytes, end=end, at_least_one=at_least_one)
 
@@ -103,8 +255,7 @@ class Partition:
         return self.log.epochs.end_offset_for(epoch, self.log.log_end_offset)
 
     def delete_records(self, offset: int) -> int:
-        """DeleteRecords: move the log start; -1 means all that is committed. Answers the new low
-        watermark."""
+        """DeleteRecords: move the log start; -1 means all that is committed. Answers the new start."""
         target = self.high_watermark if offset == -1 else offset
         if not 0 <= target <= self.high_watermark:
             raise ApiError(

@@ -4,7 +4,8 @@ Rules: a session belongs to whoever knows its id and next epoch. An epoch out of
 nothing. A full fetch (epoch 0) starts a session if there is room; epoch -1 ends it. Sessions are bounded: a
 new one takes the place of the one unused longest, but only if that has been idle for two minutes, else it
 is not granted (id 0), and the fetcher goes on with full requests. So are the partitions that all sessions
-hold together: a session that would add too many is not granted, or ends.
+hold together: a session that would add too many is not granted, or ends. What was sent in one leader epoch
+is sent again in the next.
 
 The order of a session's partitions is the order of reading: one that has just given records goes to the
 end, so that with many partitions and few bytes each gets its turn.
@@ -34,6 +35,7 @@ class Wanted:
     max_bytes: int
     current_leader_epoch: int
     last_fetched_epoch: int
+    log_start_offset: int = -1  # a follower's
     sent_high_watermark: int = -1
     sent_log_start: int = -1
 
@@ -59,7 +61,7 @@ class Session:
     def update(self, asked: Iterable[Wanted], forgotten: Iterable[tuple[str | bytes, int]]) -> None:
         for one in asked:
             known = self.wanted.get(one.key)
-            if known is not None:
+            if known is not None and known.current_leader_epoch == one.current_leader_epoch:
                 one.sent_high_watermark = known.sent_high_watermark
                 one.sent_log_start = known.sent_log_start
             self.wanted[one.key] = one

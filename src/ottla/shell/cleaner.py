@@ -128,4 +128,4 @@ def outcome_of(task: CleanTask, source: BinaryIO) -> CleanOutcome:
     except CleaningError as damage:
         return CleanFailed(reason=str(damage), damaged=True)
     except OSError as error:
-        return CleanFailed(reason=str(error))
+        return CleanFailed(reason=str(error), errno=error.errno or 0)

@@ -15,11 +15,12 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
 
+from ottla.shell.keeping import KeeperMaker
 from ottla.shell.main import new_event_loop
 from ottla.shell.server import Server
 
@@ -39,7 +40,7 @@ TEMPORARY = {
 
 class EmbeddedBroker:
     """A real broker. With `data` it keeps its records there; without, in a folder that is removed by
-    `stop`."""
+    `stop`. With `keeper` it is one of a cluster."""
 
     def __init__(
         self,
@@ -47,12 +48,17 @@ class EmbeddedBroker:
         data: str | os.PathLike[str] | None = None,
         port: int = 0,
         host: str = "127.0.0.1",
+        keeper: KeeperMaker | None = None,
     ) -> None:
         self.config = dict(config or {})
         self.failure: str | None = None
         self._kept = None if data is None else os.fspath(data)
         self._data = self._kept or ""
         self._listen = f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
+        self._keeper = keeper
+        self._is_killed = False
+        self._drain = True
+        self._server: Server | None = None
         self._address = ""
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -78,7 +84,7 @@ class EmbeddedBroker:
         if self._thread is not None:
             raise RuntimeError("the broker was started already")
         self._data = self._kept or tempfile.mkdtemp(prefix="ottla-")
-        self.failure = None
+        self.failure, self._is_killed, self._drain = None, False, True
         started: Future[str] = Future()
         self._thread = threading.Thread(target=self._run, args=(started,), name="ottla-broker", daemon=True)
         atexit.register(self.stop)
@@ -112,6 +118,24 @@ class EmbeddedBroker:
             shutil.rmtree(self._data, ignore_errors=True)
             self._data = ""
 
+    def stop_at_once(self) -> None:
+        """A clean stop that hands nothing over to other brokers."""
+        self._drain = False
+        self.stop()
+
+    def kill(self) -> None:
+        """End as a crash does: nothing is handed over, nothing more is written."""
+        self._is_killed = True
+        self.stop()
+
+    def knows(self, brokers: Container[int], count: int) -> bool:
+        """Does this broker see so many brokers, all of these, and a controller?"""
+        image = self._server.broker.image if self._server is not None else None
+        if image is None:
+            return False
+        there = list(image.brokers)
+        return len(there) == count and all(one in brokers for one in there) and image.controller_id in there
+
     def __enter__(self) -> Self:
         return self.start()
 
@@ -139,12 +163,20 @@ class EmbeddedBroker:
         if self._kept is None:
             properties |= TEMPORARY
         server = Server(
-            properties | self.config, on_halt=self._on_halt, durable_keeper=self._kept is not None
+            properties | self.config,
+            on_halt=self._on_halt,
+            durable_keeper=self._kept is not None,
+            keeper=self._keeper,
         )
         await server.start()
+        self._server = server
         started.set_result(str(server.address))
         await self._ended.wait()
-        await server.stop()
+        self._server = None
+        if self._is_killed:
+            await server.kill()
+        else:
+            await server.stop(drain=self._drain)
 
     def _on_halt(self, reason: str) -> None:
         self.failure = reason

@@ -13,32 +13,44 @@ class StartError(Exception):
     """The broker cannot start, for a reason the person who started it can mend."""
 
 
+class UnusableError(StartError):
+    """A data directory that its disk does not let us use."""
+
+
 class DirectoryLock:
     """Held from `take` until `release`, or until the process is gone, however it ended."""
 
     def __init__(self, directory: str) -> None:
-        self._directory = directory
+        self.directory = directory
         self._fd = -1
 
     def take(self) -> None:
         try:
-            os.makedirs(self._directory, exist_ok=True)
+            os.makedirs(self.directory, exist_ok=True)
             self._fd = os.open(
-                os.path.join(self._directory, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+                os.path.join(self.directory, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
             )
         except OSError as error:
-            raise StartError(f"cannot use {self._directory} as a data directory: {error.strerror}") from None
+            raise UnusableError(
+                f"cannot use {self.directory} as a data directory: {error.strerror}"
+            ) from None
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip()
             self.release()
             raise StartError(
-                f"{self._directory} is in use by another broker (process {holder or 'unknown'}); "
+                f"{self.directory} is in use by another broker (process {holder or 'unknown'}); "
                 "stop that one, or start this one with another --data directory"
             ) from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            self.release()
+            raise UnusableError(
+                f"cannot write to {self.directory} as a data directory: {error.strerror}"
+            ) from None
 
     def release(self) -> None:
         if self._fd >= 0:

@@ -1,6 +1,8 @@
 """The life of a broker process: start, serve, stop.
 
-SIGTERM and SIGINT are a clean stop. A broker that cannot go on by itself stops too, and says why.
+SIGTERM and SIGINT are a clean stop; a second one does not wait for others to take over. A broker that
+cannot go on by itself stops too, and says why.
+
 The process is the broker's own here, so its limit of open files is raised; an embedded broker leaves it.
 """
 
@@ -34,7 +36,9 @@ async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None])
     ended: asyncio.Future[str | None] = loop.create_future()
 
     def end(reason: str | None) -> None:
-        if not ended.done():
+        if ended.done():
+            server.hurry()
+        else:
             ended.set_result(reason)
 
     server = Server(properties, on_halt=end)

@@ -1,8 +1,9 @@
 """A broker with its sockets, threads and timers: feeds it inputs, carries out its effects.
 
-The life of one: `start` (lock, keeper, logs, listener, registration), then events, then `stop` (no new
-requests, what is parked is dropped, logs closed cleanly, lock released). Everything here runs on the loop's
-thread.
+The life of one: `start` (lock, keeper, logs, listener, registration), then events, then `stop` (leadership
+handed over, no new requests, what is parked is dropped, logs closed cleanly, session ended, lock released).
+Everything here runs on the loop's thread. `keeping` has the traffic with the keeper, `peers` that with other
+brokers.
 
 Rule: only a broker that was told to stop says that it stopped cleanly. After a halt, and after a start that
 failed over the traces of a crash, files are closed and nothing is written: the next start must recover.
@@ -15,7 +16,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.base.files import OsFiles
 from ottla.base.ids import uuid_text
@@ -24,36 +25,38 @@ from ottla.broker.broker import Broker
 from ottla.broker.config import BrokerConfig
 from ottla.broker.effects import is_shortage
 from ottla.controller import znodes
-from ottla.controller.keeper import NodeChanged, Operation, Outcome, Refused
-from ottla.controller.registration import candidacy, founding, registration
-from ottla.log.cleaning import CleanFailed, CleanOutcome, CleanTask
-from ottla.log.durability import Sync
-from ottla.log.log import Log
-from ottla.shell import descriptors
+from ottla.controller.image import BrokerEndpoint
+from ottla.controller.keeper import NodeChanged
+from ottla.log.directories import LogDirectoryError
+from ottla.shell import descriptors, directories
+from ottla.shell.chores import Chores
 from ottla.shell.clock import Clock
 from ottla.shell.connection import Connection
-from ottla.shell.keeper_embedded import EmbeddedKeeper
+from ottla.shell.keeping import KeeperMaker, Keeping, keeper_maker
 from ottla.shell.listener import Address, advertised_address, listen_address
-from ottla.shell.lock import DirectoryLock, StartError, check_cluster, read_cluster_id, write_meta
-from ottla.shell.worker import Worker
-
-if TYPE_CHECKING:
-    from ottla.shell.cleaner import Cleaners
+from ottla.shell.lock import DirectoryLock, StartError, check_cluster
+from ottla.shell.peers import Peers
 
 log = logging.getLogger(__name__)
 
 SCRATCH_BYTES = 256 * 1024
 TICK_S = 0.2
 SWEEP_MS = 5_000
-SYNC_THREADS = 4
 SHORTAGE_S = 1.0  # how long to wait for a file descriptor
+DRAIN_S = 0.05
 
 
 class Server:
-    """One broker, serving. `on_halt` is called once if it cannot go on."""
+    """One broker, serving. `on_halt` is called once if it cannot go on. `keeper` stands in for the one that
+    the properties ask for."""
 
     def __init__(
-        self, properties: dict[str, str], *, on_halt: Callable[[str], None], durable_keeper: bool = True
+        self,
+        properties: dict[str, str],
+        *,
+        on_halt: Callable[[str], None],
+        durable_keeper: bool = True,
+        keeper: KeeperMaker | None = None,
     ) -> None:
         self.broker = Broker(OsFiles(), random.SystemRandom(), properties)
         self.scratch = bytearray(SCRATCH_BYTES)
@@ -63,28 +66,29 @@ class Server:
         self._held: dict[int, int] = {}
         self._held_total = 0
         self._on_halt = on_halt
-        self._durable_keeper = durable_keeper
+        self._make_keeper = keeper or keeper_maker(self, durable=durable_keeper)
+        self._holds_keeper = keeper is None and not self.config.zookeeper_connect
         self._clock = Clock()
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._connections_made = 0
         self._is_carrying = False
-        self._is_stopping = False
-        self._is_halted = False
+        self.is_stopping = False
+        self.is_halted = False
+        self._is_hurried = False
         self._descriptors_max: int | None = None
         self._swept_ms = 0
         self._shortage_ms = 0
         self._deadline: tuple[int, asyncio.TimerHandle] | None = None
         self._ticker: asyncio.TimerHandle | None = None
         self._listener: asyncio.Server | None = None
-        self._cleaners: Cleaners | None = None
 
     @property
     def config(self) -> BrokerConfig:
         return self.broker.config
 
     @property
-    def _is_ending(self) -> bool:
-        return self._is_stopping or self._is_halted
+    def is_ending(self) -> bool:
+        return self.is_stopping or self.is_halted
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -98,8 +102,8 @@ class Server:
         self._descriptors_max = descriptors.connections_max()
         with contextlib.ExitStack() as undo:
             for lock in self._locks:
-                lock.take()
                 undo.callback(lock.release)
+            directories.take(self._locks, self.broker.store, holds_keeper=self._holds_keeper)
             await self._open(undo)
             undo.pop_all()
         self._tick()
@@ -108,35 +112,43 @@ class Server:
         """What most often goes wrong comes first, and what changes the logs last."""
         listener = await self._bind()
         undo.callback(listener.close)
-        keeper_path = os.path.join(self.config.log_dirs[0], "keeper.db")
-        self._keeper = EmbeddedKeeper(keeper_path, durable=self._durable_keeper)
-        undo.callback(self._keeper.close)
-        nodes = self._keeper.load()
-        claims = {
-            one: read_cluster_id(self.broker.files, one, self.broker.id) for one in self.config.log_dirs
-        }
-        for node in nodes:
-            if node.path == znodes.CLUSTER_ID and node.data:
-                claims[keeper_path] = znodes.parse(node.data)["id"]
-        cluster_id = check_cluster(claims)
-        self._open_logs(nodes)
-        undo.callback(lambda: self._close_logs(clean=self.broker.is_clean))
-        self._sync_worker = Worker(self._loop, "ottla-sync", SYNC_THREADS)
-        undo.callback(self._sync_worker.close)
-        self._keeper_worker = Worker(self._loop, "ottla-keeper", 1)
-        undo.callback(self._keeper_worker.close)
-        undo.callback(self._cancel_timers)
+        keeper = self._make_keeper(self._loop)
+        self._keeping = Keeping(self, keeper)
         try:
-            self._register(cluster_id or uuid_text(self.broker.random.randbytes(16)))
-            for one in self.config.log_dirs:
-                write_meta(self.broker.files, one, self.broker.id, self.broker.image.cluster_id)
-        except OSError as error:
-            raise StartError(f"cannot open the logs: {error}") from None
+            await self._enter(undo)
+        except BaseException:
+            await keeper.close()
+            raise
         try:
             await listener.start_serving()
         except OSError as error:
             raise _cannot_listen(listen_address(self.config), error) from None
         self._listener = listener
+
+    async def _enter(self, undo: contextlib.ExitStack) -> None:
+        """Take up what the keeper and the disk hold, and register."""
+        claims = directories.cluster_ids(self.broker, holds_keeper=self._holds_keeper)
+        nodes = await self._keeping.load()
+        for node in nodes:
+            if node.path == znodes.CLUSTER_ID and node.data:
+                claims[self._keeping.keeper.where] = znodes.parse(node.data)["id"]
+        cluster_id = check_cluster(claims)
+        self._open_logs(nodes)
+        undo.callback(lambda: self._close_logs(clean=self.broker.is_clean))
+        self._chores = Chores(self, self._loop)
+        undo.callback(self._chores.close)
+        self._peers = Peers(self._loop, self)
+        undo.callback(self._peers.close)
+        undo.callback(self._cancel_timers)
+        try:
+            self.on_nodes(self._keeping.open())
+            await self._keeping.register(cluster_id or uuid_text(self.broker.random.randbytes(16)), claims)
+            directories.write_metas(self.broker)
+            self.carry_out()
+        except OSError as error:
+            raise StartError(f"cannot open the logs: {error}") from None
+        if self.is_halted:
+            raise StartError("the broker stopped while it started; its log says why")
 
     async def _bind(self) -> asyncio.Server:
         """Take the port; nobody can connect to it yet."""
@@ -164,38 +176,62 @@ class Server:
         for line in repairs:
             log.warning("recovery: %s", line)
 
-    def _register(self, cluster_id: str) -> None:
-        image, rack = self.broker.image, self.config.rack or None
-        operations: list[Operation] = [
-            *founding(image, cluster_id),
-            *registration(self.broker.id, self.address.host, self.address.port, rack),
-            *candidacy(image, self.broker.id),
-            *self.broker.adopted_topics(),
-            *self.broker.elections(),
-        ]
-        changed, outcome = self._keeper.write(operations)
-        if isinstance(outcome, Refused):
-            raise StartError(f"cannot register broker {self.broker.id}: {outcome.reason}")
-        self.broker.on_nodes(changed, self.now_ms())
-        self.carry_out()
+    async def stop(self, *, drain: bool = True) -> None:
+        """`drain`: let others lead first, where there are others."""
+        if drain and not self.is_halted and self._keeping.keeper.is_shared:
+            await self._drain()
+        self._stop_serving()
+        await asyncio.sleep(0)
+        for connection in list(self.connections.values()):
+            connection.close("the broker stops")
+        await self._end(clean=not self.is_halted)
+        await self._keeping.keeper.close()
+        self._release_locks()
 
-    async def stop(self) -> None:
-        self._is_stopping = True
+    async def kill(self) -> None:
+        """End as a crash does, as far as that is possible in a process that goes on: nothing is handed over,
+        nothing is written. The session is left to the keeper."""
+        self.is_halted = True
+        self._stop_serving()
+        for connection in list(self.connections.values()):
+            connection.close("the broker is killed")
+        await self._end(clean=False)
+        self._release_locks()
+
+    def hurry(self) -> None:
+        """Stop without waiting for others to lead."""
+        self._is_hurried = True
+
+    async def _drain(self) -> None:
+        config = self.config
+        wait_s = config.controlled_shutdown_retry_backoff_ms / 1000
+        limit_s = wait_s * (1 + config.controlled_shutdown_retries_max)
+        if not config.controlled_shutdown_enable:
+            return
+        self.broker.controlling.begin_stop(self.now_ms())
+        self.carry_out()
+        until = self._loop.time() + limit_s
+        while not (self.broker.controlling.is_drained or self._is_hurried or self.is_halted):
+            if self._keeping.is_suspended or self._loop.time() > until:
+                log.warning("the broker stops, and still leads partitions that others could lead")
+                return
+            await asyncio.sleep(DRAIN_S)
+
+    def _stop_serving(self) -> None:
+        self.is_stopping = True
         if self._listener is not None:
             self._listener.close()
         self._cancel_timers()
         for connection in list(self.connections.values()):
             connection.close_gently()
+
+    async def _end(self, *, clean: bool) -> None:
+        self._peers.close()
+        self._chores.close()
         await asyncio.sleep(0)
-        for connection in list(self.connections.values()):
-            connection.close("the broker stops")
-        if self._cleaners is not None:
-            self._cleaners.close()
-        self._keeper_worker.close()
-        self._sync_worker.close()
-        await asyncio.sleep(0)
-        self._close_logs(clean=not self._is_halted)
-        self._keeper.close()
+        self._close_logs(clean=clean)
+
+    def _release_locks(self) -> None:
         for lock in self._locks:
             lock.release()
 
@@ -209,6 +245,9 @@ class Server:
             self.broker.close(self.now_ms(), clean=clean)
         except OSError as error:
             log.error("the logs could not be closed cleanly: %s", error)
+        for effect in self.broker.effects:
+            if isinstance(effect, effects.TakeOffline):
+                log.error("%s could not be closed cleanly: %s", effect.directory, effect.reason)
 
     # -- connections ------------------------------------------------------------------------------
 
@@ -268,7 +307,7 @@ class Server:
         self._schedule_deadline()
 
     def _carry_out(self, effect: effects.Effect) -> None:
-        if self._is_ending:
+        if self.is_ending:
             return  # the workers are gone, and closing the logs makes everything durable, if anything can
         match effect:
             case effects.Reply(number, chunks):
@@ -280,105 +319,83 @@ class Server:
                 if connection is not None:
                     connection.close(reason)
             case effects.WriteNodes(token, operations):
-                self._keeper_worker.submit(
-                    lambda: self._keeper.write(operations),
-                    lambda result, error: self._on_written(token, result, error),
-                )
-            case effects.SyncLog(synced, sync):
-                self._sync(
-                    lambda: _sync(sync),
-                    lambda error: self._on_synced(synced, sync, error),
-                )
-            case effects.CleanLog(cleaned, task):
-                self._clean(cleaned, task)
-            case effects.SyncFolder(synced, folder):
-                self._sync(folder.sync, lambda error: self._on_folder_synced(synced, error))
+                self._keeping.write(token, operations)
+            case effects.Send():
+                self._peers.send(effect)
+            case effects.TakeOffline(directory, reason):
+                self.broker.on_directory_failed(directory, reason, self.now_ms())
             case effects.Halt(reason):
-                self._halt(reason)
+                self.halt(reason)
+            case _:
+                self._work(effect)
 
-    def _on_written(
-        self, token: int, result: tuple[list[NodeChanged], Outcome] | None, error: BaseException | None
-    ) -> None:
-        if self._is_halted:
-            return
-        if result is None:
-            self._halt(f"the keeper failed: {error}")
-            return
-        changed, outcome = result
+    def _work(self, effect: effects.Effect) -> None:
+        """What workers do with the files of logs."""
+        match effect:
+            case effects.SyncLog(synced, sync):
+                self._chores.sync(synced, sync)
+            case effects.CleanLog(cleaned, task):
+                self._chores.clean(cleaned, task)
+            case effects.SyncFolder(synced, folder):
+                self._chores.sync_folder(synced, folder)
+            case effects.CopyLog(move, part):
+                self._chores.copy(move, part)
+
+    def on_nodes(self, nodes: list[NodeChanged]) -> None:
+        self.broker.on_nodes(nodes, self.now_ms())
+        self._peers.check()
+        self.carry_out()
+
+    def attempt(self, event: Callable[[], None]) -> OSError | None:
+        """Let something happen that can happen again; a lack of descriptors is answered."""
         try:
-            self.broker.on_nodes(changed, self.now_ms())
+            event()
         except OSError as failure:
             if is_shortage(failure):
-                # To apply a change twice is to apply it once, so what could not be opened gets its turn.
-                self._on_shortage(failure, lambda: self._on_written(token, result, None))
-            else:
-                self._halt(f"the log directory failed: {failure}")
-            return
-        self._on_disk(lambda: self.broker.on_written(token, outcome, self.now_ms()), is_repeated=True)
+                return failure
+            if isinstance(failure, LogDirectoryError) and failure.directory in self.broker.store.disks:
+                self.broker.on_directory_failed(failure.directory, str(failure), self.now_ms())
+                self.carry_out()
+                return None if self.is_halted or not self.broker.store.disks else self.attempt(event)
+            self.halt(f"the log directory failed: {failure}")
+        return None
 
-    def _sync(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """Run `job` in a worker until it has found the descriptors it needs."""
+    # -- other brokers, for `peers` --
 
-        def finished(_result: object, error: BaseException | None) -> None:
-            if is_shortage(error):
-                self._on_shortage(error, lambda: self._sync(job, done))
-            else:
-                done(error)
+    def client_id(self) -> str:
+        return f"broker-{self.broker.id}"
 
-        self._sync_worker.submit(job, finished)
+    def endpoint(self, peer: int) -> BrokerEndpoint | None:
+        return self.broker.image.brokers.get(peer)
 
-    def _on_shortage(self, error: BaseException | None, again: Callable[[], None]) -> None:
+    def timeout_s(self) -> float:
+        return self.config.replica_socket_timeout_ms / 1000
+
+    def on_peer_reply(self, token: int, answer: Any) -> None:
+        """Its effects are carried out by the caller, who may have more answers."""
+        if not self.is_ending:
+            self.on_disk(lambda: self.broker.on_peer_reply(token, answer, self.now_ms()), is_repeated=True)
+
+    def on_shortage(self, error: BaseException | None, again: Callable[[], None]) -> None:
         now_ms = self.now_ms()
         if now_ms - self._shortage_ms >= SWEEP_MS:  # there may be thousands of them
             self._shortage_ms = now_ms
             log.error("%s; trying again every %.0f s (ulimit -n)", error, SHORTAGE_S)
-        self._loop.call_later(SHORTAGE_S, lambda: None if self._is_ending else again())
+        self._loop.call_later(SHORTAGE_S, lambda: None if self.is_ending else again())
 
-    def _on_synced(self, synced: Log, sync: Sync, error: BaseException | None) -> None:
-        if error is not None:
-            # A failed sync may have thrown away what it could not write: trying again would hide the loss.
-            self._halt(f"cannot sync the log of {synced.topic_partition}: {error}")
-            return
-        self._on_disk(lambda: self.broker.on_synced(synced, sync, self.now_ms()), is_repeated=True)
-
-    def _clean(self, cleaned: Log, task: CleanTask) -> None:
-        if self._cleaners is None:
-            from ottla.shell.cleaner import Cleaners  # a broker that compacts nothing need not pay for it
-
-            self._cleaners = Cleaners(self._loop)
-        log.info("compaction of %s begins: %d bytes", task.name, sum(one.size for one in task.sources))
-        self._cleaners.submit(task, lambda outcome: self._on_cleaned(cleaned, task, outcome))
-
-    def _on_cleaned(self, cleaned: Log, task: CleanTask, outcome: CleanOutcome) -> None:
-        if self._is_stopping:
-            return
-        if isinstance(outcome, CleanFailed):
-            log.error("%s could not be compacted: %s", task.name, outcome.reason)
-        else:
-            stats = outcome.stats
-            log.info(
-                "compacted %s to offset %d: %d bytes became %d, %d records became %d",
-                task.name, outcome.end_offset, stats.bytes_read, stats.bytes_written,
-                stats.records_read, stats.records_written,
-            )  # fmt: skip
-        self._on_disk(lambda: self.broker.on_cleaned(cleaned, outcome, self.now_ms()))
-
-    def _on_folder_synced(self, synced: Log, error: BaseException | None) -> None:
-        if error is not None:
-            self._halt(f"cannot sync the folder of {synced.topic_partition}: {error}")
-        elif not self._is_stopping:
-            self._on_disk(lambda: self.broker.on_folder_synced(synced, self.now_ms()))
-
-    def _on_disk(self, event: Callable[[], None], *, is_repeated: bool = False) -> None:
+    def on_disk(self, event: Callable[[], None], *, is_repeated: bool = False) -> None:
         """Give the broker an event that makes it touch the disk. One that is repeated, or that a
         client repeats, may fail for a lack of descriptors."""
         try:
             event()
         except OSError as error:
-            if not (is_repeated and is_shortage(error)):
-                self._halt(f"the log directory failed: {error}")
+            if isinstance(error, LogDirectoryError):
+                self.broker.storage_error(error)
+            elif is_repeated and is_shortage(error):
+                log.error("%s (ulimit -n)", error)
+            else:
+                self.halt(f"the log directory failed: {error}")
                 return
-            log.error("%s (ulimit -n)", error)
         self.carry_out()
 
     def _on_bug(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -389,21 +406,21 @@ class Server:
             return
         log.error("bug: %s", context.get("message"), exc_info=context.get("exception"))
         if "transport" not in context and "protocol" not in context and "exception" in context:
-            self._halt(f"bug: {context['exception']!r}")
+            self.halt(f"bug: {context['exception']!r}")
 
-    def _halt(self, reason: str) -> None:
-        self._is_halted = True
+    def halt(self, reason: str) -> None:
+        self.is_halted = True
         log.critical("the broker stops: %s", reason)
         self._on_halt(reason)
 
     # -- time -------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        if self._is_halted:
+        if self.is_halted:
             return
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         now_ms = self.now_ms()
-        self._on_disk(lambda: self.broker.on_tick(now_ms, self._clock.wall_offset_ms()), is_repeated=True)
+        self.on_disk(lambda: self.broker.on_tick(now_ms, self._clock.wall_offset_ms()), is_repeated=True)
         if now_ms - self._swept_ms >= SWEEP_MS:
             self._swept_ms = now_ms
             self._sweep(now_ms)
@@ -437,8 +454,8 @@ class Server:
 
     def _on_deadline(self) -> None:
         self._deadline = None
-        if not self._is_halted:
-            self._on_disk(self._pass_deadline, is_repeated=True)
+        if not self.is_halted:
+            self.on_disk(self._pass_deadline, is_repeated=True)
 
     def _pass_deadline(self) -> None:
         now_ms = self.now_ms()
@@ -449,8 +466,3 @@ class Server:
 def _cannot_listen(wanted: Address, error: OSError) -> StartError:
     reason = os.strerror(error.errno) if error.errno else str(error)
     return StartError(f"cannot listen on {wanted}: {reason}; choose another with --listen")
-
-
-def _sync(sync: Sync) -> None:
-    for file in sync.files:
-        file.sync()

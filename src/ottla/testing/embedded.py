@@ -36,36 +36,52 @@ class Broker(EmbeddedBroker):
         port: int = 0,
         host: str = "127.0.0.1",
     ) -> None:
-        super().__init__(_texts(config), data, port, host)
-        known = known_names(BrokerConfig, LogConfig, StoreConfig, GroupConfig)
-        for name in self.config:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, 3)
-                meant = f"; did you mean {' or '.join(near)}?" if near else ""
-                warnings.warn(f"the config key {name!r} is not known and is ignored{meant}", stacklevel=2)
+        super().__init__(texts(config), data, port, host)
+        warn_of_unknown(self.config)
 
     def create_topic(
         self, name: str, partitions: int = 1, config: Mapping[str, Setting] | None = None
     ) -> str:
         """Create a topic and wait until it can be used."""
-        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
-
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=_texts(config))
-        client = self._admin()
-        client.create_topics([topic], operation_timeout=REQUEST_S)[name].result(REQUEST_S)
-        return name
+        return create_topic(self.bootstrap_servers, name, partitions, 1, config)
 
     def delete_topic(self, name: str) -> None:
-        client = self._admin()
-        client.delete_topics([name], operation_timeout=REQUEST_S)[name].result(REQUEST_S)
-
-    def _admin(self) -> Any:
-        from confluent_kafka.admin import AdminClient
-
-        return AdminClient({"bootstrap.servers": self.bootstrap_servers}, logger=_quiet)
+        delete_topic(self.bootstrap_servers, name)
 
 
-def _texts(config: Mapping[str, Setting] | None) -> dict[str, str]:
+def create_topic(
+    bootstrap: str, name: str, partitions: int, replicas: int, config: Mapping[str, Setting] | None
+) -> str:
+    from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=texts(config))
+    client = _admin(bootstrap)
+    client.create_topics([topic], operation_timeout=REQUEST_S)[name].result(REQUEST_S)
+    return name
+
+
+def delete_topic(bootstrap: str, name: str) -> None:
+    client = _admin(bootstrap)
+    client.delete_topics([name], operation_timeout=REQUEST_S)[name].result(REQUEST_S)
+
+
+def _admin(bootstrap: str) -> Any:
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient({"bootstrap.servers": bootstrap}, logger=_quiet)
+
+
+def warn_of_unknown(config: Mapping[str, str]) -> None:
+    """A key that nobody knows is most often a slip."""
+    known = known_names(BrokerConfig, LogConfig, StoreConfig, GroupConfig)
+    for name in config:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 3)
+            meant = f"; did you mean {' or '.join(near)}?" if near else ""
+            warnings.warn(f"the config key {name!r} is not known and is ignored{meant}", stacklevel=3)
+
+
+def texts(config: Mapping[str, Setting] | None) -> dict[str, str]:
     """Values as Kafka writes them."""
     return {name: _text(name, value) for name, value in (config or {}).items()}
 

@@ -1,7 +1,9 @@
 """The pytest plugin: fixtures that give a test a real broker.
 
-ottla_broker  one broker for the whole run, started when the first test asks for it
-ottla_topic   the name of a fresh topic with one partition, deleted after the test
+ottla_broker   one broker for the whole run, started when the first test asks for it
+ottla_topic    the name of a fresh topic with one partition, deleted after the test
+ottla_cluster  three brokers that replicate to each other, for the whole run; those that a test stopped or
+               killed are started again after it
 
 With pytest-xdist every worker process has its own broker.
 """
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from ottla.testing.cluster import Cluster
     from ottla.testing.embedded import Broker
 
 NAME_MAX = 200
@@ -41,3 +44,18 @@ def ottla_topic(ottla_broker: "Broker", request: pytest.FixtureRequest) -> Itera
     except KafkaException as error:
         if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise
+
+
+@pytest.fixture(scope="session")
+def _ottla_cluster() -> "Iterator[Cluster]":
+    from ottla.testing.cluster import Cluster
+
+    with Cluster(brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def ottla_cluster(_ottla_cluster: "Cluster") -> "Iterator[Cluster]":
+    """A replicated cluster of three brokers; clients take `ottla_cluster.bootstrap_servers`."""
+    yield _ottla_cluster
+    _ottla_cluster.start()

@@ -1,0 +1,46 @@
+"""AlterReplicaLogDirs (key 34): move partitions between the log directories of this broker (KIP-113).
+
+The answer says that the move has begun; DescribeLogDirs shows how far it is, as a future log. A partition
+that this broker does not hold yet is refused, and will be made in that directory if it comes.
+
+v2 flexible
+Left out: a limit on the rate of copying.
+"""
+
+from ottla.api.call import Call
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.broker.moves import ask_to_move
+from ottla.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+
+def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    wanted = {
+        TopicPartition(topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for id, directory in wanted.items():
+        topic = results.setdefault(id.topic, AlterReplicaLogDirTopicResult(topic_name=id.topic))
+        result = AlterReplicaLogDirPartitionResult(
+            partition_index=id.partition, error_code=_move(call, id, directory)
+        )
+        topic.partitions.append(result)
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def _move(call: Call, id: TopicPartition, directory: str) -> ErrorCode:
+    try:
+        ask_to_move(call.broker, id, directory)
+    except ApiError as error:
+        return error.code
+    except OSError as error:
+        return call.broker.storage_error(error)
+    return ErrorCode.NONE

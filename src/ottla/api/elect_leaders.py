@@ -1,0 +1,85 @@
+"""ElectLeaders (key 43): the controller elects preferred leaders, or unclean ones where nobody else is left.
+
+No list of partitions means all of them; then those that need no election are left out of the answer. An
+unclean election (v1) gives up what only missing replicas hold, whatever `unclean.leader.election.enable`
+says.
+
+v0 preferred only, no error of the whole · v1 election type (KIP-460) · v2 flexible
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from ottla.api.call import Call
+from ottla.api.controlled import Asks, Item
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.parked import Parked
+from ottla.controller.draft import Draft
+from ottla.controller.plan import elect_preferred, elect_unclean
+from ottla.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+TYPED_SINCE = 1
+_ELECTIONS: dict[int, Callable[..., None]] = {0: elect_preferred, 1: elect_unclean}
+
+
+def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse | Parked:
+    broker, image = call.broker, call.broker.image
+    wanted = _wanted(call, request)
+    election = _ELECTIONS.get(request.election_type)
+    if election is None or not broker.controlling.is_active:
+        code = ErrorCode.NOT_CONTROLLER if election else ErrorCode.INVALID_REQUEST
+        return _refuse(call.version, wanted, code)
+    is_all = request.topic_partitions is None
+    asks: Asks[tuple[str, PartitionResult]] = Asks(broker, lambda items: _respond(items, is_all=is_all))
+    for name, partitions in wanted.items():
+        for index in partitions:
+            result = name, PartitionResult(partition_id=index)
+            if name in image.topics:
+                asks.add(result, name, partial(_elect, election, index))
+            else:
+                error = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+                asks.refuse(result, error)
+    return asks.answer(call, request.timeout_ms)  # type: ignore[no-any-return]
+
+
+def _elect(election: Callable[..., None], partition: int, draft: Draft) -> None:
+    election(draft, partition)
+
+
+def _wanted(call: Call, request: ElectLeadersRequest) -> dict[str, list[int]]:
+    if request.topic_partitions is None:
+        return {topic.name: sorted(topic.states) for topic in call.broker.image.topics.values()}
+    wanted: dict[str, list[int]] = {}
+    for one in request.topic_partitions:
+        wanted.setdefault(one.topic, []).extend(one.partitions)
+    return {name: list(dict.fromkeys(partitions)) for name, partitions in wanted.items()}
+
+
+def _refuse(version: int, wanted: dict[str, list[int]], code: ErrorCode) -> ElectLeadersResponse:
+    if version >= TYPED_SINCE:
+        return ElectLeadersResponse(error_code=code)
+    results = [
+        ReplicaElectionResult(
+            topic=name,
+            partition_result=[PartitionResult(partition_id=index, error_code=code) for index in partitions],
+        )
+        for name, partitions in wanted.items()
+    ]
+    return ElectLeadersResponse(replica_election_results=results)
+
+
+def _respond(items: list[Item[tuple[str, PartitionResult]]], *, is_all: bool) -> ElectLeadersResponse:
+    topics: dict[str, ReplicaElectionResult] = {}
+    for item in items:
+        name, result = item.result
+        if item.error is not None:
+            result.error_code, result.error_message = item.error.code, str(item.error)
+        if is_all and result.error_code == ErrorCode.ELECTION_NOT_NEEDED:
+            continue
+        topics.setdefault(name, ReplicaElectionResult(topic=name)).partition_result.append(result)
+    return ElectLeadersResponse(replica_election_results=list(topics.values()))

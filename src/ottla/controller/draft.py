@@ -1,0 +1,115 @@
+"""A topic as the controller is about to write it: what the image says, changed by decisions.
+
+A draft begins as the image. Decisions (`plan`, `isr`, `reassignment`) change it in turn, each seeing what
+those before it did; then it is written in one go, or not at all. However many decisions changed a
+partition, its partition epoch grows by one. `notes` says for the log what was decided, and `alarms` what an
+operator must know.
+"""
+
+from dataclasses import dataclass, field
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller import znodes
+from ottla.controller.election import Around, Rule
+from ottla.controller.image import BrokerEndpoint, Image, Topic
+from ottla.controller.keeper import Operation, Put
+from ottla.controller.znodes import State
+from ottla.log.config import LogConfig
+
+
+@dataclass(slots=True)
+class Draft:
+    image: Image
+    topic: Topic
+    config: LogConfig
+    states: dict[int, State] = field(init=False)
+    assignment: dict[int, tuple[int, ...]] = field(init=False)
+    adding: dict[int, tuple[int, ...]] = field(init=False)
+    removing: dict[int, tuple[int, ...]] = field(init=False)
+    notes: list[str] = field(default_factory=list)
+    alarms: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.states, self.assignment = dict(self.topic.states), dict(self.topic.assignment)
+        self.adding, self.removing = dict(self.topic.adding), dict(self.topic.removing)
+
+    def state(self, partition: int) -> State:
+        if partition not in self.states or partition not in self.assignment:
+            raise ApiError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {self.topic.name}-{partition}."
+            )
+        return self.states[partition]
+
+    def around(self, partition: int, *, allows_unclean: bool | None = None) -> Around:
+        replicas = self.assignment[partition]
+        there = endpoints(self.image, self.topic.name, partition, replicas)
+        if allows_unclean is None:
+            allows_unclean = self.config.unclean_leader_election_enable
+        return Around(replicas, there, min(self.config.min_insync_replicas, len(replicas)), allows_unclean)
+
+    def put(self, partition: int, state: State, rule: Rule | None = None) -> None:
+        before = self.topic.states[partition]
+        if state == self.states[partition]:
+            return
+        self.states[partition] = state._replace(partition_epoch=before.partition_epoch + 1)
+        if state.leader == before.leader and state.leader_epoch == before.leader_epoch:
+            return
+        name = f"{self.topic.name}-{partition}"
+        who = f"broker {state.leader}" if state.leader >= 0 else "nobody"
+        why = f" ({rule.value})" if rule else ""
+        self.notes.append(f"{name}: {who} leads in epoch {state.leader_epoch}{why}")
+        if rule is Rule.UNCLEAN:
+            self.alarms.append(
+                f"{name}: unclean election of broker {state.leader}: what only {_ids(before)} held is lost"
+            )
+        elif rule is Rule.ALL_RESTARTED:
+            self.alarms.append(f"{name}: broker {state.leader} leads, though {rule.value}")
+        elif state.leader < 0:
+            self.alarms.append(f"{name}: no leader; waits for one of {_ids(before)}")
+
+    @property
+    def is_reassigned(self) -> bool:
+        """Has the topic's own node changed?"""
+        topic = self.topic
+        return (self.assignment, self.adding, self.removing) != (
+            topic.assignment,
+            topic.adding,
+            topic.removing,
+        )
+
+    def operations(self) -> list[Operation]:
+        """The writes, each on the version it was decided on; nothing if nothing changed. The caller adds the
+        fence."""
+        topic, found = self.topic, list[Operation]()
+        if self.is_reassigned:
+            data = znodes.topic_node(topic.id, self.assignment, self.adding, self.removing)
+            found.append(Put(znodes.topic_path(topic.name), data, topic.version))
+        if self.states != topic.states:
+            data = znodes.state_node(self.image.controller_epoch, self.states)
+            found.append(Put(znodes.state_path(topic.name), data, topic.state_version))
+        return found
+
+    def is_what(self, topic: Topic | None) -> bool:
+        """Does the image say now what this draft wanted?"""
+        return (
+            topic is not None
+            and topic.id == self.topic.id
+            and (topic.states, topic.assignment) == (self.states, self.assignment)
+            and (topic.adding, topic.removing) == (self.adding, self.removing)
+        )
+
+
+def endpoints(
+    image: Image, topic: str, partition: int, replicas: tuple[int, ...]
+) -> dict[int, BrokerEndpoint]:
+    """Of the replicas, those whose broker is registered and whose directory is not offline."""
+    nowhere: frozenset[tuple[str, int]] = frozenset()
+    return {
+        one: image.brokers[one]
+        for one in replicas
+        if one in image.brokers and (topic, partition) not in image.offline.get(one, nowhere)
+    }
+
+
+def _ids(state: State) -> str:
+    return ", ".join(str(one) for one in dict.fromkeys((*state.isr, *state.elr))) or "nobody"

@@ -1,0 +1,122 @@
+"""What the controller should write: the difference between the states and who is there.
+
+Level-triggered: nothing is remembered from one look to the next, so a new controller finishes whatever the
+last one began. `is_settled` is the quick look, at a topic that nothing happened to; `repair` the thorough
+one.
+"""
+
+from collections.abc import Callable, Iterator
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller import reassignment
+from ottla.controller.draft import Draft
+from ottla.controller.election import elect, in_sync, led_by, repaired
+from ottla.controller.image import Image, Topic
+from ottla.controller.znodes import NO_LEADER, State
+from ottla.log.config import LogConfig
+
+
+def plan(image: Image, config_of: Callable[[str], LogConfig]) -> dict[str, dict[int, State]]:
+    """Every state that should be another, by topic and partition."""
+    found = {}
+    for topic in image.topics.values():
+        if is_settled(image, topic):
+            continue
+        draft = Draft(image, topic, config_of(topic.name))
+        repair(draft)
+        changed = {p: state for p, state in draft.states.items() if state != topic.states[p]}
+        if changed:
+            found[topic.name] = changed
+    return found
+
+
+def is_settled(image: Image, topic: Topic) -> bool:
+    """Surely nothing to do: every in-sync replica is there as recorded, and stays."""
+    if topic.adding or topic.removing:
+        return False
+    brokers = image.brokers
+    offline = {one: found for one, found in image.offline.items() if found}
+    for partition, state in topic.states.items():
+        if state.leader == NO_LEADER or state.elr:
+            return False
+        isr = state.isr
+        if state.leader not in isr:
+            return False
+        epochs = state.isr_epochs if len(state.isr_epochs) == len(isr) else in_sync(state).values()
+        for member, epoch in zip(isr, epochs, strict=True):
+            broker = brokers.get(member)
+            if broker is None or broker.epoch != epoch or broker.is_stopping:
+                return False
+            if offline and (topic.name, partition) in offline.get(member, ()):
+                return False
+    return True
+
+
+def repair(draft: Draft) -> None:
+    """Elect where nobody can lead, take out of the ISRs who is gone, and finish reassignments."""
+    if draft.topic.state_version < 0:
+        return  # the topic is known and its states are not yet
+    for partition in sorted(draft.states):
+        if partition not in draft.assignment:
+            continue
+        state, rule = repaired(draft.states[partition], draft.around(partition))
+        draft.put(partition, state, rule)
+        if partition in draft.adding or partition in draft.removing:
+            reassignment.finish(draft, partition)
+
+
+# -- elections that are asked for --
+
+
+def elect_preferred(draft: Draft, partition: int) -> None:
+    """Let the first replica of the assignment lead."""
+    state, around = draft.state(partition), draft.around(partition)
+    wanted = around.replicas[0]
+    if state.leader == wanted:
+        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {wanted} leads already.")
+    if not can_prefer(draft, partition):
+        raise ApiError(
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            f"Broker {wanted} is not there, is about to stop, or is not in sync.",
+        )
+    draft.put(partition, led_by(state, around, wanted))
+
+
+def can_prefer(draft: Draft, partition: int) -> bool:
+    state, around = draft.states[partition], draft.around(partition)
+    wanted = around.there.get(around.replicas[0])
+    return wanted is not None and not wanted.is_stopping and in_sync(state).get(wanted.id) == wanted.epoch
+
+
+def elect_unclean(draft: Draft, partition: int) -> None:
+    """An operator gives up what only missing replicas hold."""
+    state, around = draft.state(partition), draft.around(partition, allows_unclean=True)
+    if state.leader in around.there:
+        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {state.leader} leads.")
+    elected = elect(state, around)
+    if elected is None:
+        raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica is there.")
+    leader, rule = elected
+    draft.put(partition, led_by(state, around, leader, rule), rule)
+
+
+# -- leaders where they belong --
+
+
+def imbalanced(image: Image, percentage_max: int) -> Iterator[tuple[str, int]]:
+    """The partitions of brokers of whose partitions others lead too large a share (`leader.imbalance.*`)."""
+    owned: dict[int, int] = {}
+    away: dict[int, list[tuple[str, int]]] = {}
+    for topic in image.topics.values():
+        moving = topic.adding.keys() | topic.removing.keys()
+        for partition, state in topic.states.items():
+            replicas = topic.assignment.get(partition)
+            if not replicas:
+                continue
+            owned[replicas[0]] = owned.get(replicas[0], 0) + 1
+            if state.leader != replicas[0] and partition not in moving:
+                away.setdefault(replicas[0], []).append((topic.name, partition))
+    for broker, partitions in sorted(away.items()):
+        there = image.brokers.get(broker)
+        if there and not there.is_stopping and 100 * len(partitions) > percentage_max * owned[broker]:
+            yield from partitions

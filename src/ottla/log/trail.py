@@ -1,0 +1,48 @@
+"""What recovery saw of producers while it checked a log, so that the log need not be read a second time.
+
+Of a producer's ordinary batches the last few are all that will be remembered anyway; what belongs to
+transactions is kept whole. If that becomes too much, there is no trail, and the log is read again.
+"""
+
+from collections import deque
+
+from ottla.log.producers import BATCHES_KEPT, Producers
+from ottla.records.batch import BatchHeader
+
+TRANSACTIONAL_MAX = 50_000
+
+
+class Trail:
+    """Covers everything from `start` on, if that is not None."""
+
+    __slots__ = ("_is_lost", "_plain", "_transactional", "start")
+
+    def __init__(self) -> None:
+        self.start: int | None = None
+        self._is_lost = False
+        self._plain: dict[int, deque[BatchHeader]] = {}
+        self._transactional: list[tuple[BatchHeader, bytes]] = []
+
+    def note(self, header: BatchHeader, view: memoryview) -> None:
+        """The next batch of the log."""
+        if self.start is None and not self._is_lost:
+            self.start = header.base_offset
+        if header.producer_id < 0:
+            return
+        if header.is_control or header.is_transactional:
+            self._transactional.append((header, bytes(view) if header.is_control else b""))
+            if len(self._transactional) > TRANSACTIONAL_MAX:
+                self.start, self._is_lost = None, True
+                self._plain, self._transactional = {}, []
+            return
+        kept = self._plain.get(header.producer_id)
+        if kept is None:
+            kept = self._plain[header.producer_id] = deque(maxlen=BATCHES_KEPT)
+        kept.append(header)
+
+    def replay(self, producers: Producers) -> None:
+        """Take `producers`, which have come to `start` or further, to the end."""
+        plain = [(header, b"") for kept in self._plain.values() for header in kept]
+        for header, view in sorted(plain + self._transactional, key=lambda one: one[0].base_offset):
+            if header.base_offset >= producers.end_offset:
+                producers.replay(header, memoryview(view))

@@ -1,0 +1,327 @@
+"""The followers of one leader on this broker: what they ask it for, and what its answers do to their logs.
+
+Rules:
+
+1. One request is under way at a time. It names, for each partition, the leader epoch we know, where our log
+   ends and the epoch of its last record; the leader compares, and says where our logs part before it gives
+   anything (KIP-320, KIP-595). We cut there and ask again, until they match.
+2. An answer for another epoch or another end than the partition has by now is about a log that is no more,
+   and is dropped.
+3. To ask for an offset is to say that all before it is held. So nothing more is asked for while a log that
+   must sync (flush.messages) has not.
+4. Where the leader begins after our end, there is nothing to go on from: ask where, and start over there.
+5. A log whose disk fails under an answer costs its own partition, which is followed no more.
+6. After an error a partition rests, twice as long each time, up to replica.fetch.backoff.ms; if there was no
+   answer at all, everything does.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.log.directories import LogDirectoryError
+from ottla.replication.asking import Asked, Asking, Key
+from ottla.replication.partition import Partition
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+log = logging.getLogger(__name__)
+
+EARLIEST = -2
+FIRST_REST_MS = 25
+SESSION_ERRORS = {
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a fetch asks for, from the configuration."""
+
+    wait_ms_max: int = 500
+    bytes_min: int = 1
+    bytes_max: int = 10 << 20
+    partition_bytes_max: int = 1 << 20
+    backoff_ms: int = 1_000
+
+
+@dataclass(slots=True, eq=False)
+class Followed:
+    partition: Partition
+    rests_until_ms: int = 0
+    failures: int = 0
+    is_lost: bool = False  # its log ends before the leader's begins
+
+    @property
+    def key(self) -> Key:
+        return self.partition.topic_id, self.partition.id.partition
+
+    def asked(self, max_bytes: int) -> Asked:
+        log = self.partition.log
+        return Asked(
+            self.partition.leader_epoch,
+            log.log_end_offset,
+            log.latest_epoch,
+            log.log_start_offset,
+            max_bytes,
+        )
+
+
+@dataclass(slots=True)
+class Progress:
+    """What an answer did: the partitions whose high watermark moved, all that changed, and those whose disk
+    failed."""
+
+    moved: list[Partition] = field(default_factory=list)
+    changed: list[Partition] = field(default_factory=list)
+    bytes: dict[TopicPartition, int] = field(default_factory=dict)
+    failed: dict[TopicPartition, LogDirectoryError] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Fetcher:
+    """Everything this broker follows of one leader."""
+
+    broker_id: int
+    leader: int
+    limits: Limits
+    is_throttled: Callable[[Partition, int], bool] = lambda _partition, _now_ms: False
+    followed: dict[TopicPartition, Followed] = field(default_factory=dict)
+    by_key: dict[Key, Followed] = field(default_factory=dict)
+    asking: Asking = field(default_factory=Asking)
+    unsafe: dict[TopicPartition, None] = field(default_factory=dict)
+    _news: dict[TopicPartition, None] = field(default_factory=dict)  # to be looked at before the next fetch
+    _gone: dict[Key, None] = field(default_factory=dict)
+    is_waiting: bool = False
+    rests_until_ms: int = 0
+    failures: int = 0
+
+    # -- what is followed -------------------------------------------------------------------------
+
+    def follow(self, partition: Partition) -> None:
+        """Begin to follow, or go on in another epoch."""
+        known = self.followed.get(partition.id)
+        if known is None or known.partition is not partition:
+            self.drop(partition.id)
+            known = self.followed[partition.id] = self.by_key[
+                (partition.topic_id, partition.id.partition)
+            ] = Followed(partition)
+        known.rests_until_ms, known.failures, known.is_lost = 0, 0, False
+        self._gone.pop(known.key, None)
+        self._news[partition.id] = None
+
+    def drop(self, id: TopicPartition) -> None:
+        gone = self.followed.pop(id, None)
+        if gone is not None:
+            del self.by_key[gone.key]
+            self._gone[gone.key] = None
+            self._news.pop(id, None)
+            self.unsafe.pop(id, None)
+
+    def next_ms(self) -> int | None:
+        """When `next_request` may have one, as far as only time is missing."""
+        if self.is_waiting or self.unsafe or not self.followed:
+            return None
+        if not self.asking.is_full or not self._news:
+            return self.rests_until_ms
+        return max(self.rests_until_ms, min(self.followed[id].rests_until_ms for id in self._news))
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    def next_request(self, now_ms: int, broker_epoch: int) -> FetchRequest | ListOffsetsRequest | None:
+        """What to ask the leader now; then comes `on_answer`, once."""
+        self.on_synced()
+        if self.is_waiting or self.unsafe or now_ms < self.rests_until_ms or not self.followed:
+            return None
+        lost = [one for id in sorted(self._news) if (one := self.followed[id]).is_lost]
+        lost = [one for one in lost if one.rests_until_ms <= now_ms]
+        request: FetchRequest | ListOffsetsRequest | None
+        request = self._ask_where(lost) if lost else self._fetch(now_ms, broker_epoch)
+        self.is_waiting = request is not None
+        return request
+
+    def on_synced(self) -> None:
+        for id in [id for id in self.unsafe if _is_safe(self.followed[id].partition)]:
+            del self.unsafe[id]
+
+    def _fetch(self, now_ms: int, broker_epoch: int) -> FetchRequest | None:
+        if self.asking.is_full:
+            self._news = dict.fromkeys(self.followed)
+        looked_at = sorted(self._news)
+        wanted, gone = [], list(self._gone)
+        self._news, self._gone = {}, {}
+        for id in looked_at:
+            one = self.followed[id]
+            if one.rests_until_ms > now_ms or self.is_throttled(one.partition, now_ms):
+                self._news[id] = None
+                gone.append(one.key)
+            else:
+                wanted.append((one.key, one.asked(self.limits.partition_bytes_max)))
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=self.broker_id, replica_epoch=broker_epoch),
+            max_wait_ms=self.limits.wait_ms_max,
+            min_bytes=self.limits.bytes_min,
+            max_bytes=self.limits.bytes_max,
+        )
+        self.asking.fill(request, wanted, gone)
+        if not self.asking.asked:
+            self.asking.reset()  # the leader ends a session that wants nothing
+            self._rest_for_throttled(now_ms)
+            return None
+        if self._news:
+            # Whoever rests is not asked for: come back in time.
+            until = min(self._due_ms(id, now_ms) for id in self._news)
+            request.max_wait_ms = min(request.max_wait_ms, max(until - now_ms, 0))
+        return request
+
+    def _due_ms(self, id: TopicPartition, now_ms: int) -> int:
+        until = self.followed[id].rests_until_ms
+        return until if until > now_ms else now_ms + self.limits.wait_ms_max
+
+    def _rest_for_throttled(self, now_ms: int) -> None:
+        if any(self.followed[id].rests_until_ms <= now_ms for id in self._news):
+            self.rests_until_ms = now_ms + self.limits.wait_ms_max
+
+    def _ask_where(self, lost: list[Followed]) -> ListOffsetsRequest:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for one in lost:
+            id = one.partition.id
+            topic = topics.setdefault(id.topic, ListOffsetsTopic(name=id.topic))
+            asked = ListOffsetsPartition(
+                partition_index=id.partition,
+                current_leader_epoch=one.partition.leader_epoch,
+                timestamp=EARLIEST,
+            )
+            topic.partitions.append(asked)
+            one.is_lost = False  # whatever the answer says, the next fetch shows whether it helped
+        return ListOffsetsRequest(replica_id=self.broker_id, topics=list(topics.values()))
+
+    # -- answers ----------------------------------------------------------------------------------
+
+    def on_answer(self, request: FetchRequest | ListOffsetsRequest, answer: object, now_ms: int) -> Progress:
+        """The answer to the request that was under way, or None."""
+        assert self.is_waiting, "there is an answer to nothing"
+        self.is_waiting = False
+        progress = Progress()
+        if isinstance(answer, ListOffsetsResponse) and isinstance(request, ListOffsetsRequest):
+            self._on_starts(request, answer, now_ms, progress)
+        elif isinstance(answer, FetchResponse) and not answer.error_code:
+            self.failures = 0
+            self.asking.on_answered(answer.session_id)
+            for key, one in _answers(answer):
+                self._on_partition(key, one, now_ms, progress)
+        else:
+            self._on_failure(answer, now_ms)
+        return progress
+
+    def _on_failure(self, answer: object, now_ms: int) -> None:
+        """No answer, or a word about the session: then begin a new one at once."""
+        self.asking.reset()
+        if not isinstance(answer, FetchResponse) or answer.error_code not in SESSION_ERRORS:
+            self.rests_until_ms = now_ms + self._rest_ms(self.failures)
+            self.failures += 1
+
+    def _rest_ms(self, failures: int) -> int:
+        return min(FIRST_REST_MS << min(failures, 20), self.limits.backoff_ms)
+
+    def _on_partition(self, key: Key, answer: PartitionData, now_ms: int, progress: Progress) -> None:
+        asked, one = self.asking.asked.get(key), self.by_key.get(key)
+        if asked is None or one is None:
+            return
+        partition = one.partition
+        log_end = partition.log.log_end_offset
+        if (asked.leader_epoch, asked.offset) != (partition.leader_epoch, log_end):
+            return  # about a log that is no more
+        self._news[partition.id] = None
+        try:
+            if answer.error_code:
+                raise ApiError(ErrorCode(answer.error_code))
+            self._apply(one, answer, now_ms, progress)
+        except ApiError as error:
+            self._on_error(one, error, now_ms)
+        except LogDirectoryError as error:
+            self._on_disk_failed(one, error, progress)
+        else:
+            one.failures = 0
+
+    def _on_disk_failed(self, one: Followed, error: LogDirectoryError, progress: Progress) -> None:
+        self.drop(one.partition.id)
+        progress.failed[one.partition.id] = error
+
+    def _apply(self, one: Followed, answer: PartitionData, now_ms: int, progress: Progress) -> None:
+        partition, log = one.partition, one.partition.log
+        if answer.diverging_epoch is not None:
+            part = answer.diverging_epoch
+            partition.on_diverged(part.epoch, part.end_offset, now_ms)
+            progress.changed.append(partition)
+            return
+        records = memoryview(answer.records) if answer.records else memoryview(b"")
+        before = log.log_start_offset
+        if partition.on_fetched(records, answer.high_watermark, answer.log_start_offset, now_ms):
+            progress.moved.append(partition)
+        if records:
+            progress.bytes[partition.id] = len(records)
+        if records or log.log_start_offset != before:
+            progress.changed.append(partition)
+        if not _is_safe(partition):
+            self.unsafe[partition.id] = None
+
+    def _on_error(self, one: Followed, error: ApiError, now_ms: int) -> None:
+        if error.code == ErrorCode.OFFSET_OUT_OF_RANGE and not one.failures:
+            one.is_lost = True
+            one.failures = 1
+            return
+        one.rests_until_ms = now_ms + self._rest_ms(one.failures)
+        one.failures += 1
+        one.is_lost = error.code == ErrorCode.OFFSET_OUT_OF_RANGE
+        level = logging.DEBUG if one.failures < 4 else logging.WARNING
+        log.log(level, "%s cannot be fetched from broker %d: %s", one.partition.id, self.leader, error)
+
+    def _on_starts(
+        self, request: ListOffsetsRequest, answer: ListOffsetsResponse, now_ms: int, progress: Progress
+    ) -> None:
+        epochs = {
+            TopicPartition(topic.name, one.partition_index): one.current_leader_epoch
+            for topic in request.topics
+            for one in topic.partitions
+        }
+        for topic in answer.topics:
+            for found in topic.partitions:
+                id = TopicPartition(topic.name, found.partition_index)
+                one = self.followed.get(id)
+                if one is None or one.partition.leader_epoch != epochs.get(id):
+                    continue
+                self._news[id] = None
+                if found.error_code or found.offset < 0:
+                    self._on_error(one, ApiError(ErrorCode(found.error_code or -1)), now_ms)
+                    one.is_lost = True
+                    continue
+                log.warning(
+                    "%s ends at %d, where its leader has nothing: it starts over at %d",
+                    id, one.partition.log.log_end_offset, found.offset,
+                )  # fmt: skip
+                try:
+                    one.partition.restart_at(found.offset, now_ms)
+                except LogDirectoryError as error:
+                    self._on_disk_failed(one, error, progress)
+                else:
+                    progress.changed.append(one.partition)
+
+
+def _is_safe(partition: Partition) -> bool:
+    return partition.log.safe_end >= partition.log.log_end_offset
+
+
+def _answers(answer: FetchResponse) -> Iterator[tuple[Key, PartitionData]]:
+    for topic in answer.responses:
+        for one in topic.partitions:
+            yield (topic.topic_id, one.partition_index), one

@@ -1,0 +1,100 @@
+"""What the logs need done and what may block: syncs and copies in threads, compactions in processes."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.base.files import Syncable
+from ottla.broker.effects import is_shortage
+from ottla.log.cleaning import CleanOutcome, CleanTask
+from ottla.log.directories import LogDirectoryError
+from ottla.log.durability import Sync
+from ottla.log.log import Log
+from ottla.log.moving import CopySlice, Move
+from ottla.shell.worker import Worker
+
+if TYPE_CHECKING:
+    from ottla.shell.cleaner import Cleaners
+    from ottla.shell.server import Server
+
+log = logging.getLogger(__name__)
+
+SYNC_THREADS = 4
+
+
+class Chores:
+    def __init__(self, server: "Server", loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
+        self._loop = loop
+        self._worker = Worker(loop, "ottla-sync", SYNC_THREADS)
+        self._cleaners: Cleaners | None = None
+
+    def close(self) -> None:
+        if self._cleaners is not None:
+            self._cleaners.close()
+        self._worker.close()
+
+    def sync(self, synced: Log, sync: Sync) -> None:
+        self._run(lambda: _sync(sync), lambda error: self._on_synced(synced, sync, error))
+
+    def sync_folder(self, synced: Log, folder: Syncable) -> None:
+        self._run(folder.sync, lambda error: self._on_folder_synced(synced, error))
+
+    def _run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Run `job` in a worker until it has found the descriptors it needs."""
+
+        def finished(_result: object, error: BaseException | None) -> None:
+            if is_shortage(error):
+                self._server.on_shortage(error, lambda: self._run(job, done))
+            else:
+                done(error)
+
+        self._worker.submit(job, finished)
+
+    def _on_synced(self, synced: Log, sync: Sync, error: BaseException | None) -> None:
+        if isinstance(error, LogDirectoryError):
+            self._server.broker.on_sync_failed(synced, error)
+            self._server.carry_out()
+            return
+        if error is not None:
+            self._server.halt(f"cannot sync the log of {synced.topic_partition}: {error}")
+            return
+        self._server.on_disk(
+            lambda: self._server.broker.on_synced(synced, sync, self._server.now_ms()), is_repeated=True
+        )
+
+    def clean(self, cleaned: Log, task: CleanTask) -> None:
+        if self._cleaners is None:
+            from ottla.shell.cleaner import Cleaners  # a broker that compacts nothing need not pay for it
+
+            self._cleaners = Cleaners(self._loop)
+        log.info("compaction of %s begins: %d bytes", task.name, sum(one.size for one in task.sources))
+        self._cleaners.submit(task, lambda outcome: self._on_cleaned(cleaned, outcome))
+
+    def _on_cleaned(self, cleaned: Log, outcome: CleanOutcome) -> None:
+        if self._server.is_stopping:
+            return
+        self._server.on_disk(lambda: self._server.broker.on_cleaned(cleaned, outcome, self._server.now_ms()))
+
+    def _on_folder_synced(self, synced: Log, error: BaseException | None) -> None:
+        if isinstance(error, LogDirectoryError):
+            self._server.broker.storage_error(error)
+            self._server.carry_out()
+        elif error is not None:
+            self._server.halt(f"cannot sync the folder of {synced.topic_partition}: {error}")
+        elif not self._server.is_stopping:
+            self._server.on_disk(lambda: self._server.broker.on_folder_synced(synced, self._server.now_ms()))
+
+    def copy(self, move: Move, part: CopySlice) -> None:
+        """A slice of a log that moves to another directory."""
+        self._run(part.run, lambda error: self._on_copied(move, error))
+
+    def _on_copied(self, move: Move, error: BaseException | None) -> None:
+        if not self._server.is_stopping:
+            self._server.on_disk(lambda: self._server.broker.on_copied(move, error, self._server.now_ms()))
+
+
+def _sync(sync: Sync) -> None:
+    for file in sync.files:
+        file.sync()

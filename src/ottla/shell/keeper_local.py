@@ -1,0 +1,42 @@
+"""The embedded keeper behind the port: its SQLite file is written in a thread of its own."""
+
+import asyncio
+from collections.abc import Iterable
+
+from ottla.controller.keeper import NodeChanged, Operation, Outcome
+from ottla.shell.keeper import KeeperListener, OnOutcome
+from ottla.shell.keeper_embedded import EmbeddedKeeper
+from ottla.shell.worker import Worker
+
+
+class LocalKeeper:
+    is_shared = False
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, path: str, *, durable: bool = True) -> None:
+        self.where = path
+        self._keeper = EmbeddedKeeper(path, durable=durable)
+        self._worker = Worker(loop, "ottla-keeper", 1)
+
+    async def load(self, listener: KeeperListener) -> list[NodeChanged]:
+        self._listener = listener
+        return self._keeper.load()
+
+    def write(self, operations: Iterable[Operation], done: OnOutcome) -> None:
+        asked = tuple(operations)
+
+        def written(result: tuple[list[NodeChanged], Outcome] | None, error: BaseException | None) -> None:
+            if result is None:
+                self._listener.on_failure(f"the keeper failed: {error}")
+                return
+            if result[0]:
+                self._listener.on_nodes(result[0])
+            done(result[1])
+
+        self._worker.submit(lambda: self._keeper.write(asked), written)
+
+    def owns(self, path: str) -> bool:  # noqa: ARG002
+        return True  # there is no other session
+
+    async def close(self) -> None:
+        self._worker.close()
+        self._keeper.close()

@@ -1,0 +1,396 @@
+"""The keeper of a cluster: a ZooKeeper ensemble.
+
+What this broker knows of the tree is a copy (`_known`), kept current by one-shot watches: a watch fires, the
+node is read again and watched again. A connection answers in the order it was asked, so what is read is
+never older than what was read before, not even by way of another server of the ensemble. After every
+connection, new session or not, the whole tree is read again (behind a `sync`, so that even a write whose
+answer was lost has either happened by then or never will), and what differs is told.
+
+A write is one multi, and right behind it, without waiting, its nodes are read again: so its changes are
+told before its outcome.
+
+Rules of the tree: nodes with data are told, nodes without are folders. A node that is told is told after its
+parent; a child of a parent that was deleted and made again is told again after the new parent.
+
+A session is certain to live for two thirds of its timeout after a `sync` was sent that was answered: the
+leader itself has answered, and it hears of a client's touches from the other servers twice a tick, which
+is at most half a session. (A plain read proves less: a server that is cut off answers it for a while.)
+
+Left out: authentication and access control lists; every node is open.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
+
+from ottla.controller.keeper import NodeChanged, Operation, Refused, Unknown
+from ottla.shell.keeper import KeeperListener, OnOutcome, Session
+from ottla.shell.lock import StartError
+from ottla.shell.zookeeper_link import Link, split_ensemble
+from ottla.shell.zookeeper_write import LOST, Multi, is_folder, parent_of, unpacked
+
+log = logging.getLogger(__name__)
+
+TOPS = (
+    "admin", "brokers", "cluster", "config", "controller", "controller_epoch", "latest_producer_id_block",
+)  # fmt: skip
+FOLDERS = (
+    "/brokers", "/brokers/ids", "/brokers/offline", "/brokers/topics", "/cluster",
+    "/config", "/config/brokers", "/config/topics",
+)  # fmt: skip
+CONTACTS_PER_SESSION = 6
+CERTAIN_SHARE = 2 / 3  # of a session's timeout
+DEAD_S = 1.0
+STRANGERS_MAX = 3
+LISTED_PER_S, LIST_DELAY_S_MIN = 50_000, 0.01
+
+
+class Known(NamedTuple):
+    created: int
+    modified: int
+    version: int
+    owner: int
+
+
+class ZooKeeperKeeper:
+    is_shared = True
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        ensemble: str,
+        session_timeout_ms: int,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.ensemble = ensemble
+        self.where = f"ZooKeeper at {ensemble}"
+        hosts, self._chroot = split_ensemble(ensemble)
+        self._loop = loop
+        self._now_ms = now_ms
+        self._link = Link(loop, hosts, session_timeout_ms, self._on_state, self._on_event)
+        self._listener: KeeperListener
+        self._loaded: asyncio.Future[None] = loop.create_future()
+        self._known: dict[str, Known] = {}
+        self._children: dict[str, set[str]] = {}
+        self._changed: list[NodeChanged] = []
+        self._is_flushing = False
+        self._is_current = False  # connected, and the whole tree was read since
+        self._is_expired = False
+        self._connections = 0  # so that an answer of an earlier one is known as such
+        self._visits = 0  # reads of the whole tree that are not answered yet
+        self._held: deque[tuple[tuple[Operation, ...], OnOutcome]] = deque()
+        self._sent: dict[int, OnOutcome] = {}
+        self._last_sent = 0
+        self._lost: list[OnOutcome] = []
+        self._certain_ms = 0
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._is_closed = False
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def load(self, listener: KeeperListener) -> list[NodeChanged]:
+        """As long as answers come it may take its time; a large tree does."""
+        self._listener = listener
+        self._link.start()
+        try:
+            while not self._loaded.done():
+                answered = self._link.answered
+                await asyncio.wait([self._loaded], timeout=self._link.timeout_ms / 1000)
+                if not self._loaded.done() and self._link.answered == answered:
+                    raise StartError(f"no ZooKeeper answers at {self.ensemble}")
+            self._loaded.result()
+        except (StartError, asyncio.CancelledError):
+            await self.close()
+            raise
+        changed, self._changed = self._changed, []
+        listener.on_contact(self._certain_ms)
+        return changed
+
+    async def close(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._is_closed, self._is_current = True, False
+        await self._link.stop()
+
+    def owns(self, path: str) -> bool:
+        known = self._known.get(path)
+        return known is not None and known.owner == self._link.session_id != 0
+
+    # -- the session ------------------------------------------------------------------------------
+
+    def _on_state(self, state: KazooState) -> None:
+        if self._is_closed:
+            return
+        if state == KazooState.CONNECTED:
+            self._connections += 1
+            self._touch()
+            self._read_everything()
+            return
+        was_current, self._is_current = self._is_current, False
+        self._lost += self._sent.values()
+        self._sent = {}
+        self._after(DEAD_S, "dead", self._check_alive)
+        if state == KazooState.LOST and self._loaded.done():
+            self._is_expired = True
+            self._listener.on_contact(self._now_ms())
+        elif was_current:
+            log.warning("the connection to ZooKeeper at %s is lost", self.ensemble)
+            self._listener.on_session(Session.SUSPENDED)
+
+    def _after(self, delay_s: float, name: str, what: Callable[[], None]) -> None:
+        """Do this later, once, whoever asked for it before."""
+        known = self._timers.pop(name, None)
+        if known is not None:
+            known.cancel()
+        if not self._is_closed:
+            self._timers[name] = self._loop.call_later(delay_s, what)
+
+    def _check_alive(self) -> None:
+        if self._link.is_dead:
+            self._fail("to go on", RuntimeError("kazoo's thread has ended"))
+
+    def _touch(self) -> None:
+        """One is asked after the other is answered: so kazoo, which takes any request for a sign of life of
+        its own, still finds the time to miss an answer."""
+        sent_ms = self._now_ms()
+
+        def answered(_path: Any, error: Exception | None) -> None:
+            if error is None or isinstance(error, NoNodeError):  # the chroot is not there yet
+                self._certain_ms = sent_ms + int(self._link.timeout_ms * CERTAIN_SHARE)
+                if self._loaded.done() and not self._is_expired:
+                    self._listener.on_contact(self._certain_ms)
+                self._after(self._link.timeout_ms / 1000 / CONTACTS_PER_SESSION, "touch", self._touch)
+
+        self._link.ask(lambda client: client.sync_async(self._chroot or "/"), answered, urgent=True)
+
+    def _on_everything_read(self) -> None:
+        self._is_current = True
+        if not self._loaded.done():
+            self._loaded.set_result(None)
+            return
+        is_expired, self._is_expired = self._is_expired, False
+        self._flush()
+        if is_expired:
+            log.warning("the session with ZooKeeper had expired; there is a new one")
+        else:
+            log.warning("the connection to ZooKeeper is back")
+        self._listener.on_contact(self._certain_ms)
+        self._listener.on_session(Session.EXPIRED if is_expired else Session.RESUMED)
+        lost, self._lost = self._lost, []
+        for done in lost:
+            done(Unknown("the connection to ZooKeeper was lost"))
+        held, self._held = self._held, deque()
+        for operations, done in held:
+            if is_expired:
+                done(Refused(operations[0].path if operations else "", "the session expired"))
+            else:
+                self.write(operations, done)
+
+    def _fail(self, doing: str, error: Exception) -> None:
+        reason = f"ZooKeeper at {self.ensemble} refuses {doing}: {type(error).__name__} {error}".rstrip()
+        if not self._loaded.done():
+            self._loaded.set_exception(StartError(reason))
+        else:
+            self._listener.on_failure(reason)
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def _read_everything(self) -> None:
+        self._visits = 0
+        paths = self._chroot.split("/")[1:]
+        made = ["/" + "/".join(paths[: depth + 1]) for depth in range(len(paths))]
+        for path in [*made, *(self._chroot + folder for folder in FOLDERS)]:
+            self._link.ask(partial(_create, path=path), _ignore)
+        self._link.ask(lambda client: client.sync_async(self._chroot or "/"), _ignore)
+        self._list("/", is_visit=True)
+
+    def _on_event(self, event: WatchedEvent) -> None:
+        path = event.path.removeprefix(self._chroot) or "/"
+        if event.type == EventType.CHILD:
+            # A long list is not read for every name that comes: a thousand topics are created in a row.
+            delay_s = len(self._children.get(path, ())) / LISTED_PER_S
+            if delay_s > LIST_DELAY_S_MIN:
+                self._after(delay_s, path, lambda: self._list(path))
+            else:
+                self._list(path)
+        else:
+            self._read(path)
+
+    def _answer_to(self, done: Callable[[Any, Exception | None], None], *, is_visit: bool) -> Any:
+        """`done`, unless the connection is another by then; keeps count of the great reading."""
+        connection = self._connections
+        self._visits += is_visit
+
+        def answered(value: Any, error: Exception | None) -> None:
+            if connection != self._connections or isinstance(error, LOST):
+                return  # everything is read again
+            done(value, error)
+            self._visits -= is_visit
+            if is_visit and not self._visits:
+                self._on_everything_read()
+
+        return answered
+
+    def _read(self, path: str, *, is_visit: bool = False, then: Callable[[], None] | None = None) -> None:
+        def answered(found: tuple[bytes, ZnodeStat] | None, error: Exception | None) -> None:
+            if found is not None:
+                self._on_seen(path, *found, is_visit=is_visit)
+            elif isinstance(error, NoNodeError):
+                self._on_gone(path)
+            elif error is not None:
+                self._fail(f"to read {path}", error)
+            if then is not None:
+                then()
+
+        self._link.ask(
+            lambda client: client.get_async(self._chroot + path, watch=self._link.watch),
+            self._answer_to(answered, is_visit=is_visit),
+        )
+
+    def _list(self, folder: str, *, is_visit: bool = False) -> None:
+        """`is_visit`: everything below is read, known or not; else what came and what went."""
+
+        def answered(names: list[str] | None, error: Exception | None) -> None:
+            if names is not None:
+                self._on_listed(folder, set(names), is_visit=is_visit)
+            elif isinstance(error, NoNodeError):
+                self._on_gone(folder)
+            elif error is not None:
+                self._fail(f"to list {folder}", error)
+
+        self._link.ask(
+            lambda client: client.get_children_async(self._path(folder), watch=self._link.watch),
+            self._answer_to(answered, is_visit=is_visit),
+        )
+
+    def _path(self, path: str) -> str:
+        return self._chroot + path if path != "/" else self._chroot or "/"
+
+    def _on_listed(self, folder: str, names: set[str], *, is_visit: bool) -> None:
+        if folder == "/":
+            names.intersection_update(TOPS)
+        stem = "" if folder == "/" else folder
+        known = self._children.get(folder, set())
+        self._children[folder] = names
+        for name in sorted(known - names):
+            self._on_gone(f"{stem}/{name}")
+        for name in sorted(names if is_visit else names - known):
+            path = f"{stem}/{name}"
+            self._read(path, is_visit=is_visit)
+            if is_folder(path):
+                self._list(path, is_visit=is_visit)
+
+    def _on_seen(self, path: str, found: bytes, stat: ZnodeStat, *, is_visit: bool = False) -> None:
+        known = self._known.get(path)
+        if not found or (known is not None and stat.mzxid <= known.modified):
+            return
+        is_new = known is None or known.created != stat.czxid
+        above = self._known.get(parent_of(path))
+        if is_new and above is not None and above.created != stat.czxid:
+            if stat.czxid < above.created:
+                return  # it was below another parent; what is below this one is read behind it
+            # The parent may have been made again, too, and must then be told first.
+            self._read(parent_of(path), is_visit=is_visit, then=lambda: self._tell(path, found, stat))
+            return
+        self._tell(path, found, stat)
+
+    def _tell(self, path: str, found: bytes, stat: ZnodeStat) -> None:
+        known, above = self._known.get(path), self._known.get(parent_of(path))
+        if (known is not None and stat.mzxid <= known.modified) or (above and stat.czxid < above.created):
+            return
+        if is_folder(path) and known is not None and known.created != stat.czxid:
+            self._forget_below(path)
+            self._list(path)
+        self._known[path] = Known(stat.czxid, stat.mzxid, stat.version, stat.ephemeralOwner)
+        self._change(NodeChanged(path, unpacked(found), stat.version, stat.czxid))
+
+    def _on_gone(self, path: str) -> None:
+        self._forget_below(path)
+        self._forget(path)
+
+    def _forget_below(self, path: str) -> None:
+        for name in sorted(self._children.pop(path, ())):
+            self._on_gone(f"{path}/{name}")
+
+    def _forget(self, path: str) -> None:
+        known = self._known.pop(path, None)
+        siblings = self._children.get(parent_of(path))
+        if siblings is not None:
+            siblings.discard(path.rpartition("/")[2])
+        if known is not None:
+            self._change(NodeChanged(path, None, known.version, known.created))
+
+    def _change(self, node: NodeChanged) -> None:
+        self._changed.append(node)
+        if not self._is_flushing and self._is_current:
+            self._is_flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flushing = False
+        if self._changed and self._is_current:
+            changed, self._changed = self._changed, []
+            self._listener.on_nodes(changed)
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def write(self, operations: Iterable[Operation], done: OnOutcome) -> None:
+        asked = tuple(operations)
+        if self._is_current:
+            self._write(asked, done, STRANGERS_MAX)
+        else:
+            self._held.append((asked, done))
+
+    def _write(self, operations: tuple[Operation, ...], done: OnOutcome, tries: int) -> None:
+        multi = Multi(self._chroot, operations, self._below, self._is_there)
+        if multi.refusal is not None:
+            self._loop.call_soon(done, multi.refusal)
+            return
+        for folder in multi.folders:
+            self._link.ask(partial(_create, path=self._chroot + folder), _ignore)
+        self._last_sent = number = self._last_sent + 1
+        self._sent[number] = done
+        answers: list[tuple[Any, Exception | None]] = []
+
+        def read_back() -> None:
+            results, error = answers[0]
+            del self._sent[number]
+            if tries and multi.has_met_strangers(results):
+                self._write(operations, done, tries - 1)  # what is below the node has been listed since
+                return
+            self._flush()
+            done(multi.outcome(results, error, self._known.get))
+
+        self._link.ask(multi.commit, lambda value, error: answers.append((value, error)))
+        for path in multi.relisted:
+            self._list(path)
+        *first, last = multi.paths or ["/controller_epoch"]
+        for path in first:
+            self._read(path)
+        self._read(last, then=read_back)
+
+    def _below(self, path: str) -> list[str]:
+        """What is known below a node, children first."""
+        found: list[str] = []
+        for name in sorted(self._children.get(path, ()), reverse=True):
+            found += [*self._below(f"{path}/{name}"), f"{path}/{name}"]
+        return found
+
+    def _is_there(self, path: str) -> bool:
+        return path in self._known or path in self._children or path == ""
+
+
+def _create(client: KazooClient, path: str) -> Any:
+    return client.create_async(path)
+
+
+def _ignore(_value: Any, error: Exception | None) -> None:
+    if error is not None and not isinstance(error, (NodeExistsError, *LOST)):
+        log.debug("ZooKeeper: %s %s", type(error).__name__, error)

@@ -1,0 +1,223 @@
+"""A broker and its keeper: what the tree says goes in, writes go out, and the broker's own node stays there.
+
+Rules
+- What comes from the keeper is given to the broker in order, an outcome after the changes before it. If one
+  finds no file descriptor it is given again, and the rest waits behind it.
+- A broker's node of another session is not shown to it: it would take that incarnation for its own.
+- A session that expired is followed by another registration. The broker has not stopped meanwhile, so its
+  logs are what they were, and it says so; and which of them it has lost to failed directories.
+"""
+
+import asyncio
+import logging
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.controller import znodes
+from ottla.controller.keeper import NodeChanged, Operation, Outcome, Unknown, Written
+from ottla.controller.registration import candidacy, founding, registration
+from ottla.shell.keeper import Keeper, Session
+from ottla.shell.keeper_local import LocalKeeper
+from ottla.shell.lock import StartError, check_cluster
+
+if TYPE_CHECKING:
+    from ottla.shell.server import Server
+
+log = logging.getLogger(__name__)
+
+LINGER_S = 3.0  # how much longer than its timeout an old session may stay
+AGAIN_S = 0.5
+KeeperMaker = Callable[[asyncio.AbstractEventLoop], Keeper]
+
+
+class Keeping:
+    """Listens to the keeper for one server."""
+
+    def __init__(self, server: "Server", keeper: Keeper) -> None:
+        self.keeper = keeper
+        self.is_suspended = False
+        self._server = server
+        self._own_path = znodes.BROKERS + str(server.broker.id)
+        self._others: bytes | None = None  # what another session has in our node
+        self._early: list[NodeChanged] = []
+        self._is_open = False
+        self._is_busy = False
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._clean_since = 0
+        self._changed = asyncio.Event()
+
+    # -- start --
+
+    async def load(self) -> list[NodeChanged]:
+        """The tree, once an earlier incarnation of this broker is out of it."""
+        nodes = await self.keeper.load(self)
+        self._look_for_others(nodes)
+        if self._others is not None:
+            await self._outwait()
+        early, self._early = self._early, []
+        return self._visible([*nodes, *early])
+
+    async def _outwait(self) -> None:
+        limit_s = self._server.config.zookeeper_session_timeout_ms / 1000 + LINGER_S
+        log.warning("%s is there from an earlier session; waiting for that to end", self._own_path)
+        try:
+            async with asyncio.timeout(limit_s):
+                while self._others is not None:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise self._taken() from None
+
+    def _taken(self) -> StartError:
+        where = znodes.parse(self._others) if self._others else {}
+        return StartError(
+            f"broker id {self._server.broker.id} is registered already by "
+            f"{where.get('host', 'another')}:{where.get('port', '?')}; give this one another --id"
+        )
+
+    def open(self) -> list[NodeChanged]:
+        """From now on the broker sees what happens; this came while it was opened."""
+        self._is_open = True
+        early, self._early = self._early, []
+        return self._visible(early)
+
+    async def register(self, cluster_id: str, claims: dict[str, str | None]) -> None:
+        """Found the cluster if nobody has, and enter it. Several brokers may try that at once."""
+        while True:
+            outcome = await self._write(self._registration(cluster_id))
+            if isinstance(outcome, Written) or self.keeper.owns(self._own_path):
+                break
+            if isinstance(outcome, Unknown):
+                continue
+            image = self._server.broker.image
+            if outcome.path == znodes.CLUSTER_ID and image.cluster_id:
+                check_cluster({**claims, self.keeper.where: image.cluster_id})
+            elif outcome.path == self._own_path and self._others is not None:
+                raise self._taken()
+            else:
+                raise StartError(f"cannot register broker {self._server.broker.id}: {outcome.reason}")
+        self._remember()
+
+    def _registration(self, cluster_id: str) -> list[Operation]:
+        broker, address = self._server.broker, self._server.address
+        rack = self._server.config.rack or None
+        found = [
+            *founding(broker.image, cluster_id),
+            *registration(
+                broker.id, address.host, address.port, rack,
+                is_clean=broker.is_clean, lost=broker.store.lost if self.keeper.is_shared else (),
+            ),
+        ]  # fmt: skip
+        if self.keeper.is_shared:
+            return found
+        return [*found, *candidacy(broker.image, broker.id), *broker.adopted_topics(), *broker.elections()]
+
+    async def _write(self, operations: list[Operation]) -> Outcome:
+        written: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.keeper.write(operations, lambda outcome: self._take(lambda: written.set_result(outcome)))
+        return await written
+
+    def _remember(self) -> None:
+        me = self._server.broker.image.brokers.get(self._server.broker.id)
+        if me is not None:
+            self._clean_since = me.clean_since
+
+    # -- writes --
+
+    def write(self, token: int, operations: tuple[Operation, ...]) -> None:
+        broker, now_ms = self._server.broker, self._server.now_ms
+
+        def written(outcome: Outcome) -> None:
+            self._take(
+                lambda: self._server.on_disk(
+                    lambda: broker.on_written(token, outcome, now_ms()), is_repeated=True
+                )
+            )
+
+        self.keeper.write(operations, written)
+
+    # -- what the keeper says --
+
+    def on_nodes(self, nodes: list[NodeChanged]) -> None:
+        self._look_for_others(nodes)
+        if not self._is_open:
+            self._early += nodes
+            return
+        visible = self._visible(nodes)
+        if visible:
+            self._take(lambda: self._server.on_nodes(visible))
+
+    def _look_for_others(self, nodes: list[NodeChanged]) -> None:
+        for node in nodes:
+            if node.path == self._own_path:
+                self._others = None if self.keeper.owns(node.path) else node.data
+                self._changed.set()
+
+    def _visible(self, nodes: list[NodeChanged]) -> list[NodeChanged]:
+        is_ours = self._others is None
+        return [node for node in nodes if is_ours or node.path != self._own_path or node.data is None]
+
+    def on_session(self, event: Session) -> None:
+        self.is_suspended = event is Session.SUSPENDED
+        if event is Session.EXPIRED and self._is_open:
+            self._take(self._register_again)
+
+    def on_contact(self, expires_ms: int) -> None:
+        self._server.broker.session_expires_ms = expires_ms
+
+    def on_failure(self, reason: str) -> None:
+        self._server.halt(reason)
+
+    def _register_again(self) -> None:
+        server, path = self._server, self._own_path
+        if server.is_ending or self.keeper.owns(path):
+            return
+        operations = registration(
+            server.broker.id, server.address.host, server.address.port, server.config.rack or None,
+            is_clean=True, clean_since=self._clean_since, lost=server.broker.store.lost,
+        )  # fmt: skip
+
+        def written(outcome: Outcome) -> None:
+            if isinstance(outcome, Written) or self.keeper.owns(path):
+                log.warning("broker %d is registered again", server.broker.id)
+            elif not server.is_ending:
+                log.warning("broker %d is not registered yet: %s", server.broker.id, outcome.reason)
+                asyncio.get_running_loop().call_later(AGAIN_S, self._register_again)
+
+        self.keeper.write(operations, lambda outcome: self._take(lambda: written(outcome)))
+
+    # -- order --
+
+    def _take(self, event: Callable[[], None]) -> None:
+        self._inbox.append(event)
+        if not self._is_busy:
+            self._drain()
+
+    def _drain(self) -> None:
+        self._is_busy = True
+        while self._inbox and not self._server.is_halted:
+            shortage = self._server.attempt(self._inbox[0])
+            if shortage is not None:
+                # To apply a change twice is to apply it once, so what could not be opened gets its turn.
+                self._server.on_shortage(shortage, self._drain)
+                return
+            self._inbox.popleft()
+        self._is_busy = False
+
+
+def keeper_maker(server: "Server", *, durable: bool) -> KeeperMaker:
+    """The keeper that the configuration asks for: ZooKeeper, or one of the broker's own."""
+    config = server.config
+    if not config.zookeeper_connect:
+        path = os.path.join(config.log_dirs[0], "keeper.db")
+        return lambda loop: LocalKeeper(loop, path, durable=durable)
+
+    def make(loop: asyncio.AbstractEventLoop) -> Keeper:
+        from ottla.shell.keeper_zookeeper import ZooKeeperKeeper  # a broker of its own need not pay for kazoo
+
+        timeout_ms = config.zookeeper_session_timeout_ms
+        return ZooKeeperKeeper(loop, config.zookeeper_connect, timeout_ms, server.now_ms)
+
+    return make

@@ -1,0 +1,248 @@
+"""Requests to other brokers: a connection for each peer and channel, made when it is first needed.
+
+Rules
+- Every request is answered once, in the order of its channel: with what the peer said, or with None as soon
+  as it is certain that nothing can come (nobody there, the connection lost, its time up, the peer another
+  incarnation). Whether and when to try again is the core's business.
+- A channel that failed is thrown away with all that was asked on it; the next request makes a new one.
+- An answer's records are views of a shared buffer: the core takes what it wants of them at once.
+
+Left out: negotiation of versions. A request is sent in the newest version that we serve ourselves.
+"""
+
+import asyncio
+import logging
+import socket
+import struct
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, cast
+
+from ottla.api.table import TABLE
+from ottla.broker.effects import Send
+from ottla.controller.image import BrokerEndpoint
+from ottla.wire.codec import decoder, encode_chunks
+from ottla.wire.frame import Splitter
+from ottla.wire.header import (
+    RequestHeader,
+    decode_response_header,
+    encode_request_header,
+    response_is_flexible,
+)
+from ottla.wire.primitives import ProtocolError
+
+log = logging.getLogger(__name__)
+
+CONNECT_S = 3.0
+UNANSWERED_MAX = 256
+ANSWER_BYTES_MAX = 256 << 20
+UNSENT_BYTES_MAX = 16 << 20
+_LENGTH = struct.Struct(">i")
+
+
+class Host(Protocol):
+    """Who asks, as a channel sees it."""
+
+    scratch: bytearray
+
+    def client_id(self) -> str: ...
+    def endpoint(self, peer: int) -> BrokerEndpoint | None: ...
+    def timeout_s(self) -> float: ...
+    def on_peer_reply(self, token: int, answer: Any) -> None: ...
+    def carry_out(self) -> None: ...
+
+
+def _incarnation(endpoint: BrokerEndpoint | None) -> tuple[str, int, int] | None:
+    return (endpoint.host, endpoint.port, endpoint.epoch) if endpoint else None
+
+
+class Asked(NamedTuple):
+    token: int
+    correlation_id: int
+    api_key: int
+    version: int
+    answer: type[Any]
+
+
+class Peers:
+    def __init__(self, loop: asyncio.AbstractEventLoop, host: Host) -> None:
+        self._loop = loop
+        self._host = host
+        self._channels: dict[tuple[int, str], Channel] = {}
+        self._is_closed = False
+
+    def send(self, effect: Send) -> None:
+        endpoint = self._host.endpoint(effect.peer)
+        if endpoint is None or self._is_closed:
+            self._loop.call_soon(self._answer_none, effect.token)
+            return
+        key = (effect.peer, effect.channel)
+        channel = self._channels.get(key)
+        if channel is not None and _incarnation(channel.endpoint) != _incarnation(endpoint):
+            channel.fail("the peer is another now")
+            channel = None
+        if channel is None:
+            channel = self._channels[key] = Channel(self._loop, self._host, endpoint, self._forget)
+        channel.send(effect)
+
+    def check(self) -> None:
+        """Give up on peers that are gone, or came back as another incarnation."""
+        for (peer, _name), channel in list(self._channels.items()):
+            if _incarnation(self._host.endpoint(peer)) != _incarnation(channel.endpoint):
+                channel.fail("the peer is gone")
+
+    def close(self) -> None:
+        self._is_closed = True
+        for channel in list(self._channels.values()):
+            channel.fail("the broker stops")
+
+    def _forget(self, channel: "Channel") -> None:
+        for key, known in list(self._channels.items()):
+            if known is channel:
+                del self._channels[key]
+
+    def _answer_none(self, token: int) -> None:
+        if not self._is_closed:
+            self._host.on_peer_reply(token, None)
+            self._host.carry_out()
+
+
+class Channel(asyncio.BufferedProtocol):
+    """One connection to a peer, and what was asked on it."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        host: Host,
+        endpoint: BrokerEndpoint,
+        on_end: Callable[["Channel"], None],
+    ) -> None:
+        self.endpoint = endpoint
+        self._loop = loop
+        self._host = host
+        self._on_end = on_end
+        self._splitter = Splitter(ANSWER_BYTES_MAX, host.scratch)
+        self._asked: deque[Asked] = deque()
+        self._unsent: list[bytes] = []
+        self._correlation_id = 0
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_over = False
+        self._connecting = loop.create_task(self._connect())
+
+    # -- asking --
+
+    def send(self, effect: Send) -> None:
+        request = effect.request
+        kind = type(request)
+        version = TABLE[kind.API_KEY].versions[1]
+        self._correlation_id = number = (self._correlation_id + 1) & 0x7FFFFFFF
+        answer = getattr(sys.modules[kind.__module__], kind.__name__.removesuffix("Request") + "Response")
+        self._asked.append(Asked(effect.token, number, kind.API_KEY, version, answer))
+        header = encode_request_header(RequestHeader(kind.API_KEY, version, number, self._host.client_id()))
+        body = b"".join([header, *encode_chunks(request, version)])
+        frame = _LENGTH.pack(len(body)) + body
+        if len(self._asked) > UNANSWERED_MAX:
+            self._loop.call_soon(self.fail, "too much is unanswered")
+        elif self._transport is None:
+            self._unsent.append(frame)
+        else:
+            self._write(frame)
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._host.timeout_s(), self._on_late, number)
+
+    def _write(self, frame: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(frame)
+        if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            self._loop.call_soon(self.fail, "the peer does not read")
+
+    def _on_late(self, number: int) -> None:
+        """The request that was the oldest when this timer was set had all the time that there is."""
+        self._timer = None
+        if self._asked and self._asked[0].correlation_id <= number:
+            self.fail("no answer in time")
+        elif self._asked:
+            newest = self._asked[0].correlation_id
+            self._timer = self._loop.call_later(self._host.timeout_s(), self._on_late, newest)
+
+    # -- the connection --
+
+    async def _connect(self) -> None:
+        reason = "no answer"
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await self._loop.create_connection(lambda: self, self.endpoint.host, self.endpoint.port)
+            return
+        except TimeoutError:
+            reason = f"no connection within {CONNECT_S:.0f} s"
+        except OSError as error:
+            reason = str(error)
+        self.fail(reason)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._is_over:
+            cast(asyncio.Transport, transport).abort()
+            return
+        self._transport = cast(asyncio.Transport, transport)
+        channel: socket.socket = transport.get_extra_info("socket")
+        channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        unsent, self._unsent = self._unsent, []
+        for frame in unsent:
+            self._write(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.fail(str(exc) if exc else "the peer closed the connection")
+
+    def eof_received(self) -> bool:
+        return False
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._splitter.buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._splitter.received(nbytes)
+        try:
+            while not self._is_over:
+                frame = self._splitter.next()
+                if frame is None:
+                    break
+                self._on_frame(frame)
+            self._splitter.keep()
+        except ProtocolError as error:
+            self.fail(str(error))
+        self._host.carry_out()
+
+    def _on_frame(self, frame: memoryview) -> None:
+        if not self._asked:
+            raise ProtocolError("an answer that nobody asked for")
+        asked = self._asked.popleft()
+        try:
+            number, at = decode_response_header(frame, response_is_flexible(asked.api_key, asked.version))
+            if number != asked.correlation_id:
+                raise ProtocolError(f"the answer to request {number}, not {asked.correlation_id}")
+            answer = decoder(asked.answer, asked.version)(frame, at)
+        except ProtocolError:
+            self._asked.appendleft(asked)
+            raise
+        self._host.on_peer_reply(asked.token, answer)
+
+    def fail(self, reason: str) -> None:
+        """It is over: nothing will be answered any more."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._on_end(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._connecting is not asyncio.current_task(self._loop):
+            self._connecting.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        log.debug("connection to broker %d ended: %s", self.endpoint.id, reason)
+        asked, self._asked = self._asked, deque()
+        for one in asked:
+            self._host.on_peer_reply(one.token, None)
+        self._host.carry_out()

@@ -1,0 +1,213 @@
+"""One client of ZooKeeper: kazoo, whose threads end here. Answers, events and states come out on the loop.
+
+Rule: when the connection is lost, everything that was asked and not answered fails at once, here, whatever
+kazoo makes of it (it can forget a request that comes while it starts a new session). What kazoo answers
+afterwards is thrown away.
+"""
+
+import asyncio
+import logging
+import select
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss, KazooException
+from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
+from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent
+
+from ottla.shell.lock import StartError
+
+IN_FLIGHT_MAX = 128  # kazoo wakes its thread by a byte in a pipe, and blocks when that is full
+STOP_S = 2.0
+RETRY = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0, "max_jitter": 0.2}
+
+_quiet = logging.getLogger("ottla.kazoo")  # what matters of the connection, the keeper says itself
+_quiet.setLevel(logging.CRITICAL)
+
+Call = Callable[[KazooClient], Any]
+Done = Callable[[Any, Exception | None], None]
+OnState = Callable[[KazooState], None]
+OnEvent = Callable[[WatchedEvent], None]
+
+
+def split_ensemble(text: str) -> tuple[str, str]:
+    """`HOST:PORT,.../CHROOT` as the hosts and the chroot, '' if there is none."""
+    hosts, _, chroot = text.strip().partition("/")
+    chroot = "/".join(filter(None, chroot.split("/")))
+    for one in hosts.split(","):
+        host, colon, port = one.strip().rpartition(":")
+        named, numbered = (host, port) if colon and not one.strip().endswith("]") else (one.strip(), "2181")
+        if not named or not numbered.isdecimal() or int(numbered) > 65_535:
+            raise StartError(f"zookeeper.connect: {text!r} is not HOST:PORT[,HOST:PORT...][/CHROOT]")
+    return hosts, f"/{chroot}" if chroot else ""
+
+
+class Answer(AsyncResult):  # type: ignore[misc]
+    """Tells whoever waits at once, in kazoo's own thread: all that our callbacks do is post to the loop."""
+
+    def _do_callbacks(self) -> None:
+        for callback in self._callbacks:
+            callback(self)
+
+
+class Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo makes a selector for every read and write, and wakes a thread more for every answer: that is
+    most of what a request costs it."""
+
+    def async_result(self) -> Answer:
+        return Answer(self)
+
+    def select(
+        self, readers: list[Any], writers: list[Any], _x: list[Any], timeout: float | None = None
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        poller = select.poll()
+        for one in readers:
+            poller.register(one, select.POLLIN)
+        for one in writers:
+            poller.register(one, select.POLLOUT)
+        ready = {fd for fd, _event in poller.poll(None if timeout is None else timeout * 1000)}
+        return (
+            [one for one in readers if one.fileno() in ready],
+            [one for one in writers if one.fileno() in ready],
+            [],
+        )
+
+
+class Link:
+    """A session with ZooKeeper after the other."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        hosts: str,
+        session_timeout_ms: int,
+        on_state: OnState,
+        on_event: OnEvent,
+    ) -> None:
+        self.timeout_ms = session_timeout_ms
+        self.answered = 0
+        self._loop = loop
+        self._on_state = on_state
+        self._on_event = on_event
+        self._asked: dict[int, Done] = {}
+        self._waiting: deque[tuple[Call, Done]] = deque()
+        self._in_flight = 0
+        self._last = 0
+        self._posting = threading.Lock()
+        self._posted: list[tuple[Callable[..., object], tuple[object, ...]]] = []
+        try:
+            self._client = KazooClient(
+                hosts,
+                timeout=session_timeout_ms / 1000,
+                handler=Handler(),
+                connection_retry=RETRY,
+                logger=_quiet,
+            )
+        except ValueError as error:
+            raise StartError(f"zookeeper.connect: {hosts!r}: {error}") from None
+        self._client.add_listener(lambda state: self._post(self._state_changed, state))
+        self._learn_timeout()
+
+    def _learn_timeout(self) -> None:
+        """ZooKeeper may grant a shorter session than was asked for, and kazoo does not say so."""
+        connection = self._client._connection
+        connect = connection._connect
+
+        def connect_and_learn(*where: Any) -> Any:
+            read_timeout_ms, connect_timeout_ms = connect(*where)
+            self.timeout_ms = int(read_timeout_ms * 3 / 2)
+            return read_timeout_ms, connect_timeout_ms
+
+        connection._connect = connect_and_learn
+
+    @property
+    def session_id(self) -> int:
+        known = self._client.client_id
+        return known[0] if known else 0
+
+    @property
+    def is_dead(self) -> bool:
+        """kazoo has given up, which only a bug of its own makes it do."""
+        return bool(self._client.client_state == KeeperState.CLOSED)
+
+    def start(self) -> None:
+        self._client.start_async()
+
+    async def stop(self) -> None:
+        """End the session. kazoo may be stuck in a connection: then its threads, which are daemons, are left
+        to themselves."""
+        self._asked, self._waiting = {}, deque()
+        ended = self._loop.create_future()
+
+        def stop() -> None:
+            try:
+                self._client.stop()
+                self._client.close()
+            except (KazooException, OSError, RuntimeError) as error:
+                _quiet.debug("kazoo did not stop well: %s", error)
+            self._post(_settle, ended)
+
+        threading.Thread(target=stop, name="ottla-zookeeper-stop", daemon=True).start()
+        await asyncio.wait([ended], timeout=STOP_S)
+
+    def ask(self, call: Call, done: Done, *, urgent: bool = False) -> None:
+        """Calls are carried out in the order they are asked; an urgent one goes before those that wait."""
+        if urgent or self._in_flight < IN_FLIGHT_MAX:
+            self._call(call, done)
+        else:
+            self._waiting.append((call, done))
+
+    def watch(self, event: WatchedEvent) -> None:
+        """Give this to kazoo as a watch: the same for all nodes, so that a node is watched once."""
+        if event.type != EventType.NONE:  # that one says that the connection is lost; the state does, too
+            self._post(self._on_event, event)
+
+    def _call(self, call: Call, done: Done) -> None:
+        self._in_flight += 1
+        self._last = number = self._last + 1
+        self._asked[number] = done
+        call(self._client).rawlink(lambda result: self._post(self._answered, number, result))
+
+    def _answered(self, number: int, result: Any) -> None:
+        done = self._asked.pop(number, None)
+        if done is None:
+            return  # the connection was lost meanwhile
+        self._in_flight -= 1
+        self.answered += 1
+        error = result.exception
+        done(None if error else result.value, error)
+        while self._waiting and self._in_flight < IN_FLIGHT_MAX:
+            self._call(*self._waiting.popleft())
+
+    def _state_changed(self, state: KazooState) -> None:
+        if state != KazooState.CONNECTED:
+            lost = [*self._asked.values(), *(done for _call, done in self._waiting)]
+            self._asked, self._waiting, self._in_flight = {}, deque(), 0
+            for done in lost:
+                done(None, ConnectionLoss())
+        self._on_state(state)
+
+    def _post(self, what: Callable[..., object], *arguments: object) -> None:
+        """From any of kazoo's threads. Many may come before the loop gets to them, which is woken once."""
+        with self._posting:
+            self._posted.append((what, arguments))
+            is_first = len(self._posted) == 1
+        if is_first and not self._loop.is_closed():
+            try:
+                self._loop.call_soon_threadsafe(self._take_posted)
+            except RuntimeError:
+                _quiet.debug("the loop has ended, and nobody wants to know")
+
+    def _take_posted(self) -> None:
+        with self._posting:
+            posted, self._posted = self._posted, []
+        for what, arguments in posted:
+            self._loop.call_soon(what, *arguments)
+
+
+def _settle(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,152 @@
+"""A write to the keeper as a multi of ZooKeeper's, and its answer as an outcome."""
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    BadVersionError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    OperationTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+    SessionMovedError,
+)
+
+from ottla.controller import znodes
+from ottla.controller.keeper import Check, Create, Delete, Operation, Outcome, Put, Refused, Unknown, Written
+
+LOST = (
+    ConnectionClosedError, ConnectionLoss, OperationTimeoutError, SessionExpiredError, SessionMovedError,
+)  # fmt: skip
+
+WRITE_BYTES_MAX = 1_000_000  # ZooKeeper's jute.maxbuffer is a little more, and closes the connection
+PACKED_BYTES_MIN = 64 * 1024
+_PACKED = b"\x78"  # how zlib begins, and JSON and numbers do not
+_FOLDER_DEPTH_MAX = 2
+
+
+def is_folder(path: str) -> bool:
+    """Whether a node may have children: by the layout of the tree, so that thousands of leaves need no
+    watch on theirs."""
+    depth = path.count("/")
+    return depth <= _FOLDER_DEPTH_MAX or (depth == _FOLDER_DEPTH_MAX + 1 and path.startswith(znodes.TOPICS))
+
+
+def parent_of(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def packed(content: bytes) -> bytes:
+    """The states of thousands of partitions are more than a node may hold, and are very much alike."""
+    return zlib.compress(content, 1) if len(content) >= PACKED_BYTES_MIN else content
+
+
+def unpacked(content: bytes) -> bytes:
+    return zlib.decompress(content) if content.startswith(_PACKED) else content
+
+
+class Versioned(Protocol):
+    @property
+    def version(self) -> int: ...
+
+
+class Multi:
+    """`folders` must be there before it is committed; `paths` are to be read after."""
+
+    def __init__(
+        self,
+        chroot: str,
+        operations: tuple[Operation, ...],
+        below: Callable[[str], list[str]],
+        is_there: Callable[[str], bool],
+    ) -> None:
+        self.operations = operations
+        self.refusal: Refused | None = None
+        self._chroot = chroot
+        self._steps = [step for operation in operations for step in _steps(operation, below)]
+        created = {step.path for step in self._steps if isinstance(step, Create)}
+        self.folders = sorted(
+            {
+                folder
+                for path in created
+                for folder in _folders_of(path)
+                if folder not in created and not is_there(folder)
+            }
+        )
+        self.paths = list(dict.fromkeys(step.path for step in self._steps))
+        self.relisted = [
+            step.path for step in operations if isinstance(step, Delete) and is_folder(step.path)
+        ]
+        size = sum(len(packed(step.data)) for step in self._steps if isinstance(step, Create | Put))
+        if size > WRITE_BYTES_MAX:
+            largest = max(
+                (step for step in self._steps if isinstance(step, Create | Put)),
+                key=lambda step: len(step.data),
+            )
+            self.refusal = Refused(largest.path, f"{size} bytes are more than ZooKeeper takes at a time")
+
+    def commit(self, client: KazooClient) -> Any:
+        transaction = client.transaction()
+        for step in self._steps:
+            path = self._chroot + step.path
+            match step:
+                case Create(_, content, ephemeral):
+                    transaction.create(path, packed(content), ephemeral=ephemeral)
+                case Put(_, content, version):
+                    transaction.set_data(path, packed(content), version)
+                case Delete(_, version):
+                    transaction.delete(path, version)
+                case Check(_, version):
+                    transaction.check(path, version)
+        return transaction.commit_async()
+
+    def has_met_strangers(self, results: Any) -> bool:
+        """A node that was to be deleted has children nobody knew of."""
+        return any(isinstance(one, NotEmptyError) for one in results or ())
+
+    def outcome(
+        self, results: Any, error: Exception | None, known: Callable[[str], Versioned | None]
+    ) -> Outcome:
+        if isinstance(error, LOST):
+            return Unknown(f"ZooKeeper's answer was lost: {type(error).__name__} {error}".rstrip())
+        if error is not None:
+            path = self.operations[0].path if self.operations else ""
+            return Refused(path, f"ZooKeeper refuses the write: {type(error).__name__} {error}".rstrip())
+        for step, result in zip(self._steps, results, strict=False):
+            if isinstance(result, Exception) and not isinstance(
+                result, RolledBackError | RuntimeInconsistency
+            ):
+                return Refused(step.path, _reason(step, result, known(step.path)))
+        return Written()
+
+
+def _steps(operation: Operation, below: Callable[[str], list[str]]) -> Iterator[Operation]:
+    if isinstance(operation, Delete):
+        yield from (Delete(path) for path in below(operation.path))
+    yield operation
+
+
+def _folders_of(path: str) -> Iterator[str]:
+    parent = parent_of(path)
+    if parent != "/":
+        yield from _folders_of(parent)
+        yield parent
+
+
+def _reason(step: Operation, error: Exception, known: Versioned | None) -> str:
+    if isinstance(error, NodeExistsError):
+        return f"{step.path} is there already"
+    if isinstance(error, NoNodeError):
+        return f"{step.path} is not there"
+    if isinstance(error, BadVersionError):
+        expected = "?" if isinstance(step, Create) else step.version
+        now = known.version if known else "another"
+        return f"{step.path} is at version {now}, not {expected}"
+    return f"ZooKeeper refuses {step.path}: {type(error).__name__} {error}".rstrip()

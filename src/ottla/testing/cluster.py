@@ -1,0 +1,158 @@
+"""The cluster that `from ottla import Cluster` gives: brokers in one process, on one keeper in memory.
+
+They are real brokers with sockets of their own that replicate to each other, elect leaders and fail over;
+only what ZooKeeper would hold is kept in the process. No Java, nothing on disk but the logs.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from asyncio import AbstractEventLoop
+from collections.abc import Mapping
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from ottla.shell.embedded import TEMPORARY, EmbeddedBroker
+from ottla.shell.keeper_shared import SharedKeeper, SharedTree
+from ottla.testing.embedded import Setting, create_topic, delete_topic, texts, warn_of_unknown
+
+REPLICAS_MAX = 3
+SETTLE_S = 30.0
+SESSION_S = 1.0
+
+
+class Cluster:
+    """`with Cluster(brokers=3) as cluster:` serves real clients at `cluster.bootstrap_servers`.
+
+    brokers    how many; their ids are 1, 2, ...
+    config     properties of all of them, under Kafka's names
+    data       a folder that keeps the records over `stop` and `start`; without it they go to a temporary
+               one. The topics are known as long as this object lives.
+    session_s  how long after `kill` the others find out
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        config: Mapping[str, Setting] | None = None,
+        data: str | os.PathLike[str] | None = None,
+        session_s: float = SESSION_S,
+    ) -> None:
+        if brokers < 1:
+            raise ValueError(f"a cluster has brokers, not {brokers}")
+        replicas = str(min(REPLICAS_MAX, brokers))
+        own = {
+            "default.replication.factor": replicas,
+            "offsets.topic.replication.factor": replicas,
+            "offsets.topic.num.partitions": "8",
+        }
+        self.replication_factor = int(replicas)
+        self.config = TEMPORARY | own | texts(config)
+        warn_of_unknown(self.config)
+        self._count = brokers
+        self._session_s = session_s
+        self._kept = None if data is None else os.fspath(data)
+        self._data = ""
+        self._tree = SharedTree()
+        self._keepers: dict[int, SharedKeeper] = {}
+        self._running: dict[int, EmbeddedBroker] = {}
+        self._ports: dict[int, int] = {}
+
+    @property
+    def ids(self) -> list[int]:
+        return list(range(1, self._count + 1))
+
+    @property
+    def brokers(self) -> dict[int, EmbeddedBroker]:
+        """Those that run, by their ids."""
+        return dict(self._running)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What a client takes as `bootstrap.servers`: all brokers, those that are down included."""
+        if not self._running:
+            raise RuntimeError("the cluster is not running: call start(), or use it in a with statement")
+        return ",".join(f"127.0.0.1:{self._ports[id]}" for id in self.ids)
+
+    def start(self, id: int | None = None) -> Self:
+        """Start one broker, or all that do not run; returns when all that run know of each other."""
+        for one in self.ids if id is None else [self._checked(id)]:
+            if one not in self._running:
+                self._start(one)
+        self._wait_settled()
+        return self
+
+    def stop(self, id: int | None = None) -> None:
+        """Stop one broker cleanly, after others have taken over what it leads; or the whole cluster."""
+        if id is not None:
+            self._taken_out(id).stop()
+            return
+        while self._running:
+            self._running.popitem()[1].stop_at_once()
+        if self._kept is None and self._data:
+            shutil.rmtree(self._data, ignore_errors=True)
+            self._data, self._tree = "", SharedTree()
+
+    def kill(self, id: int) -> None:
+        """End a broker as a crash does. The others find out when its session is over."""
+        self._taken_out(id).kill()
+        self._keepers[id].abandon(self._session_s)
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replicas: int | None = None,
+        config: Mapping[str, Setting] | None = None,
+    ) -> str:
+        """Create a topic and wait until it can be used."""
+        count = self.replication_factor if replicas is None else replicas
+        return create_topic(self.bootstrap_servers, name, partitions, count, config)
+
+    def delete_topic(self, name: str) -> None:
+        delete_topic(self.bootstrap_servers, name)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _checked(self, id: int) -> int:
+        if id not in self.ids:
+            raise ValueError(f"there is no broker {id}, only {self.ids}")
+        return id
+
+    def _taken_out(self, id: int) -> EmbeddedBroker:
+        if self._checked(id) not in self._running:
+            raise RuntimeError(f"broker {id} is not running")
+        return self._running.pop(id)
+
+    def _start(self, id: int) -> None:
+        if not self._data:
+            self._data = self._kept or tempfile.mkdtemp(prefix="ottla-cluster-")
+        folder = os.path.join(self._data, f"broker-{id}")
+        config = self.config | {"broker.id": str(id)}
+        broker = EmbeddedBroker(config, folder, self._ports.get(id, 0), keeper=partial(self._join, id))
+        try:
+            broker.start()
+        except BaseException:
+            self.stop()
+            raise
+        self._ports[id] = int(broker.bootstrap_servers.rpartition(":")[2])
+        self._running[id] = broker
+
+    def _join(self, id: int, loop: AbstractEventLoop) -> SharedKeeper:
+        self._keepers[id] = keeper = SharedKeeper(loop, self._tree)
+        return keeper
+
+    def _wait_settled(self) -> None:
+        deadline = time.monotonic() + SETTLE_S
+        while not all(one.knows(self._running, len(self._running)) for one in self._running.values()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the brokers did not find each other within {SETTLE_S:.0f} s")
+            time.sleep(0.005)

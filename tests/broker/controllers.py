@@ -1,0 +1,200 @@
+"""Several brokers on one keeper, for the controller among them: no replication, no network, no clock.
+
+    cluster = Controllers(3)
+    cluster.create("t", (1, 2, 3))
+    cluster.die(1)                      its session ends, and the others see it
+    cluster.ask(2, request)             a request to broker 2, answered or not: `pending.answer`
+    cluster.keeper.outcomes.append(...) what the next write is answered with, whatever became of it
+
+Every broker sees every change at once, unless it is in `blind`.
+"""
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+from tests.api.harness import Disk, Pending
+
+from ottla.api.dispatch import Silence, on_request
+from ottla.broker.broker import Broker
+from ottla.broker.effects import Reply, SyncLog, WriteNodes
+from ottla.controller import znodes
+from ottla.controller.keeper import (
+    ANY,
+    Check,
+    Create,
+    Delete,
+    NodeChanged,
+    Operation,
+    Outcome,
+    Put,
+    Refused,
+    Unknown,
+    Written,
+)
+from ottla.controller.registration import founding, registration
+from ottla.controller.znodes import State
+from ottla.wire.codec import encode
+from ottla.wire.header import RequestHeader, encode_request_header
+
+
+class SharedKeeper:
+    """ZooKeeper as the core sees it: versions, places in the order of writes, sessions."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, tuple[bytes, int, int, int | None]] = {}
+        self.zxid = 0
+        self.losing: list[
+            bool
+        ] = []  # for the next writes: is the answer lost, before (False) or after (True)
+
+    def load(self) -> list[NodeChanged]:
+        return [NodeChanged(path, data, v, c) for path, (data, v, c, _) in sorted(self.nodes.items())]
+
+    def write(self, operations: Iterable[Operation], session: int) -> tuple[list[NodeChanged], Outcome]:
+        if self.losing:
+            return (self._write(operations, session)[0] if self.losing.pop(0) else []), Unknown("lost")
+        return self._write(operations, session)
+
+    def _write(self, operations: Iterable[Operation], session: int) -> tuple[list[NodeChanged], Outcome]:
+        nodes, changed = dict(self.nodes), list[NodeChanged]()
+        self.zxid += 1
+        for operation in operations:
+            path = operation.path
+            if isinstance(operation, Create) == (path in nodes):
+                return [], Refused(path, f"{path} is there, or is not")
+            if not isinstance(operation, Create) and operation.version not in {ANY, nodes[path][1]}:
+                return [], Refused(path, f"{path} is at version {nodes[path][1]}")
+            match operation:
+                case Create(path, data, ephemeral):
+                    nodes[path] = (data, 0, self.zxid, session if ephemeral else None)
+                case Put(path, data):
+                    _, version, created, owner = nodes[path]
+                    nodes[path] = (data, version + 1, created, owner)
+                case Delete(path):
+                    for gone in sorted(p for p in nodes if p == path or p.startswith(path + "/")):
+                        changed.append(NodeChanged(gone, None, nodes.pop(gone)[1]))
+                case Check():
+                    continue
+            if path in nodes:
+                data, version, created, _ = nodes[path]
+                changed.append(NodeChanged(path, data, version, created))
+        self.nodes = nodes
+        return changed, Written()
+
+    def end(self, session: int) -> list[NodeChanged]:
+        gone = [path for path, node in self.nodes.items() if node[3] == session]
+        return [NodeChanged(path, None, self.nodes.pop(path)[1]) for path in gone]
+
+
+class Controllers:
+    def __init__(self, count: int, **properties: str) -> None:
+        self.keeper, self.now_ms = SharedKeeper(), 1_000_000
+        self.properties = {key.replace("_", "."): value for key, value in properties.items()}
+        self.brokers: dict[int, Broker] = {}
+        self.blind: set[int] = set()
+        self.pending: dict[int, Pending] = {}
+        self.sent = 0
+        for id in range(1, count + 1):
+            self.start(id)
+
+    # Brokers
+
+    def start(self, id: int, *, is_clean: bool = True) -> None:
+        own = {"broker.id": str(id), "log.dirs": "/data"}
+        broker = self.brokers[id] = Broker(Disk(), random.Random(id), own | self.properties)
+        broker.open(self.keeper.load(), self.now_ms)
+        operations = [
+            *founding(broker.image, "c"),
+            *registration(id, "h", 9000 + id, None, is_clean=is_clean),
+        ]
+        changed, outcome = self.keeper.write(operations, id)
+        assert isinstance(outcome, Written), outcome
+        self.tell(changed)
+        self.tick()
+
+    def die(self, id: int) -> None:
+        del self.brokers[id]
+        self.blind.discard(id)
+        self.tell(self.keeper.end(id))
+
+    def lose_session(self, id: int) -> None:
+        """The keeper gives up a broker that goes on, and hears nothing of it."""
+        self.blind.add(id)
+        self.tell(self.keeper.end(id))
+
+    @property
+    def controller(self) -> int | None:
+        active = [id for id, broker in self.brokers.items() if broker.controlling.is_active]
+        assert len(active) <= 1 + len(self.blind)
+        return next((id for id in active if id not in self.blind), None)
+
+    # The world
+
+    def tell(self, changed: list[NodeChanged]) -> None:
+        for id, broker in list(self.brokers.items()):
+            if id not in self.blind and changed:
+                broker.on_nodes(changed, self.now_ms)
+        self.carry_out()
+
+    def tick(self, ms: int = 200) -> None:
+        self.now_ms += ms
+        for broker in list(self.brokers.values()):
+            broker.on_tick(self.now_ms)
+        self.carry_out()
+
+    def carry_out(self) -> None:
+        while any(broker.effects for broker in self.brokers.values()):
+            for id, broker in list(self.brokers.items()):
+                asked, broker.effects = broker.effects, []
+                for effect in asked:
+                    self._carry_out(id, broker, effect)
+
+    def _carry_out(self, id: int, broker: Broker, effect: Any) -> None:
+        match effect:
+            case WriteNodes(token, operations):
+                changed, outcome = self.keeper.write(operations, id)
+                for other, one in list(self.brokers.items()):
+                    if changed and other not in self.blind:
+                        one.on_nodes(changed, self.now_ms)
+                broker.on_written(token, outcome, self.now_ms)
+            case Reply(connection, chunks):
+                self.pending[connection].take(chunks)
+            case SyncLog(log, sync):
+                for file in sync.files:
+                    file.sync()
+                broker.on_synced(log, sync, self.now_ms)
+
+    def write(self, *operations: Operation) -> None:
+        changed, outcome = self.keeper.write(operations, 0)
+        assert isinstance(outcome, Written), outcome
+        self.tell(changed)
+
+    def create(self, topic: str, *assignment: tuple[int, ...], **configs: object) -> None:
+        image = self.brokers[min(self.brokers)].image
+        states = {
+            p: State(one[0], 0, one, isr_epochs=tuple(image.brokers[id].epoch for id in one))
+            for p, one in enumerate(assignment)
+        }
+        texts = {key.replace("_", "."): str(value).lower() for key, value in configs.items()}
+        node = znodes.topic_node(topic.encode().ljust(16, b"-"), dict(enumerate(assignment)))
+        self.write(
+            Create(znodes.topic_path(topic), node),
+            Create(znodes.state_path(topic), znodes.state_node(1, states)),
+            Create(znodes.topic_config_path(topic), znodes.config_node(texts)),
+        )
+
+    def ask(self, id: int, request: Any, version: int | None = None) -> Pending:
+        version = request.VERSIONS[1] if version is None else version
+        self.sent += 1
+        pending = self.pending[self.sent] = Pending(request, version, self.sent)
+        header = encode_request_header(RequestHeader(request.API_KEY, version, self.sent, "c"))
+        frame = bytearray(header + encode(request, version))
+        answer = on_request(self.brokers[id], self.sent, memoryview(frame), self.now_ms)
+        if not isinstance(answer, Silence):
+            pending.take(answer)
+        self.carry_out()
+        return pending
+
+    def state(self, topic: str, partition: int = 0) -> State:
+        return znodes.parse_state_node(self.keeper.nodes[znodes.state_path(topic)][0])[partition]

@@ -1,0 +1,138 @@
+"""`ottla cluster rebalance`: the loop on a cluster that is only a dict, and the command on a real broker."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from tests.cli.conftest import Run
+
+from ottla import Cluster
+from ottla.cli import rebalance
+from ottla.cli.rebalancing import Rebalancing, Targets, plan
+from ottla.controller.balance import Move, Partition, summary
+
+
+@dataclass
+class DictMoving:
+    """A cluster in which a move takes `slowness` looks."""
+
+    present: Targets
+    slowness: int = 2
+    under_way: dict[Partition, int] = field(default_factory=dict)
+    targets: Targets = field(default_factory=dict)
+    most: int = 0
+    refusing: set[Partition] = field(default_factory=set)
+    unready: int = 0
+
+    def assignment(self) -> Targets:
+        return dict(self.present)
+
+    def moving(self) -> Targets:
+        self.most = max(self.most, len(self.under_way))
+        for id in list(self.under_way):
+            self.under_way[id] -= 1
+            if self.under_way[id] <= 0:
+                del self.under_way[id]
+                self.present[id] = self.targets.pop(id)
+        return dict(self.targets)
+
+    def begin(self, moves: Iterable[Move]) -> dict[Partition, str]:
+        refused = {}
+        for one in moves:
+            id = (one.topic, one.partition)
+            if id in self.refusing:
+                refused[id] = "no"
+            else:
+                self.under_way[id], self.targets[id] = self.slowness, one.after
+        return refused
+
+    def prefer(self, partitions: Iterable[Partition]) -> list[Partition]:
+        self.unready -= 1
+        return list(partitions) if self.unready >= 0 else []
+
+
+def cluster(partitions: int = 12) -> DictMoving:
+    return DictMoving({("t", p): tuple((p + i) % 3 + 1 for i in range(3)) for p in range(partitions)})
+
+
+def work(moving: DictMoving, at_once: int = 3) -> tuple[Rebalancing, list[int]]:
+    done: list[int] = []
+    return Rebalancing(moving, at_once, lambda: None, done.append), done
+
+
+def test_moves_are_carried_out_a_few_at_a_time_until_all_are_done() -> None:
+    moving, racks = cluster(), dict.fromkeys((1, 2, 3, 4))
+    _, _, moves = plan(moving, racks)
+    loop, done = work(moving)
+    assert loop.run(moves) == {}
+    assert moving.most <= 3
+    assert done == sorted(done)
+    assert done[-1] == len(moves)
+    assert {count for count, _ in summary(moving.present.values(), racks).values()} == {9}
+    assert plan(moving, racks)[2] == [], "a second run has nothing to do"
+
+
+def test_an_interrupted_run_is_taken_up_where_it_was() -> None:
+    moving, racks = cluster(), dict.fromkeys((1, 2, 3, 4))
+    _, _, moves = plan(moving, racks)
+    moving.begin(moves[:4])
+    ongoing, _, rest = plan(moving, racks)
+    assert not [one for one in rest if (one.topic, one.partition) in ongoing and one.added]
+    loop, done = work(moving)
+    assert loop.run(rest, ongoing) == {}
+    assert done[-1] == len(rest) + len(ongoing)
+    assert plan(moving, racks)[2] == []
+
+
+def test_a_refused_move_is_told_and_the_others_go_on() -> None:
+    moving, racks = cluster(), dict.fromkeys((1, 2, 3, 4))
+    _, _, moves = plan(moving, racks)
+    moving.refusing = {(moves[0].topic, moves[0].partition)}
+    loop, _ = work(moving)
+    assert loop.run(moves) == {(moves[0].topic, moves[0].partition): "no"}
+    assert not moving.targets
+
+
+def test_leadership_is_asked_for_again_until_it_is_given() -> None:
+    moving = cluster()
+    moves = [Move("t", 0, (1, 2), (2, 1))]
+    loop, _ = work(moving)
+    moving.unready = 2
+    assert loop.prefer(moves, 5) == []
+    moving.unready = 9
+    assert loop.prefer(moves, 3) == [("t", 0)]
+    assert loop.prefer([], 3) == []
+
+
+def test_a_broker_on_its_own_is_in_balance(ottla_broker: object, capsys: object) -> None:
+    bootstrap = ottla_broker.bootstrap_servers  # type: ignore[attr-defined]
+    ottla_broker.create_topic("rebalanced", 3)  # type: ignore[attr-defined]
+    rebalance.rebalance(bootstrap=bootstrap)
+    shown = capsys.readouterr()  # type: ignore[attr-defined]
+    assert "in balance" in shown.err
+    assert shown.out.splitlines()[0].split()[:2] == ["BROKER", "RACK"]
+
+
+def test_a_broker_without_partitions_gets_its_share_while_records_stay(run: Run) -> None:
+    with Cluster(brokers=4) as cluster:
+        bootstrap = cluster.bootstrap_servers
+        client = AdminClient({"bootstrap.servers": bootstrap})
+        spread = [[1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 2, 3]]
+        client.create_topics([NewTopic("t", 4, replica_assignment=spread)])["t"].result(20)
+        producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+        for number in range(400):
+            producer.produce("t", str(number))
+        assert producer.flush(20) == 0
+        planned = run("cluster", "rebalance", "--dry-run", "-b", bootstrap)
+        assert "3 replicas to copy" in planned.err, planned
+        done = run("cluster", "rebalance", "--throttle", "50000000", "--at-once", "2", "-b", bootstrap)
+        assert (done.code, done.err.splitlines()[-1]) == (0, "moved 3 partitions"), done
+        (topic,) = json.loads(run("topics", "describe", "t", "--json", "-b", bootstrap).out)
+        assert sorted(one["leader"] for one in topic["partitions"]) == [1, 2, 3, 4]
+        assert all(sorted(one["isr"]) == sorted(one["replicas"]) for one in topic["partitions"])
+        assert sum(one["end"] for one in topic["partitions"]) == 400
+        assert topic["configs"] == {}, "the throttle is gone"
+        again = run("cluster", "rebalance", "-b", bootstrap)
+        assert "in balance" in again.err

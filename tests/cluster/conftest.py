@@ -1,0 +1,33 @@
+"""One cluster for all tests here that leave it as they found it."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.cluster.real import RealCluster
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    made = RealCluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def cluster(shared_cluster: RealCluster) -> Iterator[RealCluster]:
+    """Three brokers, all of them there and in sync."""
+    for one in shared_cluster.brokers.values():
+        if not one.is_running:
+            one.start()
+    shared_cluster.wait_settled()
+    with shared_cluster.explained():
+        yield shared_cluster
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "/tests/cluster/" in str(item.path) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(150))

@@ -1,0 +1,165 @@
+"""What must be survived (faults.md, section 4), under continuous idempotent load with acks=all.
+
+In every case: nothing acknowledged is lost, duplicated or reordered; no reader skips, goes back or sees the
+high watermark go back. The longest time without a leader is printed.
+"""
+
+import os
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+from tests.cluster.load import Load, check
+from tests.cluster.namespaces import Network
+from tests.cluster.real import QUIET, SESSION_S, RealCluster, restart_rolling
+from tests.cluster.zookeeper import wait_for
+
+PARTITIONS = 3
+WARM_UP = 1_000  # records
+SLACK_S = 2.0 if not os.environ.get("OTTLA_SLOW_MACHINE") else 6.0
+REQUEST_S = 5.0  # a client waits so long for an answer before it looks for another leader
+
+
+def survive(
+    cluster: RealCluster, name: str, fault: Callable[[str, Load], object], silence_s_max: float
+) -> None:
+    """Load, the fault in the midst of it, load again, and the check of the whole history."""
+    topic = cluster.create_topic(f"{name}-{uuid.uuid4().hex[:6]}", PARTITIONS)
+    with Load(cluster.bootstrap, topic, PARTITIONS) as load:
+        wait_for(lambda: load.acked > WARM_UP, 60, "the load is acknowledged")
+        fault(topic, load)
+        flows_again(load)
+    history = load.finish()
+    silence_s = history.longest_silence()
+    print(f"\n{name}: {len(history.acked)} acknowledged, longest time without a leader {silence_s:.2f} s")
+    assert check(history)[:5] == []
+    assert history.refused == []
+    assert len(history.acked) == load.sent
+    assert silence_s <= silence_s_max
+
+
+def flows_again(load: Load) -> None:
+    """Everything sent until now is acknowledged, and more."""
+    goal = load.sent + WARM_UP
+    wait_for(lambda: load.acked >= goal, 60, "writes flow again")
+
+
+def test_kill_9_of_a_leader(cluster: RealCluster) -> None:
+    def fault(topic: str, load: Load) -> None:
+        victim = cluster.brokers[cluster.leader(topic)]
+        victim.kill()
+        flows_again(load)
+        victim.start()
+
+    survive(cluster, "kill-leader", fault, SESSION_S + SLACK_S)
+
+
+def test_kill_9_of_the_controller(cluster: RealCluster) -> None:
+    def fault(topic: str, load: Load) -> None:
+        victim = cluster.brokers[cluster.controller()]
+        victim.kill()
+        began = time.monotonic()
+        wait_for(lambda: cluster.controller() != victim.id, SESSION_S + 5, "there is another controller")
+        cluster.create_topic(f"after-{topic}", replicas=2)
+        print(f"\ntopics can be created again after {time.monotonic() - began:.2f} s")
+        victim.start()
+
+    survive(cluster, "kill-controller", fault, SESSION_S + SLACK_S)
+
+
+def test_a_leader_that_sleeps_past_its_session_wakes_up_as_a_zombie(cluster: RealCluster) -> None:
+    def fault(topic: str, load: Load) -> None:
+        zombie = cluster.brokers[cluster.leader(topic)]
+        zombie.pause()
+        try:
+            wait_for(lambda: cluster.leader(topic) != zombie.id, SESSION_S + 10, "another one leads")
+            flows_again(load)
+        finally:
+            zombie.resume()
+        cluster.wait_settled()
+
+    survive(cluster, "zombie", fault, SESSION_S + SLACK_S)
+
+
+def test_zookeeper_is_away_for_20_s_and_nobody_notices(cluster: RealCluster) -> None:
+    def fault(_topic: str, load: Load) -> None:
+        cluster.zookeeper.pause()
+        try:
+            until = time.monotonic() + 20
+            while time.monotonic() < until:
+                flows_again(load)
+        finally:
+            cluster.zookeeper.resume()
+        cluster.wait_settled()
+
+    survive(cluster, "no-zookeeper", fault, SLACK_S)
+
+
+def test_a_leader_that_may_have_been_replaced_takes_nothing_with_acks_1(cluster: RealCluster) -> None:
+    topic = cluster.create_topic(f"acks-1-{uuid.uuid4().hex[:6]}", 1)
+
+    def outcome() -> str | None:
+        """What one attempt came to; None if it was taken."""
+        said: list[KafkaError | None] = []
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": 1, "retries": 0, **QUIET})
+        producer.produce(topic, b"x", on_delivery=lambda error, _message: said.append(error))
+        assert producer.flush(20) == 0
+        return said[0].name() if said[0] is not None else None
+
+    assert outcome() is None
+    cluster.zookeeper.pause()
+    try:
+        wait_for(outcome, SESSION_S + 5, "acks=1 is refused")
+        assert outcome() == "NOT_LEADER_FOR_PARTITION"
+    finally:
+        cluster.zookeeper.resume()
+    cluster.wait_settled()
+    wait_for(lambda: outcome() is None, 30, "acks=1 is taken again")
+
+
+def test_every_broker_is_restarted_in_turn(cluster: RealCluster) -> None:
+    def fault(_topic: str, load: Load) -> None:
+        restart_rolling(cluster, lambda: flows_again(load))
+
+    survive(cluster, "rolling-restart", fault, SLACK_S)
+
+
+def test_a_broker_is_cut_off_from_everybody_and_comes_back(tmp_path: Path) -> None:
+    network = Network(3)
+    cluster = RealCluster(tmp_path, network=network)
+    try:
+        cluster.start()
+        with cluster.explained():
+
+            def fault(topic: str, load: Load) -> None:
+                victim = cluster.leader(topic)
+                network.cut(victim)
+                try:
+                    flows_again(load)
+                    wait_for(lambda: cluster.leader(topic) != victim, 20, "another one leads")
+                finally:
+                    network.heal(victim)
+                cluster.wait_settled()
+
+            survive(cluster, "cut-off", fault, SESSION_S + SLACK_S + REQUEST_S)
+    finally:
+        cluster.stop()
+        network.remove()
+
+
+def test_all_brokers_are_killed_at_once(cluster: RealCluster) -> None:
+    def fault(_topic: str, load: Load) -> None:
+        for one in cluster.brokers.values():
+            one.kill()
+        for one in cluster.brokers.values():
+            one.launch()
+        for one in cluster.brokers.values():
+            one.wait_ready()
+
+    survive(cluster, "kill-all", fault, 60)
+
+
+pytestmark = pytest.mark.timeout(150)

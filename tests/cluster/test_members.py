@@ -1,0 +1,93 @@
+"""Who may join a cluster, and who may not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cluster.real import SESSION_S, RealBroker, RealCluster
+
+from ottla.cli.zookeepers import free_ports
+
+WITHIN_S = 60.0
+
+
+def refused(cluster: RealCluster, *arguments: str) -> str:
+    """A start that must end by itself, with one line."""
+    command = [
+        sys.executable, "-m", "ottla.cli", "start", "--listen", f"127.0.0.1:{free_ports(1)[0]}",
+        "--set", "zookeeper.session.timeout.ms=2000", *arguments,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S)
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    *_before, last = done.stderr.splitlines()
+    assert last.startswith("ottla: ")
+    return last
+
+
+def test_a_second_broker_with_the_same_id_is_refused(cluster: RealCluster, tmp_path: Path) -> None:
+    said = refused(
+        cluster, "--zookeeper", f"{cluster.zookeeper.hosts}/ottla", "--id", "2", "--data", str(tmp_path)
+    )
+    assert f"broker id 2 is registered already by {cluster.brokers[2].address}" in said
+    assert cluster.is_settled(), "the first one was not disturbed"
+
+
+def test_a_broker_of_another_cluster_is_refused(cluster: RealCluster, tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=0\nbroker.id=8\ncluster.id=ANOTHERCLUSTERANOTHERX\n")
+    said = refused(
+        cluster, "--zookeeper", f"{cluster.zookeeper.hosts}/ottla", "--id", "8", "--data", str(tmp_path)
+    )
+    assert "belongs to cluster ANOTHERCLUSTERANOTHERX, and ZooKeeper at" in said
+
+
+def test_where_no_zookeeper_answers_a_broker_says_so(cluster: RealCluster, tmp_path: Path) -> None:
+    where = f"127.0.0.1:{free_ports(1)[0]}/nowhere"
+    said = refused(cluster, "--zookeeper", where, "--id", "9", "--data", str(tmp_path))
+    assert said == f"ottla: no ZooKeeper answers at {where}"
+
+
+def test_a_broker_that_was_killed_may_come_back_before_its_session_is_over(cluster: RealCluster) -> None:
+    victim = cluster.brokers[3]
+    victim.kill()
+    victim.start()
+    cluster.wait_settled()
+    assert "is there from an earlier session" in victim.log
+
+
+def test_brokers_that_start_at_once_found_one_cluster(cluster: RealCluster, tmp_path: Path) -> None:
+    where = f"{cluster.zookeeper.hosts}/founded-at-once"
+    brokers = [
+        RealBroker(id + 1, port, tmp_path / str(id), where, cluster.settings)
+        for id, port in enumerate(free_ports(3))
+    ]
+    try:
+        for one in brokers:
+            one.launch()
+        for one in brokers:
+            one.wait_ready()
+        ids = {
+            line.split("=")[1]
+            for one in brokers
+            for line in (one.folder / "data" / "meta.properties").read_text().splitlines()
+            if line.startswith("cluster.id=")
+        }
+        assert len(ids) == 1
+        for one in brokers:
+            assert one.stop() < 30, "also where nobody is left to hand over to"
+    finally:
+        for one in brokers:
+            if one.is_running:
+                one.kill()
+
+
+def test_a_second_signal_stops_a_broker_that_waits_for_others(cluster: RealCluster) -> None:
+    stopped = cluster.brokers[1]
+    cluster.zookeeper.pause()
+    try:
+        stopped.process.terminate()
+        stopped.process.terminate()
+        assert stopped.wait_ended(SESSION_S + WITHIN_S) == 0
+    finally:
+        cluster.zookeeper.resume()
+    stopped.start()
+    cluster.wait_settled()

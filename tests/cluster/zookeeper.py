@@ -1,0 +1,96 @@
+"""A real ZooKeeper for the tests, gone with the test run however that ends."""
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ottla.cli.errors import CommandError
+from ottla.cli.zookeepers import ZooKeeperServer, class_path, free_ports, java
+
+START_S = 60.0
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent() -> None:
+    """For a child, between fork and exec."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def wait_for(condition: Callable[[], object], within_s: float, what: str) -> float:
+    """How long it took."""
+    started = time.monotonic()
+    while not condition():
+        if time.monotonic() - started > within_s:
+            pytest.fail(f"not within {within_s:.0f} s: {what}")
+        time.sleep(0.02)
+    return time.monotonic() - started
+
+
+def skip_without_zookeeper() -> None:
+    try:
+        java()
+        class_path()
+    except CommandError as error:
+        pytest.skip(str(error))
+
+
+class Ensemble:
+    """One or more servers; each can be killed, stopped (SIGSTOP) and started again."""
+
+    def __init__(self, folder: Path, servers: int = 1, tick_ms: int = 500, host: str = "127.0.0.1") -> None:
+        skip_without_zookeeper()
+        ports = free_ports(3 * servers)
+        self.servers = [
+            ZooKeeperServer(n + 1, folder / f"zookeeper-{n + 1}", *ports[3 * n : 3 * n + 3], host)
+            for n in range(servers)
+        ]
+        self._folder = folder
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        for one in self.servers:
+            one.write_config(self.servers, tick_ms)
+
+    @property
+    def hosts(self) -> str:
+        return ",".join(one.address for one in self.servers)
+
+    def start(self) -> None:
+        for one in self.servers:
+            self.start_one(one.number)
+        wait_for(lambda: all(one.mode() for one in self.servers), START_S, "ZooKeeper serves")
+
+    def start_one(self, number: int) -> None:
+        server = self.servers[number - 1]
+        self._processes[number] = server.start(is_synced=False, prepare=die_with_parent)
+
+    def kill(self, number: int) -> None:
+        process = self._processes.pop(number)
+        process.kill()
+        process.wait(10)
+
+    def pause(self) -> None:
+        for process in self._processes.values():
+            os.kill(process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        for process in self._processes.values():
+            os.kill(process.pid, signal.SIGCONT)
+
+    def leader(self) -> int:
+        return next(one.number for one in self.servers if one.mode() == "leader")
+
+    def stop(self) -> None:
+        for number in list(self._processes):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._processes[number].pid, signal.SIGCONT)
+            self.kill(number)
+        for one in self.servers:
+            shutil.rmtree(one.folder, ignore_errors=True)

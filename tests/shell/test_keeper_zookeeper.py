@@ -1,0 +1,294 @@
+"""ZooKeeper as it fails: expired sessions, lost answers, servers that sleep, die and come back."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from tests.cluster.zookeeper import Ensemble
+from tests.shell.keepers import Watcher, now_ms
+
+from ottla.cli.zookeepers import free_ports
+from ottla.controller.keeper import Create, Delete, NodeChanged, Put, Refused, Unknown, Written
+from ottla.shell.keeper import Session
+from ottla.shell.keeper_zookeeper import ZooKeeperKeeper
+from ottla.shell.lock import StartError
+from ottla.shell.zookeeper_link import split_ensemble
+from ottla.shell.zookeeper_write import PACKED_BYTES_MIN
+
+SESSION_MS = 2_000
+T, STATE, ME = "/brokers/topics/t", "/brokers/topics/t/state", "/brokers/ids/1"
+
+pytestmark = pytest.mark.timeout(90)
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    made = Ensemble(tmp_path_factory.mktemp("zookeeper"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def place(ensemble: Ensemble) -> str:
+    """A chroot nobody else uses."""
+    return f"{ensemble.hosts}/tests/{uuid.uuid4().hex}"
+
+
+def run(place: str, story: Callable[[Watcher, Watcher], Awaitable[None]]) -> None:
+    """Two brokers on one tree."""
+
+    async def live() -> None:
+        loop = asyncio.get_running_loop()
+        keepers = [ZooKeeperKeeper(loop, place, SESSION_MS, now_ms) for _ in range(2)]
+        watchers = [Watcher(keeper) for keeper in keepers]
+        try:
+            for one in watchers:
+                await one.load()
+            await story(*watchers)
+            assert [one.failures for one in watchers] == [[], []]
+        finally:
+            for keeper in keepers:
+                await keeper.close()
+
+    asyncio.run(live())
+
+
+def client_of(one: Watcher) -> KazooClient:
+    assert isinstance(one.keeper, ZooKeeperKeeper)
+    return one.keeper._link._client
+
+
+def expire(hosts: str, one: Watcher) -> None:
+    """End a session from outside: whoever knows its id and password may close it."""
+    thief = KazooClient(hosts, client_id=client_of(one).client_id)
+    thief.start()
+    thief.stop()
+    thief.close()
+
+
+def test_after_its_session_expired_a_broker_has_a_new_one_and_knows_what_changed(
+    ensemble: Ensemble, place: str
+) -> None:
+    async def story(one: Watcher, other: Watcher) -> None:
+        await one.write(Create(ME, b"{me}", ephemeral=True), Create(T, b"{1}"), Create(STATE, b"{1}"))
+        await asyncio.to_thread(expire, ensemble.hosts, one)
+        await other.until(lambda it: T in it.tree and ME not in it.tree)
+        await other.write(Put(STATE, b"{2}"))
+        await one.until(lambda it: Session.EXPIRED in it.said)
+        expired = one.said.index(Session.EXPIRED)
+        gone = next(
+            at for at, said in enumerate(one.said) if said == NodeChanged(ME, None, 0, one.nodes[0].created)
+        )
+        assert gone < expired, "what went with the session is told before"
+        await one.until(lambda it: it.tree == {T: b"{1}", STATE: b"{2}"})
+        assert not one.keeper.owns(ME)
+        assert await one.write(Create(ME, b"{again}", ephemeral=True)) == Written()
+        assert one.keeper.owns(ME)
+        assert one.nodes[-1].created > one.nodes[0].created
+        await other.write(Put(STATE, b"{3}"))
+        await one.until(lambda it: it.tree[STATE] == b"{3}", "its watches work")
+
+    run(place, story)
+
+
+def test_a_lost_connection_is_resumed_and_nothing_is_missed(place: str) -> None:
+    async def story(one: Watcher, other: Watcher) -> None:
+        await one.write(Create(ME, b"{me}", ephemeral=True), Create(T, b"{1}"), Create(STATE, b"{1}"))
+        await other.until(lambda it: STATE in it.tree)
+        client_of(one)._connection._socket.shutdown(2)
+        await other.write(Delete(T))
+        await other.write(Create(T, b"{2}"), Create(STATE, b"{2}"))
+        await one.until(lambda it: Session.RESUMED in it.said)
+        assert one.said.index(Session.SUSPENDED) < one.said.index(Session.RESUMED)
+        await one.until(lambda it: it.tree == {ME: b"{me}", T: b"{2}", STATE: b"{2}"})
+        assert one.keeper.owns(ME), "the session is the same"
+        told = [(node.path, node.data) for node in one.nodes]
+        assert told.index((T, b"{2}")) < told.index((STATE, b"{2}")), "the new parent before its child"
+
+    run(place, story)
+
+
+def test_a_write_whose_answer_was_lost_is_unknown_and_what_it_did_is_seen_before(
+    ensemble: Ensemble, place: str
+) -> None:
+    async def story(one: Watcher, _other: Watcher) -> None:
+        await one.write(Create(T, b"{1}"))
+        ensemble.pause()
+        try:
+            future = one.ask(Put(T, b"{2}", 0))
+            await one.until(lambda it: Session.SUSPENDED in it.said)
+            held = one.ask(Put(T, b"{3}", 1))
+            assert not future.done(), "nothing can be known yet"
+        finally:
+            ensemble.resume()
+        outcome = await asyncio.wait_for(future, 30)
+        assert isinstance(outcome, Unknown)
+        at = one.said.index(outcome)
+        assert [node.data for node in one.said[:at] if isinstance(node, NodeChanged)][-1] in {b"{1}", b"{2}"}
+        assert isinstance(await asyncio.wait_for(held, 30), Written | Refused), "what waited was decided, too"
+
+    run(place, story)
+
+
+def test_what_waited_for_a_session_that_expired_is_refused(ensemble: Ensemble, place: str) -> None:
+    async def story(one: Watcher, _other: Watcher) -> None:
+        await one.write(Create(T, b"{1}"))
+        ensemble.pause()
+        try:
+            await one.until(lambda it: Session.SUSPENDED in it.said)
+            held = one.ask(Put(T, b"{2}"))
+            await asyncio.sleep(SESSION_MS / 1000)  # it is the time itself that is tested
+        finally:
+            ensemble.resume()
+        outcome = await asyncio.wait_for(held, 30)
+        if Session.EXPIRED in one.said:
+            assert outcome == Refused(T, "the session expired")
+        else:
+            assert outcome == Written()
+
+    run(place, story)
+
+
+def test_the_session_is_certain_for_less_than_its_timeout_after_the_last_contact(
+    ensemble: Ensemble, place: str
+) -> None:
+    async def story(one: Watcher, _other: Watcher) -> None:
+        await one.until(lambda it: it.certain_ms > now_ms())
+        ensemble.pause()
+        try:
+            before = one.certain_ms
+            assert before <= now_ms() + SESSION_MS * 2 / 3
+            await one.until(lambda it: now_ms() > it.certain_ms)
+            assert one.certain_ms <= before + SESSION_MS / 3, "nothing renews it"
+        finally:
+            ensemble.resume()
+        await one.until(lambda it: it.certain_ms > now_ms(), "contact again")
+
+    run(place, story)
+
+
+def test_zookeeper_may_grant_less_than_was_asked_for(ensemble: Ensemble, place: str) -> None:
+    async def live() -> None:
+        keeper = ZooKeeperKeeper(asyncio.get_running_loop(), place, 3_600_000, now_ms)
+        one = Watcher(keeper)
+        await one.load()
+        assert keeper._link.timeout_ms == 20 * 500, "20 ticks are the most"
+        assert one.certain_ms <= now_ms() + 10_000
+        await keeper.close()
+
+    asyncio.run(live())
+
+
+def test_the_states_of_many_partitions_fit_into_a_node_and_too_much_is_refused(place: str) -> None:
+    async def story(one: Watcher, other: Watcher) -> None:
+        large = b'{"partitions":[' + b'{"leader":1,"isr":[1,2,3]},' * 100_000 + b"{}]}"
+        assert len(large) > 2 * PACKED_BYTES_MIN
+        assert await one.write(Create(T, large)) == Written()
+        assert one.tree == {T: large}
+        await other.until(lambda it: it.tree == {T: large})
+        noise = uuid.uuid4().bytes * 4 + b"".join(uuid.uuid4().bytes for _ in range(80_000))
+        outcome = await one.write(Put(T, b"{" + noise))
+        assert isinstance(outcome, Refused)
+        assert "more than ZooKeeper takes" in outcome.reason
+        assert await one.write(Put(T, b"{small}")) == Written()
+
+    run(place, story)
+
+
+def test_nodes_that_are_not_ours_are_left_alone(ensemble: Ensemble, place: str) -> None:
+    async def story(one: Watcher, other: Watcher) -> None:
+        chroot = place.removeprefix(ensemble.hosts)
+        client = client_of(other)
+
+        def litter() -> None:
+            client.create(f"{chroot}/somebody-elses", b"not JSON")
+            client.create(f"{chroot}{T}", b"{}", makepath=True)
+            client.create(f"{chroot}{T}/unknown-to-us", b"{x}")
+            client.create(f"{chroot}{T}/unknown-to-us/and-deeper", b"{y}")
+
+        await asyncio.to_thread(litter)
+        await one.until(lambda it: T in it.tree)
+        assert "/somebody-elses" not in one.tree
+        outcome = await one.write(Delete(T))
+        assert isinstance(outcome, Refused), "what lies too deep is nobody's to delete"
+        await asyncio.to_thread(client.delete, f"{chroot}{T}/unknown-to-us/and-deeper")
+        assert await one.write(Delete(T)) == Written(), "children nobody knew of go with their parent"
+
+    run(place, story)
+
+
+def test_of_three_servers_one_may_die(tmp_path: Path) -> None:
+    ensemble = Ensemble(tmp_path, servers=3)
+
+    async def story(one: Watcher, other: Watcher) -> None:
+        await one.write(Create(ME, b"{me}", ephemeral=True), Create("/controller_epoch", b"0"))
+        await other.until(lambda it: "/controller_epoch" in it.tree)
+        ensemble.kill(ensemble.leader())
+        version = 0
+        for _ in range(20):
+            outcome = await asyncio.wait_for(
+                other.ask(Put("/controller_epoch", b"%d" % version, version)), 60
+            )
+            known = [node for node in other.nodes if node.path == "/controller_epoch"][-1]
+            assert isinstance(outcome, Written | Unknown)
+            assert known.version in {version, version + 1}
+            version = known.version
+        await one.until(lambda it: it.tree.get("/controller_epoch") == other.tree["/controller_epoch"])
+        seen = [node.version for node in one.nodes if node.path == "/controller_epoch"]
+        assert seen == sorted(seen), "never older than what was told before"
+
+    try:
+        ensemble.start()
+        run(f"{ensemble.hosts}/three", story)
+    finally:
+        ensemble.stop()
+
+
+def test_where_no_zookeeper_answers_the_start_is_refused_in_one_sentence() -> None:
+    async def live() -> None:
+        where = f"127.0.0.1:{free_ports(1)[0]}/x"
+        keeper = ZooKeeperKeeper(asyncio.get_running_loop(), where, 1_000, now_ms)
+        with pytest.raises(StartError, match=f"no ZooKeeper answers at {where}"):
+            await Watcher(keeper).load()
+
+    asyncio.run(live())
+
+
+def test_what_happens_to_the_connection_is_logged_once(place: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(one: Watcher, _other: Watcher) -> None:
+        client_of(one)._connection._socket.shutdown(2)
+        await one.until(lambda it: Session.RESUMED in it.said)
+
+    with caplog.at_level(logging.WARNING):
+        run(place, story)
+    said = [record.message for record in caplog.records]
+    assert len(said) == 2, said
+    assert said[0].endswith("is lost")
+    assert said[1] == "the connection to ZooKeeper is back"
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        ("a:1", ("a:1", "")),
+        ("a:1,b:2/x", ("a:1,b:2", "/x")),
+        ("a:1/x/y/", ("a:1", "/x/y")),
+        ("[::1]:2181/x", ("[::1]:2181", "/x")),
+        ("a", ("a", "")),
+    ],
+)
+def test_an_ensemble_is_hosts_and_perhaps_a_chroot(given: str, parts: tuple[str, str]) -> None:
+    assert split_ensemble(given) == parts
+
+
+@pytest.mark.parametrize("given", ["", "/x", "a:b", "a:70000", "a:1,,b:2", ":1"])
+def test_what_is_no_ensemble_is_refused(given: str) -> None:
+    with pytest.raises(StartError, match=r"zookeeper\.connect"):
+        split_ensemble(given)

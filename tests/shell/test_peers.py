@@ -1,0 +1,219 @@
+"""Requests to other brokers: answered once and in order, or with None as soon as that is certain."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ottla import Broker
+from ottla.broker.effects import Send
+from ottla.cli.zookeepers import free_ports
+from ottla.controller.image import BrokerEndpoint
+from ottla.shell import peers
+from ottla.shell.peers import Peers
+from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+WITHIN_S = 10.0
+METADATA = MetadataRequest(topics=[])
+
+
+class Host:
+    """Stands in for a server: knows where peers are, and keeps what they answered."""
+
+    def __init__(self) -> None:
+        self.scratch = bytearray(64 * 1024)
+        self.endpoints: dict[int, BrokerEndpoint] = {}
+        self.answers: list[tuple[int, Any]] = []
+        self.patience_s = 5.0
+        self._answered = asyncio.Event()
+
+    def at(self, peer: int, address: str, epoch: int = 1) -> None:
+        host, _, port = address.rpartition(":")
+        self.endpoints[peer] = BrokerEndpoint(peer, host, int(port), None, epoch)
+
+    def client_id(self) -> str:
+        return "broker-9"
+
+    def endpoint(self, peer: int) -> BrokerEndpoint | None:
+        return self.endpoints.get(peer)
+
+    def timeout_s(self) -> float:
+        return self.patience_s
+
+    def on_peer_reply(self, token: int, answer: Any) -> None:
+        self.answers.append((token, answer))
+        self._answered.set()
+
+    def carry_out(self) -> None:
+        pass
+
+    async def until(self, count: int) -> list[tuple[int, Any]]:
+        async with asyncio.timeout(WITHIN_S):
+            while len(self.answers) < count:
+                self._answered.clear()
+                await self._answered.wait()
+        return self.answers
+
+
+def run(story: Callable[[Host, Peers], Awaitable[None]]) -> None:
+    async def live() -> None:
+        host = Host()
+        made = Peers(asyncio.get_running_loop(), host)
+        try:
+            await story(host, made)
+        finally:
+            made.close()
+            await asyncio.sleep(0)
+
+    asyncio.run(live())
+
+
+class Stranger(asyncio.Protocol):
+    """Takes a connection, and answers the first bytes with its own, or hangs up."""
+
+    def __init__(self, said: bytes | None, connections: list[asyncio.Transport]) -> None:
+        self._said, self._connections = said, connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._connections.append(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._said is None:
+            self._transport.abort()
+        else:
+            self._transport.write(self._said)
+
+
+@contextlib.asynccontextmanager
+async def stranger(said: bytes | None = b"") -> AsyncIterator[str]:
+    """The address of one; it says nothing at all unless told what, and hangs up if that is None."""
+    connections: list[asyncio.Transport] = []
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Stranger(said, connections), "127.0.0.1", 0
+    )
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        for one in connections:
+            one.abort()
+        server.close()
+        await server.wait_closed()
+
+
+def test_requests_are_answered_in_the_order_of_their_channel(ottla_broker: Broker) -> None:
+    async def story(host: Host, made: Peers) -> None:
+        host.at(1, ottla_broker.bootstrap_servers)
+        requests = [METADATA, ListGroupsRequest()] * 20
+        for token, request in enumerate(requests):
+            made.send(Send(1, "control", token, request))
+        answers = await host.until(len(requests))
+        assert [token for token, _ in answers] == list(range(len(requests)))
+        kinds = [MetadataResponse, ListGroupsResponse] * 20
+        assert [type(answer) for _, answer in answers] == kinds
+        assert answers[0][1].brokers[0].port == int(ottla_broker.bootstrap_servers.rpartition(":")[2])
+
+    run(story)
+
+
+def test_a_peer_that_nobody_knows_or_that_does_not_listen_answers_none() -> None:
+    async def story(host: Host, made: Peers) -> None:
+        host.at(2, f"127.0.0.1:{free_ports(1)[0]}")
+        made.send(Send(1, "fetch", 1, METADATA))
+        assert host.answers == [], "not before the effect is carried out"
+        made.send(Send(2, "fetch", 2, METADATA))
+        made.send(Send(2, "fetch", 3, METADATA))
+        assert await host.until(3) == [(1, None), (2, None), (3, None)]
+
+    run(story)
+
+
+def test_a_peer_that_closes_the_connection_answers_none_and_is_asked_anew(ottla_broker: Broker) -> None:
+    async def story(host: Host, made: Peers) -> None:
+        async with stranger(None) as address:
+            host.at(1, address)
+            made.send(Send(1, "fetch", 1, METADATA))
+            made.send(Send(1, "fetch", 2, METADATA))
+            assert await host.until(2) == [(1, None), (2, None)]
+        host.at(1, ottla_broker.bootstrap_servers)
+        made.send(Send(1, "fetch", 3, METADATA))
+        assert isinstance((await host.until(3))[2][1], MetadataResponse)
+
+    run(story)
+
+
+def test_a_peer_that_does_not_answer_in_time_answers_none() -> None:
+    async def story(host: Host, made: Peers) -> None:
+        host.patience_s = 0.1
+        async with stranger() as address:
+            host.at(1, address)
+            made.send(Send(1, "fetch", 1, METADATA))
+            assert await host.until(1) == [(1, None)]
+
+    run(story)
+
+
+def test_one_channel_does_not_wait_for_another(ottla_broker: Broker) -> None:
+    async def story(host: Host, made: Peers) -> None:
+        async with stranger() as address:
+            host.at(1, address)
+            made.send(Send(1, "fetch", 1, METADATA))
+            host.at(2, ottla_broker.bootstrap_servers)
+            made.send(Send(2, "fetch", 2, METADATA))
+            made.send(Send(2, "control", 3, METADATA))
+            assert {token for token, _ in await host.until(2)} == {2, 3}
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"\x00\x00\x00\x05" + b"\xff" * 5, b"\x00\x00\x00\x01\x00", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"],
+    ids=["another request's answer", "no header", "a negative length", "an endless answer"],
+)
+def test_what_is_no_answer_ends_the_connection(said: bytes) -> None:
+    async def story(host: Host, made: Peers) -> None:
+        async with stranger(said) as address:
+            host.at(1, address)
+            made.send(Send(1, "fetch", 1, METADATA))
+            assert await host.until(1) == [(1, None)]
+
+    run(story)
+
+
+def test_another_incarnation_of_a_peer_is_another_connection(ottla_broker: Broker) -> None:
+    async def story(host: Host, made: Peers) -> None:
+        async with stranger() as address:
+            host.at(1, address, epoch=1)
+            made.send(Send(1, "fetch", 1, METADATA))
+            host.endpoints[1] = replace(host.endpoints[1], is_stopping=True)
+            made.check()
+            assert host.answers == [], "it is the same one"
+            host.at(1, ottla_broker.bootstrap_servers, epoch=2)
+            made.check()
+            assert await host.until(1) == [(1, None)]
+            made.send(Send(1, "fetch", 2, METADATA))
+            assert isinstance((await host.until(2))[1][1], MetadataResponse)
+            del host.endpoints[1]
+            made.send(Send(1, "fetch", 3, METADATA))
+            assert (await host.until(3))[2] == (3, None)
+
+    run(story)
+
+
+def test_what_is_unanswered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "UNANSWERED_MAX", 3)
+
+    async def story(host: Host, made: Peers) -> None:
+        async with stranger() as address:
+            host.at(1, address)
+            for token in range(4):
+                made.send(Send(1, "fetch", token, METADATA))
+            assert await host.until(4) == [(token, None) for token in range(4)]
+
+    run(story)

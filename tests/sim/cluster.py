@@ -1,0 +1,126 @@
+"""A cluster and its clients, from one seed: so many brokers, these topics, this workload."""
+
+from tests.sim.admin import Admin, Founder, new_topic
+from tests.sim.client import Client
+from tests.sim.consumers import Consumer
+from tests.sim.invariants import Invariants
+from tests.sim.keeper import SimKeeper
+from tests.sim.ledger import Ledger
+from tests.sim.machine import Machine
+from tests.sim.members import ClassicMember, ConsumerMember
+from tests.sim.network import Network
+from tests.sim.producers import HastyProducer, SafeProducer
+from tests.sim.world import World
+
+from ottla.controller import znodes
+
+SESSION_MS = 2_000
+PROPERTIES = {
+    "auto.create.topics.enable": "false",
+    "controlled.shutdown.retry.backoff.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "2500",
+    "group.initial.rebalance.delay.ms": "50",
+    "group.min.session.timeout.ms": "1000",
+    "leader.imbalance.check.interval.seconds": "4",
+    "offsets.topic.num.partitions": "2",
+    "replica.fetch.backoff.ms": "100",
+    "replica.fetch.wait.max.ms": "400",
+    "replica.lag.time.max.ms": "1200",
+}
+
+
+class Cluster:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.network = Network(world)
+        self.keeper = SimKeeper(world, SESSION_MS)
+        self.ledger = Ledger()
+        size = world.random.choices([1, 2, 3, 4, 5], [4, 6, 70, 15, 5])[0]
+        self.replicas = min(size, 3)
+        self.isr_min = min(self.replicas, 2)
+        self.may_lose = self.replicas > 1
+        properties = {
+            **PROPERTIES,
+            "min.insync.replicas": str(self.isr_min),
+            "offsets.topic.replication.factor": str(self.replicas),
+            "default.replication.factor": str(self.replicas),
+        }
+        self.machines = {
+            id: Machine(world, self.network, self.keeper, id, properties) for id in range(1, size + 1)
+        }
+        self.invariants = Invariants(world, self.keeper, self.machines, self.ledger)
+        self.partitions = {"orders": world.draw(1, 2), "moving": 1}
+        self.clients: list[Client] = []
+        self.consumers: list[Consumer] = []
+        self.founder = Founder(*self._place("founder"), topics=self._topics())
+        for machine in self.machines.values():
+            world.after(world.draw(0, 500), machine.start)
+
+    def _place(self, name: str) -> tuple[World, Network, str, list[int]]:
+        return self.world, self.network, name, list(self.machines)
+
+    def _topics(self) -> dict:
+        return {
+            name: new_topic(name, count, self.replicas, segment_bytes="1200" if name == "orders" else "1000000")
+            for name, count in self.partitions.items()
+        }
+
+    def add_clients(self) -> None:
+        draw = self.world.draw
+        for topic, count in self.partitions.items():
+            for partition in range(count):
+                where = {"ledger": self.ledger, "topic": topic, "partition": partition}
+                pace_ms = draw(60, 400)
+                self.clients.append(SafeProducer(*self._place(f"p-{topic}{partition}"), pace_ms=pace_ms, **where))
+                if self.world.chance(0.4):
+                    name = f"h-{topic}{partition}"
+                    self.clients.append(HastyProducer(*self._place(name), pace_ms=2 * pace_ms, **where))
+                self.consumers.append(Consumer(*self._place(f"c-{topic}{partition}"), **where))
+        for kind, name in ((ClassicMember, "classic"), (ConsumerMember, "next")):
+            for number in range(draw(0, 2)):
+                member = kind(
+                    *self._place(f"m-{name}{number}"), ledger=self.ledger, group=name, topic="orders",
+                    partitions=self.partitions["orders"],
+                )  # fmt: skip
+                self.clients.append(member)
+        self._add_admin()
+        for client in (*self.clients, *self.consumers):
+            client.start()
+
+    def _add_admin(self) -> None:
+        kinds = [kind for kind in ("come_and_go", "grow", "move", "prefer") if self.world.chance(0.5)]
+        if self.world.chance(0.25):
+            kinds.append("set_isr_min")
+            self.may_lose = False
+        if kinds and self.world.chance(0.7):
+            admin = Admin(
+                *self._place("admin"), kinds=kinds, topic="moving", partitions=1, replicas=self.replicas
+            )
+            self.clients.append(admin)
+
+    # What the faults look at
+
+    def controller(self) -> int | None:
+        node = self.keeper.nodes.get(znodes.CONTROLLER)
+        return znodes.parse(node.data)["brokerid"] if node else None
+
+    def leaders(self) -> list[int]:
+        return sorted({state.leader for state in self.invariants.states.values() if state.leader >= 0})
+
+    def is_in_sync(self, broker: int) -> bool:
+        """Is it up, and in every ISR that it belongs to, as the incarnation that it is?"""
+        process = self.machines[broker].running
+        if process is None or process.broker.epoch < 0:
+            return False
+        for topic_id, partitions in self.invariants.topics.values():
+            for index, replicas in partitions.items():
+                state = self.invariants.states.get((topic_id, index))
+                if broker not in replicas or state is None:
+                    continue
+                recorded = dict(zip(state.isr, state.isr_epochs, strict=False))
+                if recorded.get(broker) != process.broker.epoch:
+                    return False
+        return True

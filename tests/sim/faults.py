@@ -1,0 +1,223 @@
+"""What goes wrong, and when. Every seed has its own choice of faults, and its own rate of them.
+
+The budget, which `docs/simulator.md` explains: a replica that loses records it held (a power cut, a new disk)
+loses them alone. Until it is back in sync everywhere, no other broker stops uncleanly; and a broker
+loses records only when all that stopped uncleanly before are back in sync. Everything else may happen at any
+time, to all brokers at once: kills, stops, pauses, cuts, lost sessions, a keeper that is away.
+"""
+
+from collections.abc import Callable
+
+from tests.sim.cluster import Cluster
+from tests.sim.keeper_client import KEEPER
+
+SESSION_MS = 2_000
+
+
+class Faults:
+    def __init__(self, cluster: Cluster, end_ms: int) -> None:
+        self.cluster, self.world, self.network = cluster, cluster.world, cluster.network
+        self.end_ms = end_ms
+        self.unclean: dict[int, bool] = {}  # not yet back in sync; did it lose records?
+        self.healing: list[Callable[[], None]] = []
+        names = ["kill", "power", "stop", "disk", "pause", "cut", "split", "cut_keeper", "keeper", "expire",
+                 "loss", "slow", "clock"]  # fmt: skip
+        self.kinds = [name for name in names if self.world.chance(0.45)] or ["kill"]
+        self.pace_ms = self.world.draw(300, 2_500)
+
+    def start(self) -> None:
+        self.world.note("faults:", *self.kinds, f"every {self.pace_ms} ms")
+        self.world.after(self.world.draw(0, self.pace_ms), self._next)
+
+    def _next(self) -> None:
+        if self.world.now_ms >= self.end_ms:
+            return
+        self._forgive()
+        kind = self.kinds[self.world.draw(0, len(self.kinds) - 1)]
+        getattr(self, "_" + kind)()
+        self.world.after(self.world.draw(1, 2 * self.pace_ms), self._next)
+
+    def end(self) -> None:
+        """Everything is mended, and everybody is there."""
+        self.world.note("the faults end")
+        healing, self.healing = self.healing, []
+        for heal in healing:
+            heal()
+        for id, machine in self.cluster.machines.items():
+            if machine.running is None:
+                machine.start()
+            elif machine.running.is_paused:
+                machine.running.resume()
+            assert not any(id in link for link in self.network.cuts), "every cut was mended"
+        self.network.loss = self.network.slow = 0
+
+    def _for_a_while(self, heal: Callable[[], None], longest_ms: int = 5_000) -> None:
+        self.healing.append(heal)
+
+        def due() -> None:
+            if heal in self.healing:
+                self.healing.remove(heal)
+                heal()
+
+        self.world.after(self.world.draw(50, longest_ms), due)
+
+    def _any(self) -> int:
+        """A broker; the controller and leaders more often than others."""
+        brokers = list(self.cluster.machines)
+        if self.world.chance(0.3):
+            brokers = [self.cluster.controller() or brokers[0]]
+        elif self.world.chance(0.4):
+            brokers = self.cluster.leaders() or brokers
+        return brokers[self.world.draw(0, len(brokers) - 1)]
+
+    # Processes and machines
+
+    def _forgive(self) -> None:
+        self.unclean = {
+            broker: lost for broker, lost in self.unclean.items() if not self.cluster.is_in_sync(broker)
+        }
+
+    def _restart_later(self, broker: int) -> None:
+        machine = self.cluster.machines[broker]
+        self._for_a_while(lambda: None if machine.running else machine.start())
+
+    def _kill(self) -> None:
+        broker = self._any()
+        machine = self.cluster.machines[broker]
+        if machine.running is None or any(lost for other, lost in self.unclean.items() if other != broker):
+            return
+        self.unclean[broker] = self.unclean.get(broker, False)
+        machine.kill()
+        self._restart_later(broker)
+
+    def _may_lose(self, broker: int) -> bool:
+        others = [other for other in self.unclean if other != broker]
+        return self.cluster.may_lose and not others
+
+    def _power(self) -> None:
+        broker = self._any()
+        machine = self.cluster.machines[broker]
+        if machine.running is None or not self._may_lose(broker):
+            return
+        self.unclean[broker] = True
+        machine.lose_power()
+        if self.world.chance(0.3):
+            self._flap(broker)
+        else:
+            self._restart_later(broker)
+
+    def _flap(self, broker: int) -> None:
+        """It comes back, stops cleanly as soon as it is there, and comes again: the second start is a clean one,
+        and still the records are gone."""
+        machine = self.cluster.machines[broker]
+
+        def stop_when_serving() -> None:
+            if self.world.now_ms >= self.end_ms or machine.running is not first or first.is_paused:
+                return
+            if first.is_serving:
+                first.stop_now()
+                self._restart_later(broker)
+                self.world.after(self.world.draw(1, 20), lambda: machine.running or machine.start())
+            else:
+                self.world.after(1, stop_when_serving)
+
+        machine.start()
+        first = machine.running
+        stop_when_serving()
+
+    def _stop(self) -> None:
+        broker = self._any()
+        machine = self.cluster.machines[broker]
+        if machine.running is None or not machine.running.is_serving or machine.running.is_paused:
+            return
+        machine.stop(lambda: self._restart_later(broker))
+
+    def _disk(self) -> None:
+        """A broker that is down comes back with an empty disk."""
+        down = [id for id, machine in self.cluster.machines.items() if machine.running is None]
+        if not down or not self._may_lose(down[0]):
+            self._kill()
+            return
+        self.unclean[down[0]] = True
+        self.cluster.machines[down[0]].replace_disk()
+
+    def _pause(self) -> None:
+        broker = self._any()
+        process = self.cluster.machines[broker].running
+        if process is None or process.is_paused:
+            return
+        self.world.note(f"b{broker} is paused")
+        process.pause()
+
+        def resume() -> None:
+            self.world.note(f"b{broker} goes on")
+            if not process.is_dead:
+                process.resume()
+
+        self._for_a_while(resume)
+
+    def _clock(self) -> None:
+        clock = self.cluster.machines[self._any()].clock
+        clock.wall_offset_ms = self.world.draw(-3_600_000, 3_600_000)
+
+    # The network
+
+    def _cut_links(self, what: str, links: list[tuple[object, object]]) -> None:
+        self.world.note("cut:", what)
+        for source, target in links:
+            self.network.cut(source, target)
+
+        def mend() -> None:
+            self.world.note("mended:", what)
+            for source, target in links:
+                self.network.mend(source, target)
+
+        self._for_a_while(mend)
+
+    def _cut(self) -> None:
+        """One broker from the others, one way or both; or from the clients, too."""
+        broker = self._any()
+        others: list[object] = [other for other in self.cluster.machines if other != broker]
+        if self.world.chance(0.3):
+            others += [client.name for client in self.cluster.clients]
+        away = [(broker, other) for other in others]
+        back = [(other, broker) for other in others]
+        way = self.world.draw(0, 2)
+        self._cut_links(f"b{broker} {('from', 'to', 'from and to')[way]} {len(others)}", (away, back, away + back)[way])
+
+    def _split(self) -> None:
+        """The brokers in two halves; the keeper and the clients see both."""
+        brokers = list(self.cluster.machines)
+        self.world.random.shuffle(brokers)
+        at = self.world.draw(1, max(len(brokers) - 1, 1))
+        links = [(a, b) for a in brokers[:at] for b in brokers[at:]]
+        self._cut_links(f"{brokers[:at]} | {brokers[at:]}", links + [(b, a) for a, b in links])
+
+    def _cut_keeper(self) -> None:
+        broker = self._any()
+        both = [(broker, KEEPER), (KEEPER, broker)]
+        way = self.world.draw(0, 2)
+        self._cut_links(f"b{broker} and the keeper ({way})", [both[:1], both[1:], both][way])
+
+    def _loss(self) -> None:
+        self.network.loss = self.world.draw(1, 8) / 100
+        self.world.note("loss of", self.network.loss)
+        self._for_a_while(lambda: setattr(self.network, "loss", 0.0))
+
+    def _slow(self) -> None:
+        self.network.slow = self.world.draw(2, 40) / 100
+        self.world.note("slow:", self.network.slow)
+        self._for_a_while(lambda: setattr(self.network, "slow", 0.0))
+
+    # The keeper
+
+    def _keeper(self) -> None:
+        keeper = self.cluster.keeper
+        if keeper.is_up:
+            keeper.stop()
+            self._for_a_while(keeper.resume)
+
+    def _expire(self) -> None:
+        process = self.cluster.machines[self._any()].running
+        if process is not None and self.cluster.keeper.is_up:
+            self.cluster.keeper.close_session(process.keeper.session, "expired early")

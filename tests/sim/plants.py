@@ -1,0 +1,169 @@
+"""Known bugs, to be planted: each is how somebody lost data, or how a rule of ours could be forgotten.
+
+A plant is a patch of the code under test. Whoever checks the checkers runs seeds with it until one fails.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from ottla.api import coordinated, fetch
+from ottla.api.produce import Produce
+from ottla.broker import controlling
+from ottla.controller import draft, election
+from ottla.controller.election import Around, Rule
+from ottla.controller.keeper import ANY, Put
+from ottla.log.log import Log
+from ottla.replication.leader import Leader
+from ottla.replication.partition import Partition
+
+Plant = Callable[[ExitStack], None]
+PLANTS: dict[str, Plant] = {}
+
+
+def plant(text: str) -> Callable[[Plant], Plant]:
+    def keep(one: Plant) -> Plant:
+        PLANTS[text] = one
+        return one
+
+    return keep
+
+
+@contextmanager
+def planted(text: str) -> Iterator[None]:
+    with ExitStack() as stack:
+        PLANTS[text](stack)
+        yield
+
+
+def _replace(stack: ExitStack, where: Any, name: str, new: Any) -> None:
+    stack.enter_context(patch.object(where, name, new))
+
+
+# The leader
+
+
+@plant("the watermark counts the written ISR only")
+def _written_only(stack: ExitStack) -> None:
+    _replace(stack, Leader, "isr_maximal", property(lambda self: self.isr))
+
+
+@plant("an ISR proposal is trusted before it is written")
+def _proposed_only(stack: ExitStack) -> None:
+    def believed(self: Leader) -> dict[int, int]:
+        return self.isr if self.pending is None else self.pending
+
+    _replace(stack, Leader, "isr_maximal", property(believed))
+
+
+@plant("the watermark moves with too few in sync")
+def _below_min(stack: ExitStack) -> None:
+    original = Leader._advance
+
+    def advance(self: Leader) -> list[Any]:
+        isr_min, self.isr_min = self.isr_min, 0
+        try:
+            return original(self)
+        finally:
+            self.isr_min = isr_min
+
+    _replace(stack, Leader, "_advance", advance)
+
+
+@plant("a follower enters the ISR wherever it is")
+def _early_entry(stack: ExitStack) -> None:
+    def maybe_expand(self: Leader, follower_id: int, now_ms: int) -> list[Any]:
+        if follower_id in self.isr or self.pending is not None:
+            return []
+        return self._propose({**self.isr, follower_id: self.followers[follower_id].broker_epoch})
+
+    _replace(stack, Leader, "_maybe_expand", maybe_expand)
+
+
+@plant("an answer does not wait for the watermark")
+def _early_answer(stack: ExitStack) -> None:
+    _replace(stack, Partition, "is_acknowledged", lambda self, end_offset, acks: True)
+
+
+@plant("an answer is given after leadership was lost")
+def _late_answer(stack: ExitStack) -> None:
+    def ready(self: Produce, _key: Any, _now_ms: int) -> Any:
+        done = all(one.partition.is_acknowledged(one.end_offset, self.acks) for one in self.unsafe)
+        return self.response if done else None
+
+    _replace(stack, Produce, "ready", ready)
+
+
+@plant("a coordinator answers before its records are committed")
+def _early_coordinator(stack: ExitStack) -> None:
+    _replace(stack, coordinated, "_sendable", lambda _broker, _partition, answer: answer.reply)
+
+
+# Followers
+
+
+@plant("logs that part are not cut")
+def _no_truncation(stack: ExitStack) -> None:
+    _replace(stack, fetch, "_diverging", lambda _partition, _wanted: None)
+
+
+@plant("a follower cuts its log at its high watermark")
+def _truncate_to_watermark(stack: ExitStack) -> None:
+    original = Partition.on_state
+
+    def on_state(self: Partition, **state: Any) -> bool:
+        changed = original(self, **state)
+        if changed and not self.is_leader:
+            self.log.truncate_to(self.high_watermark, state["now_ms"])
+        return changed
+
+    _replace(stack, Partition, "on_state", on_state)
+
+
+@plant("a leader's epoch begins with its first record")
+def _late_epoch(stack: ExitStack) -> None:
+    _replace(stack, Log, "assign_epoch", lambda self, _epoch: None)
+
+
+@plant("a follower's epoch is not compared with the leader's")
+def _no_fencing(stack: ExitStack) -> None:
+    _replace(stack, Partition, "check_epoch", lambda self, _epoch: None)
+
+
+# The controller
+
+
+@plant("whoever is there may lead")
+def _unclean(stack: ExitStack) -> None:
+    def elect(state: Any, around: Around) -> Any:
+        found = around.first(around.replicas)
+        return None if found is None else (found, Rule.ISR)
+
+    _replace(stack, election, "elect", elect)
+
+
+@plant("a restart is taken for a clean one")
+def _always_clean(stack: ExitStack) -> None:
+    _replace(stack, Around, "holds", lambda self, member, _epoch: member in self.there)
+
+
+@plant("a restarted leader leads on")
+def _leads_on(stack: ExitStack) -> None:
+    original = Partition.on_state
+
+    def on_state(self: Partition, **state: Any) -> bool:
+        return original(self, **{**state, "isr_epochs": ()})
+
+    _replace(stack, Partition, "on_state", on_state)
+
+
+@plant("a controller that lost its seat can still write")
+def _zombie_controller(stack: ExitStack) -> None:
+    original = draft.Draft.operations
+
+    def operations(self: Any) -> list[Any]:
+        return [Put(one.path, one.data, ANY) for one in original(self)]
+
+    _replace(stack, draft.Draft, "operations", operations)
+    _replace(stack, controlling, "fence", lambda _image: [])

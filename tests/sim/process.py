@@ -1,0 +1,326 @@
+"""A running broker and what a shell does for it: feed the real core with inputs, carry out its effects.
+
+Rules: everything that happens to a process comes through `input`, which holds it back while the process is
+paused and drops it when the process is gone. So a pause is what SIGSTOP is: time goes on, what comes waits,
+and all of it arrives at once, late.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from tests.sim.frames import decode_answer, encode_request
+from tests.sim.keeper import SimKeeper
+from tests.sim.keeper_client import KeeperClient
+from tests.sim.network import Connection, Network
+from tests.sim.world import START_MS, Violation, World
+
+from ottla.api.call import CloseConnection
+from ottla.api.dispatch import Silence, on_request
+from ottla.base.files import Files
+from ottla.broker.broker import Broker
+from ottla.broker.effects import (
+    Close,
+    CopyLog,
+    Effect,
+    Halt,
+    Reply,
+    Send,
+    SyncFolder,
+    SyncLog,
+    TakeOffline,
+    WriteNodes,
+)
+from ottla.controller.keeper import NodeChanged, Outcome, Written
+from ottla.controller.registration import founding, registration
+from ottla.log.directories import LogDirectoryError
+from ottla.log.moving import MoveError
+from ottla.wire.primitives import ProtocolError
+
+TICK_MS = 200
+PEER_TIMEOUT_MS = 1_500
+REGISTER_AGAIN_MS = 200
+DRAIN_MS = 2_000
+CLUSTER_ID = "a-simulated-cluster"
+
+
+class Clock:
+    """A machine's clock: it may be off, and run a little fast or slow."""
+
+    def __init__(self, world: World, skew_ms: int, rate: float) -> None:
+        self.world, self.skew_ms, self.rate = world, skew_ms, rate
+        self.wall_offset_ms = 0
+
+    def now_ms(self) -> int:
+        return START_MS + self.skew_ms + int((self.world.now_ms - START_MS) * self.rate)
+
+    def until(self, due_ms: int) -> int:
+        """How long the world must wait until this clock shows `due_ms`."""
+        return max(int((due_ms - self.now_ms()) / self.rate) + 1, 0)
+
+
+class Process:
+    def __init__(
+        self, world: World, network: Network, keeper: SimKeeper, clock: Clock, disk: Files,
+        properties: dict[str, str], random: Random,
+    ) -> None:  # fmt: skip
+        self.world, self.network, self.clock = world, network, clock
+        self.broker = Broker(disk, random, properties)
+        self.place = self.broker.id
+        self.keeper = KeeperClient(world, keeper, network, self, self.place)
+        self.is_dead = self.is_paused = self.is_serving = self.is_open = self.is_stopping = False
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._peers: dict[tuple[int, str], Connection] = {}
+        self._deadline_ms: int | None = None
+        self._is_carrying = False
+        self._clean_since: int | None = None
+        self._early: list[NodeChanged] = []
+        self._is_starting = False
+        self.input(self.keeper.connect)
+
+    def clock_ms(self) -> int:
+        return self.clock.now_ms()
+
+    # What happens to it
+
+    def input(self, action: Callable[[], None]) -> None:
+        if self.is_dead:
+            return
+        if self.is_paused:
+            self._inbox.append(action)
+            return
+        action()
+        if not self.is_dead:
+            self._carry_out()
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        while self._inbox and not self.is_paused and not self.is_dead:
+            self.input(self._inbox.popleft())
+
+    def end(self, *, is_silent: bool = False, is_polite: bool = False) -> None:
+        """The process is gone. What becomes of its disk is the machine's affair."""
+        self.is_dead = True
+        self.keeper.close(is_polite=is_polite)
+        self.network.on_stopped(self, is_silent=is_silent)
+        for connection in self._peers.values():
+            connection.close()
+
+    def begin_stop(self, then: Callable[[], None]) -> None:
+        if not self.is_stopping:
+            self.is_stopping = True
+            self.input(lambda: self.broker.controlling.begin_stop(self.clock_ms()))
+            self._wait_for_drain(self.clock_ms() + DRAIN_MS, then)
+
+    def _wait_for_drain(self, until_ms: int, then: Callable[[], None]) -> None:
+        """Stop when nothing is led that another could lead, or when the time is up."""
+        if self.broker.controlling.is_drained or self.clock_ms() >= until_ms:
+            self.stop_now()
+            then()
+        else:
+            self._after(50, lambda: self._wait_for_drain(until_ms, then))
+
+    def stop_now(self) -> None:
+        """A clean stop that waits for nobody (controlled.shutdown.enable=false)."""
+        self.world.note(f"b{self.place} stops")
+        self.broker.close(self.clock_ms())
+        self.broker.effects.clear()
+        self.end(is_polite=True)
+
+    # The keeper
+
+    def on_nodes(self, nodes: list[NodeChanged]) -> None:
+        if self.is_open:
+            self.broker.on_nodes(nodes, self.clock_ms())
+        else:
+            self._early += nodes
+
+    def _open(self) -> None:
+        """Open the logs, once an earlier incarnation is out of the tree."""
+        if self.keeper.knows(f"/brokers/ids/{self.place}"):
+            self._after(REGISTER_AGAIN_MS, self._open)
+            return
+        self.is_open = True
+        nodes, self._early = self._early, []
+        for line in self.broker.open(nodes, self.clock_ms()):
+            self.world.note(f"b{self.place} recovery:", line)
+        self._tick()
+        self._register()
+
+    def on_confirmed(self, expires_ms: int) -> None:
+        self.broker.session_expires_ms = expires_ms
+
+    def on_session(self) -> None:
+        if self.is_open:
+            self._register()
+        elif not self._is_starting:
+            self._is_starting = True
+            self._open()
+
+    def _register(self) -> None:
+        """For the first time, or again after the session expired: then the logs are as they were."""
+        broker, session = self.broker, self.keeper.session
+        is_again = self._clean_since is not None
+        operations = [
+            *founding(broker.image, CLUSTER_ID),
+            *registration(
+                broker.id, f"b{broker.id}", 9092, broker.config.rack or None,
+                is_clean=is_again or broker.is_clean, clean_since=self._clean_since or 0,
+                lost=broker.store.lost,
+            ),
+        ]  # fmt: skip
+
+        def on_outcome(changes: list[NodeChanged], outcome: Outcome) -> None:
+            if self.keeper.session != session:
+                return  # there is a newer session, which sees to it itself
+            self.broker.on_nodes(changes, self.clock_ms())
+            own = self.keeper.keeper.nodes.get(f"/brokers/ids/{self.place}")
+            if isinstance(outcome, Written) or (own is not None and own.owner == session):
+                self._serve()
+            else:
+                self._after(REGISTER_AGAIN_MS, self._register)
+
+        self.keeper.write(tuple(operations), on_outcome)
+
+    def _serve(self) -> None:
+        self._clean_since = self.broker.image.brokers[self.place].clean_since
+        if not self.is_serving:
+            self.is_serving = True
+            self.network.servers[self.place] = self
+            self.world.note(f"b{self.place} serves, epoch {self.broker.epoch}")
+
+    # Requests
+
+    def on_frame(self, connection: Connection, frame: bytes) -> None:
+        buffer = bytearray(frame)
+        try:
+            answer = on_request(self.broker, connection.number, memoryview(buffer), self.clock_ms())
+        except (ProtocolError, CloseConnection) as error:
+            self.world.note(f"b{self.place} closes {connection.source}: {error}")
+            connection.close_by_server()
+            return
+        if not isinstance(answer, Silence):
+            connection.answer(b"".join(answer))
+        elif answer is Silence.NO_REPLY:
+            connection.answer(None)
+        buffer[:] = b"\xee" * len(buffer)  # a frame's bytes are gone once it was handled
+
+    def on_closed(self, connection: Connection) -> None:
+        self.broker.waiting.drop(connection.number)
+
+    # Effects
+
+    def _carry_out(self) -> None:
+        if self._is_carrying:
+            return
+        self._is_carrying = True
+        while self.broker.effects and not self.is_dead:
+            asked, self.broker.effects = self.broker.effects, []
+            for effect in asked:
+                self._carry_out_one(effect)
+        self._is_carrying = False
+        self._schedule_deadline()
+
+    def _carry_out_one(self, effect: Effect) -> None:
+        match effect:
+            case Reply(number, chunks):
+                connection = self.network.connections.get(number)
+                if connection is not None and connection.server is self:
+                    connection.answer(b"".join(chunks))
+                    connection.read_on()
+            case Close(number, _):
+                connection = self.network.connections.get(number)
+                if connection is not None and connection.server is self:
+                    connection.close_by_server()
+            case WriteNodes(token, operations):
+                self.keeper.write(operations, lambda changes, outcome: self._wrote(token, changes, outcome))
+            case Send(peer, channel, token, request):
+                self._send(peer, channel, token, request)
+            case SyncLog(log, sync):
+                self._after(self.world.draw(1, 15), lambda: self._synced(log, sync))
+            case SyncFolder(log, folder):
+                self._after(self.world.draw(1, 15), lambda: self._folder_synced(log, folder))
+            case CopyLog(move, part):
+                self._after(self.world.draw(1, 15), lambda: self._copied(move, part))
+            case TakeOffline(directory, reason):
+                self.world.note(f"b{self.place} takes {directory} offline: {reason}")
+                self.broker.on_directory_failed(directory, reason, self.clock_ms())
+            case Halt(reason):
+                raise Violation(f"broker {self.place} halts: {reason}")
+            case _:
+                raise Violation(f"an effect the simulator does not know: {effect}")
+
+    def _wrote(self, token: int, changes: list[NodeChanged], outcome: Outcome) -> None:
+        if not isinstance(outcome, Written):
+            self.world.note(f"b{self.place} write: {outcome}")
+        self.broker.on_nodes(changes, self.clock_ms())
+        self.broker.on_written(token, outcome, self.clock_ms())
+
+    def _synced(self, log: Any, sync: Any) -> None:
+        try:
+            for file in sync.files:
+                file.sync()
+        except LogDirectoryError as error:
+            self.broker.on_sync_failed(log, error)
+        else:
+            self.broker.on_synced(log, sync, self.clock_ms())
+
+    def _folder_synced(self, log: Any, folder: Any) -> None:
+        try:
+            folder.sync()
+        except LogDirectoryError as error:
+            self.broker.storage_error(error)
+        else:
+            self.broker.on_folder_synced(log, self.clock_ms())
+
+    def _copied(self, move: Any, part: Any) -> None:
+        failure = None
+        try:
+            part.run()
+        except (OSError, MoveError) as error:
+            failure = error
+        self.broker.on_copied(move, failure, self.clock_ms())
+
+    def _send(self, peer: int, channel: str, token: int, request: Any) -> None:
+        connection = self._peers.get((peer, channel))
+        if connection is None or not connection.is_open:
+            connection = self._peers[peer, channel] = self.network.connect(self.place, peer)
+        frame, version = encode_request(request, f"b{self.place}")
+
+        def on_answer(answer: bytes | None) -> None:
+            self.input(lambda: self._on_peer_reply(token, request, version, answer))
+
+        connection.ask(frame, on_answer, PEER_TIMEOUT_MS)
+
+    def _on_peer_reply(self, token: int, request: Any, version: int, answer: bytes | None) -> None:
+        decoded = None if answer is None else decode_answer(type(request), version, answer)
+        self.broker.on_peer_reply(token, decoded, self.clock_ms())
+
+    # Time
+
+    def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self.world.after(delay_ms, lambda: self.input(action))
+
+    def _tick(self) -> None:
+        self.broker.on_tick(self.clock_ms(), self.clock.wall_offset_ms)
+        self._after(TICK_MS, self._tick)
+
+    def _schedule_deadline(self) -> None:
+        known = (self.broker.next_deadline_ms(), self.broker.store.next_sync_ms)
+        due_ms = min((one for one in known if one is not None), default=None)
+        if due_ms is None or (self._deadline_ms is not None and due_ms >= self._deadline_ms):
+            return
+        self._deadline_ms = due_ms
+        self._after(self.clock.until(due_ms), lambda: self._on_deadline(due_ms))
+
+    def _on_deadline(self, due_ms: int) -> None:
+        if self._deadline_ms != due_ms:
+            return
+        self._deadline_ms = None
+        now_ms = self.clock_ms()
+        self.broker.on_deadline(now_ms)
+        self.broker.start_syncs(now_ms)

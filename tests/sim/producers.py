@@ -1,0 +1,140 @@
+"""Producers: idempotent with acks=all, which never give up, and with acks=1, which never try again."""
+
+from typing import Any
+
+from tests.sim.client import Client, Script
+from tests.sim.frames import BY_NAME
+from tests.sim.ledger import Ledger
+from tests.sim.world import START_MS, Violation
+
+from ottla.base.errors import ErrorCode
+from ottla.records.builder import NewRecord, build_batch
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+AGAIN = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+}
+
+
+def produce_request(topic: str, partition: int, batch: bytes, acks: int, timeout_ms: int) -> ProduceRequest:
+    part = PartitionProduceData(index=partition, records=batch)
+    return ProduceRequest(
+        acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=[part])]
+    )
+
+
+def batch_of(values: list[str], **fields: Any) -> bytes:
+    records = [NewRecord(b"k", value.encode(), (), START_MS) for value in values]
+    return bytes(build_batch(records, **fields))
+
+
+class Producer(Client):
+    """One partition's producer. `pace_ms`: the longest it waits between two batches."""
+
+    def __init__(self, *place: Any, ledger: Ledger, topic: str, partition: int, pace_ms: int) -> None:
+        super().__init__(*place)
+        self.ledger, self.topic, self.partition, self.pace_ms = ledger, topic, partition, pace_ms
+        self.sent = 0
+
+    def values(self) -> list[str]:
+        count = self.world.draw(1, 3)
+        self.sent += count
+        return [f"{self.name}#{number}" for number in range(self.sent - count, self.sent)]
+
+    def leader(self) -> Script:
+        """Who is said to lead; waits until somebody is."""
+        while True:
+            leader = self.leader_of(self.topic, self.partition)
+            if leader >= 0:
+                return leader
+            yield from self.refresh(self.topic)
+            if self.is_stopping:
+                return -1
+            yield self.world.draw(20, 150)
+
+    def forget_leader(self) -> Script:
+        yield self.world.draw(5, 100)
+        yield from self.refresh(self.topic)
+
+
+class SafeProducer(Producer):
+    """acks=all, idempotent: a batch is sent until it is acknowledged, always with the same sequence. Up to
+    `in_flight` batches are on their way at once, on one connection."""
+
+    in_flight = 1
+
+    def script(self) -> Script:
+        producer_id = yield from self._producer_id()
+        self.in_flight = self.world.draw(1, 3) if self.world.chance(0.3) else 1
+        sequence = 0
+        while not self.is_stopping:
+            yield self.world.draw(1, self.pace_ms)
+            unsent = []
+            for _ in range(self.world.draw(1, self.in_flight)):
+                values = self.values()
+                batch = batch_of(values, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+                sequence += len(values)
+                unsent.append((values, batch))
+            while unsent := (yield from self._send_all(unsent)):
+                if self.is_stopping:
+                    return
+                yield from self.forget_leader()
+
+    def _producer_id(self) -> Script:
+        while True:
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+            answer = yield self.ask(self.any_broker(), request)
+            if answer is not None and not answer.error_code:
+                return answer.producer_id
+            yield 100
+
+    def _send_all(self, unsent: list[tuple[list[str], bytes]]) -> Script:
+        """Send all of these; answers those that have to be sent again."""
+        leader = yield from self.leader()
+        if leader < 0:
+            return unsent
+        place = (self.topic_ids[self.topic], self.partition)
+        asks = [
+            self.ask(leader, produce_request(self.topic, self.partition, batch, -1, 1_500), BY_NAME)
+            for _, batch in unsent
+        ]
+        answers = yield asks
+        left = []
+        for (values, batch), answer in zip(unsent, answers, strict=True):
+            part = None if answer is None else answer.responses[0].partition_responses[0]
+            if part is not None and not part.error_code:
+                self.world.note(f"{self.name} acked {part.base_offset} +{len(values)} by b{leader}")
+                self.ledger.on_acknowledged(place, part.base_offset, values, self.name)
+                continue
+            if part is not None and not self._may_repeat(part.error_code, is_first=not left):
+                raise Violation(f"{self.name} is refused with {ErrorCode(part.error_code).name} at {values}")
+            left.append((values, batch))
+        return left
+
+    @staticmethod
+    def _may_repeat(code: int, *, is_first: bool) -> bool:
+        """A batch whose predecessor was not taken comes too early."""
+        return code in AGAIN or (code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_first)
+
+
+class HastyProducer(Producer):
+    """acks=1: what it sends may be lost, but is never there twice and never out of order."""
+
+    def script(self) -> Script:
+        while not self.is_stopping:
+            yield self.world.draw(1, self.pace_ms)
+            leader = yield from self.leader()
+            if leader < 0:
+                return
+            request = produce_request(self.topic, self.partition, batch_of(self.values()), 1, 1_500)
+            answer = yield self.ask(leader, request, BY_NAME)
+            if answer is None or answer.responses[0].partition_responses[0].error_code:
+                yield 700  # longer than a frame can be on its way, or the next could overtake it
+                yield from self.forget_leader()

@@ -1,0 +1,216 @@
+"""One seed, from an empty keeper to a cluster that is whole again; and many of them.
+
+    python -m tests.sim.run [--seed N] [--count N] [--first N] [--jobs N]
+"""
+
+import argparse
+import gc
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from tests.sim.client import Client
+from tests.sim.cluster import Cluster
+from tests.sim.faults import Faults
+from tests.sim.world import Violation, World
+
+from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.records.batch import split
+from ottla.records.record import read_records
+
+FOUNDING_MS = 20_000
+NOISE_MS = (4_000, 12_000)
+SETTLING_MS = 40_000
+CHECK_MS = 100
+STEP_MS = 250
+FAILED_MAX = 20
+
+
+@dataclass(frozen=True)
+class Outcome:
+    seed: int
+    problem: str | None
+    digest: int
+    events: int
+    counts: dict[str, int] = field(default_factory=dict)
+    tail: tuple[str, ...] = ()
+
+    def report(self) -> str:
+        return "\n".join([*self.tail, f"seed {self.seed}: {self.problem}", f"again: make sim SEED={self.seed}"])
+
+
+class BugHandler(logging.Handler):
+    """The core says `bug:` when it has found itself wrong."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+        self.bugs: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.world.note("log:", record.getMessage())
+        if record.levelno >= logging.ERROR:
+            text = record.getMessage()
+            if record.exc_info:
+                text += "\n" + "".join(traceback.format_exception(*record.exc_info))
+            self.bugs.append(text)
+
+
+def run(seed: int, *, keep_all: bool = False) -> Outcome:
+    world = World(seed, keep_all=keep_all)
+    logger, handler = logging.getLogger("ottla"), BugHandler(world)
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO if keep_all else logging.WARNING)
+    logger.propagate = False
+    gc.collect()
+    gc.freeze()  # what was there before need not be looked at again when this run is thrown away
+    gc.disable()
+    cluster = None
+    problem: str | None = None
+    try:
+        cluster = Cluster(world)
+        _live(cluster, handler)
+    except Violation as violation:
+        problem = str(violation)
+    except Exception:  # noqa: BLE001: whatever the core lets out is what we look for
+        problem = traceback.format_exc()
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
+        gc.enable()
+    return Outcome(
+        seed, problem, world.digest, world.events_run, _counts(cluster), tuple(world.tail) if problem else ()
+    )
+
+
+def _counts(cluster: Cluster | None) -> dict[str, int]:
+    if cluster is None:
+        return {}
+    ledger = cluster.ledger
+    return {
+        "acknowledged": ledger.acknowledged_count,
+        "read": ledger.read_count,
+        "committed": ledger.offsets_count,
+        "elections": cluster.invariants.elections,
+        "starts": sum(machine.starts for machine in cluster.machines.values()),
+    }
+
+
+def _live(cluster: Cluster, handler: BugHandler) -> None:
+    world = cluster.world
+    cluster.founder.start()
+    _wait(cluster, handler, FOUNDING_MS, lambda: None if cluster.founder.is_done else "no topics yet")
+    cluster.add_clients()
+    noise_ms = world.draw(*NOISE_MS)
+    faults = Faults(cluster, world.now_ms + noise_ms)
+    faults.start()
+    _advance(cluster, handler, noise_ms)
+    faults.end()
+    for client in cluster.clients:
+        client.is_stopping = True
+    expected = {topic: cluster.replicas for topic in cluster.partitions}
+    _wait(cluster, handler, SETTLING_MS, lambda: _unsettled(cluster, expected))
+    _check_end(cluster)
+
+
+def _advance(cluster: Cluster, handler: BugHandler, duration_ms: int) -> None:
+    world, end_ms = cluster.world, cluster.world.now_ms + duration_ms
+    while world.now_ms < end_ms:
+        world.run_until(min(world.now_ms + CHECK_MS, end_ms))
+        cluster.invariants.check()
+        if handler.bugs:
+            raise Violation(f"the broker says: {handler.bugs[0]}")
+
+
+def _wait(cluster: Cluster, handler: BugHandler, longest_ms: int, waiting) -> None:  # noqa: ANN001
+    end_ms = cluster.world.now_ms + longest_ms
+    while (reason := waiting()) is not None:
+        if cluster.world.now_ms >= end_ms:
+            raise Violation(f"after {longest_ms} ms without a fault: {reason}")
+        _advance(cluster, handler, STEP_MS)
+
+
+def _unsettled(cluster: Cluster, expected: dict[str, int]) -> str | None:
+    reason = cluster.invariants.unsettled(expected)
+    if reason is not None:
+        return reason
+    busy: list[Client] = [client for client in cluster.clients if not client.is_done]
+    if busy:
+        return f"{busy[0].name} has not stopped"
+    for consumer in cluster.consumers:
+        end = _end(cluster, consumer.topic, consumer.partition)
+        if consumer.position < end:
+            return f"{consumer.name} is at {consumer.position} of {end}"
+    return None
+
+
+def _end(cluster: Cluster, topic: str, partition: int) -> int:
+    topic_id = cluster.invariants.topics[topic][0]
+    leader = cluster.invariants.states[topic_id, partition].leader
+    return cluster.invariants.replica(leader, TopicPartition(topic, partition), topic_id).log.log_end_offset
+
+
+def _check_end(cluster: Cluster) -> None:
+    for topic, (topic_id, partitions) in cluster.invariants.topics.items():
+        if topic == OFFSETS_TOPIC:
+            continue
+        for index in partitions:
+            data = cluster.invariants.contents(TopicPartition(topic, index), topic_id)
+            values = {
+                record.offset: (record.value or b"").decode()
+                for header, batch in split(memoryview(data))
+                for record in read_records(batch, header)
+            }
+            cluster.ledger.check_log((topic_id, index), values)
+
+
+# Many seeds
+
+
+def run_all(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
+    if jobs <= 1:
+        yield from map(run, seeds)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(run, seeds, chunksize=8)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Run simulated clusters.")
+    parser.add_argument("--seed", type=int, help="one seed, with its transcript")
+    parser.add_argument("--count", type=int, default=1_000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep-going", action="store_true")
+    asked = parser.parse_args()
+    if asked.seed is not None:
+        outcome = run(asked.seed, keep_all=True)
+        print(outcome.report() if outcome.problem else f"seed {asked.seed} is well: {outcome.counts}")
+        sys.exit(outcome.problem is not None)
+    began, done, failed = time.monotonic(), 0, []
+    totals: dict[str, int] = {}
+    for outcome in run_all(range(asked.first, asked.first + asked.count), asked.jobs):
+        done += 1
+        for name, count in (*outcome.counts.items(), ("events", outcome.events)):
+            totals[name] = totals.get(name, 0) + count
+        if outcome.problem:
+            failed.append(outcome.seed)
+            print(f"seed {outcome.seed}: {outcome.problem.strip().splitlines()[-1]}", flush=True)
+            if not asked.keep_going or len(failed) >= FAILED_MAX:
+                break
+        if done % 500 == 0:
+            print(f"{done} seeds in {time.monotonic() - began:.0f} s, {len(failed)} failed", flush=True)
+    print(f"{done} seeds in {time.monotonic() - began:.0f} s: {totals}")
+    if failed:
+        print(f"failed: {failed}; the first again: make sim SEED={failed[0]}")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Whole clusters under faults, a seed each: five hundred, and every seed that ever failed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.sim.run import run, run_all
+
+SEEDS = 500
+SEEDS_FILE = Path(__file__).with_name("seeds.txt")
+WORKERS = min(os.cpu_count() or 1, 4)
+
+
+def known_seeds() -> list[int]:
+    lines = (line.partition("#")[0].strip() for line in SEEDS_FILE.read_text().splitlines())
+    return sorted({int(line) for line in lines if line})
+
+
+@pytest.mark.timeout(600)
+def test_no_seed_finds_anything():
+    acknowledged = 0
+    for outcome in run_all(sorted({*range(SEEDS), *known_seeds()}), WORKERS):
+        assert outcome.problem is None, outcome.report()
+        acknowledged += outcome.counts["acknowledged"]
+    assert acknowledged > 50 * SEEDS, "a cluster that acknowledges nothing loses nothing"
+
+
+def test_a_seed_gives_the_same_transcript_whatever_the_order_of_hashes():
+    script = "from tests.sim.run import run; print([run(seed).digest for seed in (3, 5)])"
+    digests = set()
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        )
+        digests.add(done.stdout)
+    assert len(digests) == 1
+
+
+def test_a_seed_that_fails_says_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ottla.replication.partition.Partition.is_acknowledged", lambda *_: 1 / 0)
+    outcome = run(0)
+    assert outcome.problem is not None
+    assert "ZeroDivisionError" in outcome.report()
+    assert outcome.report().endswith("again: make sim SEED=0")
