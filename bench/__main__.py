@@ -12,7 +12,16 @@ from types import FrameType
 
 from rich.console import Console
 
-from bench import w1_bulk, w2_single, w9_compaction, w11_start, wg_groups
+from bench import (
+    w1_bulk,
+    w1_replicas,
+    w2_single,
+    w8_partitions,
+    w9_compaction,
+    w10_failover,
+    w11_start,
+    wg_groups,
+)
 from bench.apache import ApacheKafka
 from bench.report import Outcome, machine, save, show, show_targets
 from bench.servers import Ottla, Peer, PeerError
@@ -20,8 +29,11 @@ from bench.workload import Scale
 
 WORKLOADS = {
     "W1": w1_bulk.run,
+    "W1R": w1_replicas.run,
     "W2": w2_single.run,
+    "W8": w8_partitions.run,
     "W9": w9_compaction.run,
+    "W10F": w10_failover.run,
     "W11": w11_start.run,
     "WG": wg_groups.run,
 }
@@ -39,6 +51,7 @@ def _arguments() -> argparse.Namespace:
         "--quick", action="store_true", help="one short round: a smoke test, not a measurement"
     )
     parser.add_argument("--rounds", type=int, help="rounds per case (default 3 in W1, 5 in W2)")
+    parser.add_argument("--partitions", type=int, help="of W8 (default 10000; 1000 with --quick)")
     parser.add_argument("--json", default=RESULTS, metavar="DIR", help="folder of the result files")
     parser.add_argument("--no-apache", action="store_true", help="leave Apache Kafka out")
     parser.add_argument("--no-ottla", action="store_true", help="leave Ottla out")
@@ -70,6 +83,7 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
             single_s=0.5,
             starts=5,
             idle_s=2.0,
+            partitions=arguments.partitions or 1_000,
             say=say,
         )
     return Scale(
@@ -80,6 +94,7 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
         single_s=1.0,
         starts=7,
         idle_s=5.0,
+        partitions=arguments.partitions or 10_000,
         say=say,
     )
 

@@ -38,8 +38,9 @@ def free_port() -> int:
 
 
 def clean_environment() -> dict[str, str]:
-    """Ours, without what would change how the peer's interpreter starts."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    """Ours, without what would change how the peer's interpreter starts; PYTHONPATH names a tree."""
+    ours = os.environ.items()
+    return {key: value for key, value in ours if not key.startswith("PYTHON") or key == "PYTHONPATH"}
 
 
 class Peer:
@@ -89,17 +90,27 @@ class Peer:
             )
 
     def stop(self) -> None:
-        process, self._process = self._process, None
+        self.end()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def end(self, patience_s: float = STOP_S) -> None:
+        """SIGTERM, and what does not help that; the folder stays, for another `start`."""
+        process = self._process
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_S)
+                process.wait(patience_s)
+            self.kill()
+
+    def kill(self) -> None:
+        """kill -9 to it and all its children; the folder stays."""
+        process, self._process = self._process, None
+        if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def check_alive(self) -> None:
         if self._process is None or self._process.poll() is not None:

@@ -21,6 +21,7 @@ class Scale:
     single_s: float
     starts: int
     idle_s: float
+    partitions: int
     say: Callable[[str], None]
 
 
