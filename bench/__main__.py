@@ -12,7 +12,18 @@ from types import FrameType
 
 from rich.console import Console
 
-from bench import w1_bulk, w2_single, w9_compaction, w10_recovery, w11_start, w12_spark, wg_groups
+from bench import (
+    w1_bulk,
+    w1_replicas,
+    w2_single,
+    w8_partitions,
+    w9_compaction,
+    w10_failover,
+    w10_recovery,
+    w11_start,
+    w12_spark,
+    wg_groups,
+)
 from bench.apache import ApacheKafka
 from bench.report import Outcome, machine, save, show, show_targets
 from bench.servers import Ottla, Peer, PeerError
@@ -20,9 +31,12 @@ from bench.workload import Scale
 
 WORKLOADS = {
     "W1": w1_bulk.run,
+    "W1R": w1_replicas.run,
     "W2": w2_single.run,
+    "W8": w8_partitions.run,
     "W9": w9_compaction.run,
     "W10": w10_recovery.run,
+    "W10F": w10_failover.run,
     "W11": w11_start.run,
     "W12": w12_spark.run,
     "WG": wg_groups.run,
@@ -44,6 +58,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--recovery-gb", type=float, help="how much W10 leaves unsynced (default 10; 0.5 with --quick)"
     )
+    parser.add_argument("--partitions", type=int, help="of W8 (default 10000; 1000 with --quick)")
     parser.add_argument("--json", default=RESULTS, metavar="DIR", help="folder of the result files")
     parser.add_argument("--no-apache", action="store_true", help="leave Apache Kafka out")
     parser.add_argument("--no-ottla", action="store_true", help="leave Ottla out")
@@ -77,6 +92,7 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
             idle_s=2.0,
             recovery_rounds=arguments.rounds or 1,
             recovery_bytes=int((arguments.recovery_gb or 0.5) * 1e9),
+            partitions=arguments.partitions or 1_000,
             say=say,
         )
     return Scale(
@@ -89,6 +105,7 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
         idle_s=5.0,
         recovery_rounds=arguments.rounds or 1,
         recovery_bytes=int((arguments.recovery_gb or 10) * 1e9),
+        partitions=arguments.partitions or 10_000,
         say=say,
     )
 

@@ -92,13 +92,19 @@ def java(main: str, *arguments: str) -> list[str]:
     return ["java", *_JVM, "-cp", os.path.join(_LIBS, "*"), main, *arguments]
 
 
+def new_cluster_id() -> str:
+    """One for all nodes of a cluster."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+
+
 class ApacheKafka(Peer):
     """Use as a context manager, or `prepare`/`start`/`stop` many times, then `close`."""
 
-    def __init__(self, properties: dict[str, str] | None = None) -> None:
+    def __init__(self, properties: dict[str, str] | None = None, cluster_id: str = "") -> None:
         super().__init__()
         self.name = f"Apache Kafka {fetch()}"
         self._properties = properties or {}
+        self._cluster_id = cluster_id or new_cluster_id()
         self._template = ""
 
     def _write_properties(self, folder: str) -> str:
@@ -126,10 +132,8 @@ class ApacheKafka(Peer):
         """Copy formatted storage into `folder`, formatting it first if this is the first time."""
         if not self._template:
             template = tempfile.mkdtemp(prefix="ottla-bench-")
-            cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
-            command = java(
-                "kafka.tools.StorageTool", "format", "-t", cluster, "-c", self._write_properties(template)
-            )
+            settings = self._write_properties(template)
+            command = java("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", settings)
             try:
                 done = subprocess.run(command, cwd=template, capture_output=True, timeout=FORMAT_S)
             except subprocess.TimeoutExpired as error:

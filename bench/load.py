@@ -19,7 +19,13 @@ from bench.servers import ROOT, Peer, PeerError
 Run = Callable[[], dict[str, Any]]
 
 
-def drive(kind: str, spec: dict[str, Any], peer: Peer | None, timeout_s: float) -> dict[str, Any]:
+def drive(
+    kind: str,
+    spec: dict[str, Any],
+    peer: Peer | None,
+    timeout_s: float,
+    on_go: Callable[[], None] | None = None,
+) -> dict[str, Any]:
     """Run one load to its end and add `broker_cpu_s`; raises PeerError when it fails or takes too long."""
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
@@ -33,7 +39,7 @@ def drive(kind: str, spec: dict[str, Any], peer: Peer | None, timeout_s: float) 
         watchdog = threading.Timer(timeout_s, process.kill)
         watchdog.start()
         try:
-            return _converse(process, peer)
+            return _converse(process, peer, on_go)
         except (OSError, ValueError) as error:
             process.kill()
             process.wait()
@@ -51,7 +57,9 @@ def drive(kind: str, spec: dict[str, Any], peer: Peer | None, timeout_s: float) 
                     pipe.close()
 
 
-def _converse(process: subprocess.Popen[str], peer: Peer | None) -> dict[str, Any]:
+def _converse(
+    process: subprocess.Popen[str], peer: Peer | None, on_go: Callable[[], None] | None
+) -> dict[str, Any]:
     assert process.stdin is not None
     assert process.stdout is not None
     if process.stdout.readline().strip() != "ready":
@@ -59,19 +67,22 @@ def _converse(process: subprocess.Popen[str], peer: Peer | None) -> dict[str, An
     before = peer.cpu_seconds() if peer else 0.0
     process.stdin.write("go\n")
     process.stdin.flush()
+    if on_go:
+        on_go()
     result: dict[str, Any] = json.loads(process.stdout.readline())
     result["broker_cpu_s"] = peer.cpu_seconds() - before if peer else None
     return result
 
 
 def main(kind: str, spec: dict[str, Any]) -> None:
-    from bench import load_bulk, load_raw, load_single
+    from bench import load_bulk, load_raw, load_single, load_steady
 
     prepare: dict[str, Callable[[dict[str, Any]], Run]] = {
         "bulk": load_bulk.prepare,
         "replay": load_raw.prepare_replay,
         "single-raw": load_raw.prepare_single,
         "single-rdkafka": load_single.prepare,
+        "steady": load_steady.prepare,
     }
     run = prepare[kind](spec)
     gc.collect()

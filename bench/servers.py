@@ -38,8 +38,9 @@ def free_port() -> int:
 
 
 def clean_environment() -> dict[str, str]:
-    """Ours, without what would change how the peer's interpreter starts."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    """Ours, without what would change how the peer's interpreter starts; PYTHONPATH names a tree."""
+    ours = os.environ.items()
+    return {key: value for key, value in ours if not key.startswith("PYTHON") or key == "PYTHONPATH"}
 
 
 class Peer:

@@ -50,6 +50,9 @@ SHARE_OF_CEILING = Target("W1", "end-to-end produce rate against the mock ceilin
 SINGLE_P50_RATIO = Target("W2", "single-message produce p50 against Apache Kafka", Sense.AT_MOST, 1.2, "x")
 COLD_START = Target("W11", "cold start to first acknowledged record", Sense.BELOW, 300.0, "ms")
 IDLE_MEMORY = Target("W11", "idle memory (RSS)", Sense.BELOW, 60.0, "MB")
+FAILOVER = Target(
+    "W10F", "writes flow after kill -9 of the leader, beyond the session", Sense.AT_MOST, 2.0, "s"
+)
 
 COMPACTION_RATIO = Target("W9", "compaction rate against Apache Kafka", Sense.AT_LEAST, 1.0, "x")
 COMPACTION_P99_RATIO = Target("W9", "produce p99 while compacting against before", Sense.AT_MOST, 2.0, "x")
@@ -67,6 +70,7 @@ TARGETS = (
     COMPACTION_RATIO,
     COMPACTION_P99_RATIO,
     RECOVERY_RATIO,
+    FAILOVER,
     COLD_START,
     IDLE_MEMORY,
     SPARK_READ,

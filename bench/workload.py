@@ -23,6 +23,7 @@ class Scale:
     idle_s: float
     recovery_rounds: int
     recovery_bytes: int
+    partitions: int
     say: Callable[[str], None]
 
 

@@ -108,7 +108,7 @@ def test_the_start_loads_nothing_that_a_broker_does_not_need(tmp_path: Path) -> 
         assert process.stderr
         loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in process.stderr}
     assert "asyncio" in loaded
-    assert not loaded & {"typer", "rich", "confluent_kafka", "difflib", "pydantic"}
+    assert not loaded & {"typer", "rich", "confluent_kafka", "difflib", "pydantic", "kazoo"}
 
 
 def test_a_second_broker_on_the_same_data_is_refused(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class RealBroker:
         self.data = [folder / "data"]
         self.prefix: list[str] = []  # a command that runs the broker's, such as `ip netns exec`
         self.host = "127.0.0.1"
-        self._zookeeper = zookeeper
+        self.zookeeper = zookeeper  # '' for a broker of its own
         self._settings = dict(settings)
         self._process: subprocess.Popen[str] | None = None
 
@@ -67,8 +67,9 @@ class RealBroker:
         self.folder.mkdir(parents=True, exist_ok=True)
         settings = [part for name, value in self._settings.items() for part in ("--set", f"{name}={value}")]
         command = [
-            *self.prefix, sys.executable, "-m", "ottla.cli", "start", "--zookeeper", self._zookeeper,
-            "--id", str(self.id), "--listen", self.address, "--data", ",".join(map(str, self.data)),
+            *self.prefix, sys.executable, "-m", "ottla.cli", "start",
+            *(["--zookeeper", self.zookeeper] if self.zookeeper else []), "--id", str(self.id),
+            "--listen", self.address, "--data", ",".join(map(str, self.data)),
             "--log-level", "info", *settings,
         ]  # fmt: skip
         with open(self.folder / "broker.log", "a") as said, open(self._ready, "w") as ready:
@@ -169,9 +170,11 @@ class RealCluster:
 
     # -- what the cluster says of itself --
 
-    def metadata(self) -> Any:
+    def metadata(self, address: str | None = None) -> Any:
+        """As one broker says, any of them if none is named; None if it does not answer."""
         try:
-            return self.admin().list_topics(timeout=5)
+            client = AdminClient({"bootstrap.servers": address or self.bootstrap, **QUIET})
+            return client.list_topics(timeout=5)
         except KafkaException:
             return None
 
@@ -201,9 +204,12 @@ class RealCluster:
         return found[-1]
 
     def is_settled(self) -> bool:
-        """All running brokers are there, and every replica on them is in sync."""
+        """All running brokers say that all of them are there, and every replica on them is in sync."""
         running = {one.id for one in self.brokers.values() if one.is_running}
-        said = self.metadata()
+        return all(self._is_settled(self.metadata(self.brokers[id].address), running) for id in running)
+
+    @staticmethod
+    def _is_settled(said: Any, running: set[int]) -> bool:
         if said is None or set(said.brokers) != running or said.controller_id not in running:
             return False
         return all(

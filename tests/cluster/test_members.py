@@ -4,7 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cluster.real import SESSION_S, RealBroker, RealCluster
+from confluent_kafka import Producer
+from tests.cluster.load import read_all
+from tests.cluster.real import QUIET, SESSION_S, RealBroker, RealCluster
 
 from ottla.cli.zookeepers import free_ports
 
@@ -91,3 +93,26 @@ def test_a_second_signal_stops_a_broker_that_waits_for_others(cluster: RealClust
         cluster.zookeeper.resume()
     stopped.start()
     cluster.wait_settled()
+
+
+def test_a_broker_of_its_own_founds_a_cluster_and_brings_its_topics(
+    cluster: RealCluster, tmp_path: Path
+) -> None:
+    one = RealBroker(1, free_ports(1)[0], tmp_path, "", {"offsets.topic.num.partitions": "2"})
+    try:
+        one.start()
+        producer = Producer({"bootstrap.servers": one.address, **QUIET})
+        producer.produce("letters", b"0")
+        assert producer.flush(30) == 0
+        one.stop()
+        one.zookeeper = f"{cluster.zookeeper.hosts}/brought-along"
+        for number in (1, 2):  # the second start is the one that would remove what is nobody's
+            one.start()
+            producer = Producer({"bootstrap.servers": one.address, "acks": "all", **QUIET})
+            producer.produce("letters", str(number).encode())
+            assert producer.flush(30) == 0
+            one.stop()
+        one.start()
+        assert [value for _place, value in read_all(one.address, "letters", 1)] == ["0", "1", "2"]
+    finally:
+        one.kill()

@@ -53,6 +53,15 @@ def test_it_is_the_smallest_end_in_the_isr() -> None:
     assert fetch(node, 2, 10) == [HighWatermarkAdvanced(10)]
 
 
+def test_it_rests_while_the_controller_counts_on_eligible_leaders_whatever_the_minimum_is_here() -> None:
+    """faults 2.7: the minimum was lowered, the leader has heard of it and the controller has not."""
+    node = leader(0, 1, replicas=(0, 1))
+    node.isr_min = 1
+    node.on_state(dict(isr(0)), (0, 1), node.partition_epoch + 1, 1, has_eligible=True)
+    assert append(node, 10) == []
+    assert written(node, 0) == [HighWatermarkAdvanced(10)]
+
+
 def test_it_never_goes_back_when_a_follower_does() -> None:
     node = leader(0, 1, replicas=(0, 1))
     append(node, 10)

@@ -98,6 +98,20 @@ def test_after_its_session_expired_a_broker_has_a_new_one_and_knows_what_changed
     run(place, story)
 
 
+def test_a_node_of_its_own_that_went_before_anybody_listed_it_is_told_as_gone(
+    ensemble: Ensemble, place: str
+) -> None:
+    async def story(one: Watcher, _other: Watcher) -> None:
+        assert isinstance(one.keeper, ZooKeeperKeeper)
+        await one.write(Create(ME, b"{me}", ephemeral=True))
+        one.keeper._children["/brokers/ids"] = set()  # as if the list had not come yet
+        await asyncio.to_thread(expire, ensemble.hosts, one)
+        await one.until(lambda it: Session.EXPIRED in it.said)
+        assert one.tree == {}
+
+    run(place, story)
+
+
 def test_a_lost_connection_is_resumed_and_nothing_is_missed(place: str) -> None:
     async def story(one: Watcher, other: Watcher) -> None:
         await one.write(Create(ME, b"{me}", ephemeral=True), Create(T, b"{1}"), Create(STATE, b"{1}"))

@@ -73,7 +73,9 @@ class Admin(Client):
             request: Any = new_topic("passing", 2, self.replicas)
         else:
             request = DeleteTopicsRequest(
-                topics=[DeleteTopicState(name="passing", topic_id=ZERO_UUID)], topic_names=["passing"], timeout_ms=1_500
+                topics=[DeleteTopicState(name="passing", topic_id=ZERO_UUID)],
+                topic_names=["passing"],
+                timeout_ms=1_500,
             )
         yield self.ask(self.any_broker(), request)
 

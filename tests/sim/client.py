@@ -94,9 +94,7 @@ class Client:
 
     # What all of them ask
 
-    def ask(
-        self, broker: int, request: Any, version: int | None = None, timeout_ms: int = TIMEOUT_MS
-    ) -> Ask:
+    def ask(self, broker: int, request: Any, version: int | None = None, timeout_ms: int = TIMEOUT_MS) -> Ask:
         return Ask(broker, request, version, timeout_ms)
 
     def any_broker(self) -> int:

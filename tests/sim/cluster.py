@@ -7,7 +7,7 @@ from tests.sim.invariants import Invariants
 from tests.sim.keeper import SimKeeper
 from tests.sim.ledger import Ledger
 from tests.sim.machine import Machine
-from tests.sim.members import ClassicMember, ConsumerMember
+from tests.sim.members import Auditor, ClassicMember, ConsumerMember
 from tests.sim.network import Network
 from tests.sim.producers import HastyProducer, SafeProducer
 from tests.sim.world import World
@@ -42,12 +42,15 @@ class Cluster:
         self.replicas = min(size, 3)
         self.isr_min = min(self.replicas, 2)
         self.may_lose = self.replicas > 1
+        self.is_synced = world.chance(0.2)  # before anything is acknowledged
         properties = {
             **PROPERTIES,
             "min.insync.replicas": str(self.isr_min),
             "offsets.topic.replication.factor": str(self.replicas),
             "default.replication.factor": str(self.replicas),
         }
+        if self.is_synced:
+            properties["log.flush.interval.messages"] = "1"
         self.machines = {
             id: Machine(world, self.network, self.keeper, id, properties) for id in range(1, size + 1)
         }
@@ -64,7 +67,9 @@ class Cluster:
 
     def _topics(self) -> dict:
         return {
-            name: new_topic(name, count, self.replicas, segment_bytes="1200" if name == "orders" else "1000000")
+            name: new_topic(
+                name, count, self.replicas, segment_bytes="1200" if name == "orders" else "1000000"
+            )
             for name, count in self.partitions.items()
         }
 
@@ -74,7 +79,9 @@ class Cluster:
             for partition in range(count):
                 where = {"ledger": self.ledger, "topic": topic, "partition": partition}
                 pace_ms = draw(60, 400)
-                self.clients.append(SafeProducer(*self._place(f"p-{topic}{partition}"), pace_ms=pace_ms, **where))
+                self.clients.append(
+                    SafeProducer(*self._place(f"p-{topic}{partition}"), pace_ms=pace_ms, **where)
+                )
                 if self.world.chance(0.4):
                     name = f"h-{topic}{partition}"
                     self.clients.append(HastyProducer(*self._place(name), pace_ms=2 * pace_ms, **where))
@@ -89,6 +96,16 @@ class Cluster:
         self._add_admin()
         for client in (*self.clients, *self.consumers):
             client.start()
+
+    def auditors(self) -> list[Auditor]:
+        groups = sorted({group for group, _, _ in self.ledger.offsets})
+        return [
+            Auditor(
+                *self._place(f"a-{group}"), ledger=self.ledger, group=group, topic="orders",
+                partitions=self.partitions["orders"],
+            )
+            for group in groups
+        ]  # fmt: skip
 
     def _add_admin(self) -> None:
         kinds = [kind for kind in ("come_and_go", "grow", "move", "prefer") if self.world.chance(0.5)]

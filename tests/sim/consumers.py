@@ -1,18 +1,18 @@
 """A consumer without a group: reads one partition from its beginning, from whoever leads it.
 
-It checks what a consumer relies on: offsets follow one another, nothing is shown beyond the high watermark, and
-what was read is never taken back (no offset out of range, no diverging epoch).
+It checks what a consumer relies on: offsets follow one another, nothing is shown beyond the high watermark,
+and what was read is never taken back (no offset out of range, no diverging epoch).
 
-The end of the log that ListOffsets gives never goes back. The high watermark beside fetched records never does
-while one leader leads: a new one serves what it knows to be committed, which may be less than the one before
-it knew, until its followers have answered (KIP-207).
+The high watermark that a consumer at its end sees never goes back, nor does the end of the log that
+ListOffsets gives. Only who is further behind may see a new leader's, which is lower until its followers have
+answered (KIP-207); it never goes back while one leader leads.
 """
 
 from typing import Any
 
 from tests.sim.client import Client, Script
 from tests.sim.ledger import Ledger
-from tests.sim.world import Violation
+from tests.sim.world import ViolationError
 
 from ottla.base.errors import ErrorCode
 from ottla.records.batch import split
@@ -72,13 +72,15 @@ class Consumer(Client):
         part = answer.responses[0].partitions[0]
         if part.error_code:
             if part.error_code not in AGAIN:
-                raise Violation(
+                raise ViolationError(
                     f"{self.name} at {self.position} of {self.topic}-{self.partition} gets "
                     f"{ErrorCode(part.error_code).name} from broker {leader} in epoch {epoch}"
                 )
             return False
         if part.diverging_epoch is not None and part.diverging_epoch.end_offset >= 0:
-            raise Violation(f"{self.name} read what broker {leader} says was never there: {part.diverging_epoch}")
+            raise ViolationError(
+                f"{self.name} read what broker {leader} says was never there: {part.diverging_epoch}"
+            )
         self._take(part, topic_id, leader, epoch)
         return True
 
@@ -91,17 +93,21 @@ class Consumer(Client):
         part = answer.topics[0].partitions[0] if answer else None
         if part is not None and not part.error_code:
             if part.offset < self.high_watermark:
-                raise Violation(
+                raise ViolationError(
                     f"{self.name}: broker {leader} says that {self.topic}-{self.partition} ends at "
                     f"{part.offset} in epoch {epoch}, it was at {self.high_watermark}"
                 )
             self.high_watermark = part.offset
 
+    def _seen_in(self, epoch: int) -> int:
+        return self.in_epoch[1] if self.in_epoch[0] == epoch else 0
+
     def _take(self, part: Any, topic_id: bytes, leader: int, epoch: int) -> None:
-        if epoch == self.in_epoch[0] and part.high_watermark < self.in_epoch[1]:
-            raise Violation(
+        is_lower = part.high_watermark < self.high_watermark
+        if is_lower and (self.position >= part.high_watermark or part.high_watermark < self._seen_in(epoch)):
+            raise ViolationError(
                 f"{self.name}: the high watermark of {self.topic}-{self.partition} went back from "
-                f"{self.in_epoch[1]} to {part.high_watermark} at broker {leader} in epoch {epoch}"
+                f"{self.high_watermark} to {part.high_watermark} at broker {leader} in epoch {epoch}"
             )
         self.in_epoch = (epoch, part.high_watermark)
         self.high_watermark = max(self.high_watermark, part.high_watermark)
@@ -111,7 +117,7 @@ class Consumer(Client):
                 if record.offset < self.position:
                     continue  # a batch comes whole
                 if record.offset != self.position or record.offset >= part.high_watermark:
-                    raise Violation(
+                    raise ViolationError(
                         f"{self.name} is given offset {record.offset} at {self.position} of {self.topic}-"
                         f"{self.partition}, with the high watermark at {part.high_watermark}"
                     )

@@ -1,9 +1,9 @@
 """A simulated machine's disk: `tests/log/simdisk`, with the ways in which machines stop.
 
-    killed        kill -9: the page cache stays, every write is there
-    power_lost    what no sync covered may be gone: of each file a part of its unsynced tail survives, sometimes
-                  with zeros where its last bytes were; of names that no sync of their folder covered, some
-    replaced      another, empty disk is in its place
+killed        kill -9: the page cache stays, every write is there
+power_lost    what no sync covered may be gone: of each file a part of its unsynced tail survives, sometimes
+              with zeros where its last bytes were; of names that no sync of their folder covered, some
+replaced      another, empty disk is in its place
 """
 
 from random import Random

@@ -1,9 +1,10 @@
 """What goes wrong, and when. Every seed has its own choice of faults, and its own rate of them.
 
 The budget, which `docs/simulator.md` explains: a replica that loses records it held (a power cut, a new disk)
-loses them alone. Until it is back in sync everywhere, no other broker stops uncleanly; and a broker
-loses records only when all that stopped uncleanly before are back in sync. Everything else may happen at any
-time, to all brokers at once: kills, stops, pauses, cuts, lost sessions, a keeper that is away.
+loses them alone. Until it is back in sync everywhere, no other broker stops uncleanly; and a broker loses
+records only when all that stopped uncleanly before are back in sync. Where every record is synced before it
+is acknowledged, a power cut loses nothing, and may meet all brokers at once, as everything else may at any
+time: kills, stops, pauses, cuts, lost sessions, a keeper that is away.
 """
 
 from collections.abc import Callable
@@ -97,9 +98,14 @@ class Faults:
     def _power(self) -> None:
         broker = self._any()
         machine = self.cluster.machines[broker]
-        if machine.running is None or not self._may_lose(broker):
+        if machine.running is None:
             return
-        self.unclean[broker] = True
+        if self.cluster.is_synced:
+            self.unclean[broker] = False
+        elif self._may_lose(broker):
+            self.unclean[broker] = True
+        else:
+            return
         machine.lose_power()
         if self.world.chance(0.3):
             self._flap(broker)
@@ -107,8 +113,8 @@ class Faults:
             self._restart_later(broker)
 
     def _flap(self, broker: int) -> None:
-        """It comes back, stops cleanly as soon as it is there, and comes again: the second start is a clean one,
-        and still the records are gone."""
+        """It comes back, stops cleanly as soon as it is there, and comes again: the second start is a clean
+        one, and still the records are gone."""
         machine = self.cluster.machines[broker]
 
         def stop_when_serving() -> None:
@@ -135,7 +141,7 @@ class Faults:
     def _disk(self) -> None:
         """A broker that is down comes back with an empty disk."""
         down = [id for id, machine in self.cluster.machines.items() if machine.running is None]
-        if not down or not self._may_lose(down[0]):
+        if not down or self.cluster.is_synced or not self._may_lose(down[0]):
             self._kill()
             return
         self.unclean[down[0]] = True
@@ -183,7 +189,9 @@ class Faults:
         away = [(broker, other) for other in others]
         back = [(other, broker) for other in others]
         way = self.world.draw(0, 2)
-        self._cut_links(f"b{broker} {('from', 'to', 'from and to')[way]} {len(others)}", (away, back, away + back)[way])
+        self._cut_links(
+            f"b{broker} {('from', 'to', 'from and to')[way]} {len(others)}", (away, back, away + back)[way]
+        )
 
     def _split(self) -> None:
         """The brokers in two halves; the keeper and the clients see both."""

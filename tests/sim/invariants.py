@@ -1,10 +1,10 @@
-"""What must hold inside a cluster at any moment, looked at from outside: the keeper's nodes and the replicas' logs.
+"""What must hold inside a cluster at any moment: looked at from outside, in the keeper and in the logs.
 
-    one leader             a leader epoch names one leader, and epochs only grow
-    the ISR has it all     whoever may be elected (ISR and ELR, in the incarnation that is recorded) holds all that
-                           was acknowledged: leader completeness, before anybody is elected
-    logs agree             below their high watermarks all replicas hold the same bytes
-    the maximal ISR        of a leader contains the ISR that is written
+one leader             a leader epoch names one leader, and epochs only grow
+the ISR has it all     whoever may be elected (ISR and ELR, in the incarnation that is recorded) holds all
+                       that was acknowledged: leader completeness, before anybody is elected
+logs agree             below their high watermarks all replicas hold the same bytes
+the maximal ISR        of a leader contains the ISR that is written
 """
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ from typing import Any
 from tests.sim.keeper import SimKeeper
 from tests.sim.ledger import Ledger
 from tests.sim.machine import Machine
-from tests.sim.world import Violation, World
+from tests.sim.world import ViolationError, World
 
 from ottla.base.ids import TopicPartition, uuid_from_text
 from ottla.controller import znodes
@@ -64,15 +64,20 @@ class Invariants:
             where = f"{topic}-{index}"
             self.world.note(f"{where} is {tuple(state)}")
             if before is not None:
-                if state.leader_epoch < before.leader_epoch or state.partition_epoch <= before.partition_epoch:
-                    raise Violation(f"the state of {where} goes back from {before} to {state}")
+                if (
+                    state.leader_epoch < before.leader_epoch
+                    or state.partition_epoch <= before.partition_epoch
+                ):
+                    raise ViolationError(f"the state of {where} goes back from {before} to {state}")
                 if state.leader != before.leader:
                     self.elections += 1
             leader = self._leaders.setdefault((topic_id, index, state.leader_epoch), state.leader)
             if leader != state.leader:
-                raise Violation(f"{where} has two leaders in epoch {state.leader_epoch}: {leader} and {state}")
+                raise ViolationError(
+                    f"{where} has two leaders in epoch {state.leader_epoch}: {leader} and {state}"
+                )
             if state.leader >= 0 and state.leader not in state.isr:
-                raise Violation(f"the leader of {where} is not in sync: {state}")
+                raise ViolationError(f"the leader of {where} is not in sync: {state}")
             self._check_candidates(topic, index, state)
 
     # What replicas hold
@@ -105,9 +110,9 @@ class Invariants:
             if partition is None or self.machines[broker].process.broker.epoch != epoch:
                 continue
             if partition.log.log_end_offset < end:
-                raise Violation(
-                    f"broker {broker} may lead {topic}-{index}, whose records up to {end} were acknowledged, and "
-                    f"holds {partition.log.log_end_offset}: {state}"
+                raise ViolationError(
+                    f"broker {broker} may lead {topic}-{index}, whose records up to {end} were acknowledged, "
+                    f"and holds {partition.log.log_end_offset}: {state}"
                 )
 
     def _check_replicas(self, id: TopicPartition, topic_id: bytes, state: State) -> None:
@@ -120,7 +125,7 @@ class Invariants:
             if leads and partition.replication is not None:
                 missing = set(state.isr) - set(partition.replication.isr_maximal)
                 if missing:
-                    raise Violation(f"leader {broker} of {id} does not count {missing}: {state}")
+                    raise ViolationError(f"leader {broker} of {id} does not count {missing}: {state}")
 
     def _check_committed(self, broker: int, machine: Machine, partition: Any, topic_id: bytes) -> None:
         """Compare what became committed on this replica since we last looked with what others had there."""
@@ -139,7 +144,13 @@ class Invariants:
         self._checked[key] = done
 
     def _compare(
-        self, broker: int, where: TopicPartition, batches: list[bytes], ends: list[int], header: Any, batch: bytes
+        self,
+        broker: int,
+        where: TopicPartition,
+        batches: list[bytes],
+        ends: list[int],
+        header: Any,
+        batch: bytes,
     ) -> None:
         end = ends[-1] if ends else 0
         if header.base_offset == end:
@@ -148,9 +159,9 @@ class Invariants:
             return
         at = _position(ends, header.next_offset)
         if at is None or batches[at] != batch:
-            raise Violation(
-                f"broker {broker} has another batch at {header.base_offset} of {where} below its high watermark "
-                f"than others had"
+            raise ViolationError(
+                f"broker {broker} has another batch at {header.base_offset} of {where} below its high "
+                f"watermark than others had"
             )
 
     # The end

@@ -1,8 +1,8 @@
 """The keeper: one linearizable tree with sessions, ephemeral nodes and an order of writes.
 
-`SimKeeper` is the ensemble, seen from outside as one. It ends sessions it has not heard of for too long, by the
-world's clock, and tells whoever watches which paths changed. What lies between it and a broker (delays, lost
-answers, watches that come late) is in `keeper_client`.
+`SimKeeper` is the ensemble, seen from outside as one. It ends sessions it has not heard of for too long, by
+the world's clock, and tells whoever watches which paths changed. What lies between it and a broker (delays,
+lost answers, watches that come late) is in `keeper_client`.
 """
 
 from collections.abc import Callable, Iterable

@@ -13,7 +13,7 @@ are checked here, for records that were acknowledged by all in-sync replicas or 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tests.sim.world import Violation
+from tests.sim.world import ViolationError
 
 Place = tuple[bytes, int]  # topic id and partition
 
@@ -46,28 +46,33 @@ class Ledger:
     def _place(self, place: Place, offset: int, value: str, who: str) -> None:
         known = self.records.setdefault(place, {}).setdefault(offset, value)
         if known != value:
-            raise Violation(
-                f"{who} has {value} at offset {offset} of {name(place)}, where {known} was acknowledged or read"
+            raise ViolationError(
+                f"{who} has {value} at offset {offset} of {name(place)}, "
+                f"where {known} was acknowledged or read"
             )
 
     # Groups
 
-    def on_committed(self, group: str, topic: str, partition: int, offset: int, who: str) -> None:
-        """Who commits has read the offset before as an owner: one that goes back was read from a state that
-        has lost a commit, or is committed by somebody who owns nothing any more."""
-        key = (group, topic, partition)
-        if offset < self.offsets.get(key, -1):
-            raise Violation(
-                f"{who} could commit {offset} to group {group} for {topic}-{partition}, after "
-                f"{self.offsets[key]}"
+    def committed(self, group: str, topic: str, partition: int) -> int:
+        return self.offsets.get((group, topic, partition), -1)
+
+    def on_committed(
+        self, group: str, topic: str, partition: int, offset: int, who: str, *, before: int
+    ) -> None:
+        """Who commits has read the offset before as an owner: one that is lower than what was committed
+        `before` it was sent was read from a state that has lost a commit, or is committed by somebody who
+        owns nothing any more."""
+        if offset < before:
+            raise ViolationError(
+                f"{who} could commit {offset} to group {group} for {topic}-{partition}, after {before}"
             )
-        self.offsets[key] = offset
+        self.offsets[group, topic, partition] = max(offset, self.committed(group, topic, partition))
         self.offsets_count += 1
 
     def on_offset_read(self, group: str, topic: str, partition: int, offset: int, who: str) -> None:
         known = self.offsets.get((group, topic, partition), -1)
         if offset < known:
-            raise Violation(
+            raise ViolationError(
                 f"{who} reads offset {offset} of group {group} for {topic}-{partition}, {known} was committed"
             )
 
@@ -75,7 +80,7 @@ class Ledger:
         for topic, partition in owned:
             owner = self.owners.setdefault((group, generation, topic, partition), who)
             if owner != who:
-                raise Violation(
+                raise ViolationError(
                     f"{topic}-{partition} belongs to {owner} and {who} in generation {generation} of {group}"
                 )
 
@@ -87,7 +92,7 @@ class Ledger:
             if values.get(offset) != value:
                 found = values.get(offset, "nothing")
                 told = "acknowledged" if offset in self.acknowledged.get(place, {}) else "read"
-                raise Violation(
+                raise ViolationError(
                     f"at offset {offset} of {name(place)} there is {found}; {value} was {told} there"
                 )
         seen: dict[str, int] = {}
@@ -95,11 +100,11 @@ class Ledger:
         for offset in sorted(values):
             value = values[offset]
             if value in seen:
-                raise Violation(f"{value} is in {name(place)} twice, at {seen[value]} and {offset}")
+                raise ViolationError(f"{value} is in {name(place)} twice, at {seen[value]} and {offset}")
             seen[value] = offset
             producer, _, number = value.rpartition("#")
             if numbers.get(producer, -1) >= int(number):
-                raise Violation(f"{value} at {offset} of {name(place)} comes after a later one")
+                raise ViolationError(f"{value} at {offset} of {name(place)} comes after a later one")
             numbers[producer] = int(number)
 
 

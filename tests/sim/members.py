@@ -1,8 +1,8 @@
 """Members of consumer groups: they join, own partitions, commit offsets and read them back.
 
-`ClassicMember` speaks JoinGroup and SyncGroup, `ConsumerMember` ConsumerGroupHeartbeat (KIP-848). Both go on from
-the offset they read: a partition's committed offset only ever grows, unless a commit was lost or somebody
-who no longer owns it could still commit.
+`ClassicMember` speaks JoinGroup and SyncGroup, `ConsumerMember` ConsumerGroupHeartbeat (KIP-848). Both go on
+from the offset they read: a partition's committed offset only ever grows, unless a commit was lost or
+somebody who no longer owns it could still commit.
 """
 
 import json
@@ -99,6 +99,7 @@ class Member(Client):
             member_id=self.member_id,
             topics=[OffsetCommitRequestTopic(name=self.topic, partitions=[part])],
         )
+        before = self.ledger.committed(self.group, self.topic, partition)
         answer = yield from self.coordinated(request, OFFSETS_BY_NAME)
         if answer is None:
             return True  # whether it was committed or not: the same again
@@ -109,7 +110,7 @@ class Member(Client):
             yield 50
             return not self.is_fenced
         self.world.note(f"{self.name} committed {offset} for {partition} in epoch {self.epoch}")
-        self.ledger.on_committed(self.group, self.topic, partition, offset, self.name)
+        self.ledger.on_committed(self.group, self.topic, partition, offset, self.name, before=before)
         self.owned[partition] = offset
         return True
 
@@ -200,7 +201,9 @@ class ConsumerMember(Member):
 
     def _heartbeat(self) -> Script:
         yield from self.refresh(self.topic) if self.topic not in self.topic_ids else ()
-        owned = TopicPartitions(topic_id=self.topic_ids.get(self.topic, bytes(16)), partitions=list(self.owned))
+        owned = TopicPartitions(
+            topic_id=self.topic_ids.get(self.topic, bytes(16)), partitions=list(self.owned)
+        )
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group, member_id=self.member_id, member_epoch=self.epoch,
             rebalance_timeout_ms=1_500, subscribed_topic_names=[self.topic],
@@ -222,3 +225,14 @@ class ConsumerMember(Member):
             group_id=self.group, member_id=self.member_id, member_epoch=-1, topic_partitions=None
         )
         yield from self.coordinated(request)
+
+
+class Auditor(Member):
+    """Reads in the end, when all is quiet, what a group has committed."""
+
+    def script(self) -> Script:
+        for partition in range(self.partitions):
+            while not (yield from self._read(partition)):
+                yield 100
+            found = self.owned[partition] or 0
+            self.ledger.on_offset_read(self.group, self.topic, partition, found, self.name)

@@ -1,7 +1,7 @@
 """The network: connections that behave as TCP does, over links that are slow, lose, and are cut.
 
-A link is from one place to another, one way. Frames of one direction of a connection arrive in order or not at
-all: once one is lost nothing after it arrives, and each end finds out for itself: the client when its time
+A link is from one place to another, one way. Frames of one direction of a connection arrive in order or not
+at all: once one is lost nothing after it arrives, and each end finds out for itself: the client when its time
 is up, the server when it hears of a reset or not at all. What is sent into a cut may also wait there, and
 arrive when the link is mended, long after its sender gave up or was killed. A process that dies resets its
 connections, if the links are whole; a machine without power says nothing.

@@ -8,6 +8,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from tests.sim.keeper_client import KeeperClient
+
 from ottla.api import coordinated, fetch
 from ottla.api.produce import Produce
 from ottla.broker import controlling
@@ -62,11 +64,12 @@ def _below_min(stack: ExitStack) -> None:
     original = Leader._advance
 
     def advance(self: Leader) -> list[Any]:
-        isr_min, self.isr_min = self.isr_min, 0
+        isr_min, has_eligible = self.isr_min, self.has_eligible
+        self.isr_min, self.has_eligible = 0, False
         try:
             return original(self)
         finally:
-            self.isr_min = isr_min
+            self.isr_min, self.has_eligible = isr_min, has_eligible
 
     _replace(stack, Leader, "_advance", advance)
 
@@ -101,6 +104,11 @@ def _early_coordinator(stack: ExitStack) -> None:
 
 
 # Followers
+
+
+@plant("a new leader shows its high watermark at once")
+def _unsettled(stack: ExitStack) -> None:
+    _replace(stack, Partition, "is_settled", property(lambda self: True))
 
 
 @plant("logs that part are not cut")
@@ -165,5 +173,7 @@ def _zombie_controller(stack: ExitStack) -> None:
     def operations(self: Any) -> list[Any]:
         return [Put(one.path, one.data, ANY) for one in original(self)]
 
+    _replace(stack, KeeperClient, "forgets_writes", False)
     _replace(stack, draft.Draft, "operations", operations)
     _replace(stack, controlling, "fence", lambda _image: [])
+    _replace(stack, controlling, "same_topics", lambda _image: [])

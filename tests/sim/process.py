@@ -14,7 +14,7 @@ from tests.sim.frames import decode_answer, encode_request
 from tests.sim.keeper import SimKeeper
 from tests.sim.keeper_client import KeeperClient
 from tests.sim.network import Connection, Network
-from tests.sim.world import START_MS, Violation, World
+from tests.sim.world import START_MS, ViolationError, World
 
 from ottla.api.call import CloseConnection
 from ottla.api.dispatch import Silence, on_request
@@ -250,9 +250,9 @@ class Process:
                 self.world.note(f"b{self.place} takes {directory} offline: {reason}")
                 self.broker.on_directory_failed(directory, reason, self.clock_ms())
             case Halt(reason):
-                raise Violation(f"broker {self.place} halts: {reason}")
+                raise ViolationError(f"broker {self.place} halts: {reason}")
             case _:
-                raise Violation(f"an effect the simulator does not know: {effect}")
+                raise ViolationError(f"an effect the simulator does not know: {effect}")
 
     def _wrote(self, token: int, changes: list[NodeChanged], outcome: Outcome) -> None:
         if not isinstance(outcome, Written):

@@ -5,7 +5,7 @@ from typing import Any
 from tests.sim.client import Client, Script
 from tests.sim.frames import BY_NAME
 from tests.sim.ledger import Ledger
-from tests.sim.world import START_MS, Violation
+from tests.sim.world import START_MS, ViolationError
 
 from ottla.base.errors import ErrorCode
 from ottla.records.builder import NewRecord, build_batch
@@ -113,8 +113,12 @@ class SafeProducer(Producer):
                 self.world.note(f"{self.name} acked {part.base_offset} +{len(values)} by b{leader}")
                 self.ledger.on_acknowledged(place, part.base_offset, values, self.name)
                 continue
+            if part is not None and part.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                continue  # it is in the log, longer ago than the broker remembers: nobody knows where
             if part is not None and not self._may_repeat(part.error_code, is_first=not left):
-                raise Violation(f"{self.name} is refused with {ErrorCode(part.error_code).name} at {values}")
+                raise ViolationError(
+                    f"{self.name} is refused with {ErrorCode(part.error_code).name} at {values}"
+                )
             left.append((values, batch))
         return left
 

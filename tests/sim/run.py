@@ -1,6 +1,6 @@
 """One seed, from an empty keeper to a cluster that is whole again; and many of them.
 
-    python -m tests.sim.run [--seed N] [--count N] [--first N] [--jobs N]
+python -m tests.sim.run [--seed N] [--count N] [--first N] [--jobs N]
 """
 
 import argparse
@@ -9,14 +9,14 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from tests.sim.client import Client
 from tests.sim.cluster import Cluster
 from tests.sim.faults import Faults
-from tests.sim.world import Violation, World
+from tests.sim.world import ViolationError, World
 
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.records.batch import split
@@ -29,6 +29,8 @@ CHECK_MS = 100
 STEP_MS = 250
 FAILED_MAX = 20
 
+Waiting = Callable[[], str | None]  # why there is still something to wait for
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -40,7 +42,9 @@ class Outcome:
     tail: tuple[str, ...] = ()
 
     def report(self) -> str:
-        return "\n".join([*self.tail, f"seed {self.seed}: {self.problem}", f"again: make sim SEED={self.seed}"])
+        return "\n".join(
+            [*self.tail, f"seed {self.seed}: {self.problem}", f"again: make sim SEED={self.seed}"]
+        )
 
 
 class BugHandler(logging.Handler):
@@ -75,9 +79,9 @@ def run(seed: int, *, keep_all: bool = False) -> Outcome:
     try:
         cluster = Cluster(world)
         _live(cluster, handler)
-    except Violation as violation:
+    except ViolationError as violation:
         problem = str(violation)
-    except Exception:  # noqa: BLE001: whatever the core lets out is what we look for
+    except Exception:  # noqa: BLE001  (whatever the core lets out is what we look for)
         problem = traceback.format_exc()
     finally:
         logger.removeHandler(handler)
@@ -114,9 +118,15 @@ def _live(cluster: Cluster, handler: BugHandler) -> None:
     faults.end()
     for client in cluster.clients:
         client.is_stopping = True
-    expected = {topic: cluster.replicas for topic in cluster.partitions}
+    expected = dict.fromkeys(cluster.partitions, cluster.replicas)
     _wait(cluster, handler, SETTLING_MS, lambda: _unsettled(cluster, expected))
     _check_end(cluster)
+    auditors = cluster.auditors()
+    for auditor in auditors:
+        auditor.start()
+    _wait(
+        cluster, handler, SETTLING_MS, lambda: next((one.name for one in auditors if not one.is_done), None)
+    )
 
 
 def _advance(cluster: Cluster, handler: BugHandler, duration_ms: int) -> None:
@@ -125,14 +135,14 @@ def _advance(cluster: Cluster, handler: BugHandler, duration_ms: int) -> None:
         world.run_until(min(world.now_ms + CHECK_MS, end_ms))
         cluster.invariants.check()
         if handler.bugs:
-            raise Violation(f"the broker says: {handler.bugs[0]}")
+            raise ViolationError(f"the broker says: {handler.bugs[0]}")
 
 
-def _wait(cluster: Cluster, handler: BugHandler, longest_ms: int, waiting) -> None:  # noqa: ANN001
+def _wait(cluster: Cluster, handler: BugHandler, longest_ms: int, waiting: Waiting) -> None:
     end_ms = cluster.world.now_ms + longest_ms
     while (reason := waiting()) is not None:
         if cluster.world.now_ms >= end_ms:
-            raise Violation(f"after {longest_ms} ms without a fault: {reason}")
+            raise ViolationError(f"after {longest_ms} ms without a fault: {reason}")
         _advance(cluster, handler, STEP_MS)
 
 
@@ -177,8 +187,11 @@ def run_all(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
     if jobs <= 1:
         yield from map(run, seeds)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    pool = ProcessPoolExecutor(jobs)
+    try:
         yield from pool.map(run, seeds, chunksize=8)
+    finally:
+        pool.shutdown(cancel_futures=True)  # whoever stops early wants no more
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.sim.plants import PLANTS, planted
 from tests.sim.run import run
 
-SEEDS_MAX = 100
+SEEDS_MAX = 300
 WORKERS = min(os.cpu_count() or 1, 4)
 
 

@@ -1,8 +1,8 @@
 """Time, chance and the transcript: everything in a simulation happens as an event of one heap.
 
-Rules: the world's clock is an integer, moved by the next event; whatever is left to chance asks `random`, which
-is seeded; events of the same time run in the order in which they were asked for. So one integer gives one
-run, and the transcript's digest tells whether two runs were the same.
+Rules: the world's clock is an integer, moved by the next event; whatever is left to chance asks `random`,
+which is seeded; events of the same time run in the order in which they were asked for. So one integer gives
+one run, and the digest of the transcript tells whether two runs were the same.
 """
 
 import heapq
@@ -16,7 +16,7 @@ START_MS = 1_700_000_000_000
 TAIL_LINES = 120
 
 
-class Violation(AssertionError):
+class ViolationError(AssertionError):
     """Something happened that must never happen."""
 
 

@@ -293,6 +293,13 @@ class Fetch:
         if self.replica_epoch < self.registered_epoch:
             raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
 
+    def _check_settled(self, partition: Partition, one: Wanted) -> None:
+        """Whoever has read all that a new leader knows to be committed may have seen more of the one before,
+        and must not see the high watermark go back. It waits; if it must be told something, then with the one
+        error after which every client tries again."""
+        if not self.is_replica and not partition.is_settled and one.fetch_offset >= partition.high_watermark:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
     def _end(self, partition: Partition) -> int:
         if self.is_replica:
             return partition.log.log_end_offset
@@ -346,6 +353,7 @@ class Fetch:
             return answer
         try:
             partition = self._partition(one)
+            self._check_settled(partition, one)
             answer.high_watermark = partition.high_watermark
             answer.last_stable_offset = partition.last_stable_offset
             answer.log_start_offset = partition.log.log_start_offset

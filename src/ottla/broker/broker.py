@@ -372,6 +372,7 @@ class Broker:
             replicas=state.replicas,
             partition_epoch=state.partition_epoch,
             isr_epochs=state.isr_epochs,
+            elr=state.elr,
             broker_epoch=self.epoch,
             lag_ms_max=self.config.replica_lag_time_ms_max,
             now_ms=now_ms,

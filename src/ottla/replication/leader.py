@@ -11,7 +11,9 @@ Rules:
    caller has checked both). It counts in the ISR if it comes from the incarnation of the follower that is
    recorded there: one that restarted may have lost what the other had (KIP-903).
 4. The high watermark rests while the ISR is smaller than min.insync.replicas, or all replicas if those are
-   fewer (KIP-966): so nothing is committed that fewer replicas hold.
+   fewer (KIP-966): so nothing is committed that fewer replicas hold. It also rests while the state names
+   eligible leader replicas: for the controller those hold all that is committed, whatever min.insync.replicas
+   this broker has heard of.
 5. A follower enters the ISR when it has reached the high watermark *and* the start of this epoch. Before that
    it may lack what an earlier leader committed.
 6. One proposal at a time, conditional on the state it was decided on. Nothing but a newer state settles it,
@@ -72,6 +74,7 @@ class Leader:
     isr_min: int
     lag_ms_max: int
     now_ms: int
+    has_eligible: bool = False
     pending: dict[int, int] | None = None
     followers: dict[int, Follower] = field(init=False)
 
@@ -120,12 +123,19 @@ class Leader:
         return self._propose({member: epoch for member, epoch in self.isr.items() if member not in late})
 
     def on_state(
-        self, isr: Mapping[int, int], replicas: tuple[int, ...], partition_epoch: int, now_ms: int
+        self,
+        isr: Mapping[int, int],
+        replicas: tuple[int, ...],
+        partition_epoch: int,
+        now_ms: int,
+        *,
+        has_eligible: bool = False,
     ) -> list[Effect]:
         """A newer state of this leader's epoch is written. What was proposed on the old one is either in it
         or will never be."""
         assert partition_epoch > self.partition_epoch, "states only move on"
         self.isr, self.partition_epoch, self.pending = dict(isr), partition_epoch, None
+        self.has_eligible = has_eligible
         self.on_replicas(replicas, now_ms)
         return self._advance()
 
@@ -179,7 +189,7 @@ class Leader:
         return follower.log_end < self.log_end and now_ms - follower.caught_up_ms > self.lag_ms_max
 
     def _advance(self) -> list[Effect]:
-        if len(self.isr) < min(self.isr_min, len(self.replicas)):
+        if self.has_eligible or len(self.isr) < min(self.isr_min, len(self.replicas)):
             return []
         safe = self.safe_end
         for member, epoch in self.isr_maximal.items():

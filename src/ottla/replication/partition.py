@@ -53,6 +53,7 @@ class Partition:
         replicas: tuple[int, ...] = (),
         partition_epoch: int = 0,
         isr_epochs: Sequence[int] = (),
+        elr: Sequence[int] = (),
         broker_epoch: int = 0,
         lag_ms_max: int = LAG_MS_MAX,
         now_ms: int = 0,
@@ -79,14 +80,18 @@ class Partition:
         members = {member: epochs.get(member, ANY_EPOCH) for member in isr}
         if self.replication is None:
             if len(replicas) > 1:
-                self._begin_replication(members, lag_ms_max, now_ms)
+                self._begin_replication(members, bool(elr), lag_ms_max, now_ms)
         elif is_newer:
-            self._take(self.replication.on_state(members, replicas, partition_epoch, now_ms))
+            self._take(
+                self.replication.on_state(members, replicas, partition_epoch, now_ms, has_eligible=bool(elr))
+            )
         elif replicas != self.replication.replicas:
             self.replication.on_replicas(replicas, now_ms)
         return changed
 
-    def _begin_replication(self, isr: dict[int, int], lag_ms_max: int, now_ms: int) -> None:
+    def _begin_replication(
+        self, isr: dict[int, int], has_eligible: bool, lag_ms_max: int, now_ms: int
+    ) -> None:
         self.replication = Leader(
             broker_id=self.broker_id,
             replicas=self.replicas,
@@ -97,6 +102,7 @@ class Partition:
             safe_end=self.log.safe_end,
             high_watermark=self.high_watermark,
             isr_min=self.log.config.min_insync_replicas,
+            has_eligible=has_eligible,
             lag_ms_max=lag_ms_max,
             now_ms=now_ms,
         )

@@ -85,6 +85,7 @@ class ZooKeeperKeeper:
         self._is_expired = False
         self._connections = 0  # so that an answer of an earlier one is known as such
         self._visits = 0  # reads of the whole tree that are not answered yet
+        self._met: set[str] = set()  # nodes that were there since the great reading began
         self._held: deque[tuple[tuple[Operation, ...], OnOutcome]] = deque()
         self._sent: dict[int, OnOutcome] = {}
         self._last_sent = 0
@@ -172,6 +173,9 @@ class ZooKeeperKeeper:
 
     def _on_everything_read(self) -> None:
         self._is_current = True
+        for path in sorted(self._known.keys() - self._met, reverse=True):
+            self._forget(path)  # of our own making, and gone before its folder was listed with it
+        self._met = set()
         if not self._loaded.done():
             self._loaded.set_result(None)
             return
@@ -203,7 +207,7 @@ class ZooKeeperKeeper:
     # -- reading ----------------------------------------------------------------------------------
 
     def _read_everything(self) -> None:
-        self._visits = 0
+        self._visits, self._met = 0, set()
         paths = self._chroot.split("/")[1:]
         made = ["/" + "/".join(paths[: depth + 1]) for depth in range(len(paths))]
         for path in [*made, *(self._chroot + folder for folder in FOLDERS)]:
@@ -289,6 +293,8 @@ class ZooKeeperKeeper:
 
     def _on_seen(self, path: str, found: bytes, stat: ZnodeStat, *, is_visit: bool = False) -> None:
         known = self._known.get(path)
+        if not self._is_current:
+            self._met.add(path)
         if not found or (known is not None and stat.mzxid <= known.modified):
             return
         is_new = known is None or known.created != stat.czxid

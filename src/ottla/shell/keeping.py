@@ -110,9 +110,11 @@ class Keeping:
                 is_clean=broker.is_clean, lost=broker.store.lost if self.keeper.is_shared else (),
             ),
         ]  # fmt: skip
-        if self.keeper.is_shared:
+        if self.keeper.is_shared and broker.image.cluster_id:
             return found
-        return [*found, *candidacy(broker.image, broker.id), *broker.adopted_topics(), *broker.elections()]
+        # Whoever founds a cluster brings along the topics that it has; in a cluster, the controller elects.
+        founded = [*found, *candidacy(broker.image, broker.id), *broker.adopted_topics()]
+        return founded if self.keeper.is_shared else [*founded, *broker.elections()]
 
     async def _write(self, operations: list[Operation]) -> Outcome:
         written: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

@@ -116,9 +116,12 @@ class Server:
         self._keeping = Keeping(self, keeper)
         try:
             await self._enter(undo)
+            await self._listen(listener)
         except BaseException:
             await keeper.close()
             raise
+
+    async def _listen(self, listener: asyncio.Server) -> None:
         try:
             await listener.start_serving()
         except OSError as error:

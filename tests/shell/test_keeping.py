@@ -1,0 +1,182 @@
+"""A broker's place in the tree: entered once, kept over an expired session, and seen in order."""
+
+import asyncio
+import errno
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from ottla.controller.keeper import NodeChanged
+from ottla.shell import keeping, server
+from ottla.shell.keeper_shared import SharedKeeper, SharedTree
+from ottla.shell.lock import StartError
+from ottla.shell.server import Server
+
+WITHIN_S = 20.0
+
+
+class World:
+    """Servers on one tree, in one loop."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tree = SharedTree()
+        self.folder = folder
+        self.keepers: dict[Server, SharedKeeper] = {}
+        self.halted: list[str] = []
+
+    def server(self, id: int, name: str = "") -> Server:
+        properties = {
+            "listeners": "127.0.0.1:0", "broker.id": str(id),
+            "log.dirs": str(self.folder / (name or str(id))), "zookeeper.session.timeout.ms": "100",
+        }  # fmt: skip
+
+        def keeper(loop: asyncio.AbstractEventLoop) -> SharedKeeper:
+            self.keepers[made] = SharedKeeper(loop, self.tree)
+            return self.keepers[made]
+
+        made = Server(properties, on_halt=self.halted.append, keeper=keeper)
+        return made
+
+
+def run(world: World, story: Callable[[], Awaitable[None]]) -> None:
+    async def live() -> None:
+        await story()
+        for one in world.keepers:
+            if not one.is_ending:
+                await one.stop(drain=False)
+
+    asyncio.run(live())
+    assert world.halted == []
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while not condition():  # noqa: ASYNC110 - the condition is somebody else's
+            await asyncio.sleep(0.005)
+
+
+def node(one: Server) -> dict[str, object]:
+    nodes = {changed.path: changed.data for changed in one_look(one)}
+    found: dict[str, object] = json.loads(nodes[f"/brokers/ids/{one.broker.id}"] or b"{}")
+    return found
+
+
+def one_look(one: Server) -> list[NodeChanged]:
+    keeper = one._keeping.keeper
+    assert isinstance(keeper, SharedKeeper)
+    tree = keeper._tree
+    return [NodeChanged(path, found.data, found.version) for path, found in tree._nodes.items()]
+
+
+def test_after_its_session_expired_a_broker_is_registered_again_as_another_incarnation(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+
+    async def story() -> None:
+        one, other = world.server(1), world.server(2)
+        await one.start()
+        await other.start()
+        await until(lambda: set(one.broker.image.brokers) == {1, 2} and other.broker.image.controller_id > 0)
+        assert node(one)["is_clean"] is False, "a new folder says nothing of before"
+        epoch = one.broker.epoch
+        world.tree.expire(world.keepers[one])
+        await until(lambda: one.broker.epoch > epoch)
+        assert node(one)["is_clean"] is True, "it has not stopped"
+        assert node(one)["clean_since"] == epoch, "but nothing is known of before its start"
+        await until(lambda: other.broker.image.brokers[1].epoch == one.broker.epoch)
+        assert other.broker.image.controller_id > 0
+
+    run(world, story)
+
+
+def test_a_broker_that_stopped_cleanly_says_so_when_it_comes_back(tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    async def story() -> None:
+        first = world.server(1)
+        await first.start()
+        await first.stop()
+        again = world.server(1)
+        await again.start()
+        assert node(again)["is_clean"] is True
+        await again.kill()
+        world.keepers[again].abandon(0.05)
+        crashed = world.server(1)
+        await crashed.start()
+        assert node(crashed)["is_clean"] is False
+        await crashed.stop()
+        replaced = world.server(1, "an-empty-folder")
+        await replaced.start()
+        assert node(replaced)["is_clean"] is False
+
+    run(world, story)
+
+
+def test_an_id_that_is_taken_is_refused_and_its_owner_is_not_disturbed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "LINGER_S", 0.1)
+    world = World(tmp_path)
+
+    async def story() -> None:
+        owner, second = world.server(1), world.server(1, "second")
+        await owner.start()
+        epoch = owner.broker.epoch
+        with pytest.raises(StartError, match=f"broker id 1 is registered already by {owner.address}"):
+            await second.start()
+        del world.keepers[second]
+        assert owner.broker.epoch == epoch
+        assert owner.broker.image.controller_id == 1
+
+    run(world, story)
+
+
+def test_a_cluster_is_entered_by_its_own_brokers_only(tmp_path: Path) -> None:
+    world, elsewhere = World(tmp_path), World(tmp_path)
+
+    async def story() -> None:
+        one = world.server(1)
+        await one.start()
+        founder = elsewhere.server(1, "elsewhere")
+        await founder.start()
+        await founder.stop()
+        stranger = world.server(2, "elsewhere")
+        with pytest.raises(StartError, match="belongs to broker 1"):
+            await stranger.start()
+        del world.keepers[stranger]
+        await one.stop()
+        stranger = world.server(1, "elsewhere")
+        with pytest.raises(StartError, match=r"belongs to cluster .*, and the keeper in memory to cluster"):
+            await stranger.start()
+        del world.keepers[stranger]
+
+    run(world, story)
+
+
+def test_what_finds_no_descriptor_is_given_again_and_nothing_overtakes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "SHORTAGE_S", 0.01)
+    world = World(tmp_path)
+
+    async def story() -> None:
+        one = world.server(1)
+        await one.start()
+        seen: list[str] = []
+        failures = [OSError(errno.EMFILE, "too many open files")] * 3
+
+        def on_nodes(nodes: list[NodeChanged]) -> None:
+            if failures:
+                raise failures.pop()
+            seen.extend(changed.path for changed in nodes)
+
+        monkeypatch.setattr(one, "on_nodes", on_nodes)
+        for path in ("/config/topics/a", "/config/topics/b"):
+            one._keeping.on_nodes([NodeChanged(path, b"{}", 0)])
+        assert seen == []
+        await until(lambda: seen == ["/config/topics/a", "/config/topics/b"])
+
+    run(world, story)
