@@ -52,3 +52,35 @@ def test_the_last_block_of_producer_ids_is_known() -> None:
     image = Image()
     image.apply(NodeChanged("/latest_producer_id_block", znodes.producer_id_block_node(1, 1000, 1999), 2))
     assert (image.producer_id_block_end, image.producer_id_block_version) == (1999, 2)
+
+
+def _offline(image: Image, *partitions: tuple[str, int], created: int) -> None:
+    image.apply(NodeChanged(znodes.OFFLINE + "1", znodes.offline_node(partitions), 0, created))
+
+
+def _broker(image: Image, created: int) -> None:
+    image.apply(NodeChanged(znodes.BROKERS + "1", znodes.broker_node("h", 1, None), 0, created))
+
+
+def test_what_a_broker_has_lost_is_not_forgotten_before_its_session() -> None:
+    image = Image()
+    _broker(image, 5)
+    _offline(image, ("t", 0), created=7)
+    image.apply(NodeChanged(znodes.OFFLINE + "1", None, 0))
+    assert image.offline == {1: {("t", 0)}}, "its own node will go, too"
+    image.apply(NodeChanged(znodes.BROKERS + "1", None, 0))
+    _broker(image, 9)
+    assert image.offline == {}
+
+
+def test_what_an_earlier_incarnation_lost_is_forgotten_in_whatever_order_it_is_seen() -> None:
+    image = Image()
+    _broker(image, 5)
+    _offline(image, ("t", 0), created=5)
+    _broker(image, 9)
+    assert image.offline == {}
+    image.apply(NodeChanged(znodes.OFFLINE + "1", None, 0))
+    assert image.offline == {}
+    _offline(image, ("t", 1), created=11)
+    _broker(image, 11)
+    assert image.offline == {1: {("t", 1)}}, "the same write made both"

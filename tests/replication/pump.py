@@ -147,7 +147,7 @@ class Cluster:
 
     def register(self, id: int, *, is_clean: bool = True) -> None:
         rack = self.racks.get(id)
-        lost = self.nodes[id].broker.store.lost
+        lost = self.nodes[id].broker.store.lost if id in self.nodes else ()
         self.write(*registration(id, f"host{id}", 9090 + id, rack, is_clean=is_clean, lost=lost))
 
     def write(self, *operations: Operation) -> None:

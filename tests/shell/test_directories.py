@@ -1,8 +1,10 @@
 """Several data directories on a real disk, one of which fails, at the start or later."""
 
+import asyncio
 import errno
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,11 @@ from tests.shell.test_server import refusal, run, server
 from ottla.base.errors import ErrorCode
 from ottla.base.files import OsFile
 from ottla.base.ids import TopicPartition
+from ottla.controller import znodes
+from ottla.controller.topics import PlannedTopic
 from ottla.shell.embedded import EmbeddedBroker
+from ottla.shell.keeper_shared import SharedKeeper, SharedTree
+from ottla.shell.server import Server
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -161,3 +167,72 @@ def described(wire: Wire) -> list[tuple[str, int, bool]]:
 
 def du(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.glob("*.log"))
+
+
+def on_tree(tree: SharedTree, *directories: Path) -> Server:
+    given = {"listeners": "127.0.0.1:0", "log.dirs": ",".join(map(str, directories)), "broker.id": "1"}
+    return Server(given, on_halt=lambda _reason: None, keeper=lambda loop: SharedKeeper(loop, tree))
+
+
+def lost_by(one: Server) -> list[tuple[str, int]]:
+    return sorted(one.broker.image.offline.get(1, ()))
+
+
+async def until(what: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not what():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+def test_in_a_cluster_any_directory_may_be_offline_at_the_start_and_each_session_says_what_is_lost(
+    tmp_path: Path,
+) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    tree = SharedTree()
+
+    async def live() -> None:
+        one = on_tree(tree, first, second)
+        await one.start()
+        topic = PlannedTopic(name="t", id=b"i" * 16, assignment={0: (1,), 1: (1,)}, configs={})
+        one.broker.write(topic.operations(one.broker.image), lambda _outcome, _now_ms: None)
+        one.carry_out()
+        await until(lambda: len(one.broker.partitions) == 2)
+        await one.stop()
+        first.rename(tmp_path / "away")
+        first.write_text("a file where a folder was mounted")
+        again = on_tree(tree, first, second)
+        await again.start()
+        assert lost_by(again) == [("t", 0)]
+        await until(lambda: again.broker.image.topics["t"].states[0].leader == -1)
+        assert again.broker.image.topics["t"].states[1].leader == 1
+        epoch = again.broker.epoch
+        keeper = tree.owner_of(znodes.OFFLINE + "1")
+        assert keeper is not None
+        tree.expire(keeper)
+        await until(lambda: again.broker.epoch > epoch)
+        assert lost_by(again) == [("t", 0)]
+        assert tree.owner_of(znodes.OFFLINE + "1") is not None
+        await again.stop()
+        assert tree.owner_of(znodes.OFFLINE + "1") is None
+        first.unlink()
+        (tmp_path / "away").rename(first)
+        last = on_tree(tree, first, second)
+        await last.start()
+        assert lost_by(last) == []
+        await until(lambda: all(state.leader == 1 for state in last.broker.image.topics["t"].states.values()))
+        await last.stop()
+
+    asyncio.run(live())
+
+
+def test_a_broker_of_its_own_writes_nothing_about_directories(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    with broker(first, second) as one, connect(one) as wire:
+        create(wire, "t", 2)
+    second.rename(tmp_path / "away")
+    second.write_text("a file where a folder was mounted")
+    again = server(first, **{"log.dirs": f"{first},{second}"})
+    run(again)
+    assert again.broker.store.lost.keys() == {TopicPartition("t", 1)}
+    assert again.broker.image.offline == {}
+    assert [again.broker.image.topics["t"].states[n].leader for n in (0, 1)] == [1, 1]

@@ -19,6 +19,13 @@ class MachineDisk(SimDisk):
     def space(self, directory: str) -> tuple[int, int]:
         return self.total_bytes, self.usable_bytes
 
+    def is_broken(self, directory: str) -> bool:
+        return directory in self._broken
+
+    @property
+    def is_whole(self) -> bool:
+        return not self._broken
+
     def killed(self) -> None:
         self.crash(page_cache)
 

@@ -7,6 +7,7 @@ is acknowledged, a power cut loses nothing, and may meet all brokers at once, as
 time: kills, stops, pauses, cuts, lost sessions, a keeper that is away.
 """
 
+import errno
 from collections.abc import Callable
 
 from tests.sim.cluster import Cluster
@@ -24,6 +25,8 @@ class Faults:
         names = ["kill", "power", "stop", "disk", "pause", "cut", "split", "cut_keeper", "keeper", "expire",
                  "loss", "slow", "clock"]  # fmt: skip
         self.kinds = [name for name in names if self.world.chance(0.45)] or ["kill"]
+        if self.world.has_disks:
+            self.kinds.append("directory")
         self.pace_ms = self.world.draw(300, 2_500)
 
     def start(self) -> None:
@@ -75,7 +78,9 @@ class Faults:
 
     def _forgive(self) -> None:
         self.unclean = {
-            broker: lost for broker, lost in self.unclean.items() if not self.cluster.is_in_sync(broker)
+            broker: lost
+            for broker, lost in self.unclean.items()
+            if not (self.cluster.is_in_sync(broker) and self.cluster.machines[broker].disk.is_whole)
         }
 
     def _restart_later(self, broker: int) -> None:
@@ -146,6 +151,29 @@ class Faults:
             return
         self.unclean[down[0]] = True
         self.cluster.machines[down[0]].replace_disk()
+
+    def _directory(self) -> None:
+        """One of a broker's directories fails; later it is mended, and the broker starts again."""
+        broker = self._any()
+        machine = self.cluster.machines[broker]
+        if not machine.disk.is_whole or any(lost for other, lost in self.unclean.items() if other != broker):
+            return
+        self.unclean[broker] = self.unclean.get(broker, False)
+        directory = machine.directories[self.world.draw(0, len(machine.directories) - 1)]
+        self.world.note(f"b{broker}: {directory} fails")
+        machine.disk.break_down(directory, errno.EIO)
+        if machine.running is not None and self.world.chance(0.4):
+            machine.kill()  # and the directory is offline from the next start
+            self.world.after(self.world.draw(1, 500), lambda: machine.running or machine.start())
+
+        def mend() -> None:
+            self.world.note(f"b{broker}: {directory} is mended")
+            machine.disk.repair()
+            if machine.running is not None:
+                machine.kill()
+                self._restart_later(broker)
+
+        self._for_a_while(mend)
 
     def _pause(self) -> None:
         broker = self._any()

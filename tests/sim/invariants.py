@@ -96,6 +96,8 @@ class Invariants:
         machine = self.machines.get(broker)
         process = machine.running if machine else None
         found = process.broker.partitions.get(id) if process is not None and process.is_open else None
+        if found is not None and machine.disk.is_broken(process.broker.store.directory_of(id)):
+            return None  # its directory is about to be found out
         return found if found is not None and found.topic_id == topic_id else None
 
     def _check_candidates(self, topic: str, index: int, state: State) -> None:

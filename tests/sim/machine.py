@@ -15,7 +15,8 @@ class Machine:
         self, world: World, network: Network, keeper: SimKeeper, id: int, properties: dict[str, str]
     ) -> None:
         self.world, self.network, self.keeper, self.id = world, network, keeper, id
-        self.properties = {"broker.id": str(id), "log.dirs": "/data", **properties}
+        self.directories = ("/data", "/more") if world.has_disks else ("/data",)
+        self.properties = {"broker.id": str(id), "log.dirs": ",".join(self.directories), **properties}
         self.disk = MachineDisk()
         self.clock = Clock(world, world.draw(-3_000, 3_000), 1 + world.draw(-3, 3) / 1_000)
         self.process: Process | None = None

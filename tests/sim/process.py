@@ -90,7 +90,10 @@ class Process:
         if self.is_paused:
             self._inbox.append(action)
             return
-        action()
+        try:
+            action()
+        except LogDirectoryError as error:
+            self.broker.storage_error(error)
         if not self.is_dead:
             self._carry_out()
 
@@ -135,9 +138,19 @@ class Process:
 
     def on_nodes(self, nodes: list[NodeChanged]) -> None:
         if self.is_open:
-            self.broker.on_nodes(nodes, self.clock_ms())
+            self._see(nodes)
         else:
             self._early += nodes
+
+    def _see(self, nodes: list[NodeChanged]) -> None:
+        """To apply a change twice is to apply it once, so whoever was not reached gets its turn."""
+        try:
+            self.broker.on_nodes(nodes, self.clock_ms())
+        except LogDirectoryError as error:
+            if error.directory not in self.broker.store.disks:
+                raise
+            self.broker.on_directory_failed(error.directory, str(error), self.clock_ms())
+            self._see(nodes)
 
     def _open(self) -> None:
         """Open the logs, once an earlier incarnation is out of the tree."""
@@ -177,7 +190,7 @@ class Process:
         def on_outcome(changes: list[NodeChanged], outcome: Outcome) -> None:
             if self.keeper.session != session:
                 return  # there is a newer session, which sees to it itself
-            self.broker.on_nodes(changes, self.clock_ms())
+            self._see(changes)
             own = self.keeper.keeper.nodes.get(f"/brokers/ids/{self.place}")
             if isinstance(outcome, Written) or (own is not None and own.owner == session):
                 self._serve()
@@ -257,7 +270,7 @@ class Process:
     def _wrote(self, token: int, changes: list[NodeChanged], outcome: Outcome) -> None:
         if not isinstance(outcome, Written):
             self.world.note(f"b{self.place} write: {outcome}")
-        self.broker.on_nodes(changes, self.clock_ms())
+        self._see(changes)
         self.broker.on_written(token, outcome, self.clock_ms())
 
     def _synced(self, log: Any, sync: Any) -> None:

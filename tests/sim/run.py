@@ -57,7 +57,7 @@ class BugHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.world.note("log:", record.getMessage())
-        if record.levelno >= logging.ERROR:
+        if record.levelno >= logging.ERROR and record.name != "ottla.broker.offline":
             text = record.getMessage()
             if record.exc_info:
                 text += "\n" + "".join(traceback.format_exception(*record.exc_info))
