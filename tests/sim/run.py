@@ -23,7 +23,7 @@ from ottla.records.batch import split
 from ottla.records.record import read_records
 
 FOUNDING_MS = 20_000
-NOISE_MS = (4_000, 12_000)
+NOISE_MS = (3_000, 10_000)
 SETTLING_MS = 40_000
 CHECK_MS = 100
 STEP_MS = 250

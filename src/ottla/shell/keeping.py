@@ -45,7 +45,7 @@ class Keeping:
         self._is_open = False
         self._is_busy = False
         self._inbox: deque[Callable[[], None]] = deque()
-        self._clean_since = 0
+        self._clean_since: int | None = None  # None: never registered yet
         self._changed = asyncio.Event()
 
     # -- start --
@@ -178,11 +178,14 @@ class Keeping:
             return
         operations = registration(
             server.broker.id, server.address.host, server.address.port, server.config.rack or None,
-            is_clean=True, clean_since=self._clean_since, lost=server.broker.store.lost,
+            is_clean=server.broker.is_clean or self._clean_since is not None,
+            clean_since=self._clean_since or 0,
+            lost=server.broker.store.lost,
         )  # fmt: skip
 
         def written(outcome: Outcome) -> None:
             if isinstance(outcome, Written) or self.keeper.owns(path):
+                self._remember()
                 log.warning("broker %d is registered again", server.broker.id)
             elif not server.is_ending:
                 log.warning("broker %d is not registered yet: %s", server.broker.id, outcome.reason)
