@@ -5,14 +5,16 @@ STAMP := .venv/.installed
 # The pure layers: deterministic, no sockets, no clock. Their tests run in `check`, and their branches are counted.
 PURE := base wire records log coordinator controller group replication broker api
 PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PURE))
-OTHER_TESTS := tests/shell tests/testing tests/cli tests/clients tests/hostile tests/compat tests/sim
+# Real sockets, processes and clients; and, apart because they take long, real clusters and a real Spark.
+REAL_TESTS := tests/shell tests/testing tests/cli tests/client tests/clients tests/hostile tests/compat
+LONG_TESTS := tests/cluster tests/spark tests/pipelines
 COVERED_MIN := 95
 comma := ,
 empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check test sim bench messages reference clean
+.PHONY: setup start demo lint check test test-pure test-real test-long sim bench messages reference clean
 
 setup: $(STAMP)
 
@@ -36,10 +38,20 @@ lint: setup
 check: lint
 	$(BIN)/pytest -q -p no:cacheprovider $(PURE_TESTS)
 
+# Three lanes side by side: most of the real tests wait for timeouts, and leave the processors to the others.
 test: lint
+	$(MAKE) --no-print-directory --output-sync=line -j3 test-pure test-real test-long
+
+test-pure: setup
 	$(BIN)/coverage run --branch --source=ottla -m pytest -q -p no:cacheprovider $(PURE_TESTS)
 	$(BIN)/coverage report --skip-covered --fail-under=$(COVERED_MIN) --include='$(COVERED)'
-	$(BIN)/pytest -p no:cacheprovider $(OTHER_TESTS)
+	$(BIN)/pytest -q -p no:cacheprovider tests/sim
+
+test-real: setup
+	$(BIN)/pytest -p no:cacheprovider --durations=5 $(REAL_TESTS)
+
+test-long: setup
+	OTTLA_SLOW_MACHINE=1 $(BIN)/pytest -p no:cacheprovider --durations=5 $(LONG_TESTS)
 
 # Simulated clusters: `make sim N=20000`, from seed FIRST on; `make sim SEED=7` is one of them, with its transcript.
 N ?= 1000
