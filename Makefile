@@ -40,7 +40,7 @@ check: lint
 
 # Three lanes side by side: most of the real tests wait for timeouts, and leave the processors to the others.
 test: lint
-	$(MAKE) --no-print-directory --output-sync=line -j3 test-pure test-real test-long
+	$(MAKE) --no-print-directory -j3 test-pure test-real test-long
 
 test-pure: setup
 	$(BIN)/coverage run --branch --source=ottla -m pytest -q -p no:cacheprovider $(PURE_TESTS)

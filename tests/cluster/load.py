@@ -115,6 +115,7 @@ class Load:
     def finish(self) -> History:
         """After the block: read all there is, and answer the history."""
         assert not self._failures, self._failures
+        assert {partition for (partition, _), _ in self.history.read}, "the reader did not follow"
         self.history.final = read_all(self._bootstrap, self._topic, self._partitions)
         return self.history
 

@@ -72,7 +72,7 @@ def test_a_deleted_topic_leaves_nothing_in_the_image() -> None:
     write(image, plan(image, NewTopic(name="t", configs={"segment.bytes": "1024"})).operations(image))
     assert TopicDeleted("t") in write(image, plan_deletion(image, image.topics["t"]))
     assert (image.topics, image.topic_names, image.topic_configs) == ({}, {}, {})
-    assert image.apply(NodeChanged("/brokers/topics/t", None, 0)) == []
+    assert image.apply(NodeChanged("/brokers/topics/t", None, 0)) == [TopicDeleted("t")]
     assert image.apply(NodeChanged("/brokers/topics/t/state", b"{}", 0)) == []
 
 

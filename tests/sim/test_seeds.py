@@ -9,6 +9,7 @@ import pytest
 from tests.sim.run import run, run_all
 
 SEEDS = 500
+FAILING_DISKS = range(1_000_000, 1_000_040)  # seeds with directories that fail
 SEEDS_FILE = Path(__file__).with_name("seeds.txt")
 WORKERS = min(os.cpu_count() or 1, 4)
 
@@ -18,10 +19,10 @@ def known_seeds() -> list[int]:
     return sorted({int(line) for line in lines if line})
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_no_seed_finds_anything():
     acknowledged = 0
-    for outcome in run_all(sorted({*range(SEEDS), *known_seeds()}), WORKERS):
+    for outcome in run_all(sorted({*range(SEEDS), *FAILING_DISKS, *known_seeds()}), WORKERS):
         assert outcome.problem is None, outcome.report()
         acknowledged += outcome.counts["acknowledged"]
     assert acknowledged > 50 * SEEDS, "a cluster that acknowledges nothing loses nothing"

@@ -316,7 +316,7 @@ class Broker:
         """The tree changed: apply all of it, then open, close and configure what that touches."""
         changes = [change for node in nodes for change in self.image.apply(node)]
         self.answers.clear()
-        for change in dict.fromkeys(changes):
+        for change in reversed(dict.fromkeys(reversed(changes))):  # the last word on each
             match change:
                 case images.TopicChanged(topic):
                     self._follow_topic(topic, now_ms)
@@ -343,6 +343,9 @@ class Broker:
         for index, state in sorted(topic.states.items()):
             id, replicas = TopicPartition(name, index), topic.assignment.get(index)
             known = self.partitions.get(id)
+            if known is not None and known.topic_id != topic.id:
+                self._drop_partition(known, now_ms)  # of a deleted topic of this name
+                known = None
             if replicas is None or self.id not in replicas:
                 if replicas is not None:
                     self.store.lost.pop(id, None)

@@ -162,10 +162,9 @@ class Image:
     def _apply_topic(self, name: str, node: NodeChanged) -> list[Change]:
         if node.data is None:
             gone = self.topics.pop(name, None)
-            if gone is None:
-                return []
-            del self.topic_names[gone.id]
-            return [TopicDeleted(name)]
+            if gone is not None:
+                del self.topic_names[gone.id]
+            return [TopicDeleted(name)]  # also the second time: what failed at the first is repeated
         fields = znodes.parse(node.data)
         topic_id = uuid_from_text(fields["topic_id"])
         assignment = {int(p): tuple(replicas) for p, replicas in fields["partitions"].items()}

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.files import is_shortage
 from ottla.base.ids import TopicPartition
 from ottla.log.directories import LogDirectoryError
 from ottla.replication.asking import Asked, Asking, Key
@@ -250,6 +251,11 @@ class Fetcher:
             self._on_error(one, error, now_ms)
         except LogDirectoryError as error:
             self._on_disk_failed(one, error, progress)
+        except OSError as error:
+            if not is_shortage(error):
+                raise
+            # Nothing of this answer is known to have arrived: rest, and ask for all of it again.
+            self._on_failure(None, now_ms)
         else:
             one.failures = 0
 

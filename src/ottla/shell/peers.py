@@ -71,6 +71,7 @@ class Peers:
         self._host = host
         self._channels: dict[tuple[int, str], Channel] = {}
         self._is_closed = False
+        self._connecting: set[asyncio.Task[None]] = set()
 
     def send(self, effect: Send) -> None:
         endpoint = self._host.endpoint(effect.peer)
@@ -84,6 +85,8 @@ class Peers:
             channel = None
         if channel is None:
             channel = self._channels[key] = Channel(self._loop, self._host, endpoint, self._forget)
+            self._connecting.add(channel.connecting)
+            channel.connecting.add_done_callback(self._connecting.discard)
         channel.send(effect)
 
     def check(self) -> None:
@@ -92,10 +95,13 @@ class Peers:
             if _incarnation(self._host.endpoint(peer)) != _incarnation(channel.endpoint):
                 channel.fail("the peer is gone")
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Waits until attempts to connect have ended too: the loop may end right after, and would leave their
+        sockets open."""
         self._is_closed = True
         for channel in list(self._channels.values()):
             channel.fail("the broker stops")
+        await asyncio.gather(*self._connecting, return_exceptions=True)
 
     def _forget(self, channel: "Channel") -> None:
         for key, known in list(self._channels.items()):
@@ -129,7 +135,7 @@ class Channel(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
-        self._connecting = loop.create_task(self._connect())
+        self.connecting = loop.create_task(self._connect())
 
     # -- asking --
 
@@ -237,8 +243,8 @@ class Channel(asyncio.BufferedProtocol):
         self._on_end(self)
         if self._timer is not None:
             self._timer.cancel()
-        if self._connecting is not asyncio.current_task(self._loop):
-            self._connecting.cancel()
+        if self.connecting is not asyncio.current_task(self._loop):
+            self.connecting.cancel()
         if self._transport is not None:
             self._transport.abort()
         log.debug("connection to broker %d ended: %s", self.endpoint.id, reason)

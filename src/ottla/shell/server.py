@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 SCRATCH_BYTES = 256 * 1024
 TICK_S = 0.2
 SWEEP_MS = 5_000
+CLOSING_ROUNDS = 3  # of the loop, until it has closed the sockets that were aborted
 SHORTAGE_S = 1.0  # how long to wait for a file descriptor
 DRAIN_S = 0.05
 
@@ -100,7 +101,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._on_bug)
         self._descriptors_max = descriptors.connections_max()
-        with contextlib.ExitStack() as undo:
+        async with contextlib.AsyncExitStack() as undo:
             for lock in self._locks:
                 undo.callback(lock.release)
             directories.take(self._locks, self.broker.store, holds_keeper=self._holds_keeper)
@@ -108,7 +109,7 @@ class Server:
             undo.pop_all()
         self._tick()
 
-    async def _open(self, undo: contextlib.ExitStack) -> None:
+    async def _open(self, undo: contextlib.AsyncExitStack) -> None:
         """What most often goes wrong comes first, and what changes the logs last."""
         listener = await self._bind()
         undo.callback(listener.close)
@@ -128,7 +129,7 @@ class Server:
             raise _cannot_listen(listen_address(self.config), error) from None
         self._listener = listener
 
-    async def _enter(self, undo: contextlib.ExitStack) -> None:
+    async def _enter(self, undo: contextlib.AsyncExitStack) -> None:
         """Take up what the keeper and the disk hold, and register."""
         claims = directories.cluster_ids(self.broker, holds_keeper=self._holds_keeper)
         nodes = await self._keeping.load()
@@ -141,7 +142,7 @@ class Server:
         self._chores = Chores(self, self._loop)
         undo.callback(self._chores.close)
         self._peers = Peers(self._loop, self)
-        undo.callback(self._peers.close)
+        undo.push_async_callback(self._peers.close)
         undo.callback(self._cancel_timers)
         try:
             self.on_nodes(self._keeping.open())
@@ -229,9 +230,10 @@ class Server:
             connection.close_gently()
 
     async def _end(self, *, clean: bool) -> None:
-        self._peers.close()
+        await self._peers.close()
         self._chores.close()
-        await asyncio.sleep(0)
+        for _ in range(CLOSING_ROUNDS):
+            await asyncio.sleep(0)
         self._close_logs(clean=clean)
 
     def _release_locks(self) -> None:
