@@ -37,6 +37,26 @@ def test_topics_come_and_go(client: Client) -> None:
     assert "nowhere" not in client.topics(), "asking created it"
 
 
+def test_a_topic_is_created_by_asking_if_both_sides_want_that(client: Client) -> None:
+    assert client.partitions(["asked-for"], may_create=True) == {"asked-for": [0]}
+    assert client.produce({TopicPartition("asked-for", 0): batch(b"a")}) == {
+        TopicPartition("asked-for", 0): 0
+    }
+
+
+def test_the_first_batches_of_many_partitions_come_at_once(client: Client, place: TopicPartition) -> None:
+    other, missing = TopicPartition(place.topic, 1), TopicPartition("nowhere", 0)
+    client.produce({place: batch(b"a", b"b"), other: batch(b"c")})
+    for _ in range(2):
+        client.produce({place: batch(b"d" * (FIRST_BYTES - 1000))})
+    found = client.fetch_together({place: 0, other: 0})
+    assert {one: begun.after for one, begun in found.items()} == {place: 3, other: 1}
+    both = [read_records(each) for begun in found.values() for _, each in split(begun.fetched.records)]
+    assert [(one.value or b"")[:1] for records in both for one in records] == [b"a", b"b", b"d", b"c"]
+    assert client.fetch_together({place: 99, other: 1}) == {}, "what is not there at once is left out"
+    assert client.fetch_together({missing: 0}) == {}
+
+
 def test_a_topic_that_is_there_already_is_an_error_with_its_code(
     client: Client, place: TopicPartition
 ) -> None:

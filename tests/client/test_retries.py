@@ -284,3 +284,12 @@ def test_what_would_need_security_names_the_option() -> None:
         Client("a:1", security_protocol="SASL_SSL")
     with pytest.raises(ClientError, match=r"security\.protocol=SSL is not supported yet"):
         Client("SSL://a:1")
+
+
+def test_a_topic_that_is_being_created_is_waited_for() -> None:
+    """Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION while it creates what was asked for."""
+    with FakeBroker() as broker:
+        unknown = leads("t", 0, {0: broker.port}, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        broker.handlers[MetadataRequest] = in_turn(unknown, leads("t", 0, {0: broker.port}))
+        with Client(broker.bootstrap) as client:
+            assert client.partitions(["t"], may_create=True) == {"t": [0]}

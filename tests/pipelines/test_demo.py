@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.pipelines.conftest import WAIT_S
+from tests.pipelines.conftest import WAIT_S, die_with_parent, quick
 
 
 def test_the_demo_shows_the_whole_and_leaves_nothing(
@@ -15,7 +15,9 @@ def test_the_demo_shows_the_whole_and_leaves_nothing(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert tempfile.gettempdir()
     command = [sys.executable, "-m", "ottla.cli", "demo", "--records", "2000"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=WAIT_S, env=quick(), preexec_fn=die_with_parent
+    )
     assert done.returncode == 0, done.stderr
     assert "2,200 records came back, every partition in order" in done.stdout
     assert "revenue, each order once, joined to its customer" in done.stdout

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.spark.harness import JAVA_MIN, Topic, close_shared_session, java_version, shared_session
 
+from ottla.spark.clients import close_clients
 from ottla.testing.embedded import Broker
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def spark() -> "Iterator[SparkSession]":
 def broker() -> Iterator[Broker]:
     with Broker({"log.retention.check.interval.ms": 200, "log.cleaner.backoff.ms": 50}) as running:
         yield running
+        close_clients()
 
 
 @pytest.fixture

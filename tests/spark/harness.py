@@ -1,12 +1,18 @@
 """A Spark session for tests, topics to write to, and how to wait for things."""
 
+import atexit
+import functools
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.servers import PeerError
@@ -14,6 +20,9 @@ from bench.spark_connector import fetch
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+from pyarrow import parquet
+
+from ottla.cli import pipeline_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,16 +30,18 @@ if TYPE_CHECKING:
 
 JAVA_MIN = 17
 QUERY_S = 300
+# A query here is short: compiling it well costs more than it brings.
 SETTINGS = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "900m",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "2",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.log.level": "ERROR",
 }
@@ -43,9 +54,18 @@ def java_version() -> int:
     return int(found[1]) if found else 0
 
 
+@functools.cache
+def spark_home() -> str:
+    """For this process: without the archive of Spark's Python code, which every worker would compile anew."""
+    folder = tempfile.mkdtemp(prefix="ottla-spark-home-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return pipeline_spark.linked(folder)
+
+
 def new_session(name: str, settings: Mapping[str, str] | None = None, cores: int = 2) -> "SparkSession":
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("SPARK_HOME", spark_home())
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_UDS_MODE"] = "true"
@@ -134,6 +154,17 @@ def read_stream(spark: "SparkSession", options: Mapping[str, str], name: str = "
 def values(frame: "DataFrame") -> list[str]:
     """The values as text, sorted as numbers where they are numbers."""
     found = [row.value for row in frame.selectExpr("cast(value as string) value").collect()]
+    return sorted(found, key=lambda text: (len(text), text))
+
+
+def table(folder: Path) -> list[str]:
+    """The values in the Parquet table of a query, without Spark: of the files that its batches have
+    committed, and of no other."""
+    added = []
+    for log in sorted((folder / "table" / "_spark_metadata").glob("[0-9]*")):
+        entries = [json.loads(line) for line in log.read_text().splitlines()[1:]]
+        added += [entry["path"].removeprefix("file://") for entry in entries if entry["action"] == "add"]
+    found = [text for path in added for text in parquet.read_table(path)["value"].to_pylist()]
     return sorted(found, key=lambda text: (len(text), text))
 
 

@@ -16,7 +16,7 @@ from ottla.records.compression import Codec
 from ottla.records.control import EndTransaction, build_marker
 from ottla.records.record import read_records
 from ottla.spark import columns
-from ottla.spark.columns import decode, schema
+from ottla.spark.columns import Part, decode, decode_parts, schema
 
 T0 = 1_700_000_000_000
 
@@ -165,6 +165,28 @@ def test_among_many_batches_the_damaged_one_is_named() -> None:
     set_crc(bad)
     with pytest.raises(ClientError, match="offsets 3 to 5 is damaged"):
         rows(batch(3) + bytes(bad) + batch(3, base=6))
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_small_partitions_share_a_record_batch(start: int) -> None:
+    parts = [
+        (Part("one", 0, start, 3), [batch(3)]),
+        (Part("one", 1, 0, 2), [batch(4)]),
+        (Part("two", 7, 5, 8), [batch(2, base=4), batch(5, base=6)]),
+    ]
+    (found,) = decode_parts(iter(parts), columns=["topic", "partition", "offset"])
+    wanted = [("one", 0, at) for at in range(start, 3)] + [("one", 1, 0), ("one", 1, 1)]
+    wanted += [("two", 7, at) for at in range(5, 8)]
+    assert [tuple(row.values()) for row in found.to_pylist()] == wanted
+
+
+def test_of_many_partitions_the_damaged_one_is_named() -> None:
+    damaged = bytearray(batch(3))
+    damaged[61] = 0x7F
+    set_crc(damaged)
+    parts = [(Part("one", 0, 0, 3), [batch(3)]), (Part("two", 5, 0, 3), [bytes(damaged)])]
+    with pytest.raises(ClientError, match="two-5: the record batch of offsets 0 to 2 is damaged"):
+        list(decode_parts(parts))
 
 
 def test_control_batches_are_no_rows() -> None:

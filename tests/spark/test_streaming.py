@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 from tests.clients.harness import wait_for
-from tests.spark.harness import Topic, read_stream, run, texts, to_table, values
+from tests.spark.harness import QUERY_S, Topic, read_stream, run, table, texts, to_table, values
 
 from ottla.client import Client, TopicPartition
 from ottla.spark.offsets import START
@@ -25,39 +25,25 @@ def once(spark: "SparkSession", options: dict[str, str], folder: Path) -> None:
     run(to_table(read_stream(spark, options), f"{folder}/table", f"{folder}/checkpoint"))
 
 
-def table(spark: "SparkSession", folder: Path) -> list[str]:
-    return values(spark.read.parquet(f"{folder}/table"))
-
-
-def test_runs_go_on_where_the_last_one_ended(spark: "SparkSession", topic: Make, tmp_path: Path) -> None:
+def test_runs_go_on_where_the_last_one_ended_and_show_it_in_a_consumer_group(
+    spark: "SparkSession", topic: Make, broker: Broker, tmp_path: Path
+) -> None:
     orders = topic(2)
-    options = orders.options(startingOffsets="earliest", maxOffsetsPerTrigger=70)
+    options = orders.options(startingOffsets="earliest", maxOffsetsPerTrigger=70, groupIdPrefix="billing")
     orders.produce(range(100), 0)
     once(spark, options, tmp_path)
-    assert table(spark, tmp_path) == texts(range(100))
+    assert table(tmp_path) == texts(range(100))
     orders.produce(range(100, 150), 1)
     orders.grow(3)
     orders.produce(range(150, 160), 2)
     once(spark, options, tmp_path)
-    assert table(spark, tmp_path) == texts(range(160))
+    assert table(tmp_path) == texts(range(160))
     offsets = sorted((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     assert START in offsets[0].read_text()
     assert not [path.name for path in offsets[1:] if START in path.read_text()]
-
-
-def test_progress_is_in_a_consumer_group_with_the_last_batch_of_a_run(
-    spark: "SparkSession", topic: Make, broker: Broker, tmp_path: Path
-) -> None:
-    orders = topic()
-    orders.produce(range(10))
-    group = f"billing-{orders}"
-    once(
-        spark,
-        orders.options(startingOffsets="earliest", groupIdPrefix="billing", maxOffsetsPerTrigger=4),
-        tmp_path,
-    )
     with Client(broker.bootstrap_servers) as client:
-        assert client.committed(group) == {TopicPartition(orders.name, 0): 10}
+        done = client.committed(f"billing-{orders}")
+    assert done == {TopicPartition(orders.name, n): end for n, end in enumerate((100, 50, 10))}
 
 
 def test_a_first_batch_that_failed_is_delivered_after_a_restart(
@@ -100,20 +86,15 @@ def test_new_topics_of_a_pattern_join_a_running_query(
     )
     try:
         first.produce(range(5))
-        wait_for(lambda: len(_rows(spark, tmp_path)) == 5, 300)
+        wait_for(lambda: table(tmp_path) == texts(range(5)), QUERY_S)
         second = Topic(broker.bootstrap_servers, broker.create_topic(first.name.replace("east", "west")))
         second.produce(range(5, 9))
-        wait_for(lambda: _rows(spark, tmp_path) == texts(range(9)), 300)
+        wait_for(lambda: table(tmp_path) == texts(range(9)), QUERY_S)
     finally:
         query.stop()
 
 
-def _rows(spark: "SparkSession", folder: Path) -> list[str]:
-    done = folder / "table" / "_spark_metadata"
-    return table(spark, folder) if done.exists() and any(done.glob("[0-9]*")) else []
-
-
-def test_loss_fails_the_query_with_the_range_and_the_reason(
+def test_loss_fails_the_query_with_the_range_and_the_reason_unless_that_is_allowed(
     spark: "SparkSession", topic: Make, tmp_path: Path
 ) -> None:
     orders = topic()
@@ -128,19 +109,9 @@ def test_loss_fails_the_query_with_the_range_and_the_reason(
     assert "[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE]" in said
     assert f"offset [10, 15) for topic partition {orders}-0" in said
     assert "the log starts at offset 15 now" in said
-    once(spark, options | {"failOnDataLoss": "false"}, tmp_path)
-    assert table(spark, tmp_path) == texts([*range(10), *range(15, 20)])
-
-
-def test_a_topic_that_is_deleted_under_a_query_fails_it(
-    spark: "SparkSession", topic: Make, tmp_path: Path
-) -> None:
-    orders = topic()
-    orders.produce(range(10))
-    options = orders.options(startingOffsets="earliest")
-    once(spark, options, tmp_path)
+    tolerant = options | {"failOnDataLoss": "false"}
+    once(spark, tolerant, tmp_path)
+    assert table(tmp_path) == texts([*range(10), *range(15, 20)])
     orders.delete()
     with pytest.raises(StreamingQueryException, match=r"\[KAFKA_DATA_LOSS.PARTITIONS_DELETED\]"):
         once(spark, options, tmp_path)
-    once(spark, options | {"failOnDataLoss": "false"}, tmp_path)
-    assert table(spark, tmp_path) == texts(range(10))

@@ -13,9 +13,11 @@ from tests.spark.harness import Topic
 
 from ottla.client import Client, ClientError, TopicPartition
 from ottla.records.batch import read_header
+from ottla.spark.clients import close_clients
 from ottla.spark.errors import OptionError, SourceError
 from ottla.spark.options import write_options
 from ottla.spark.schema import HEADERS, check_written
+from ottla.spark.source import OttlaSource
 from ottla.spark.writer import BatchWriter, StreamWriter, Written, send
 from ottla.testing.embedded import Broker
 
@@ -121,9 +123,21 @@ def test_a_null_topic_has_the_official_name(topic: Make) -> None:
     assert caught.value.error_class == "KAFKA_NULL_TOPIC_IN_DATA"
 
 
-def test_a_topic_that_is_not_there_is_an_error(topic: Make) -> None:
-    with pytest.raises(SourceError, match="There is no topic nowhere"):
-        write(topic(), batch(value=["x"]), topic="nowhere")
+def test_a_topic_that_is_not_there_is_created_if_brokers_do_that(topic: Make, broker: Broker) -> None:
+    new = Topic(broker.bootstrap_servers, f"new-{topic()}")
+    write(new, batch(value=["x", "y"]))
+    assert [each.value() for each in consume(new, 2)] == [b"x", b"y"]
+
+
+def test_a_topic_that_no_broker_creates_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.client.retry.UNKNOWN_TOPIC_S", 0.3)
+    with Broker({"auto.create.topics.enable": False}) as strict:
+        nowhere = Topic(strict.bootstrap_servers, "nowhere")
+        with pytest.raises(SourceError, match=r"There is no topic nowhere to write to.*create it first"):
+            write(nowhere, batch(value=["x"]))
+        close_clients()
+        with Client(strict.bootstrap_servers) as client:
+            assert client.topics() == []
 
 
 def test_a_record_that_the_broker_refuses_fails_the_task_with_its_reason(topic: Make) -> None:
@@ -213,6 +227,12 @@ def test_columns_have_the_official_types(fields: dict[str, Any], topic_option: s
     schema = StructType([StructField(name, kind) for name, kind in fields.items()])
     with pytest.raises(OptionError, match=said):
         check_written(schema, topic_option, "at" if "at" in fields else None)
+
+
+def test_a_log_is_not_overwritten() -> None:
+    source = OttlaSource({"kafka.bootstrap.servers": "x:1", "topic": "t"})
+    with pytest.raises(OptionError, match="mode overwrite is not supported"):
+        source.writer(StructType([StructField("value", StringType())]), overwrite=True)
 
 
 def test_what_may_be_written() -> None:

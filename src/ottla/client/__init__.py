@@ -6,6 +6,7 @@
     cluster     who leads what, and connections that wait to be used again
     exchange    one request for every leader that is concerned, until every partition has its answer
     fetching    raw record batches of one partition, one answer ahead of the reader
+    fetching_together   the first batches of many partitions, in one request per leader
     producing · offsets · groups · topics   the requests
     client      `Client`, which puts them together
 
@@ -24,5 +25,6 @@ from ottla.base.ids import TopicPartition
 from ottla.client.client import Client
 from ottla.client.errors import ClientError, OffsetOutOfRange
 from ottla.client.fetching import Aborted, Fetched
+from ottla.client.fetching_together import Begun
 
-__all__ = ["Aborted", "Client", "ClientError", "Fetched", "OffsetOutOfRange", "TopicPartition"]
+__all__ = ["Aborted", "Begun", "Client", "ClientError", "Fetched", "OffsetOutOfRange", "TopicPartition"]

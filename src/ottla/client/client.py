@@ -12,6 +12,7 @@ from ottla.client import groups, producing, topics
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.fetching import Fetch, Fetched
+from ottla.client.fetching_together import Begun, fetch_together
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.retry import Deadline
 
@@ -53,9 +54,13 @@ class Client:
         """The names of all topics, internal ones too, in order."""
         return topics.topics(self._cluster, self._deadline())
 
-    def partitions(self, topics_: Iterable[str]) -> dict[str, list[int]]:
-        """The partitions of topics. One that does not exist is left out, and is not created."""
-        return topics.partitions(self._cluster, topics_, self._deadline())
+    def partitions(self, topics_: Iterable[str], *, may_create: bool = False) -> dict[str, list[int]]:
+        """The partitions of topics. One that does not exist is left out, and is not created.
+
+        With `may_create` it is created, if brokers create topics (auto.create.topics.enable), and is an error
+        if they do not.
+        """
+        return topics.partitions(self._cluster, topics_, self._deadline(), may_create=may_create)
 
     def create_topics(
         self,
@@ -124,6 +129,23 @@ class Client:
             timeout_s=self._timeout_s,
         )
         return iter(reader)
+
+    def fetch_together(
+        self,
+        starts: Mapping[TopicPartition, int],
+        *,
+        read_committed: bool = False,
+        max_bytes: int = FETCH_BYTES_MAX,
+    ) -> dict[TopicPartition, Begun]:
+        """A head start for the reads of many partitions: the first record batches of each, in one request
+        per leader, and where to go on with `fetch`. What could not be had at once is left out."""
+        return fetch_together(
+            self._cluster,
+            starts,
+            read_committed=read_committed,
+            max_bytes=max_bytes,
+            deadline=self._deadline(),
+        )
 
     def produce(
         self,

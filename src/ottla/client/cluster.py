@@ -112,12 +112,15 @@ class Cluster:
 
     # -- who does what ---------------------------------------------------------------------------------------
 
-    def refresh(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
-        """Ask for topics, or for all of them, and remember who leads their partitions. Creates none."""
+    def refresh(
+        self, topics: Iterable[str] | None, deadline: Deadline, *, may_create: bool = False
+    ) -> MetadataResponse:
+        """Ask for topics, or for all of them, and remember who leads their partitions. With `may_create` a
+        broker that does so creates what is missing."""
         names = None if topics is None else sorted(set(topics))
         request = MetadataRequest(
             topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
-            allow_auto_topic_creation=False,
+            allow_auto_topic_creation=may_create,
         )
         with self.borrow_any(deadline) as connection:
             response = connection.call(request, MetadataResponse, deadline)

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from ottla.base.errors import ErrorCode
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
-from ottla.client.errors import Again, check
+from ottla.client.errors import UNKNOWN_TOPIC, Again, check, code_of
 from ottla.client.retry import Deadline, until
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
@@ -25,12 +25,18 @@ def topics(cluster: Cluster, deadline: Deadline) -> list[str]:
     return sorted(topic.name for topic in response.topics if topic.name is not None and not topic.error_code)
 
 
-def partitions(cluster: Cluster, names: Iterable[str], deadline: Deadline) -> dict[str, list[int]]:
+def partitions(
+    cluster: Cluster, names: Iterable[str], deadline: Deadline, *, may_create: bool = False
+) -> dict[str, list[int]]:
+    """With `may_create` a topic that is missing is an error, once the broker had time to create it: a real
+    one does that while it already answers that it does not know it."""
     wanted = sorted(set(names))
 
     def attempt() -> MetadataResponse:
-        response = cluster.refresh(wanted, deadline)
+        response = cluster.refresh(wanted, deadline, may_create=may_create)
         for topic in response.topics:
+            if may_create and code_of(topic.error_code) in UNKNOWN_TOPIC:
+                raise Again(f"there is no topic {topic.name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if topic.error_code == ErrorCode.LEADER_NOT_AVAILABLE and not topic.partitions:
                 raise Again(f"topic {topic.name!r} is being created", ErrorCode.LEADER_NOT_AVAILABLE)
         return response

@@ -20,8 +20,9 @@ from ottla.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, NO_SEQUENCE,
 from ottla.records.builder import encode_record, seal, varint
 from ottla.records.compression import Codec
 from ottla.records.record import read_varint
-from ottla.spark.batches_partition import as_binary, partition_of
+from ottla.spark.batches_partition import as_binary, binary_buffers, partition_of
 from ottla.spark.batches_words import RAW_MAX, Pieces, varint_size, zigzag
+from ottla.spark.columns_gather import column_of, strings
 from ottla.spark.columns_words import Ints
 
 __all__ = ["EncodedBatch", "encode", "partition_of"]
@@ -30,8 +31,7 @@ BATCH_BYTES_MAX = 1_000_000  # brokers take 1 MiB and a little, unless told othe
 SEQUENCES = 1 << 31
 TOGETHER_BYTES_MAX = 16 << 20
 _FIXED_BYTES = 1 + 5  # attributes, and the longest length
-_NO_HEADERS = pa.scalar(b"\0")
-_NOTHING = pa.scalar(b"", pa.binary())
+_NO_HEADERS, _NOTHING = strings(["\0", ""]).cast(pa.binary())
 _Bytes: TypeAlias = bytes
 _Portion: TypeAlias = tuple[int, int]
 
@@ -176,7 +176,10 @@ class _Rows:
 
 def _sizes(column: Any) -> Ints:
     """The length of every row, -1 for a null."""
-    size: Ints = pc.fill_null(pc.binary_length(column), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    offsets, _ = binary_buffers(column)
+    size: Ints = np.diff(offsets)
+    if column.null_count:
+        size[column.is_null().to_numpy(zero_copy_only=False)] = -1
     return size
 
 
@@ -191,7 +194,7 @@ def _tails(headers: Any) -> Any:
         return None
     if isinstance(headers, pa.ChunkedArray):
         headers = headers.combine_chunks()
-    count = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    count = np.nan_to_num(pc.list_value_length(headers).to_numpy(zero_copy_only=False)).astype(np.int64)
     if not count.any():
         return None
     flat = headers.flatten()
@@ -206,5 +209,5 @@ def _tails(headers: Any) -> Any:
     each = pc.binary_join_element_wise(*parts, _NOTHING)
     offsets = np.zeros(len(count) + 1, dtype=np.int32)
     np.cumsum(count, out=offsets[1:])
-    lists = pa.ListArray.from_arrays(pa.array(offsets), each)
+    lists = pa.ListArray.from_arrays(column_of(offsets, pa.int32()), each)
     return pc.binary_join_element_wise(*count_piece.arrays(), pc.binary_join(lists, _NOTHING), _NOTHING)

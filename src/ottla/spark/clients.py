@@ -24,3 +24,9 @@ def client(where: Where) -> Client:
     while len(_clients) > CLIENTS_MAX:
         _clients.pop(next(iter(_clients))).close()
     return found
+
+
+def close_clients() -> None:
+    """All of this process: for those who do not end with it."""
+    while _clients:
+        _clients.popitem()[1].close()

@@ -24,7 +24,7 @@ from ottla.client import ClientError, Fetched
 from ottla.records.batch import BatchHeader, crc_ok, split
 from ottla.records.control import ControlType, control_type
 from ottla.records.record import open_body, read_records
-from ottla.spark.columns_gather import gather
+from ottla.spark.columns_gather import column_of, gather, repeated, strings
 from ottla.spark.columns_headers import HEADER_TYPE, read_headers
 from ottla.spark.columns_starts import record_starts
 from ottla.spark.columns_words import SPARE_BYTES, Cursor, Ints, Malformed, Words
@@ -58,6 +58,15 @@ def schema(*, include_headers: bool = False, columns: Sequence[str] | None = Non
     return pa.schema([(name, fields[name]) for name in (fields if columns is None else columns)])
 
 
+class Part(NamedTuple):
+    """What is wanted of one partition: the records from `start` up to, not including, `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
 def decode(
     chunks: Iterable[Fetched | Buffer],
     topic: str,
@@ -68,25 +77,38 @@ def decode(
     include_headers: bool = False,
     columns: Sequence[str] | None = None,
 ) -> Iterator[Any]:
-    """RecordBatches of the records from `start` up to, not including, `end`."""
-    place = TopicPartition(topic, partition)
+    """RecordBatches of the records of one partition from `start` up to, not including, `end`."""
+    parts = [(Part(topic, partition, start, end), chunks)]
+    return decode_parts(parts, include_headers=include_headers, columns=columns)
+
+
+def decode_parts(
+    parts: Iterable[tuple[Part, Iterable[Fetched | Buffer]]],
+    *,
+    include_headers: bool = False,
+    columns: Sequence[str] | None = None,
+) -> Iterator[Any]:
+    """RecordBatches of what is wanted. Small parts share one, as a RecordBatch costs what a thousand rows
+    do. The chunks of a part are asked for when all parts before it are done."""
     wanted = schema(include_headers=include_headers, columns=columns)
     group = _Group()
-    for header, batch in _visible(place, chunks):
-        if header.next_offset <= start or not header.count:
-            continue
-        if header.base_offset >= end:
-            break
-        group.add(place, header, batch)
-        if group.rows >= ROWS or group.size >= GROUP_BYTES_MAX:
-            yield from group.take(place, start, end, wanted)
+    for part, chunks in parts:
+        for header, batch in _visible(part, chunks):
+            if header.next_offset <= part.start or not header.count:
+                continue
+            if header.base_offset >= part.end:
+                break
+            group.add(part, header, batch)
+            if group.rows >= ROWS or group.size >= GROUP_BYTES_MAX:
+                yield from group.take(wanted)
     if group.rows:
-        yield from group.take(place, start, end, wanted)
+        yield from group.take(wanted)
 
 
 class _Run(NamedTuple):
     """Records that have one batch's numbers."""
 
+    part: Part
     header: BatchHeader
     at: int
 
@@ -103,17 +125,17 @@ class _Group:
         self.size = 0
         self.rows = 0
 
-    def add(self, place: TopicPartition, header: BatchHeader, batch: memoryview) -> None:
+    def add(self, part: Part, header: BatchHeader, batch: memoryview) -> None:
         try:
             body = open_body(batch, header, limit=BODY_BYTES_MAX)
         except ApiError as error:
-            raise _damaged(place, header, str(error)) from None
+            raise _damaged(part, header, str(error)) from None
         self._bodies.append(body)
-        self._runs.append(_Run(header, self.size))
+        self._runs.append(_Run(part, header, self.size))
         self.size += len(body)
         self.rows += header.count
 
-    def take(self, place: TopicPartition, start: int, end: int, wanted: Any) -> Iterator[Any]:
+    def take(self, wanted: Any) -> Iterator[Any]:
         """Columns of all that was added. If something is wrong in it, the batch that it is in is named."""
         runs, bodies = self._runs, self._bodies
         joined = np.frombuffer(b"".join((*bodies, bytes(SPARE_BYTES))), dtype=np.uint8)
@@ -123,27 +145,23 @@ class _Group:
             columns = _Columns(words, runs)
         except Malformed as error:
             if len(runs) > 1:
-                yield from _one_by_one(place, runs, bodies, start, end, wanted)
+                yield from _one_by_one(runs, bodies, wanted)
                 return
-            raise _damaged(place, runs[0].header, str(error)) from None
-        first, last = np.searchsorted(columns.offset, (start, end)).tolist()
-        for at in range(first, last, ROWS * 2):
-            stop = min(at + ROWS * 2, last)
+            raise _damaged(runs[0].part, runs[0].header, str(error)) from None
+        for rows in columns.rows():
             try:
-                yield columns.batch(place, at, stop, wanted)
+                yield columns.batch(rows, wanted)
             except Malformed as error:
-                raise _damaged(place, runs[0].header, str(error)) from None
+                raise _damaged(runs[0].part, runs[0].header, str(error)) from None
 
 
-def _one_by_one(
-    place: TopicPartition, runs: list[_Run], bodies: list[Buffer], start: int, end: int, wanted: Any
-) -> Iterator[Any]:
+def _one_by_one(runs: list[_Run], bodies: list[Buffer], wanted: Any) -> Iterator[Any]:
     """A group with something wrong in it again, batch by batch, to find out which it is."""
     for run, body in zip(runs, bodies, strict=True):
         single = _Group()
-        single._bodies, single._runs = [body], [_Run(run.header, 0)]
+        single._bodies, single._runs = [body], [run._replace(at=0)]
         single.size, single.rows = len(body), run.header.count
-        yield from single.take(place, start, end, wanted)
+        yield from single.take(wanted)
     raise AssertionError("the batches of a malformed group are all well-formed")
 
 
@@ -152,8 +170,9 @@ class _Columns:
 
     def __init__(self, words: Words, runs: list[_Run]) -> None:
         self._words = words
+        self._parts = [run.part for run in runs]
         headers = [run.header for run in runs]
-        counts = np.array([header.count for header in headers], dtype=np.int64)
+        self._counts = counts = np.array([header.count for header in headers], dtype=np.int64)
         if np.any(counts < 0):
             raise Malformed("a batch says that it has fewer than no records")
         total = int(counts.sum())
@@ -207,61 +226,90 @@ class _Columns:
         if np.any((self._time > _MS_MAX) | (self._time < -_MS_MAX)):
             raise Malformed("a timestamp is farther away than Arrow can tell")
 
-    def batch(self, place: TopicPartition, first: int, last: int, wanted: Any) -> Any:
-        rows = slice(first, last)
-        count = last - first
+    def rows(self) -> Iterator[slice | Ints]:
+        """The rows that are wanted, some at a time: all of them but at the ends of parts."""
+        if self._parts[0] == self._parts[-1]:  # parts come one after the other
+            first, last = np.searchsorted(self.offset, self._parts[0][2:]).tolist()
+        else:
+            bounds = (self._each(lambda part: part.start), self._each(lambda part: part.end))
+            inside = (self.offset >= bounds[0]) & (self.offset < bounds[1])
+            if not inside.all():
+                rows = np.flatnonzero(inside)
+                yield from (rows[at : at + ROWS * 2] for at in range(0, len(rows), ROWS * 2))
+                return
+            first, last = 0, len(inside)
+        yield from (slice(at, min(at + ROWS * 2, last)) for at in range(first, last, ROWS * 2))
+
+    def _each(self, of: Callable[[Part], int]) -> Ints:
+        """A number of its part for every record."""
+        return np.repeat(np.array([of(part) for part in self._parts], dtype=np.int64), self._counts)
+
+    def batch(self, rows: slice | Ints, wanted: Any) -> Any:
         make: dict[str, Callable[[], Any]] = {
             "key": lambda: gather(self._words, self._key_at[rows], self._key_size[rows]),
             "value": lambda: gather(self._words, self._value_at[rows], self._value_size[rows]),
-            "topic": lambda: _constant(place.topic, pa.string(), count),
-            "partition": lambda: _constant(place.partition, pa.int32(), count),
-            "offset": lambda: pa.array(self.offset[rows]),
-            "timestamp": lambda: pa.array(self._time[rows] * 1000).view(TIMESTAMP),
-            "timestampType": lambda: pa.array(self._time_type[rows]),
+            "topic": lambda: self._topics(rows),
+            "partition": lambda: self._partitions(rows),
+            "offset": lambda: column_of(self.offset[rows], pa.int64()),
+            "timestamp": lambda: column_of(self._time[rows] * 1000, TIMESTAMP),
+            "timestampType": lambda: column_of(self._time_type[rows], pa.int32()),
             "headers": lambda: read_headers(self._words, self._headers_at[rows], self._ends[rows]),
         }
         arrays = [make[name]() for name in wanted.names]
         return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
+    def _partitions(self, rows: slice | Ints) -> Any:
+        return column_of(self._each(lambda part: part.partition)[rows].astype(np.int32), pa.int32())
 
-def _constant(value: str | int, kind: Any, count: int) -> Any:
-    return pa.repeat(pa.scalar(value, kind), count)
+    def _topics(self, rows: slice | Ints) -> Any:
+        names = list(dict.fromkeys(part.topic for part in self._parts))
+        if len(names) == 1:
+            return repeated(names[0], len(self.offset[rows]))
+        nth = {name: number for number, name in enumerate(names)}
+        indices = column_of(self._each(lambda part: nth[part.topic])[rows], pa.int64())
+        return pa.DictionaryArray.from_arrays(indices, strings(names)).cast(pa.string())
 
 
-def _visible(
-    place: TopicPartition, chunks: Iterable[Fetched | Buffer]
-) -> Iterator[tuple[BatchHeader, memoryview]]:
+def _visible(part: Part, chunks: Iterable[Fetched | Buffer]) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Batches whose records a reader sees, with their checksums checked."""
     for chunk in chunks:
         records, aborted = chunk if isinstance(chunk, Fetched) else (chunk, ())
         waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
         dropped: set[int] = set()
-        for header, batch in _split(place, records):
+        for header, batch in _split(part, records):
             if not crc_ok(batch, header):
-                raise _damaged(place, header, "its checksum is wrong")
+                raise _damaged(part, header, "its checksum is wrong")
             while waiting and waiting[-1].first_offset <= header.last_offset:
                 dropped.add(waiting.pop().producer_id)
             if header.is_control:
-                if header.producer_id in dropped and _is_abort(place, header, batch):
+                if header.producer_id in dropped and _is_abort(part, header, batch):
                     dropped.discard(header.producer_id)
             elif not (header.is_transactional and header.producer_id in dropped):
                 yield header, batch
 
 
-def _split(place: TopicPartition, records: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+def _split(part: Part, records: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
     try:
         yield from split(records)
     except ApiError as error:
-        raise ClientError(f"{place}: what was fetched is no record batch: {error}", error.code) from None
+        raise ClientError(
+            f"{_place(part)}: what was fetched is no record batch: {error}", error.code
+        ) from None
 
 
-def _is_abort(place: TopicPartition, header: BatchHeader, batch: memoryview) -> bool:
+def _is_abort(part: Part, header: BatchHeader, batch: memoryview) -> bool:
     try:
         return any(control_type(one.key) is ControlType.ABORT for one in read_records(batch, header))
     except ApiError as error:
-        raise _damaged(place, header, str(error)) from None
+        raise _damaged(part, header, str(error)) from None
 
 
-def _damaged(place: TopicPartition, header: BatchHeader, why: str) -> ClientError:
+def _damaged(part: Part, header: BatchHeader, why: str) -> ClientError:
     offsets = f"offsets {header.base_offset} to {header.last_offset}"
-    return ClientError(f"{place}: the record batch of {offsets} is damaged: {why}", ErrorCode.CORRUPT_MESSAGE)
+    return ClientError(
+        f"{_place(part)}: the record batch of {offsets} is damaged: {why}", ErrorCode.CORRUPT_MESSAGE
+    )
+
+
+def _place(part: Part) -> TopicPartition:
+    return TopicPartition(part.topic, part.partition)

@@ -72,7 +72,7 @@ def _lists(words: Words, count: Ints, found: list[tuple[Ints, Ints, Ints, Ints, 
         keys = _text(gather(words, key_at[order], key_size[order]))
         values = gather(words, value_at[order], value_size[order])
     else:
-        keys, values = pa.array([], pa.string()), pa.array([], pa.binary())
+        keys, values = pa.nulls(0, pa.string()), pa.nulls(0, pa.binary())
     content = pa.StructArray.from_arrays([keys, values], names=["key", "value"])
     valid = pa.py_buffer(np.packbits(count > 0, bitorder="little"))
     buffers = [valid, pa.py_buffer(offsets)]

@@ -151,6 +151,14 @@ def null_topic() -> SourceError:
     )
 
 
+def not_created(topic: str) -> SourceError:
+    return SourceError(
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        f"There is no topic {topic} to write to, and the brokers do not create it (auto.create.topics.enable "
+        "is false): create it first.",
+    )
+
+
 def unknown_topics(topics: Iterable[str]) -> SourceError:
     return SourceError(
         "UNKNOWN_TOPIC_OR_PARTITION",

@@ -6,18 +6,19 @@ Loss is an offset that a log no longer has, or has not any more.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from ottla.base.errors import ErrorCode
-from ottla.client import Client, ClientError, Fetched, OffsetOutOfRange, TopicPartition
+from ottla.client import Begun, Client, ClientError, Fetched, OffsetOutOfRange, TopicPartition
 from ottla.records.batch import read_header
 from ottla.spark import errors
 from ottla.spark.clients import client
-from ottla.spark.columns import decode
+from ottla.spark.columns import Part, decode_parts
 from ottla.spark.errors import DataLoss
 from ottla.spark.filters import Bounds, push
 from ottla.spark.options import ReadOptions
@@ -27,6 +28,7 @@ from ottla.spark.topics import Subscribed
 
 log = logging.getLogger(__name__)
 
+RANGES_AT_ONCE = 256  # of which the first batches are asked for in one request
 GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
@@ -42,21 +44,31 @@ def read_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one task. Spark gives an input partition without ranges when a plan has none."""
     if not isinstance(partition, Ranges):
-        return
-    for each in partition.ranges:
+        return iter(())
+    parts = _parts(options, partition.ranges)
+    return decode_parts(parts, include_headers=options.include_headers, columns=columns)
+
+
+def _parts(options: ReadOptions, ranges: Sequence[Range]) -> Iterator[tuple[Part, "Chunks"]]:
+    begun: dict[TopicPartition, Begun] = {}
+    for nth, each in enumerate(ranges):
+        if nth % RANGES_AT_ONCE == 0 and len(ranges) > 1:
+            begun = _begin(options, ranges[nth : nth + RANGES_AT_ONCE])
         at = each.start
         while at < each.end:
-            chunks = Chunks(options, each, at)
-            yield from decode(
-                chunks,
-                each.topic,
-                each.partition,
-                at,
-                each.end,
-                include_headers=options.include_headers,
-                columns=columns,
-            )
+            chunks = Chunks(options, each, at, begun.pop(each.place, None))
+            yield Part(each.topic, each.partition, at, each.end), chunks
             at = chunks.after
+
+
+def _begin(options: ReadOptions, ranges: Sequence[Range]) -> dict[TopicPartition, Begun]:
+    """The first batches of many ranges. A partition of which there are two pieces is not asked for."""
+    count = Counter(each.place for each in ranges)
+    return client(options.where).fetch_together(
+        {each.place: each.start for each in ranges if count[each.place] == 1},
+        read_committed=options.read_committed,
+        max_bytes=options.fetch_bytes,
+    )
 
 
 class Chunks:
@@ -65,13 +77,19 @@ class Chunks:
     `after` is what to go on with: the end of the range, or the first offset behind what was lost.
     """
 
-    def __init__(self, options: ReadOptions, whole: Range, start: int) -> None:
+    def __init__(self, options: ReadOptions, whole: Range, start: int, begun: Begun | None = None) -> None:
         self._options = options
         self._whole = whole
         self._start = start
+        self._begun = begun
         self.after = whole.end
 
     def __iter__(self) -> Iterator[Fetched]:
+        if self._begun is not None:
+            (fetched, self._start), self._begun = self._begun, None
+            yield fetched
+            if self._start >= self._whole.end:
+                return
         last: Fetched | None = None
         try:
             for last in client(self._options.where).fetch(

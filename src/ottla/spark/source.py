@@ -3,8 +3,8 @@
 Spark calls these methods in short-lived Python processes beside the driver. Options are checked as soon as
 it is known what they are for, so that a mistake shows at `load()` or `start()` and not in a task.
 
-Not obvious: the writer is imported late. Its first Arrow scalar makes pyarrow load pandas, and every
-process of a query that only reads would wait for it.
+Not obvious: the writer is imported late. There is a new process for most calls, and imports are nearly all
+that it does.
 """
 
 from pyspark.sql.datasource import (

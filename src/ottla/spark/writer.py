@@ -21,11 +21,13 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from ottla.client import Client, TopicPartition
+from ottla.client import Client, ClientError, TopicPartition
+from ottla.client.errors import UNKNOWN_TOPIC
 from ottla.records.compression import Codec
 from ottla.spark.batches import EncodedBatch, encode, partition_of
 from ottla.spark.clients import client
-from ottla.spark.errors import SourceError, null_topic, unknown_topics
+from ottla.spark.columns_gather import column_of
+from ottla.spark.errors import SourceError, not_created, null_topic
 from ottla.spark.options import WriteOptions
 
 STAGED_ROWS_MAX = 65_536
@@ -165,9 +167,12 @@ class Sender:
 
     def _partition_count(self, topic: str) -> int:
         if topic not in self._counts:
-            found = self._client.partitions([topic])
-            if topic not in found:
-                raise unknown_topics([topic])
+            try:
+                found = self._client.partitions([topic], may_create=True)
+            except ClientError as error:
+                if error.code in UNKNOWN_TOPIC:
+                    raise not_created(topic) from error
+                raise
             self._counts[topic] = len(found[topic])
         return self._counts[topic]
 
@@ -215,7 +220,7 @@ def _grouped(
         return
     order = np.argsort(numbers, kind="stable")
     ends = np.searchsorted(numbers[order], found, side="right")
-    together = rows.take(pa.array(order))
+    together = rows.take(column_of(order, pa.int64()))
     start = 0
     for number, end in zip(found.tolist(), ends.tolist(), strict=True):
         yield number, together.slice(start, end - start)
