@@ -66,7 +66,7 @@ def run(story: Callable[[Host, Peers], Awaitable[None]]) -> None:
         try:
             await story(host, made)
         finally:
-            made.close()
+            await made.close()
             await asyncio.sleep(0)
 
     asyncio.run(live())
