@@ -12,6 +12,7 @@ from tests.cli.conftest import Run
 from tests.cluster.zookeeper import skip_without_zookeeper
 
 from ottla.cli import zookeepers
+from ottla.cli.errors import CommandError
 from ottla.cli.machine import Machine, Process
 from ottla.cli.zookeepers import free_ports
 
@@ -42,6 +43,7 @@ def test_a_cluster_goes_up_is_looked_at_grows_and_goes_down(run: Run, tmp_path: 
         )
         assert (up.code, up.out) == (0, f"127.0.0.1:{port},127.0.0.1:{port + 1}\n"), up.err
         assert "2 brokers on ZooKeeper at 127.0.0.1" in up.err
+        assert f"export OTTLA_BOOTSTRAP={up.out}" in up.err
         assert run("topics", "create", "letters", "-p", "4", "-b", up.out.strip()).code == 0
         status = run("cluster", "status", "--dir", folder)
         assert status.code == 0, status.out
@@ -71,6 +73,7 @@ def test_a_cluster_goes_up_is_looked_at_grows_and_goes_down(run: Run, tmp_path: 
         down = run("cluster", "down", "--dir", folder, "--delete")
     assert (down.code, down.out) == (0, "")
     assert "zookeeper-1, broker-1, broker-2, broker-3 stopped" in down.err
+    assert down.err.endswith(f"{folder} deleted\n")
     assert not os.path.exists(folder)
 
 
@@ -145,3 +148,27 @@ def test_a_process_that_got_an_old_id_is_left_alone(tmp_path: Path) -> None:
     loaded = Machine.load(tmp_path)
     assert loaded is not None
     assert not loaded.brokers[0].is_running
+
+
+def test_a_cluster_that_fails_is_not_in_the_way_of_the_next(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    for wrong in ("num.partitions=none", "num.partitions=many"):
+        done = run(
+            "cluster", "up", "--brokers", "1", "--zookeeper", "127.0.0.1:1", "--set", wrong,
+            "--dir", str(folder), "--base-port", str(base_port()),
+        )  # fmt: skip
+        assert (done.code, done.out) == (1, "")
+        assert "broker-1 ended: " in done.err
+        assert wrong.partition("=")[2] in done.err
+        assert not (folder / "cluster.json").exists()
+        assert (folder / "broker-1" / "broker.log").exists(), "which says why"
+
+
+def test_two_clusters_on_one_chroot_are_told_to_take_two(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, "zk:2181", brokers=[Process("broker-1", 1, 9092)])
+    machine.log_of(machine.brokers[0]).parent.mkdir()
+    machine.log_of(machine.brokers[0]).write_text(
+        "ottla: broker id 1 is registered already by x:9092; give this one another --id\n"
+    )
+    with pytest.raises(CommandError, match="by x:9092; give this cluster a chroot of its own: --zookeeper"):
+        machine.wait_for_brokers(lambda: False)

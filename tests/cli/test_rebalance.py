@@ -1,16 +1,19 @@
 """`ottla cluster rebalance`: the loop on a cluster that is only a dict, and the command on a real broker."""
 
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tests.cli.conftest import Run
 
-from ottla import Cluster
+from ottla import Broker, Cluster
 from ottla.cli import rebalance
-from ottla.cli.rebalancing import Rebalancing, Targets, plan
+from ottla.cli.machine import Machine, Process
+from ottla.cli.rebalancing import Rebalancing, Targets, led_by_others, plan
 from ottla.controller.balance import Move, Partition, summary
 
 
@@ -25,6 +28,9 @@ class DictMoving:
     most: int = 0
     refusing: set[Partition] = field(default_factory=set)
     unready: int = 0
+
+    def leaders(self) -> dict[Partition, int]:
+        return {id: replicas[0] for id, replicas in self.present.items()}
 
     def assignment(self) -> Targets:
         return dict(self.present)
@@ -97,12 +103,12 @@ def test_a_refused_move_is_told_and_the_others_go_on() -> None:
 
 def test_leadership_is_asked_for_again_until_it_is_given() -> None:
     moving = cluster()
-    moves = [Move("t", 0, (1, 2), (2, 1))]
+    asked = [("t", 0)]
     loop, _ = work(moving)
     moving.unready = 2
-    assert loop.prefer(moves, 5) == []
+    assert loop.prefer(asked, 5) == []
     moving.unready = 9
-    assert loop.prefer(moves, 3) == [("t", 0)]
+    assert loop.prefer(asked, 3) == asked
     assert loop.prefer([], 3) == []
 
 
@@ -136,3 +142,61 @@ def test_a_broker_without_partitions_gets_its_share_while_records_stay(run: Run)
         assert topic["configs"] == {}, "the throttle is gone"
         again = run("cluster", "rebalance", "-b", bootstrap)
         assert "in balance" in again.err
+
+
+RATE, SLOWED = rebalance.RATES[0], rebalance.THROTTLED[0]
+
+
+def test_a_throttle_that_was_there_before_is_there_afterwards(ottla: Run, ottla_broker: Broker) -> None:
+    ottla_broker.create_topic("slowed")
+    own = (("--topic", "slowed", SLOWED, "0:1"), ("--broker", "1", RATE, "7000000"))
+    for kind, name, key, value in own:
+        assert ottla("configs", "set", kind, name, f"{key}={value}").code == 0
+    try:
+        with rebalance._throttled(ottla_broker.bootstrap_servers, 1000, [1], ["slowed"]):
+            for kind, name, key, _value in own:
+                described = ottla("configs", "describe", kind, name).out.split()
+                assert described[described.index(key) + 1] in {"1000", "*"}
+        for kind, name, key, value in own:
+            described = ottla("configs", "describe", kind, name).out.split()
+            assert described[described.index(key) + 1] == value
+        assert rebalance.THROTTLED[1] not in ottla("configs", "describe", "--topic", "slowed").out
+    finally:
+        ottla("configs", "delete", "--broker", "1", RATE)
+
+
+def test_the_folder_of_a_cluster_says_where_it_is(run: Run, ottla_broker: Broker, tmp_path: Path) -> None:
+    port = int(ottla_broker.bootstrap_servers.rpartition(":")[2])
+    Machine(tmp_path, "zk:2181", brokers=[Process("broker-1", 1, port)]).save()
+    found = run("cluster", "rebalance", "--dry-run", "--dir", str(tmp_path))
+    assert (found.code, "in balance" in found.err) == (0, True), found.err
+    none = run("cluster", "rebalance", "--dir", str(tmp_path / "none"))
+    assert (none.code, "there is no cluster in" in none.err) == (1, True)
+
+
+def test_leaders_count_where_they_are_and_not_where_they_should_be() -> None:
+    present: Targets = {("t", 0): (1, 2), ("t", 1): (2, 1), ("t", 2): (9, 1)}
+    leaders = {("t", 0): 1, ("t", 1): 1, ("t", 2): 1}
+    assert led_by_others(leaders, present, dict.fromkeys((1, 2))) == [("t", 1)], "9 is away"
+
+
+def test_where_nothing_has_to_move_the_first_replicas_lead_again(run: Run) -> None:
+    with Cluster(brokers=2, config={"auto.leader.rebalance.enable": "false"}) as cluster:
+        bootstrap = cluster.bootstrap_servers
+        client = AdminClient({"bootstrap.servers": bootstrap})
+        client.create_topics([NewTopic("t", 2, replica_assignment=[[1, 2], [2, 1]])])["t"].result(20)
+        cluster.stop(2)
+        cluster.start(2)
+        deadline = time.monotonic() + 30
+        while (
+            "under-replicated partitions: 0 of 2"
+            not in (now := run("cluster", "status", "-b", bootstrap)).out
+        ):
+            assert time.monotonic() < deadline, now
+        planned = run("cluster", "rebalance", "--dry-run", "-b", bootstrap)
+        assert "1 partition led by another" in planned.err, planned
+        rows = [line.split() for line in planned.out.splitlines()[1:]]
+        assert [row[-3:] for row in rows] == [["2", "2", "1"], ["0", "2", "1"]], planned.out
+        done = run("cluster", "rebalance", "-b", bootstrap)
+        assert done.err.splitlines()[-1] == "elected the first replica of 1 partition", done
+        assert "in balance" in run("cluster", "rebalance", "-b", bootstrap).err

@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,6 +107,7 @@ def test_a_misspelt_topic_is_answered_with_the_nearest_name(ottla: Any, name: st
         (("create", "x", "-c", "retention.ms=soon"), "retention.ms"),
         (("create", "x", "-c", "no.such.key=1"), "no.such.key"),
         (("create", "x", "--replication", "5"), "eplication factor"),
+        (("create", "x", "--replication-factor", "5"), "eplication factor"),
     ],
 )
 def test_what_the_broker_refuses_is_one_line(ottla: Any, arguments: tuple[str, ...], complaint: str) -> None:
@@ -221,3 +223,17 @@ def test_describe_wants_a_topic_or_a_trouble(ottla: Any) -> None:
     outcome = ottla("topics", "describe")
     assert outcome.code == 2
     assert "name a topic" in outcome.err
+
+
+def test_a_dump_leaves_out_the_files_of_deleted_topics_unless_only_they_are_named(
+    run: Any, tmp_path: Path
+) -> None:
+    there, deleted = tmp_path / "x-0" / "0.log", tmp_path / f"x-0.{'0' * 32}-delete" / "0.log"
+    for path in (there, deleted):
+        path.parent.mkdir()
+        path.touch()
+    both = run("dump", str(deleted), str(there))
+    assert (both.code, both.out) == (0, "0 batches, 0 records, 0 bytes\n")
+    assert both.err.startswith("1 file of deleted partitions left out")
+    alone = run("dump", str(deleted))
+    assert (alone.code, alone.out, alone.err) == (0, both.out, "")

@@ -9,6 +9,7 @@ import difflib
 import logging
 import socket
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +25,7 @@ CONNECT_S = 3.0
 METADATA_S = 5.0
 REQUEST_S = 15.0
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DIRECTORY = Path("ottla-cluster")
 
 Bootstrap = Annotated[
     str,
@@ -34,6 +36,9 @@ Bootstrap = Annotated[
         envvar="OTTLA_BOOTSTRAP",
         help="A broker, or several with commas.",
     ),
+]
+Directory = Annotated[
+    Path, typer.Option("--dir", metavar="DIR", help="The folder of the cluster: data, logs, cluster.json.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 

@@ -1,5 +1,6 @@
 """`ottla cluster`: a whole cluster on this machine, and how a cluster is."""
 
+import contextlib
 import shutil
 import socket
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ottla.cli import cluster, output, rebalance
-from ottla.cli.cluster import Json
+from ottla.cli.cluster import DIRECTORY, Directory, Json
 from ottla.cli.errors import FAILED, USAGE, CommandError
 from ottla.cli.machine import Machine, Process
 from ottla.cli.properties import parse_settings
@@ -18,15 +19,11 @@ app = typer.Typer(name="cluster", help="Run a cluster on this machine, see how o
 
 app.command()(rebalance.rebalance)
 
-DIRECTORY = Path("ottla-cluster")
 ZOOKEEPER_PORT_STEP = 100  # from the first broker's port to the first ZooKeeper's
 REPLICAS_MAX = 3
 LISTED_MAX = 20
 METADATA_S = 3.0
 
-Directory = Annotated[
-    Path, typer.Option("--dir", metavar="DIR", help="The folder of the cluster: data, logs, cluster.json.")
-]
 MaybeBootstrap = Annotated[
     str | None,
     typer.Option("--bootstrap", "-b", metavar="HOST:PORT", help="A broker of a cluster that runs elsewhere."),
@@ -55,8 +52,9 @@ def up(
     """Start a cluster: ZooKeeper and brokers, each a process of its own, in the background.
 
     Prints what clients take as bootstrap servers. Run again, it starts what does not run any more, and
-    with a greater --brokers it adds brokers. A broker that joins gets partitions by
-    `ottla cluster rebalance`. Topics have 3 replicas and need 2 in sync, as far as there are brokers.
+    with a greater --brokers it adds brokers. A first start that fails stops what it has started.
+    A broker that joins gets partitions by `ottla cluster rebalance`. Topics have 3 replicas and need 2 in
+    sync, as far as there are brokers.
 
     \b
     Examples:
@@ -65,6 +63,7 @@ def up(
       ottla cluster up --zookeeper zk1:2181,zk2:2181/ottla
     """
     machine = Machine.load(directory)
+    is_new = machine is None
     if machine is None:
         machine = _planned(directory, brokers or 3, zookeepers or 1, zookeeper, base_port, settings or [])
     else:
@@ -75,15 +74,20 @@ def up(
         java()
         class_path()
     machine.check_ports()
-    machine.save()
-    if machine.zookeepers:
-        machine.start_zookeepers()
-    machine.start_brokers()
-    wanted = {one.number for one in machine.brokers}
-    machine.wait_for_brokers(lambda: _is_complete(machine.bootstrap, wanted))
+    with contextlib.ExitStack() as failure:
+        if is_new:
+            failure.callback(machine.forget, machine.untouched())
+        machine.save()
+        if machine.zookeepers:
+            machine.start_zookeepers()
+        machine.start_brokers()
+        wanted = {one.number for one in machine.brokers}
+        machine.wait_for_brokers(lambda: _is_complete(machine.bootstrap, wanted))
+        failure.pop_all()
     output.say(
         f"{output.plural(len(machine.brokers), 'broker')} on ZooKeeper at {machine.ensemble}, in {directory}"
     )
+    output.say(f"for other commands: export OTTLA_BOOTSTRAP={machine.bootstrap}")
     print(machine.bootstrap)
 
 
@@ -175,6 +179,8 @@ def down(
     output.say(f"{', '.join(running)} stopped" if running else f"nothing of {directory} was running")
     if delete:
         shutil.rmtree(machine.folder, ignore_errors=True)
+        is_left = machine.folder.exists()
+        output.say(f"{directory} could not be deleted entirely" if is_left else f"{directory} deleted")
     if killed:
         raise CommandError(f"{', '.join(killed)} did not stop in time and had to be killed")
 

@@ -49,6 +49,8 @@ def dump(
     mean. Offset and time indexes, aborted transactions (.txnindex), producer snapshots, checkpoints,
     leader epochs, partition.metadata and meta.properties as one line per entry.
 
+    What is in the folder of a deleted partition (-delete) is shown if nothing else is named.
+
     Exits with 1 if a file is damaged, after showing what could be read.
 
     \b
@@ -59,6 +61,11 @@ def dump(
       ottla dump data/orders-0/*.index data/orders-0/*.snapshot data/*-checkpoint
     """
     problems = list[str]()
+    kept = [path for path in segments if not _folder(path).endswith("-delete")]
+    if 0 < len(kept) < len(segments):
+        skipped = output.plural(len(segments) - len(kept), "file")
+        output.say(f"{skipped} of deleted partitions left out; name only those to see them")
+        segments = kept
     for path in segments:
         reader = _reader(path)
         if len(segments) > 1 and not json:
@@ -75,12 +82,16 @@ def dump(
         raise CommandError(problems[-1])
 
 
+def _folder(path: str) -> str:
+    return os.path.basename(os.path.dirname(os.path.abspath(path)))
+
+
 # -- .log --------------------
 
 
 def _dump_log(path: str, records: bool, json: bool) -> list[str]:
     file, problems, count, total = ReadOnlyFiles().open(path), list[str](), 0, 0
-    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    folder = _folder(path)
     try:
         for position, header, view in batches(file, 0, file.size):
             is_sound = crc_ok(view, header)

@@ -7,6 +7,7 @@ the time it began, so that another process which got the same id later is left a
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,6 +22,8 @@ from ottla.cli.zookeepers import ZooKeeperServer
 
 FILE = "cluster.json"
 CHROOT = "/ottla"
+OTHER_ID = "give this one another --id"  # which `ottla start` has, and `ottla cluster up` has not
+OTHER_CHROOT = "give this cluster a chroot of its own: --zookeeper HOST:PORT/CHROOT"
 START_S = 90.0
 STOP_S = 40.0
 TICK_MS = 2_000
@@ -166,6 +169,18 @@ class Machine:
 
     # -- stop --
 
+    def untouched(self) -> list[Path]:
+        """Where servers will keep their data that have no folder yet."""
+        folders = [self.folder / one.name for one in self.processes]
+        return [folder / "data" for folder in folders if not folder.exists()]
+
+    def forget(self, data: Sequence[Path]) -> None:
+        """A cluster that did not come about is not in the way of the next one; its logs stay."""
+        self.stop()
+        for folder in data:
+            shutil.rmtree(folder, ignore_errors=True)
+        (self.folder / FILE).unlink(missing_ok=True)
+
     def stop(self) -> list[str]:
         """Brokers first, all at once, then what they depend on. Answers who had to be killed."""
         killed = [*self._stop(self.brokers), *self._stop(self.zookeepers)]
@@ -219,4 +234,6 @@ def _is_taken(port: int) -> bool:
 
 def _last_line(path: Path) -> str:
     lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
-    return f"{lines[-1].removeprefix('ottla: ')} ({path})" if lines else f"{path} does not say why"
+    if not lines:
+        return f"{path} does not say why"
+    return f"{lines[-1].removeprefix('ottla: ').replace(OTHER_ID, OTHER_CHROOT)} ({path})"

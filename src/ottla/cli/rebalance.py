@@ -3,23 +3,38 @@
 import contextlib
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ottla.cli import cluster, output, settings
-from ottla.cli.cluster import DEFAULT_BOOTSTRAP, Bootstrap
+from ottla.cli.cluster import DEFAULT_BOOTSTRAP, DIRECTORY, Directory
 from ottla.cli.errors import CommandError
+from ottla.cli.machine import Machine
 from ottla.cli.raw import Cluster
-from ottla.cli.rebalancing import RawMoving, Rebalancing, Targets, plan
+from ottla.cli.rebalancing import RawMoving, Rebalancing, Targets, led_by_others, plan
 from ottla.cli.settings import Resource
-from ottla.controller.balance import Move, summary
+from ottla.controller.balance import Move, Partition, summary
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
 
 PAUSE_S = 0.3
 ELECTION_ATTEMPTS = 10
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+OWN = {"topic", "broker, dynamic"}  # where a value comes from that was set for this topic or broker alone
+
+MaybeBootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap", "-b", metavar="HOST:PORT", envvar="OTTLA_BOOTSTRAP",
+        help="A broker, or several with commas; goes over --dir.", show_default=False,
+    ),
+]  # fmt: skip
 
 
 def rebalance(
@@ -29,47 +44,71 @@ def rebalance(
         typer.Option(metavar="BYTES", min=1, help="Copy at most so much a second, from and to each broker."),
     ] = None,
     at_once: Annotated[int, typer.Option(metavar="N", min=1, help="Partitions that move at a time.")] = 50,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    directory: Directory = DIRECTORY,
+    bootstrap: MaybeBootstrap = None,
 ) -> None:
     """Spread replicas and leaders evenly over the brokers that are there, moving as little as possible.
 
     Clients go on meanwhile. It may be interrupted: what has begun goes on, and the same command
     takes up the rest. Racks are kept: no rack has two replicas of a partition while another has none.
+    Where another than the first replica leads, the first one is elected.
 
     \b
     Examples:
       ottla cluster rebalance --dry-run
       ottla cluster rebalance --throttle 50000000
+      ottla cluster rebalance --bootstrap broker.example.com:9092
     """
+    bootstrap = bootstrap or _bootstrap_in(directory)
     cluster.admin(bootstrap)
     found = Cluster(bootstrap)
     found.refresh()
     moving = RawMoving(found)
     racks = {one.node_id: one.rack for one in found.brokers.values()}
     ongoing, present, moves = plan(moving, racks)
-    _show(present, moves, racks)
+    leaders = moving.leaders()
+    settled = {id: replicas for id, replicas in present.items() if id not in ongoing}
+    astray = led_by_others(leaders, settled, racks)
+    _show(present, leaders, moves, racks, astray)
     if ongoing:
         output.say(f"{output.plural(len(ongoing), 'partition')} already on the move")
-    if dry_run or not (moves or ongoing):
+    if dry_run or not (moves or ongoing or astray):
         return
     topics = sorted({one.topic for one in moves if one.added} | {topic for topic, _ in ongoing})
     slowly = _throttled(bootstrap, throttle, sorted(racks), topics)
     with slowly, _progress(len(moves) + len(ongoing)) as report:
         work = Rebalancing(moving, at_once, lambda: time.sleep(PAUSE_S), report)
         refused = work.run(moves, ongoing)
-    elsewhere = work.prefer(
-        [one for one in moves if (one.topic, one.partition) not in refused], ELECTION_ATTEMPTS
-    )
+    moved = {(one.topic, one.partition) for one in moves} | ongoing.keys()
+    if moved:
+        astray = led_by_others(moving.leaders(), moving.assignment(), racks)
+    elsewhere = work.prefer(sorted((moved - refused.keys()).union(astray)), ELECTION_ATTEMPTS)
     for (topic, partition), reason in sorted(refused.items()):
         output.say(f"{topic}-{partition} was not moved: {reason}")
     if elsewhere:
         output.say(f"{output.plural(len(elsewhere), 'partition')} led by another than the first replica")
     if refused:
         raise CommandError(f"{output.plural(len(refused), 'partition')} not moved")
-    output.say(f"moved {output.plural(len(moves) + len(ongoing), 'partition')}")
+    if moved:
+        output.say(f"moved {output.plural(len(moves) + len(ongoing), 'partition')}")
+    else:
+        output.say(f"elected the first replica of {output.plural(len(astray) - len(elsewhere), 'partition')}")
 
 
-def _show(present: Targets, moves: list[Move], racks: Mapping[int, str | None]) -> None:
+def _bootstrap_in(directory: Path) -> str:
+    machine = Machine.load(directory)
+    if machine is None and directory != DIRECTORY:
+        raise CommandError(f"there is no cluster in {directory}; name it with --dir, or use --bootstrap")
+    return DEFAULT_BOOTSTRAP if machine is None else machine.bootstrap
+
+
+def _show(
+    present: Targets,
+    leaders: Mapping[Partition, int],
+    moves: list[Move],
+    racks: Mapping[int, str | None],
+    astray: list[Partition],
+) -> None:
     after = {**present, **{(one.topic, one.partition): one.after for one in moves}}
     before_counts, after_counts = summary(present.values(), racks), summary(after.values(), racks)
     if moves:
@@ -77,16 +116,23 @@ def _show(present: Targets, moves: list[Move], racks: Mapping[int, str | None]) 
             ("topic", "partition", "from", "to"),
             [(one.topic, one.partition, _ids(one.before), _ids(one.after)) for one in moves],
         )
+    leads = Counter(leaders.values())
     rows = [
-        (broker, racks.get(broker), *before_counts.get(broker, (0, 0)), *after_counts.get(broker, (0, 0)))
+        (
+            broker, racks.get(broker), before_counts.get(broker, (0, 0))[0], leads[broker],
+            *after_counts.get(broker, (0, 0)),
+        )
         for broker in sorted(before_counts.keys() | after_counts.keys())
-    ]
+    ]  # fmt: skip
     columns = ("broker", "rack", "replicas", "leaders", "replicas after", "leaders after")
     output.show_table(columns, rows)
     copies = sum(len(one.added) for one in moves)
     if moves:
         changes = output.plural(len(moves), "partition")
         output.say(f"{changes} to change, {output.plural(copies, 'replica')} to copy")
+    elif astray:
+        others = output.plural(len(astray), "partition")
+        output.say(f"replicas are in balance, {others} led by another than the first replica")
     else:
         output.say("replicas and leaders are in balance")
 
@@ -97,22 +143,32 @@ def _ids(brokers: tuple[int, ...]) -> str:
 
 @contextlib.contextmanager
 def _throttled(bootstrap: str, rate: int | None, brokers: list[int], topics: list[str]) -> Iterator[None]:
-    """Replication of these topics is slowed down meanwhile, and not afterwards."""
+    """Replication of these topics is slowed down meanwhile, and afterwards only as it was before."""
     if rate is None:
         yield
         return
     client = cluster.admin(bootstrap)
+    wanted = {
+        **{Resource("broker", str(broker)): dict.fromkeys(RATES, str(rate)) for broker in brokers},
+        **{Resource("topic", topic): dict.fromkeys(THROTTLED, "*") for topic in topics},
+    }
+    earlier = {resource: _own(client, resource, new) for resource, new in wanted.items()}
     try:
-        for broker in brokers:
-            settings.change(client, Resource("broker", str(broker)), dict.fromkeys(RATES, str(rate)))
-        for topic in topics:
-            settings.change(client, Resource("topic", topic), dict.fromkeys(THROTTLED, "*"))
+        for resource, new in wanted.items():
+            settings.change(client, resource, new)
         yield
     finally:
-        for topic in topics:
-            settings.change(client, Resource("topic", topic), {}, THROTTLED)
-        for broker in brokers:
-            settings.change(client, Resource("broker", str(broker)), {}, RATES)
+        for resource, new in reversed(wanted.items()):
+            settings.change(client, resource, earlier[resource], new.keys() - earlier[resource].keys())
+
+
+def _own(client: "AdminClient", resource: Resource, names: Mapping[str, str]) -> dict[str, str]:
+    """What somebody has set there."""
+    return {
+        one.name: one.value
+        for one in settings.describe(client, resource, defaults=False)
+        if one.name in names and one.source in OWN and one.value
+    }
 
 
 @contextlib.contextmanager

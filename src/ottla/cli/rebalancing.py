@@ -27,6 +27,7 @@ class Moving(Protocol):
     """What a rebalancing needs of a cluster."""
 
     def assignment(self) -> Targets: ...
+    def leaders(self) -> dict[Partition, int]: ...
     def moving(self) -> Targets: ...
     def begin(self, moves: Iterable[Move]) -> dict[Partition, str]: ...
     def prefer(self, partitions: Iterable[Partition]) -> list[Partition]: ...
@@ -41,6 +42,14 @@ class RawMoving:
     def assignment(self) -> Targets:
         return {
             (topic.name or "", one.partition_index): tuple(one.replica_nodes)
+            for topic in self.cluster.topics()
+            for one in topic.partitions
+        }
+
+    def leaders(self) -> dict[Partition, int]:
+        """Who leads, -1 where nobody does."""
+        return {
+            (topic.name or "", one.partition_index): one.leader_id
             for topic in self.cluster.topics()
             for one in topic.partitions
         }
@@ -100,6 +109,17 @@ def plan(moving: Moving, racks: Mapping[int, str | None]) -> tuple[Targets, Targ
     return ongoing, present, balance(present, racks)
 
 
+def led_by_others(
+    leaders: Mapping[Partition, int], present: Targets, racks: Mapping[int, str | None]
+) -> list[Partition]:
+    """Where the first replica does not lead, though its broker is there."""
+    return [
+        id
+        for id, replicas in sorted(present.items())
+        if replicas and replicas[0] in racks and leaders.get(id, replicas[0]) != replicas[0]
+    ]
+
+
 @dataclass
 class Rebalancing:
     """`pause` waits a moment; `report` is told how many of the moves are done."""
@@ -126,9 +146,9 @@ class Rebalancing:
                 self.pause()
         return refused
 
-    def prefer(self, moves: Iterable[Move], attempts: int) -> list[Partition]:
+    def prefer(self, partitions: Iterable[Partition], attempts: int) -> list[Partition]:
         """Leadership to the first replicas, which may need a moment; answers where they do not lead."""
-        left = [(one.topic, one.partition) for one in moves]
+        left = list(partitions)
         for attempt in range(attempts):
             if not left:
                 break

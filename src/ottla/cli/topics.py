@@ -53,7 +53,10 @@ def create(
         int | None, typer.Option("--partitions", "-p", metavar="N", min=1, help="(the broker's default)")
     ] = None,
     replication: Annotated[
-        int | None, typer.Option("--replication", "-r", metavar="N", min=1, help="(the broker's default)")
+        int | None,
+        typer.Option(
+            "--replication", "--replication-factor", "-r", metavar="N", min=1, help="(the broker's default)"
+        ),
     ] = None,
     config: Settings = None,
     if_not_exists: Annotated[
