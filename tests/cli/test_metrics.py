@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker
+from ottla.cli import group_view
 
 WAIT_S = 30.0
 
@@ -39,6 +40,27 @@ def test_host_and_cluster_are_measured_once(ottla: Any, ottla_broker: Broker, ot
     assert found["group.lag", group["group.id"]] == 2
     assert found[("cluster.brokers",)] == 1
     ottla_broker.delete_topic(source)
+
+
+def test_metadata_that_cannot_be_read_is_none() -> None:
+    """confluent-kafka reads past the end of what a group has committed."""
+
+    class Committed:
+        topic, partition, offset, error = "orders", 0, 7, None
+
+        @property
+        def metadata(self) -> str:
+            return b"\xff".decode()
+
+    class Asked:
+        topic_partitions = (Committed(),)
+
+        def result(self, _timeout_s: float) -> "Asked":
+            return self
+
+    for with_metadata in (True, False):
+        found = group_view._offsets_of("group", Asked(), with_metadata=with_metadata)
+        assert found == {("orders", 0): (7, "")}
 
 
 def test_it_goes_on_until_ctrl_c(ottla: Any, ottla_broker: Broker, ottla_topic: str) -> None:

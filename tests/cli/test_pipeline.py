@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 from ottla import Broker
 from ottla.cli import pipeline_spark
+from ottla.spark.pipeline_driver import flow_of, reason_of
 
 
 @pytest.mark.parametrize("template", ["metrics", "logs", "stream"])
@@ -110,6 +111,28 @@ def test_no_broker_and_a_specification_that_is_none_are_one_sentence(run: Any, f
     assert outcome.code == 1
     assert outcome.err.startswith(f"ottla: {folder}/spark-pipeline.yml: ")
     assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "[LOSS] they are gone\n\tat org.apache.X.y(X.scala:1)\n\tat a.b/T.r(T.java:8)",
+            "[LOSS] they are gone",
+        ),
+        ("it broke at org.apache.spark.X$.y(X.scala:1) at org.apache.Z.<init>(Z.scala:2)", "it broke"),
+        ("no broker answers at 127.0.0.1:1 (refused)", "no broker answers at 127.0.0.1:1 (refused)"),
+        ("Aborted.\nCaused by: java.io.IOException: disk full\n\tat a.B.c(B.java:1)", "Aborted. (disk full)"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_the_reason_of_a_failure_is_one_line_without_a_stack(said: str, shown: str) -> None:
+    assert reason_of(RuntimeError(said)) == shown
+    if said:
+        told = flow_of(f"Flow spark_catalog.default.orders has FAILED.\nError: {said}")
+        assert told["message"] == (
+            f"Flow spark_catalog.default.orders has FAILED. Error: {shown.removesuffix(' (disk full)')}"
+        )
 
 
 def test_status_reads_tables_and_lag_from_the_files(

@@ -16,6 +16,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from ottla import Broker
+from ottla.cli import ship_watch
+from ottla.cli.ship_watch import Watch
 
 WAIT_S = 40.0
 LONG_AGO = 1_700_000_000
@@ -197,7 +199,7 @@ def test_a_file_that_was_renamed_is_read_to_its_end_and_the_new_one_too(
 
 
 def test_the_last_line_of_a_renamed_file_goes_without_its_newline(
-    once: Any, topic: Topic, tmp_path: Path
+    once: Any, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, old = tmp_path / "app.log", tmp_path / "app.log.1"
     write(log, "first", "last", end="")
@@ -208,7 +210,33 @@ def test_the_last_line_of_a_renamed_file_goes_without_its_newline(
     assert topic.lines() == [b"first", b"new"]  # somebody may still write to it
     os.utime(old, (LONG_AGO, LONG_AGO))
     once(log)
+    assert topic.lines() == [b"first", b"new"]  # it was renamed just now, and its writer may not know
+    monkeypatch.setattr(ship_watch, "STILL_S", 0.0)
+    once(log)
     assert topic.lines() == [b"first", b"new", b"last"]
+
+
+def test_a_renamed_file_is_followed_until_it_is_still_and_there_is_a_new_one(tmp_path: Path) -> None:
+    log, old, now_s = tmp_path / "app.log", tmp_path / "app.log.1", time.time()
+    write(log, "first")
+    watch = Watch([str(log)])
+    watch.scan(now_s)
+    (one,) = watch.files.values()
+    log.rename(old)
+    watch.scan(now_s)
+    assert watch.finished(now_s + 600) == []  # nothing new yet
+    assert watch.finished(now_s + 4000) == [one]
+    write(log, "new")
+    watch.scan(now_s)
+    assert watch.finished(now_s + 50) == []
+    assert watch.finished(now_s + 65) == [one]
+    os.utime(old, (now_s + 60, now_s + 60))  # written to again
+    assert watch.finished(now_s + 65) == []
+    log.unlink()
+    old.unlink()
+    watch.scan(now_s)
+    assert watch.finished(now_s + 125) == [*watch.files.values()]  # removed: nothing new is waited for
+    watch.close()
 
 
 def test_a_file_that_was_copied_and_cut_loses_nothing(once: Any, topic: Topic, tmp_path: Path) -> None:
@@ -269,9 +297,17 @@ def test_patterns_and_nothing_there(once: Any, topic: Topic, tmp_path: Path) -> 
     write(tmp_path / "z.log.gz", "z")
     once(f"{tmp_path}/**/*.log*")
     assert sorted(topic.lines()) == [b"x", b"y"]
-    assert once(tmp_path / "nothing*", code=1, options=("--state", str(tmp_path / "s"))).err.startswith(
-        "ottla: there is no file "
-    )
+    nothing = str(tmp_path / "nothing*")
+    outcome = once(nothing, code=1, options=("--state", str(tmp_path / "s")))
+    assert outcome.err == f"ottla: no file matches {nothing}\n"
+
+
+def test_a_file_that_is_not_there_yet_is_waited_for(follow: Any, topic: Topic, tmp_path: Path) -> None:
+    process = follow(tmp_path / "later.log")
+    line = process.stderr.readline().decode()
+    assert line == f"ottla: no file matches {tmp_path}/later.log yet; waiting for one\n"
+    write(tmp_path / "later.log", "here")
+    wait(lambda: topic.lines() == [b"here"])
 
 
 def test_two_shippers_do_not_share_a_state(once: Any, follow: Any, topic: Topic, tmp_path: Path) -> None:
@@ -290,6 +326,29 @@ def test_the_state_of_another_topic_is_refused(ottla: Any, once: Any, tmp_path: 
     assert ottla("ship", str(log), "--topic", "other", "--once", "--state", state).code == 2
     Path(state).write_text("{")
     assert "is not the state of a shipper" in once(log, code=1).err
+
+
+def test_a_state_of_another_cluster_or_of_a_deleted_topic_is_begun_anew(run: Any, tmp_path: Path) -> None:
+    log, state = tmp_path / "app.log", str(tmp_path / "ship.json")
+    write(log, "one", "two")
+
+    def ship(broker: Broker) -> list[str]:
+        command = ("ship", str(log), "--topic", "lines", "--once", "--state", state)
+        outcome = run(*command, "--bootstrap", broker.bootstrap_servers)
+        assert outcome.code == 0, outcome.err
+        assert Topic(broker.bootstrap_servers, "lines").lines() == [b"one", b"two"]
+        said: list[str] = outcome.err.splitlines()
+        return said
+
+    with Broker() as first, Broker() as second:
+        assert ship(first) == ["2 lines, 6 bytes to lines"]
+        assert ship(first) == ["0 lines, 0 bytes to lines"]
+        why = f"ottla: {state} is of another cluster, or of a topic lines that was deleted; "
+        said = [f"{why}starting over from the beginning of the files", "2 lines, 6 bytes to lines"]
+        assert ship(second) == said
+        second.delete_topic("lines")
+        assert ship(second) == said
+        assert ship(second) == ["0 lines, 0 bytes to lines"]
 
 
 def test_following_sees_growth_rotation_and_files_that_come_later(

@@ -95,14 +95,16 @@ def listed(client: "AdminClient") -> list[Listed]:
     return sorted(groups)
 
 
-def described(client: "AdminClient", names: Iterable[str]) -> list[Group]:
+def described(client: "AdminClient", names: Iterable[str], *, with_metadata: bool = True) -> list[Group]:
     """The groups in the given order, those that are not there as well."""
     names = list(dict.fromkeys(names))
     if not names:
         return []
     offsets = _committed(client, names)
     found = {name: _description(name, asked) for name, asked in _describe(client, names).items()}
-    committed = {name: _offsets_of(name, asked) for name, asked in offsets.items()}
+    committed = {
+        name: _offsets_of(name, asked, with_metadata=with_metadata) for name, asked in offsets.items()
+    }
     members = {name: [_member(one) for one in found[name].members] for name in names}
     partitions = {where for name in names for where in committed[name]} | {
         where for name in names for member in members[name] for where in member.assignment
@@ -182,15 +184,23 @@ def _committed(client: "AdminClient", names: list[str]) -> dict[str, Any]:
     return asked
 
 
-def _offsets_of(name: str, asked: Any) -> dict[Where, tuple[int, str]]:
+def _offsets_of(name: str, asked: Any, *, with_metadata: bool) -> dict[Where, tuple[int, str]]:
     """Committed offsets with their metadata strings."""
     with errors_explained(f"group {name}"):
         found = asked.result(REQUEST_S).topic_partitions
     return {
-        (one.topic, one.partition): (one.offset, one.metadata or "")
+        (one.topic, one.partition): (one.offset, _metadata(one) if with_metadata else "")
         for one in found
         if one.error is None and one.offset >= 0
     }
+
+
+def _metadata(committed: Any) -> str:
+    """confluent-kafka reads past the end of it, and fails if what it finds there is no text."""
+    try:
+        return committed.metadata or ""
+    except UnicodeDecodeError:
+        return ""
 
 
 def _member(found: Any) -> Member:

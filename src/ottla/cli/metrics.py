@@ -159,7 +159,8 @@ def of_cluster(client: "AdminClient") -> list[Measurement]:
         found.append(Measurement("topic.end_offsets_total", end, {"topic": name}))
         count = end - sum(starts.get(where, ends[where]) for where in own)
         found.append(Measurement("topic.records", count, {"topic": name}))
-    groups = group_view.described(client, [one.id for one in group_view.listed(client)])
+    listed = [one.id for one in group_view.listed(client)]
+    groups = group_view.described(client, listed, with_metadata=False)
     return found + [
         Measurement("group.lag", one.lag, {"group": one.id}) for one in groups if one.lag is not None
     ]

@@ -97,7 +97,9 @@ class _Shipper:
         self.sent_count = self.sent_bytes = 0
 
     def run(self, stopped: threading.Event, *, once: bool, unfinished: bool) -> None:
+        self._expect_files(once=once)
         self.topic.create()
+        self._know_topic()
         self.watch.sent = self.topic.sent()
         self.watch.resume(self.state.files)
         self._save(is_clean=False)  # from here on the topic may have more than the state
@@ -105,7 +107,7 @@ class _Shipper:
             now_s = time.time()
             self.watch.scan(now_s)
             if once and not self.watch.files:
-                raise CommandError(f"there is no file {', '.join(self.watch.patterns)}")
+                raise CommandError(self._nothing())
             finished = self.watch.finished(now_s)
             count = self._send(stopped, unfinished=unfinished)
             for one in finished:
@@ -125,6 +127,26 @@ class _Shipper:
             if not count:
                 stopped.wait(POLL_S)
         self._save(is_clean=True)
+
+    def _expect_files(self, *, once: bool) -> None:
+        """A name with a typo in it is told before a topic is created for it."""
+        if self.state.files or self.watch.is_matching():
+            return
+        if once:
+            raise CommandError(self._nothing())
+        output.say(f"ottla: {self._nothing()} yet; waiting for one")
+
+    def _nothing(self) -> str:
+        return f"no file matches {', '.join(self.watch.patterns)}"
+
+    def _know_topic(self) -> None:
+        state = self.state.belongs_to(*self.topic.ids())
+        if state is not self.state:
+            output.say(
+                f"ottla: {self.path} is of another cluster, or of a topic {state.topic} that was deleted; "
+                "starting over from the beginning of the files"
+            )
+        self.state = self.topic.state = state
 
     def _send(self, stopped: threading.Event, *, unfinished: bool) -> int:
         return sum(

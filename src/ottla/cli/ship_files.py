@@ -31,11 +31,15 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Followed:
-    """An open file and its position. `is_gone` once its name belongs to another file, or to none."""
+    """An open file and its position.
+
+    `is_gone` once its name belongs to another file (then `is_replaced` too), or to none.
+    """
 
     position: Position
     descriptor: int
     is_gone: bool = False
+    is_replaced: bool = False
     partial_bytes: int = 0
     checked: tuple[int, int] = (-1, -1)  # size and time of change when it was last looked at
 

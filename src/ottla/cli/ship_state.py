@@ -1,8 +1,9 @@
 """What `ottla ship` remembers between runs: how far each file has gone, and where its topic stood then.
 
 The state is written only once everything up to it has been acknowledged, to a new file that is synced and
-renamed, so it is whole whenever it is read. `ends` are offsets of the topic: whatever this shipper has sent
-beyond this state stands in the topic from there on, and `cli/ship_topic` finds it.
+renamed, so it is whole whenever it is read. It belongs to one topic of one cluster. `ends` are offsets of
+the topic: whatever this shipper has sent beyond this state stands in the topic from there on, and
+`cli/ship_topic` finds it.
 """
 
 import contextlib
@@ -43,10 +44,24 @@ class Position:
 @dataclass(slots=True)
 class ShipState:
     topic: str
+    cluster: str = ""  # the ids of cluster and topic; empty until they are known
+    topic_id: str = ""
     shipper: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     is_clean: bool = True
     ends: dict[int, int] = field(default_factory=dict)
     files: list[Position] = field(default_factory=list)
+
+    def belongs_to(self, cluster: str, topic_id: str) -> "ShipState":
+        """This state, if it is of that cluster and topic; else a fresh one.
+
+        Positions tell what one topic has. A topic of the same name elsewhere, or one that was created again,
+        has none of it. A state from before the ids were kept is taken for the right one.
+        """
+        known = (self.cluster or cluster, self.topic_id or topic_id)
+        if known != (cluster, topic_id):
+            return ShipState(self.topic, cluster, topic_id)
+        self.cluster, self.topic_id = known
+        return self
 
 
 def default_path(topic: str) -> str:

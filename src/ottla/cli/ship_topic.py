@@ -63,6 +63,16 @@ class ShipTopic:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
 
+    def ids(self) -> tuple[str, str]:
+        """Of the cluster and of the topic."""
+        from confluent_kafka import TopicCollection
+
+        client, name = cluster.admin(self.bootstrap), self.state.topic
+        with errors_explained(f"topic {name}"):
+            asked = client.describe_topics(TopicCollection([name]), request_timeout=REQUEST_S)
+            found = asked[name].result(REQUEST_S)
+        return cluster.metadata(client).cluster_id or "", str(found.topic_id)
+
     def send(self, position: Position, line: Line) -> None:
         """Queue one line. BufferError never leaves: a full queue is waited for."""
         headers: list[tuple[str, str | bytes | None]] = [

@@ -1,8 +1,9 @@
 """The files a shipper follows, found by name and known by inode: renamed, copied and cut, removed, replaced.
 
     renamed, a new one in its place   both are followed; the old one until it has been still for STILL_S
+    renamed, and nothing new          followed until it has been still for ALONE_S
     cut (copytruncate)                the rest is looked for in a copy beside it, then the file begins anew
-    removed                           read to its end, which the open descriptor still has
+    removed                           read for STILL_S more: the open descriptor still has it
     back after a restart              found by inode, in its folder if its name has changed
 
 A name is only where a file was first seen: its records keep it when the file is renamed.
@@ -19,7 +20,8 @@ from ottla.cli.ship_files import Followed, fingerprint, is_beginning_of
 from ottla.cli.ship_state import Position
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
-STILL_S = 5.0
+STILL_S = 60.0  # a writer may go on with a renamed file until it is told to open the new one
+ALONE_S = 3600.0  # not for ever: each file that is followed takes a descriptor
 COPY_S = 2.0
 
 Identity = tuple[int, int]
@@ -84,11 +86,11 @@ class Watch:
             if not one.is_same():
                 self._begin_anew(one)
             one.is_gone = (one.position.device, one.position.inode) not in there
+            one.is_replaced = one.is_gone and one.position.path in names
 
     def finished(self, now_s: float) -> list[Followed]:
-        """Files without a name of ours that nobody has written to for a while."""
-        gone = [one for one in self.files.values() if one.is_gone]
-        return [one for one in gone if now_s - one.stat().st_mtime >= STILL_S]
+        """Files without a name of ours that nobody has written to, or renamed, for a while."""
+        return [one for one in self.files.values() if one.is_gone and _is_over(one, now_s)]
 
     def positions(self) -> list[Position]:
         for one in self.files.values():
@@ -103,6 +105,9 @@ class Watch:
     def close(self) -> None:
         for one in self.files.values():
             one.close()
+
+    def is_matching(self) -> bool:
+        return any(True for _ in self._matching())
 
     def _matching(self) -> Iterator[tuple[str, Identity]]:
         for pattern in self.patterns:
@@ -189,6 +194,14 @@ class Watch:
             if is_copy:
                 return  # it is followed already
         self.remarks.append(f"{position.path}: what came after byte {position.offset} is not there any more")
+
+
+def _is_over(one: Followed, now_s: float) -> bool:
+    """Renaming and removing change the file's status: a log that was quiet before is waited for as well."""
+    status = one.stat()
+    still_s = now_s - max(status.st_mtime, status.st_ctime)
+    is_final = one.is_replaced or not status.st_nlink
+    return still_s >= (STILL_S if is_final else ALONE_S)
 
 
 def _found(path: str, identity: Identity) -> int | None:

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 REASON_CHARACTERS_MAX = 2000
+# A server of our own: on this host only, and on a port that nobody else has.
+OWN_SERVER = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": "0"}
 
 
 class Events:
@@ -112,6 +114,8 @@ def _session(master: str, settings: dict[str, str]) -> Iterator[Any]:
     if master.startswith("sc://"):
         builder = builder.remote(master)
     else:
+        _find_own_server()
+        settings = {**OWN_SERVER, **settings}
         builder = builder.config("spark.api.mode", "connect").master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -123,6 +127,19 @@ def _session(master: str, settings: dict[str, str]) -> Iterator[Any]:
         yield spark
     finally:
         spark.stop()
+
+
+def _find_own_server() -> None:
+    """PySpark takes the server that it has started for one at port 15002, except in its own tests."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    def port() -> int:
+        session: Any = SparkSession._instantiatedSession
+        service = getattr(session._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
+        return int(getattr(service, "MODULE$").localPort())
+
+    DefaultChannelBuilder.default_port = staticmethod(port)  # type: ignore[method-assign]
 
 
 def _round(spark: Any, path: Path, spec: Any, settings: dict[str, str], events: Events, *, dry: bool) -> None:
@@ -143,7 +160,9 @@ def _round(spark: Any, path: Path, spec: Any, settings: dict[str, str], events: 
 
 
 def flow_of(message: str) -> dict[str, str]:
-    """Spark's events are sentences: Flow spark_catalog.default.orders is RUNNING."""
+    """Spark's events are sentences: Flow spark_catalog.default.orders is RUNNING. Of an error, one line."""
+    message, _, error = message.partition("\nError: ")
+    message = " ".join([first_line(message), *([f"Error: {first_line(error)}"] if error else [])])
     found = re.match(r"(?:Flow '?(?P<flow>[\w.]+)'? |Run )(?:is|has) (?P<state>[A-Z]+)", message)
     if not found:
         return {"message": message}
@@ -151,12 +170,18 @@ def flow_of(message: str) -> dict[str, str]:
     return {"flow": flow, "state": found["state"], "message": message}
 
 
+def first_line(text: str) -> str:
+    """Without the stack of Java behind it; it may stand in the same line: ... at org.apache.X.y(X.scala:1)"""
+    line = text.strip().split("\n", 1)[0]
+    return re.split(r"\s+at [\w.$/<>]+\(", line, maxsplit=1)[0].strip()
+
+
 def reason_of(error: BaseException) -> str:
-    """What went wrong, without the traces of two languages around it."""
-    text = str(error).split("JVM stacktrace:")[0].strip() or type(error).__name__
+    """What went wrong, without the traces of two languages around it, in one line."""
+    text = first_line(str(error).split("JVM stacktrace:")[0]) or type(error).__name__
     causes = re.findall(r"^(?:Caused by: )?[\w.$]*(?:Exception|Error): (.+)$", str(error), re.MULTILINE)
     if causes and causes[-1] not in text:
-        text += f" ({causes[-1].strip()})"
+        text += f" ({first_line(causes[-1])})"
     return text[:REASON_CHARACTERS_MAX]
 
 

@@ -216,7 +216,7 @@ class Progress:
         if not self.options.commit_offsets or not news or time.monotonic() < self.paused_until:
             return
         try:
-            self._client().commit_offsets(self.options.group, news, metadata="ottla spark source")
+            self._client().commit_offsets(self.options.group, news)
         except ClientError as error:
             log.warning("progress is not shown in the consumer group: %s", error)
             self.paused_until = time.monotonic() + COMMIT_AGAIN_S
