@@ -8,6 +8,7 @@ A client finds leaders as real ones do: it asks any broker for metadata, believe
 then asks again.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ class Ask:
 Script = Generator[Ask | list[Ask] | int, Any, Any]
 
 
-class Client:
+class Client(ABC):
     def __init__(self, world: World, network: Network, name: str, brokers: list[int]) -> None:
         self.world, self.network, self.name = world, network, name
         self.brokers = brokers
@@ -50,8 +51,8 @@ class Client:
         script = self.script()
         self.world.after(self.world.draw(1, 200), lambda: self._go_on(script, None))
 
-    def script(self) -> Script:
-        raise NotImplementedError
+    @abstractmethod
+    def script(self) -> Script: ...
 
     def _go_on(self, script: Script, value: Any) -> None:
         try:
