@@ -1,8 +1,8 @@
 """Broker properties as operators write them: Java's format, and what goes over what.
 
 A line is `key=value`, `key: value` or `key value`; `#` and `!` begin comments; a backslash at the end goes
-on in the next line; `\\t`, `\\n`, `\\u` with four digits, and `\\=` are escapes. Of two lines with one key, the
-last wins.
+on in the next line; `\\t`, `\\n`, `\\u` with four digits, and `\\=` are escapes. Of two lines with one key,
+the last wins.
 """
 
 import re
