@@ -1,15 +1,16 @@
-"""Side-by-side benchmarks: `python -m bench [W1 W2 W11] [--quick]`.
+"""Side-by-side benchmarks: `python -m bench [W1 W2 ...] [--quick]`.
 
 servers, apache, mock_server   the peers: Ottla, Apache Kafka, librdkafka's mock cluster
 load, load_bulk, load_raw, load_single, rdkafka, wire   the load generators, each run in a process of its own
-w1_bulk, w2_single, w11_start  one file per workload; `run(brokers, scale)` returns an Outcome
+clusters, wire_cluster, load_steady   three brokers of a kind, and what is asked of them
+w1_*, w2_*, w8_*, w9_*, w10_*, w11_*, wg_groups   one file per workload; `run(brokers, scale)` gives an Outcome
 w12_spark, spark_session, spark_connector   Spark: two sources in one session, beside each other
 workload                       what they share: sizes, rounds, turns
 targets, report                what we promised, and how the figures are shown and stored
 
 Rules. The same client drives every broker. All peers are up during a run and take turns, round by round,
 so a ratio never compares two different moments of the machine. Broker CPU-seconds stand beside every
-rate: with few cores the client is often the bottleneck. Nothing here imports `ottla`: a broker is
-measured from outside, through its command line and its port. A peer that cannot run is a row that says
-why. Everything has a deadline, and no process or folder outlives a run.
+rate: with few cores the client is often the bottleneck. A broker is measured from outside, through its
+command line and its port; only `arrow` imports `ottla`, whose decoding it times. A peer that cannot run
+is a row that says why. Everything has a deadline, and no process or folder outlives a run.
 """

@@ -1,9 +1,10 @@
 """A cluster that grows under load: a fourth broker comes, gets partitions, and leads some of them."""
 
 import uuid
+from typing import Any
 
+from tests.clients.wire_client import Wire
 from tests.cluster.load import Load, check
-from tests.cluster.raw import ask
 from tests.cluster.real import RealCluster
 from tests.cluster.test_faults import flows_again
 from tests.cluster.zookeeper import wait_for
@@ -24,6 +25,11 @@ def replicas_of(cluster: RealCluster, topic: str) -> dict[int, list[int]]:
     return {number: list(partition.replicas) for number, partition in known.items()}
 
 
+def ask(port: int, request: Any) -> Any:
+    with Wire(port, 30.0) as wire:
+        return wire.call(request, request.VERSIONS[1])
+
+
 def test_from_three_brokers_to_four_under_load(cluster: RealCluster) -> None:
     topic = cluster.create_topic(f"growing-{uuid.uuid4().hex[:6]}", PARTITIONS)
     with Load(cluster.bootstrap, topic, PARTITIONS) as load:
@@ -31,14 +37,12 @@ def test_from_three_brokers_to_four_under_load(cluster: RealCluster) -> None:
         newcomer = cluster.add()
         newcomer.start()
         goal = {number: [newcomer.id, number % 3 + 1, (number + 1) % 3 + 1] for number in range(PARTITIONS)}
-        controller = cluster.brokers[cluster.controller()].address
+        controller = cluster.brokers[cluster.controller()].port
         partitions = [
             ReassignablePartition(partition_index=number, replicas=wanted) for number, wanted in goal.items()
         ]
-        answer = ask(
-            controller,
-            AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=partitions)]),
-        )
+        wanted_moves = [ReassignableTopic(name=topic, partitions=partitions)]
+        answer = ask(controller, AlterPartitionReassignmentsRequest(topics=wanted_moves))
         assert answer.error_code == 0, answer
         assert [one.error_code for response in answer.responses for one in response.partitions] == [0] * 3
         took_s = wait_for(

@@ -34,7 +34,17 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
 
 @pytest.fixture(params=["local", "shared", "zookeeper"])
 def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Story], None]:
-    """Run a story with a function that makes keepers of one tree; all of them are closed afterwards."""
+    return _teller(request, tmp_path)
+
+
+@pytest.fixture(params=["shared", "zookeeper"])
+def several(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Story], None]:
+    """The keepers that more than one broker can use."""
+    return _teller(request, tmp_path)
+
+
+def _teller(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Story], None]:
+    """Runs a story with a function that makes keepers of one tree; all of them are closed afterwards."""
     kind = request.param
     tree, path = SharedTree(), str(tmp_path / "keeper.db")
     hosts = request.getfixturevalue("ensemble").hosts if kind == "zookeeper" else ""
@@ -181,37 +191,6 @@ class TestEveryKeeper:
             assert await one.write() == Written()
 
         tell(story)
-
-
-@pytest.fixture(params=["shared", "zookeeper"])
-def several(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Story], None]:
-    """The keepers that more than one broker can use."""
-    tree = SharedTree()
-    hosts = request.getfixturevalue("ensemble").hosts if request.param == "zookeeper" else ""
-    chroot = f"{hosts}/tests/{uuid.uuid4().hex}"
-
-    def tell(story: Story) -> None:
-        async def run() -> None:
-            loop, made = asyncio.get_running_loop(), list[Keeper]()
-
-            def make() -> Keeper:
-                keeper: Keeper = (
-                    SharedKeeper(loop, tree)
-                    if request.param == "shared"
-                    else ZooKeeperKeeper(loop, chroot, 6_000, now_ms)
-                )
-                made.append(keeper)
-                return keeper
-
-            try:
-                await story(make)
-            finally:
-                for keeper in made:
-                    await keeper.close()
-
-        asyncio.run(run())
-
-    return tell
 
 
 class TestKeepersOfManyBrokers:

@@ -1,14 +1,13 @@
 """The folder of a pipeline: its specification, its properties, and what Ottla keeps about its runs."""
 
-import contextlib
-import fcntl
 import json
 import os
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 from ottla.cli.errors import USAGE, CommandError
+from ottla.cli.exclusive import exclusive
 from ottla.cli.properties import read_file
 
 SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
@@ -52,22 +51,13 @@ class PipelineFolder:
     def own(self, name: str) -> str:
         return os.path.join(self.path, OWN, name)
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """One run at a time: two would write the same tables."""
-        try:
-            os.makedirs(os.path.join(self.path, OWN), exist_ok=True)
-            lock = os.open(self.own("lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise CommandError(f"cannot write to {self.path}: {error.strerror}") from None
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise CommandError(f"the pipeline in {self.path} is running already") from None
-            yield
-        finally:
-            os.close(lock)
+        return exclusive(
+            self.own("lock"),
+            unwritable=f"cannot write to {self.path}",
+            held=f"the pipeline in {self.path} is running already",
+        )
 
     def is_running(self) -> bool:
         try:

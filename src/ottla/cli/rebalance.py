@@ -62,9 +62,7 @@ def rebalance(
     bootstrap = bootstrap or _bootstrap_in(directory)
     cluster.admin(bootstrap)
     found = Cluster(bootstrap)
-    found.refresh()
-    moving = RawMoving(found)
-    racks = {one.node_id: one.rack for one in found.brokers.values()}
+    moving, racks = RawMoving(found), found.racks()
     ongoing, present, moves = plan(moving, racks)
     leaders = moving.leaders()
     settled = {id: replicas for id, replicas in present.items() if id not in ongoing}

@@ -14,11 +14,15 @@ from ottla.cli.raw import Cluster
 from ottla.controller.balance import Move, Partition, balance
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
 )
-from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from ottla.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 
 Targets = dict[Partition, tuple[int, ...]]
 
@@ -56,7 +60,9 @@ class RawMoving:
 
     def moving(self) -> Targets:
         """The partitions that are being moved, and where they will be."""
-        answer = self.cluster.ask_controller(ListPartitionReassignmentsRequest(topics=None))
+        answer = self.cluster.ask_controller(
+            ListPartitionReassignmentsRequest(topics=None), ListPartitionReassignmentsResponse
+        )
         _check(answer.error_code, answer.error_message)
         return {
             (topic.name, one.partition_index): tuple(
@@ -75,7 +81,7 @@ class RawMoving:
                 ReassignablePartition(partition_index=one.partition, replicas=list(one.after))
             )
         request = AlterPartitionReassignmentsRequest(topics=list(topics.values()))
-        answer = self.cluster.ask_controller(request)
+        answer = self.cluster.ask_controller(request, AlterPartitionReassignmentsResponse)
         _check(answer.error_code, answer.error_message)
         return {
             (topic.name, one.partition_index): one.error_message or ErrorCode(one.error_code).name
@@ -89,7 +95,9 @@ class RawMoving:
         topics: dict[str, TopicPartitions] = {}
         for name, index in partitions:
             topics.setdefault(name, TopicPartitions(topic=name)).partitions.append(index)
-        answer = self.cluster.ask_controller(ElectLeadersRequest(topic_partitions=list(topics.values())))
+        answer = self.cluster.ask_controller(
+            ElectLeadersRequest(topic_partitions=list(topics.values())), ElectLeadersResponse
+        )
         _check(answer.error_code, None)
         return [
             (topic.topic, one.partition_id)

@@ -6,15 +6,14 @@ the topic: whatever this shipper has sent beyond this state stands in the topic 
 `cli/ship_topic` finds it.
 """
 
-import contextlib
-import fcntl
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 
 from ottla.cli.errors import USAGE, CommandError
+from ottla.cli.exclusive import exclusive
 
 VERSION = 1
 
@@ -69,22 +68,13 @@ def default_path(topic: str) -> str:
     return os.path.join(home, "ottla", "ship", f"{topic}.json")
 
 
-@contextlib.contextmanager
-def locked(path: str) -> Iterator[None]:
+def locked(path: str) -> AbstractContextManager[None]:
     """Two shippers with one state would send everything twice."""
-    try:
-        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-        lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise CommandError(f"cannot keep the state in {path}: {error.strerror}") from None
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise CommandError(f"another shipper uses {path}; give this one its own --state") from None
-        yield
-    finally:
-        os.close(lock)
+    return exclusive(
+        f"{path}.lock",
+        unwritable=f"cannot keep the state in {path}",
+        held=f"another shipper uses {path}; give this one its own --state",
+    )
 
 
 def load(path: str, topic: str) -> ShipState:

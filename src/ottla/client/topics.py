@@ -67,7 +67,7 @@ def create_topics(
     )
 
     def attempt() -> None:
-        with _controller(cluster, deadline) as connection:
+        with controller(cluster, deadline) as connection:
             response = connection.call(request, CreateTopicsResponse, deadline)
         for one in response.topics:
             check(one.error_code, f"creating topic {one.name!r}", one.error_message)
@@ -79,7 +79,7 @@ def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadline) ->
     request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=int(deadline.within(10.0) * 1000))
 
     def attempt() -> None:
-        with _controller(cluster, deadline) as connection:
+        with controller(cluster, deadline) as connection:
             response = connection.call(request, DeleteTopicsResponse, deadline)
         for one in response.responses:
             check(one.error_code, f"deleting topic {one.name!r}", one.error_message)
@@ -87,7 +87,7 @@ def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadline) ->
     until(deadline, "deleting topics", attempt)
 
 
-def _controller(cluster: Cluster, deadline: Deadline) -> AbstractContextManager[Connection]:
+def controller(cluster: Cluster, deadline: Deadline) -> AbstractContextManager[Connection]:
     cluster.refresh([], deadline)
     if cluster.controller not in cluster.brokers:
         raise Again("the cluster has no controller at the moment", ErrorCode.NOT_CONTROLLER)

@@ -170,8 +170,8 @@ class Channel(asyncio.BufferedProtocol):
         if self._asked and self._asked[0].correlation_id <= number:
             self.fail("no answer in time")
         elif self._asked:
-            newest = self._asked[0].correlation_id
-            self._timer = self._loop.call_later(self._host.timeout_s(), self._on_late, newest)
+            oldest = self._asked[0].correlation_id
+            self._timer = self._loop.call_later(self._host.timeout_s(), self._on_late, oldest)
 
     # -- the connection --
 
