@@ -15,6 +15,8 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+from ottla.cli.cluster import bounds
+
 RATE_PER_S = 1_000
 QUIET = {"log_level": 0}
 READ_S = 60.0
@@ -185,7 +187,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[tuple[Place, s
     found: list[tuple[Place, str]] = []
     try:
         ends = {
-            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=20)[1]
+            number: bounds(consumer, topic, number)[1]  # leaders may still move back to where they belong
             for number in range(partitions)
         }
         consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])

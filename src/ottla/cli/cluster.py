@@ -8,9 +8,10 @@ import contextlib
 import difflib
 import logging
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
 
+T = TypeVar("T")
+
 CONNECT_S = 3.0
 METADATA_S = 5.0
 REQUEST_S = 15.0
+AGAIN_S = 0.1
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DIRECTORY = Path("ottla-cluster")
 
@@ -155,6 +159,37 @@ def partitions(client: Any, name: str, wanted: Iterable[int] = ()) -> list[int]:
     if missing:
         raise CommandError(f"topic {name} has no partition {missing[0]}, only {there[0]} to {there[-1]}")
     return sorted(set(wanted)) or there
+
+
+def bounds(client: Any, topic: str, partition: int) -> tuple[int, int]:
+    """The first offset of a partition, and the one behind its last record."""
+    from confluent_kafka import TopicPartition
+
+    place = TopicPartition(topic, partition)
+    found: tuple[int, int] = patiently(lambda: client.get_watermark_offsets(place, timeout=REQUEST_S))
+    return found
+
+
+def patiently(ask: Callable[[], T]) -> T:
+    """Ask again while a leader moves: librdkafka does that for produce and fetch, not for offsets."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    moving = {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError._TRANSPORT,
+    }
+    deadline = time.monotonic() + REQUEST_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].code() not in moving or time.monotonic() > deadline:
+                raise
+        time.sleep(AGAIN_S)
 
 
 def meant(name: str, known: Iterable[str]) -> str:

@@ -161,13 +161,11 @@ def _range(
     """Where to begin in each partition, and where each ends by now."""
     from confluent_kafka import TopicPartition
 
-    bounds = {
-        one: client.get_watermark_offsets(TopicPartition(topic, one), timeout=REQUEST_S) for one in partitions
-    }
+    bounds = {one: cluster.bounds(client, topic, one) for one in partitions}
     begin = {one: _first(start, *bounds[one]) for one in partitions}
     if since_ms is not None:
         asked = [TopicPartition(topic, one, since_ms) for one in partitions]
-        for found in client.offsets_for_times(asked, timeout=REQUEST_S):
+        for found in cluster.patiently(lambda: client.offsets_for_times(asked, timeout=REQUEST_S)):
             begin[found.partition] = found.offset if found.offset >= 0 else bounds[found.partition][1]
     end = {one: bounds[one][1] for one in partitions}
     return [TopicPartition(topic, one, begin[one]) for one in partitions], end

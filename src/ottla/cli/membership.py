@@ -13,8 +13,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli import output
-from ottla.cli.cluster import REQUEST_S, errors_explained
+from ottla.cli import cluster, output
+from ottla.cli.cluster import errors_explained
 from ottla.cli.errors import CommandError
 from ottla.cli.formats import Formatter
 from ottla.cli.polling import POLL_S, SILENCE_S, as_message, interrupts_known, is_end, next_messages
@@ -97,8 +97,7 @@ class Membership:
     def _on_assign(self, client: "Consumer", partitions: "list[TopicPartition]") -> None:
         self.heard = time.monotonic()
         for one in partitions:
-            bounds = client.get_watermark_offsets(one, timeout=REQUEST_S)
-            self.ends[one.partition] = bounds[1]
+            _, self.ends[one.partition] = cluster.bounds(client, one.topic, one.partition)
             self.unread.add(one.partition)
 
     def _on_revoke(self, client: "Consumer", partitions: "list[TopicPartition]") -> None:

@@ -136,9 +136,8 @@ class ShipTopic:
             partitions = cluster.partitions(client, self.state.topic)
 
             def bounds() -> dict[int, tuple[int, int]]:
-                asked = {one: TopicPartition(self.state.topic, one) for one in partitions}
                 with errors_explained(f"topic {self.state.topic}"):
-                    return {one: client.get_watermark_offsets(asked[one], REQUEST_S) for one in partitions}
+                    return {one: cluster.bounds(client, self.state.topic, one) for one in partitions}
 
             known = self.state.ends if not self.state.is_clean else {}
             there = _settled(bounds) if known else bounds()

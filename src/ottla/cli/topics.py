@@ -310,10 +310,13 @@ def _offsets(client: "AdminClient", name: str, partitions: list[int], *, earlies
     if not partitions:
         return {}
     spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    asked = client.list_offsets(
-        {TopicPartition(name, one): spec for one in partitions}, request_timeout=REQUEST_S
-    )
-    return {where.partition: future.result(REQUEST_S).offset for where, future in asked.items()}
+    places = {TopicPartition(name, one): spec for one in partitions}
+
+    def ask() -> dict[int, int]:
+        asked = client.list_offsets(places, request_timeout=REQUEST_S)
+        return {where.partition: future.result(REQUEST_S).offset for where, future in asked.items()}
+
+    return cluster.patiently(ask)
 
 
 def _ids(nodes: list[int]) -> str:
