@@ -48,6 +48,20 @@ def test_a_checkpoint_that_makes_no_sense_names_itself(disk, data):
         checkpoint.read_offsets(disk, "/data/x")
 
 
+def test_no_beginning_of_a_checkpoint_is_taken_for_the_whole(disk):
+    whole = checkpoint.format_offsets({TopicPartition("a", 0): 10, TopicPartition("b", 0): 20})
+    for size in range(1, len(whole)):
+        disk.write_atomic("/data/x", whole[:size])
+        with pytest.raises(checkpoint.CheckpointError, match="/data/x"):
+            checkpoint.read_offsets(disk, "/data/x")
+
+
+def test_no_beginning_of_a_topic_id_is_taken_for_another():
+    whole = checkpoint.format_partition_metadata(ID)
+    found = {checkpoint.parse_partition_metadata(whole[:size]) for size in range(len(whole) + 1)}
+    assert found == {None, ID}
+
+
 def test_partition_metadata_holds_the_topic_id():
     data = checkpoint.format_partition_metadata(ID)
     assert data == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n"

@@ -31,6 +31,16 @@ def test_the_file_is_kafkas_and_is_read_again(disk):
     assert again.latest == 3
 
 
+def test_no_beginning_of_the_file_is_taken_for_the_whole(disk):
+    """A power cut left "2 1" of "2 10": the leader then took the records of epoch 0 for those of epoch 2, and
+    no follower could ever match its log (simulator, seed 1819)."""
+    epochs(disk, (0, 0), (2, 10))
+    whole = disk.read(PATH)
+    for size in range(len(whole)):
+        disk.write_atomic(PATH, whole[:size])
+        assert not LeaderEpochs(disk, PATH).load()
+
+
 def test_the_end_of_an_epoch_is_the_start_of_the_next_larger_one(disk):
     cache = epochs(disk, (2, 10), (3, 20), (6, 30))
     answers = {epoch: cache.end_offset_for(epoch, 99) for epoch in (-1, 1, 2, 3, 4, 5, 6, 7)}

@@ -4,6 +4,9 @@ partition.metadata.
 A checkpoint is lines: the version 0, the number of entries, then "topic partition offset" each. A file that
 does not read as one is treated as absent, and its problem is reported: what it would have said is found out
 the slow way.
+
+Not obvious: some are replaced without a sync, so a power cut can leave any beginning of one. The newline
+behind the last entry is what tells "10" from the half of it that is "1".
 """
 
 import json
@@ -60,6 +63,8 @@ def parse_lines(text: str) -> list[str]:
     lines = text.splitlines()
     if len(lines) < 2:
         raise ValueError("the file ends before its entries")
+    if not text.endswith("\n"):
+        raise ValueError(f"the file ends in the middle of {lines[-1]!r}")
     if int(lines[0]) != 0:
         raise ValueError(f"unknown version {lines[0]}")
     if int(lines[1]) != len(lines) - 2:
