@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.cluster.namespaces import Network
 from tests.cluster.real import RealCluster
 
 
@@ -25,6 +26,29 @@ def cluster(shared_cluster: RealCluster) -> Iterator[RealCluster]:
     shared_cluster.wait_settled()
     with shared_cluster.explained():
         yield shared_cluster
+
+
+@pytest.fixture(scope="session")
+def shared_networked(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[RealCluster, Network]]:
+    network = Network(3)
+    made = RealCluster(tmp_path_factory.mktemp("networked"), network=network)
+    try:
+        made.start()
+        yield made, network
+    finally:
+        made.stop()
+        network.remove()
+
+
+@pytest.fixture
+def networked(shared_networked: tuple[RealCluster, Network]) -> Iterator[tuple[RealCluster, Network]]:
+    """Three brokers in a network that can be cut; skipped where the machine does not allow that."""
+    cluster, _ = shared_networked
+    cluster.wait_settled()
+    with cluster.explained():
+        yield shared_networked
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,7 +13,7 @@ def _ip(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 class Network:
-    """Number n has the address .n; the machine itself, where clients and ZooKeeper are, has .254."""
+    """Number n has the address .n, the machine itself, with the clients, .254, and ZooKeeper .253."""
 
     def __init__(self, count: int) -> None:
         if not sys.platform.startswith("linux") or shutil.which("ip") is None:
@@ -34,6 +34,10 @@ class Network:
     def here(self) -> str:
         return f"{self._net}.254"
 
+    @property
+    def keeper(self) -> str:
+        return f"{self._net}.253"
+
     def address(self, number: int) -> str:
         return f"{self._net}.{number}"
 
@@ -46,6 +50,15 @@ class Network:
     def heal(self, number: int) -> None:
         self._must("link", "set", f"{self._stem}v{number}", "up")
 
+    def cut_from(self, number: int, *addresses: str) -> None:
+        """Nothing that a broker sends gets to these any more."""
+        for one in addresses:
+            self._must("-n", f"{self._stem}n{number}", "route", "add", "blackhole", f"{one}/32")
+
+    def heal_from(self, number: int, *addresses: str) -> None:
+        for one in addresses:
+            self._must("-n", f"{self._stem}n{number}", "route", "del", "blackhole", f"{one}/32")
+
     def remove(self) -> None:
         for number in range(1, self._count + 1):
             _ip("netns", "del", f"{self._stem}n{number}")
@@ -53,7 +66,8 @@ class Network:
         _ip("link", "del", self._stem)
 
     def _set_up(self) -> None:
-        self._must("addr", "add", f"{self.here}/24", "dev", self._stem)
+        for one in (self.here, self.keeper):
+            self._must("addr", "add", f"{one}/24", "dev", self._stem)
         self._must("link", "set", self._stem, "up")
         for number in range(1, self._count + 1):
             name, here, there = (f"{self._stem}{kind}{number}" for kind in "nvw")

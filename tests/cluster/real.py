@@ -20,6 +20,7 @@ from ottla.cli.zookeepers import free_ports
 
 SESSION_MS = 4_000
 SESSION_S = SESSION_MS / 1000
+LAG_S = 4.0
 START_S = 60.0
 QUIET = {"log_level": 0}
 SETTINGS = {
@@ -30,7 +31,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "3",
     "group.initial.rebalance.delay.ms": "0",
-    "replica.lag.time.max.ms": "4000",
+    "replica.lag.time.max.ms": str(int(LAG_S * 1000)),
     "log.segment.bytes": str(8 << 20),
 }
 
@@ -128,7 +129,7 @@ class RealCluster:
     ) -> None:
         self.folder = folder
         self._network = network
-        self.zookeeper = Ensemble(folder, zookeepers, host=network.here if network else "127.0.0.1")
+        self.zookeeper = Ensemble(folder, zookeepers, host=network.keeper if network else "127.0.0.1")
         self.settings = SETTINGS | dict(settings or {})
         self.brokers: dict[int, RealBroker] = {}
         for port in free_ports(brokers):
@@ -202,6 +203,11 @@ class RealCluster:
 
         wait_for(is_found, START_S, f"{topic}-{partition} has a leader")
         return found[-1]
+
+    def leaders(self, topic: str, address: str | None = None) -> set[int]:
+        """Of all its partitions, as these brokers say; -1 where none is known."""
+        said = self.metadata(address)
+        return {one.leader for one in said.topics[topic].partitions.values()} if said is not None else {-1}
 
     def is_settled(self) -> bool:
         """All running brokers say that all of them are there, and every replica on them is in sync."""

@@ -8,18 +8,18 @@ import os
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Producer
 from tests.cluster.load import Load, check
 from tests.cluster.namespaces import Network
-from tests.cluster.real import QUIET, SESSION_S, RealCluster, restart_rolling
+from tests.cluster.real import LAG_S, QUIET, SESSION_S, RealCluster, restart_rolling
 from tests.cluster.zookeeper import wait_for
 
 PARTITIONS = 3
 WARM_UP = 1_000  # records
 SLACK_S = 2.0 if not os.environ.get("OTTLA_SLOW_MACHINE") else 6.0
+HANDOVER_S = 1.0 if not os.environ.get("OTTLA_SLOW_MACHINE") else 3.0
 REQUEST_S = 5.0  # a client waits so long for an answer before it looks for another leader
 
 
@@ -129,27 +129,77 @@ def test_every_broker_is_restarted_in_turn(cluster: RealCluster) -> None:
     survive(cluster, "rolling-restart", fault, SLACK_S)
 
 
-def test_a_broker_is_cut_off_from_everybody_and_comes_back(tmp_path: Path) -> None:
-    network = Network(3)
-    cluster = RealCluster(tmp_path, network=network)
-    try:
-        cluster.start()
-        with cluster.explained():
+def test_a_leader_that_is_told_to_stop_hands_over_first(cluster: RealCluster) -> None:
+    def fault(topic: str, load: Load) -> None:
+        leader = cluster.brokers[cluster.leader(topic)]
+        leader.stop()
+        flows_again(load)
+        leader.start()
 
-            def fault(topic: str, load: Load) -> None:
-                victim = cluster.leader(topic)
-                network.cut(victim)
-                try:
-                    flows_again(load)
-                    wait_for(lambda: cluster.leader(topic) != victim, 20, "another one leads")
-                finally:
-                    network.heal(victim)
-                cluster.wait_settled()
+    survive(cluster, "sigterm", fault, HANDOVER_S)
 
-            survive(cluster, "cut-off", fault, SESSION_S + SLACK_S + REQUEST_S)
-    finally:
-        cluster.stop()
-        network.remove()
+
+def test_a_broker_is_cut_off_from_everybody_and_comes_back(networked: tuple[RealCluster, Network]) -> None:
+    cluster, network = networked
+
+    def fault(topic: str, load: Load) -> None:
+        victim = cluster.leader(topic)
+        network.cut(victim)
+        try:
+            flows_again(load)
+            wait_for(lambda: cluster.leader(topic) != victim, 20, "another one leads")
+        finally:
+            network.heal(victim)
+        cluster.wait_settled()
+
+    survive(cluster, "cut-off", fault, SESSION_S + SLACK_S + REQUEST_S)
+
+
+def test_a_leader_that_is_cut_off_from_zookeeper_alone_is_replaced(
+    networked: tuple[RealCluster, Network],
+) -> None:
+    """Clients and followers still reach it: it must not acknowledge anything in its old epoch."""
+    cluster, network = networked
+
+    def fault(topic: str, load: Load) -> None:
+        victim = cluster.leader(topic)
+        others = ",".join(one.address for one in cluster.brokers.values() if one.id != victim)
+        network.cut_from(victim, network.keeper)
+        try:
+            wait_for(
+                lambda: cluster.leaders(topic, others).isdisjoint({victim, -1}),
+                SESSION_S + 10,
+                "others lead everything",
+            )
+            flows_again(load)
+        finally:
+            network.heal_from(victim, network.keeper)
+        cluster.wait_settled()
+
+    survive(cluster, "no-zookeeper-for-one", fault, SESSION_S + SLACK_S + REQUEST_S)
+
+
+def test_a_leader_that_its_followers_do_not_hear_acknowledges_nothing(
+    networked: tuple[RealCluster, Network],
+) -> None:
+    """It has its session and its clients. Its ISR must not shrink to itself and be enough."""
+    cluster, network = networked
+    cut_s = 2 * LAG_S
+
+    def fault(topic: str, load: Load) -> None:
+        victim = cluster.leader(topic)
+        others = [one.host for one in cluster.brokers.values() if one.id != victim]
+        network.cut_from(victim, *others)
+        try:
+            time.sleep(1)  # what was under way has arrived
+            promised = len(load.history.acked_at[0])
+            time.sleep(cut_s)
+            assert len(load.history.acked_at[0]) == promised
+        finally:
+            network.heal_from(victim, *others)
+        cluster.wait_settled()
+
+    survive(cluster, "no-followers", fault, 1 + cut_s + SESSION_S + SLACK_S + REQUEST_S)
 
 
 def test_all_brokers_are_killed_at_once(cluster: RealCluster) -> None:
