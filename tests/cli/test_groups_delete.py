@@ -112,7 +112,7 @@ def test_without_a_terminal_nothing_is_deleted_unless_yes_is_said(
     group.commit(fresh, topic, 1)
     outcome = quick("groups", "delete", fresh)
     assert (outcome.code, outcome.err) == (
-        2, "ottla: nothing was deleted: without a terminal to ask at, this takes --yes\n",
+        2, "ottla: nothing was done: without a terminal to ask at, this takes --yes\n",
     )  # fmt: skip
     assert fresh in names(quick)
 
@@ -144,7 +144,7 @@ def test_a_person_at_a_terminal_is_asked(
         process.communicate()
         os.close(ours)
     assert process.returncode == code
-    assert errors.lstrip() == (f"deleted group {fresh}\n" if code == 0 else "ottla: nothing was deleted\n")
+    assert errors.lstrip() == (f"deleted group {fresh}\n" if code == 0 else "ottla: nothing was done\n")
     assert (fresh in names(quick)) is bool(code)
 
 

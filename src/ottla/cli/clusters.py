@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ottla.cli import cluster, output, rebalance
+from ottla.cli import cluster, elect, output, rebalance
 from ottla.cli.cluster import DIRECTORY, Directory, Json
 from ottla.cli.errors import FAILED, USAGE, CommandError
 from ottla.cli.machine import Machine, Process
@@ -18,6 +18,7 @@ from ottla.cli.zookeepers import class_path, java
 app = typer.Typer(name="cluster", help="Run a cluster on this machine, see how one is.", no_args_is_help=True)
 
 app.command()(rebalance.rebalance)
+app.command()(elect.elect)
 
 ZOOKEEPER_PORT_STEP = 100  # from the first broker's port to the first ZooKeeper's
 REPLICAS_MAX = 3

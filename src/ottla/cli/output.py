@@ -74,15 +74,15 @@ def plural(count: int, name: str, form: str = "d") -> str:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something is deleted. Without a terminal nobody can be asked, so --yes must say it."""
+    """Ask before something is lost. Without a terminal nobody can be asked, so --yes must say it."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise CommandError("nothing was deleted: without a terminal to ask at, this takes --yes", USAGE)
+        raise CommandError("nothing was done: without a terminal to ask at, this takes --yes", USAGE)
     import typer
 
     if not typer.confirm(question):
-        raise CommandError("nothing was deleted")
+        raise CommandError("nothing was done")
 
 
 def _numeric(columns: Sequence[str], rows: Rows) -> list[bool]:

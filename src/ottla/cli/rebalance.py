@@ -59,7 +59,7 @@ def rebalance(
       ottla cluster rebalance --throttle 50000000
       ottla cluster rebalance --bootstrap broker.example.com:9092
     """
-    bootstrap = bootstrap or _bootstrap_in(directory)
+    bootstrap = bootstrap or bootstrap_in(directory)
     cluster.admin(bootstrap)
     found = Cluster(bootstrap)
     moving, racks = RawMoving(found), found.racks()
@@ -93,7 +93,7 @@ def rebalance(
         output.say(f"elected the first replica of {output.plural(len(astray) - len(elsewhere), 'partition')}")
 
 
-def _bootstrap_in(directory: Path) -> str:
+def bootstrap_in(directory: Path) -> str:
     machine = Machine.load(directory)
     if machine is None and directory != DIRECTORY:
         raise CommandError(f"there is no cluster in {directory}; name it with --dir, or use --bootstrap")
