@@ -185,8 +185,16 @@ def to_table(
     return writer.options(**dict(query_options or {})).trigger(**trigger or {"availableNow": True}).start()
 
 
-def held_up(stream: "DataFrame", gate: str) -> "DataFrame":
-    """The same rows, but the first task that sees some makes `gate`.seen and waits for `gate`.open.
+def to_topic(stream: "DataFrame", target: Topic, checkpoint: str, **options: str) -> "StreamingQuery":
+    """A query that writes keys and values to a topic."""
+    given = {"kafka.bootstrap.servers": target.bootstrap, "topic": target.name, **options}
+    writer = stream.select("key", "value").writeStream.format("ottla")
+    return writer.options(checkpointLocation=checkpoint, **given).trigger(availableNow=True).start()
+
+
+def held_up(stream: "DataFrame", gate: str, partition: int = 0) -> "DataFrame":
+    """The same rows, but the first task that sees some of this partition makes `gate`.seen and waits for
+    `gate`.open.
 
     So a test knows that a batch is half way through, and it stays there until it is let go or killed.
     """
@@ -196,6 +204,9 @@ def held_up(stream: "DataFrame", gate: str) -> "DataFrame":
         import time
 
         for batch in batches:
+            if not batch.num_rows or batch.column("partition")[0].as_py() != partition:
+                yield batch
+                continue
             if not os.path.exists(f"{gate}.seen"):
                 with open(f"{gate}.seen", "w"):
                     pass

@@ -14,7 +14,18 @@ import psutil
 import pytest
 from tests.clients.harness import BrokerProcess, wait_for
 from tests.clients.harness import _die_with_parent as die_with_parent
-from tests.spark.harness import Topic, held_up, read, read_stream, run, table, texts, to_table, values
+from tests.spark.harness import (
+    Topic,
+    held_up,
+    read,
+    read_stream,
+    run,
+    table,
+    texts,
+    to_table,
+    to_topic,
+    values,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,30 +86,51 @@ def test_a_killed_python_worker_costs_a_task_and_no_row(
     assert table(tmp_path) == texts(range(ROWS))
 
 
+def drive_until_held_up(sink: str, source: Topic, gate: str, folder: Path, **options: str) -> None:
+    """A driver in a process of its own: killed, with its JVM and workers, when it comes to the gate."""
+    given = json.dumps(options_of(source) | options)
+    with (folder / "driver.log").open("w") as log:
+        driver = subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.driver", sink, f"{folder}/checkpoint", gate, given],
+            cwd=ROOT,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            wait_for(lambda: os.path.exists(f"{gate}.seen") or driver.poll() is not None, GATE_S)
+            assert driver.poll() is None, (folder / "driver.log").read_text()[-3000:]
+        finally:
+            os.killpg(driver.pid, signal.SIGKILL)
+            driver.wait()
+
+
 def test_a_killed_driver_goes_on_where_it_was(spark: "SparkSession", topic: Make, tmp_path: Path) -> None:
     orders = topic()
     orders.produce(range(ROWS))
     gate = f"{tmp_path}/gate"
-    places = [f"{tmp_path}/table", f"{tmp_path}/checkpoint", gate, json.dumps(options_of(orders))]
-    log = (tmp_path / "driver.log").open("w")
-    driver = subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.driver", *places],
-        cwd=ROOT,
-        start_new_session=True,
-        preexec_fn=die_with_parent,
-        stdout=log,
-        stderr=log,
-    )
-    try:
-        wait_for(lambda: os.path.exists(f"{gate}.seen") or driver.poll() is not None, GATE_S)
-        assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-3000:]
-    finally:
-        os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
-        log.close()
+    drive_until_held_up(f"{tmp_path}/table", orders, gate, tmp_path)
     assert not list(Path(f"{tmp_path}/checkpoint/commits").glob("[0-9]*")), "the first batch was not done"
     run(to_table(read_stream(spark, options_of(orders)), f"{tmp_path}/table", f"{tmp_path}/checkpoint"))
     assert table(tmp_path) == texts(range(ROWS))
+
+
+def test_a_driver_that_is_killed_between_two_tasks_that_write_loses_no_row(
+    spark: "SparkSession", topic: Make, tmp_path: Path
+) -> None:
+    """At least once: what the first task had written is written again, and no row is missing."""
+    source, target, gate = topic(2), topic(3), f"{tmp_path}/gate"
+    source.produce(range(0, ROWS, 2), partition=0)
+    source.produce(range(1, ROWS, 2), partition=1)
+    drive_until_held_up(f"{target.bootstrap}/{target.name}", source, gate, tmp_path, minPartitions="2")
+    written = values(read(spark, target.options()))
+    assert written, "the first task was done"
+    assert all(int(one) % 2 == 0 for one in written), "the second was not"
+    run(to_topic(read_stream(spark, options_of(source)), target, f"{tmp_path}/checkpoint"))
+    found = values(read(spark, target.options()))
+    assert list(dict.fromkeys(found)) == texts(range(ROWS))
+    assert len(found) == ROWS + len(written)
 
 
 def test_a_broker_that_is_killed_and_comes_back_is_waited_for(
@@ -125,10 +157,8 @@ def test_a_broker_that_is_killed_while_it_is_written_to_has_every_row_once(
     target = Topic(process.bootstrap, process.create_topic("target", 3))
     source.produce(range(ROWS))
     gate = f"{tmp_path}/gate"
-    rows = held_up(read_stream(spark, options_of(source)).select("key", "value"), gate)
-    writer = rows.writeStream.format("ottla").option("checkpointLocation", f"{tmp_path}/checkpoint")
-    given = {"kafka.bootstrap.servers": process.bootstrap, "topic": "target", "kafka.batch.size": "10000"}
-    query = writer.options(**given).trigger(availableNow=True).start()
+    rows = held_up(read_stream(spark, options_of(source)), gate)
+    query = to_topic(rows, target, f"{tmp_path}/checkpoint", **{"kafka.batch.size": "10000"})
     reached(gate, query)
     process.kill()
     Path(f"{gate}.open").touch()
