@@ -21,6 +21,7 @@ from ottla.log import reading
 from ottla.log.config import LogConfig
 from ottla.log.durability import Durability, Sync
 from ottla.log.epochs import LeaderEpochs
+from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.producers import Producers, marker_of
 from ottla.log.reading import Read, TimestampedOffset
 from ottla.log.recovery import (
@@ -105,12 +106,14 @@ class Log:
         recovery_point: int = 0,
         clean: bool = False,
         log_start_offset: int = 0,
+        dense_from: int | None = None,
         now_ms: int,
         on_due: Callable[["Log", int], None] | None = None,
         on_lowered: Callable[[], None] | None = None,
     ) -> "Log":
         """Open a partition's folder, or make it. `report` says what had to be repaired.
 
+        `dense_from`: compaction left no gaps between segments after this offset; None if nobody knows.
         `on_due(log, due_ms)` is called when `next_sync` should be asked at `due_ms`; 0 is at once.
         `on_lowered()` is called when the recovery point went back, and must make that durable before it
         returns: else recovery would not check what is written from then on.
@@ -124,6 +127,7 @@ class Log:
             clean=clean,
             log_start_offset=log_start_offset,
             now_ms=now_ms,
+            dense_from=dense_from,
         )
         return cls(
             files,
@@ -222,7 +226,8 @@ class Log:
         if segment.must_roll(
             len(batch), header.last_offset, header.max_timestamp, now_ms, self._roll_ms, self._segment_bytes
         ) or (not segment.size and header.last_offset - segment.base_offset >= 1 << 31):
-            segment = self.roll(now_ms, header.base_offset)
+            is_near = header.last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
+            segment = self.roll(now_ms, self.log_end_offset if is_near else header.base_offset)
         if header.leader_epoch != self.epochs.latest and header.leader_epoch >= 0:
             self.epochs.assign(header.leader_epoch, header.base_offset)
         segment.append(batch, header.last_offset, header.max_timestamp)

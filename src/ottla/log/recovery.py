@@ -5,6 +5,12 @@ by one: the log is cut at the first byte that is not valid, and segments behind 
 below the recovery point was synced; it is walked over at most, and never cut while something sound comes
 after the damage: that is for its readers to hear of.
 
+A segment begins where the one before it ended when it was begun. So one that ends earlier has lost its tail,
+at the end of a batch or all of it, as files do that were never synced: what comes after is removed as after
+any other cut. Else a replica would keep the hole, and lose what is in it once it leads. Only compaction makes
+such gaps itself, below a recovery point that is durable before it does; `dense_from` says from where on
+there are none.
+
 Checkpoints are believed only as far as the log bears them out. A recovery point or a log start beyond the end
 of a log that holds records is of another log (one of the same name, deleted since): it is ignored and
 reported, and everything is checked. Kafka removes the records of a log that ends before its start offset.
@@ -80,11 +86,13 @@ class Loader:
         clean: bool,
         log_start_offset: int,
         now_ms: int,
+        dense_from: int | None = None,
     ) -> None:
         self.files = files
         self.directory = directory
         self.config = config
         self.recovery_point = recovery_point
+        self.dense_from = dense_from
         self.clean = clean
         self.log_start_offset = log_start_offset
         self.now_ms = now_ms
@@ -100,6 +108,7 @@ class Loader:
         if segments and end < self.recovery_point and not self.report.clean:
             self._did("ignored a recovery point", self.directory, f"{self.recovery_point} is after {end}")
             self.recovery_point, self.trail = 0, Trail()
+            self.dense_from = None if self.config.compacts else 0
             end = self._find_end(segments)
         if segments and end < self.log_start_offset:
             if any(segment.size for segment in segments):
@@ -205,16 +214,17 @@ class Loader:
                 return segments[-1].load_tail()
             except TornError as torn:
                 self._did("did not trust the clean shutdown", segments[-1].path(), torn.reason)
-        end = segments[0].base_offset
+        end, is_known = segments[0].base_offset, False
         for at, segment in enumerate(segments):
             is_last = at + 1 == len(segments)
             if not is_last and segments[at + 1].base_offset <= self.recovery_point:
                 continue
-            if segment.base_offset < end:
+            if segment.base_offset < end or (is_known and self._is_behind_a_hole(segment, end)):
                 self._remove(segments[at:], f"offset {segment.base_offset} comes after {end - 1}")
                 del segments[at:]
                 break
             end, whole = self._recover(segment)
+            is_known = True
             if not whole and not is_last:
                 self._remove(segments[at + 1 :], "an earlier segment was cut")
                 del segments[at + 1 :]
@@ -223,6 +233,9 @@ class Loader:
                 segment.save_indexes()
                 _close(segment.release())
         return end
+
+    def _is_behind_a_hole(self, segment: Segment, end: int) -> bool:
+        return self.dense_from is not None and segment.base_offset > max(end, self.dense_from)
 
     def _recover(self, segment: Segment) -> tuple[int, bool]:
         self.report.segments_scanned += 1

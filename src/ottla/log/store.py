@@ -224,6 +224,7 @@ class LogStore:
         self.checkpoints.stale.add(id)
         # Its new home must know what was deleted from it before its old one forgets.
         self.checkpoints.write_log_starts(first=directory)
+        self.checkpoints.write_recovery_points()
         self.cleaner.forget(old)
         old.abandon()
         self.discard_folder(old, home, now_ms)
@@ -294,6 +295,8 @@ class LogStore:
                 error = OSError(outcome.errno, outcome.reason)
                 raise LogDirectoryError(os.path.dirname(log.directory), error, log.directory)
             return False
+        # What is in place may have gaps between segments; recovery believes in those below this (`recovery`).
+        self.checkpoints.write_recovery_points()
         return self.cleaner.on_cleaned(log, outcome) or self._after_cleaning(log, now_ms)
 
     def on_folder_synced(self, log: Log, now_ms: int) -> bool:
