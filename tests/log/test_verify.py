@@ -333,6 +333,19 @@ def test_partitions_of_a_topic_agree_on_its_id(disk: SimDisk) -> None:
     assert only(check(disk)).severity is NOTE
 
 
+def test_a_segment_that_lost_its_tail_costs_those_behind_it(crashed: SimDisk) -> None:
+    """What is said is what then happens."""
+    names = [name for name in crashed.list(LETTERS) if name.endswith(".log")]
+    file = crashed.open(f"{LETTERS}/{names[1]}")
+    file.truncate(0)
+    file.close()
+    begins, after = int(names[1][:20]), int(names[2][:20])
+    found = next(one for one in check(crashed) if one.path == f"{LETTERS}/{names[2]}")
+    assert found.problem == f"it begins at {after}, but the segment before it ends with {begins - 1}"
+    assert found.at_start == "this segment and all behind it are removed, unless the topic is compacted"
+    assert store_on(crashed).logs[TopicPartition("letters", 0)].log_end_offset == begins
+
+
 @pytest.mark.parametrize(
     ("name", "severity"),
     [

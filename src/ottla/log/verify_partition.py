@@ -45,13 +45,14 @@ class PartitionCheck:
             start=max(log_start, bases[0]) if bases else log_start,
             epochs=epochs.LeaderEpochs(self.files, os.path.join(self.path, epochs.FILE_NAME)),
             end=bases[0] if bases else log_start,
+            is_expected_to_have_gaps=is_cleaned or self.id.topic in INTERNAL_TOPICS,
         )
         yield from self._epochs(course)
         for base, after in pairwise([*bases, None]):
             if base is not None:
                 yield from self._segment(course, base, after)
         self.end = course.end
-        yield from self._gaps(course, is_cleaned or self.id.topic in INTERNAL_TOPICS)
+        yield from self._gaps(course)
         if self.end is not None:
             yield from self._late_epochs(course, self.end)
         yield from self._snapshots()
@@ -108,12 +109,13 @@ class PartitionCheck:
                 fate = "the entry is dropped"
                 yield Finding(Severity.WARNING, course.epochs.path, problem, fate, None, entry.start_offset)
 
-    def _gaps(self, course: Course, is_expected: bool) -> Findings:
+    def _gaps(self, course: Course) -> Findings:
         if course.first_gap is not None:
             path, position, first, last = course.first_gap
             problem = f"{course.gap_offsets} offsets are missing in this log, the first are {first} to {last}"
             fate = "readers go on behind them; that is right for a compacted topic, and for no other"
-            severity = Severity.NOTE if is_expected or course.is_compacted else Severity.WARNING
+            is_right = course.is_expected_to_have_gaps or course.is_compacted
+            severity = Severity.NOTE if is_right else Severity.WARNING
             yield Finding(severity, path, problem, fate, position, first)
 
     def _snapshots(self) -> Findings:

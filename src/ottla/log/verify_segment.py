@@ -92,7 +92,8 @@ class Course:
     epoch: int = -1
     gap_offsets: int = 0
     first_gap: tuple[str, int, int, int] | None = None  # file, position, from, to
-    is_compacted: bool = False
+    is_expected_to_have_gaps: bool = False  # its cleaner or its name says so
+    is_compacted: bool = False  # its batches say so
 
 
 class SegmentCheck:
@@ -119,15 +120,24 @@ class SegmentCheck:
         course = self.course
         return not course.clean and (self.after is None or self.after > course.recovery_point)
 
+    def _is_behind_a_hole(self, end: int) -> bool:
+        """As recovery sees it (`recovery`): the segment before this one has lost its tail."""
+        course = self.course
+        may_be_compaction = course.is_expected_to_have_gaps or course.is_compacted
+        return not course.clean and not may_be_compaction and self.base > max(end, course.recovery_point)
+
     def run(self) -> Findings:
         course = self.course
         self.work.totals.segments += 1
         self.work.totals.bytes += self.size
         yield from self._load_indexes()
-        if course.end is not None and self.base < course.end:
+        if course.end is not None and (self.base < course.end or self._is_behind_a_hole(course.end)):
             problem = f"it begins at {self.base}, but the segment before it ends with {course.end - 1}"
-            removed = "this segment and all behind it are removed"
-            fate = removed if self.is_scanned else "it is not noticed, and offsets come twice"
+            fate = "this segment and all behind it are removed"
+            if self.base > course.end:
+                fate += ", unless the topic is compacted"
+            elif not self.is_scanned:
+                fate = "it is not noticed, and offsets come twice"
             yield Finding(Severity.ERROR, self.path, problem, fate, 0, self.base)
             course.end = self.base
         file = self.work.files.open(self.path)
