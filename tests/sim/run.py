@@ -71,6 +71,7 @@ def run(seed: int, *, keep_all: bool = False) -> Outcome:
     logger.addHandler(handler)
     logger.setLevel(logging.INFO if keep_all else logging.WARNING)
     logger.propagate = False
+    gc.unfreeze()  # what the run before this one has left, and was frozen while something still held it
     gc.collect()
     gc.freeze()  # what was there before need not be looked at again when this run is thrown away
     gc.disable()
