@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ottla.records.batch import crc_ok, split
 from ottla.records.compression import Codec
 from ottla.records.record import read_records
-from ottla.spark.batches import encode, partition_of
+from ottla.spark.batches import EncodedBatch, partition_of
+from ottla.spark.batches import encode as encode_lazily
 from ottla.spark.columns import decode
 from ottla.spark.columns_headers import HEADER_TYPE
 
@@ -31,6 +32,10 @@ header_lists = st.one_of(
 )
 times = st.one_of(st.integers(T0, T0 + 3), st.integers(T0, T0 + 10**9), st.integers(0, 1 << 60))
 table_rows = st.tuples(blobs, blobs, header_lists, times)
+
+
+def encode(*columns: Any, **options: Any) -> list[EncodedBatch]:
+    return list(encode_lazily(*columns, **options))
 
 
 def encoded(rows: list[Any], **options: Any) -> list[Any]:

@@ -57,10 +57,13 @@ def encode(
     producer_epoch: int = -1,
     base_sequence: int = NO_SEQUENCE,
     bytes_max: int = BATCH_BYTES_MAX,
-) -> list[EncodedBatch]:
-    """`headers` is list<struct<key: string, value: binary>>; `timestamp_ms` one time, or one for each row."""
+) -> Iterator[EncodedBatch]:
+    """`headers` is list<struct<key: string, value: binary>>; `timestamp_ms` one time, or one for each row.
+
+    Batches are made as they are asked for, about TOGETHER_BYTES_MAX at a time: who is done with one before
+    the next has its memory used again.
+    """
     rows = _Rows(as_binary(value), None if key is None else as_binary(key), _tails(headers), timestamp_ms)
-    encoded = []
     for (first, last), body in rows.bodies(bytes_max):
         header = BatchHeader(
             base_offset=0,
@@ -77,8 +80,7 @@ def encode(
             base_sequence=base_sequence if base_sequence < 0 else (base_sequence + first) % SEQUENCES,
             count=last - first,
         )
-        encoded.append(EncodedBatch(seal(header, body, codec), last - first))
-    return encoded
+        yield EncodedBatch(seal(header, body, codec), last - first)
 
 
 class _Rows:
