@@ -50,10 +50,10 @@ def _text(made: random.Random, size: int) -> bytes:
 
 def _encode(values: pa.Array, keys: pa.Array, bytes_max: int, codec: Codec) -> list[EncodedBatch]:
     now_ms = 1_700_000_000_000
-    return encode(
+    return list(encode(
         values, keys, None, now_ms,
         codec=codec, producer_id=1, producer_epoch=0, base_sequence=0, bytes_max=bytes_max,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _as_a_log(batches: list[EncodedBatch]) -> bytes:

@@ -65,10 +65,10 @@ def test_what_we_encode_apache_kafka_stores_and_gives_back(client: Client, codec
     client.create_topics({place.topic: 1})
     producer_id, epoch = client.producer_id()
     sent = [b"value %d" % number * 20 for number in range(5000)]
-    batches = encode(
+    batches = list(encode(
         pa.array(sent), None, None, 1_700_000_000_000,
         codec=codec, producer_id=producer_id, producer_epoch=epoch, base_sequence=0, bytes_max=100_000,
-    )  # fmt: skip
+    ))  # fmt: skip
     at = 0
     for one in batches:
         assert client.produce({place: one.bytes}) == {place: at}

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ottla.records.batch import crc_ok, split
 from ottla.records.compression import Codec
 from ottla.records.record import read_records
-from ottla.spark.batches import encode, partition_of
+from ottla.spark.batches import EncodedBatch, partition_of
+from ottla.spark.batches import encode as encode_lazily
 from ottla.spark.columns import decode
 from ottla.spark.columns_headers import HEADER_TYPE
 
@@ -31,6 +32,10 @@ header_lists = st.one_of(
 )
 times = st.one_of(st.integers(T0, T0 + 3), st.integers(T0, T0 + 10**9), st.integers(0, 1 << 60))
 table_rows = st.tuples(blobs, blobs, header_lists, times)
+
+
+def encode(*columns: Any, **options: Any) -> list[EncodedBatch]:
+    return list(encode_lazily(*columns, **options))
 
 
 def encoded(rows: list[Any], **options: Any) -> list[Any]:
@@ -99,6 +104,41 @@ def test_thousands_of_rows_go_there_and_back() -> None:
     assert got.column("key").to_pylist() == keys
     assert got.column("value").to_pylist() == values
     assert got.column("offset").to_pylist() == list(range(30_000))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), blobs, blobs, header_lists, st.booleans(), st.sampled_from([500, 10**6]))
+def test_rows_that_are_all_alike_are_read_back(
+    count: int, key: Any, value: Any, headers: Any, one_differs: bool, bytes_max: int
+) -> None:
+    """What is the same for all rows is worked out once: also when there is one row, and with one stamp."""
+    keys, values = [key] * count, [value] * count
+    if one_differs:
+        keys[-1], values[0] = b"another", None
+    batches = encode(
+        pa.array(values, pa.binary()),
+        pa.array(keys, pa.binary()),
+        pa.array([headers] * count, HEADER_TYPE),
+        T0,
+        bytes_max=bytes_max,
+    )
+    pairs = tuple((one["key"], one["value"]) for one in headers or ())
+    assert read(batches) == [(key, value, pairs, T0) for key, value in zip(keys, values, strict=True)]
+
+
+def test_offsets_and_lengths_beyond_what_is_looked_up_are_computed() -> None:
+    values = [b""] * 40_000 + [b"x" * 40_000] * 3
+    batches = encode(pa.array(values), None, None, T0)
+    assert batches[0].records > 1 << 15
+    assert [value for _, value, _, _ in read(batches)] == values
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    values = pa.array([b"a", b"b", b"c"])
+    with pytest.raises(ValueError, match="3 values, but 2 of key"):
+        encode(values, values.slice(1))
+    with pytest.raises(ValueError, match="3 values, but 2 of timestamp"):
+        encode(values, None, None, np.array([T0, T0]))
 
 
 def test_sequences_go_on_from_batch_to_batch_and_wrap_after_the_last() -> None:

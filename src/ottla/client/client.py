@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
+from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
 from ottla.client import groups, producing, topics
 from ottla.client.cluster import Cluster
@@ -149,7 +150,7 @@ class Client:
 
     def produce(
         self,
-        batches: Mapping[TopicPartition, bytes],
+        batches: Mapping[TopicPartition, Buffer],
         *,
         acks: int = -1,
         timeout_s: float | None = None,

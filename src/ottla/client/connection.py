@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from ottla.base.errors import ErrorCode
+from ottla.base.files import Buffer
 from ottla.client.errors import ClientError
 from ottla.client.retry import ANSWER_S, CONNECT_S, Deadline
 from ottla.wire.codec import decode, encode_chunks
@@ -30,6 +31,7 @@ from ottla.wire.primitives import ProtocolError
 R = TypeVar("R")
 
 ANSWER_BYTES_MAX = 1 << 30
+_CHUNKS_MAX = 1024  # of one call (Linux' IOV_MAX)
 _LENGTH = struct.Struct(">i")
 _ERROR = struct.Struct(">h")
 
@@ -154,9 +156,17 @@ class Connection:
         header = RequestHeader(request.API_KEY, version, self._next_id, self._client_id)
         chunks = [encode_request_header(header), *encode_chunks(request, version)]
         self._socket.settimeout(deadline.within(ANSWER_S))
-        self._socket.sendall(b"".join((_LENGTH.pack(sum(map(len, chunks))), *chunks)))
+        self._send_all([_LENGTH.pack(sum(map(len, chunks))), *chunks])
         if answered:
             self._expected.append(_Expected(self._next_id, request.API_KEY, version, response))
+
+    def _send_all(self, chunks: list[Buffer]) -> None:
+        """In one call if the kernel takes so much, and without joining what may be megabytes."""
+        sent = self._socket.sendmsg(chunks[:_CHUNKS_MAX])
+        for chunk in chunks:
+            if sent < len(chunk):
+                self._socket.sendall(memoryview(chunk)[sent:])
+            sent = max(0, sent - len(chunk))
 
     def _receive(self, deadline: Deadline) -> tuple[_Expected, memoryview]:
         self._socket.settimeout(deadline.within(ANSWER_S))

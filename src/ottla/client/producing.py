@@ -9,6 +9,7 @@ after this one is acknowledged.
 from collections.abc import Iterator, Mapping
 
 from ottla.base.errors import ErrorCode
+from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
 from ottla.client.cluster import Cluster
 from ottla.client.errors import check
@@ -29,7 +30,7 @@ _NO_TRANSACTION_MS = (1 << 31) - 1
 
 
 def produce(
-    cluster: Cluster, batches: Mapping[TopicPartition, bytes], *, acks: int, deadline: Deadline
+    cluster: Cluster, batches: Mapping[TopicPartition, Buffer], *, acks: int, deadline: Deadline
 ) -> dict[TopicPartition, int]:
     """The base offset of every batch; UNKNOWN_OFFSET where no broker says it (acks=0, old duplicates)."""
     if acks not in {-1, 0, 1}:
@@ -84,7 +85,7 @@ def _answers(response: ProduceResponse) -> Iterator[Answer[int]]:
 
 
 def _portions(
-    places: list[TopicPartition], batches: Mapping[TopicPartition, bytes]
+    places: list[TopicPartition], batches: Mapping[TopicPartition, Buffer]
 ) -> Iterator[list[TopicPartition]]:
     """Few enough at a time for a request."""
     some: list[TopicPartition] = []

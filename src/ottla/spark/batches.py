@@ -10,18 +10,20 @@ up from `base_sequence`, over all batches, and after 2^31 - 1 comes 0.
 
 from collections.abc import Iterator
 from itertools import repeat
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.base.files import Buffer
 from ottla.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
 from ottla.records.builder import encode_record, seal, varint
 from ottla.records.compression import Codec
 from ottla.records.record import read_varint
 from ottla.spark.batches_partition import as_binary, binary_buffers, partition_of
-from ottla.spark.batches_words import RAW_MAX, Pieces, varint_size, zigzag
+from ottla.spark.batches_words import RAW_MAX, ZERO, Pieces, Varints, counted, varints, zigzag
 from ottla.spark.columns_gather import column_of, strings
 from ottla.spark.columns_words import Ints
 
@@ -29,17 +31,18 @@ __all__ = ["EncodedBatch", "encode", "partition_of"]
 
 BATCH_BYTES_MAX = 1_000_000  # brokers take 1 MiB and a little, unless told otherwise
 SEQUENCES = 1 << 31
-TOGETHER_BYTES_MAX = 16 << 20
+TOGETHER_BYTES_MAX = 2 << 20  # more leaves the processor's cache
+_ATTRIBUTES_BYTES = np.uint64(1)
 _FIXED_BYTES = 1 + 5  # attributes, and the longest length
 _NO_HEADERS, _NOTHING = strings(["\0", ""]).cast(pa.binary())
-_Bytes: TypeAlias = bytes
 _Portion: TypeAlias = tuple[int, int]
+_T = TypeVar("_T", bound=np.generic)
 
 
 class EncodedBatch(NamedTuple):
     """A whole record batch, to be produced as it is, and how many records it has."""
 
-    bytes: _Bytes
+    bytes: Buffer
     records: int
 
 
@@ -54,10 +57,13 @@ def encode(
     producer_epoch: int = -1,
     base_sequence: int = NO_SEQUENCE,
     bytes_max: int = BATCH_BYTES_MAX,
-) -> list[EncodedBatch]:
-    """`headers` is list<struct<key: string, value: binary>>; `timestamp_ms` one time, or one for each row."""
+) -> Iterator[EncodedBatch]:
+    """`headers` is list<struct<key: string, value: binary>>; `timestamp_ms` one time, or one for each row.
+
+    Batches are made as they are asked for, about TOGETHER_BYTES_MAX at a time: who is done with one before
+    the next has its memory used again.
+    """
     rows = _Rows(as_binary(value), None if key is None else as_binary(key), _tails(headers), timestamp_ms)
-    encoded = []
     for (first, last), body in rows.bodies(bytes_max):
         header = BatchHeader(
             base_offset=0,
@@ -67,35 +73,37 @@ def encode(
             crc=0,
             attributes=0,
             last_offset_delta=last - first - 1,
-            base_timestamp=int(rows.time[first]),
-            max_timestamp=int(rows.time[first:last].max()),
+            base_timestamp=int(_some(rows.time, first, last)[0]),
+            max_timestamp=int(_some(rows.time, first, last).max()),
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence if base_sequence < 0 else (base_sequence + first) % SEQUENCES,
             count=last - first,
         )
-        encoded.append(EncodedBatch(bytes(seal(header, body, codec)), last - first))
-    return encoded
+        yield EncodedBatch(seal(header, body, codec), last - first)
 
 
 class _Rows:
     def __init__(self, value: Any, key: Any, tail: Any, timestamp_ms: Any) -> None:
         count = len(value)
         self.value, self.key, self.tail = value, key, tail
-        self.time: Ints = np.broadcast_to(np.asarray(timestamp_ms, dtype=np.int64), count)
-        self._value_size = _sizes(value)
-        self._key_size = np.full(count, -1, dtype=np.int64) if key is None else _sizes(key)
-        self._tail_size = np.ones(count, dtype=np.int64) if tail is None else _sizes(tail)
-        for name, column in (("key", key), ("headers", tail)):
+        self.time: Ints = np.atleast_1d(np.asarray(timestamp_ms, dtype=np.int64))
+        times = None if len(self.time) == 1 else self.time
+        for name, column in (("key", key), ("headers", tail), ("timestamp", times)):
             if column is not None and len(column) != count:
                 raise ValueError(f"{count} values, but {len(column)} of {name}")
-        # What stands between length and tail, but for the two deltas.
+        value_size, key_size, tail_size = (
+            _sizes(value),
+            np.full(1, -1, dtype=np.int64) if key is None else _sizes(key),
+            np.ones(1, dtype=np.int64) if tail is None else _sizes(tail),
+        )
+        self._value_size, self._key_size = varints(zigzag(value_size)), varints(zigzag(key_size))
+        # What stands behind the length, but for attributes and the two deltas.
         self._inner = (
-            varint_size(zigzag(self._key_size))
-            + np.maximum(self._key_size, 0)
-            + varint_size(zigzag(self._value_size))
-            + np.maximum(self._value_size, 0)
-            + self._tail_size
+            (self._key_size.size + self._value_size.size).view(np.int64)
+            + np.maximum(key_size, 0)
+            + np.maximum(value_size, 0)
+            + tail_size
         )
 
     def bodies(self, bytes_max: int) -> Iterator[tuple[_Portion, Any]]:
@@ -119,7 +127,7 @@ class _Rows:
         span = int(self.time.max()) - int(self.time.min())
         deltas = 2 * max(min(count, bytes_max // 7), 1), 2 * span + 1
         extra = _FIXED_BYTES + sum(max(1, -(-raw.bit_length() // 7)) for raw in deltas)
-        after = np.cumsum(self._inner + extra)
+        after = np.cumsum(np.broadcast_to(self._inner + extra, count))
         first = before = 0
         while first < count:
             last = int(np.searchsorted(after, before + bytes_max - HEADER_SIZE, side="right"))
@@ -130,33 +138,38 @@ class _Rows:
 
     def _together(self, portions: list[_Portion]) -> Iterator[tuple[_Portion, Any]]:
         start, stop = portions[0][0], portions[-1][1]
-        rows, count = slice(start, stop), stop - start
-        firsts = np.array([first for first, _ in portions], dtype=np.int64)
-        sizes = np.array([last - first for first, last in portions], dtype=np.int64)
-        raw_time = zigzag(self.time[rows] - np.repeat(self.time[firsts], sizes))
+        count = stop - start
+        sizes = [last - first for first, last in portions]
+        raw_time = zigzag(self._time_deltas(portions))
         if int(raw_time.max()) >= RAW_MAX:
             yield from ((one, self._slow_body(*one)) for one in portions)
             return
-        raw_delta = zigzag(np.arange(start, stop, dtype=np.int64) - np.repeat(firsts, sizes))
-        inner = self._inner[rows] + 1 + varint_size(raw_time) + varint_size(raw_delta)
-        head = Pieces(count)
-        length_size = head.put(zigzag(inner))
-        head.put_zero()
-        head.put(raw_time)
-        head.put(raw_delta)
-        head.put(zigzag(self._key_size[rows]))
-        parts = head.arrays()
+        time, delta = varints(raw_time), counted(sizes)
+        inner = _some(self._inner, start, stop) + (time.size + delta.size + _ATTRIBUTES_BYTES).view(np.int64)
+        head = Pieces()
+        head.put(varints(zigzag(inner)))
+        head.put(ZERO)  # the attributes
+        head.put(time)
+        head.put(delta)
+        head.put(Varints(*(_some(each, start, stop) for each in self._key_size)))
+        parts = head.parts()
         if self.key is not None:
             parts.append(_filled(self.key.slice(start, count)))
-        middle = Pieces(count)
-        middle.put(zigzag(self._value_size[rows]))
-        parts += middle.arrays()
+        middle = Pieces()
+        middle.put(Varints(*(_some(each, start, stop) for each in self._value_size)))
+        parts += middle.parts()
         parts.append(_filled(self.value.slice(start, count)))
         parts.append(_NO_HEADERS if self.tail is None else self.tail.slice(start, count))
-        joined = memoryview(pc.binary_join_element_wise(*parts, _NOTHING).buffers()[2])
-        ends = np.cumsum(inner + length_size)[np.cumsum(sizes) - 1].tolist()
+        offsets, joined = pc.binary_join_element_wise(*parts, _NOTHING).buffers()[1:]
+        ends = np.frombuffer(offsets, dtype=np.int32)[np.cumsum(sizes)].tolist()
         for one, at, end in zip(portions, [0, *ends[:-1]], ends, strict=True):
-            yield one, joined[at:end]
+            yield one, memoryview(joined)[at:end]
+
+    def _time_deltas(self, portions: list[_Portion]) -> Ints:
+        """How much later each record is than the first of its batch."""
+        if len(self.time) == 1:
+            return np.zeros(1, dtype=np.int64)
+        return np.concatenate([self.time[first:last] - self.time[first] for first, last in portions])
 
     def _slow_body(self, first: int, last: int) -> bytes:
         """Times that are half a year apart in one batch need more bytes than the fast way has."""
@@ -164,7 +177,7 @@ class _Rows:
         values = self.value.slice(first, count).to_pylist()
         keys = repeat(None, count) if self.key is None else self.key.slice(first, count).to_pylist()
         tails = repeat(b"\0", count) if self.tail is None else self.tail.slice(first, count).to_pylist()
-        times = (self.time[first:last] - self.time[first]).tolist()
+        times = self._time_deltas([(first, last)]).tolist()
         body = bytearray()
         for delta, (key, value, tail, time) in enumerate(zip(keys, values, tails, times, strict=True)):
             record = encode_record(delta, time, key, value, ())
@@ -174,13 +187,18 @@ class _Rows:
         return bytes(body)
 
 
+def _some(column: npt.NDArray[_T], first: int, last: int) -> npt.NDArray[_T]:
+    """Some rows of a column. One element stands for all rows."""
+    return column if len(column) == 1 else column[first:last]
+
+
 def _sizes(column: Any) -> Ints:
-    """The length of every row, -1 for a null."""
+    """The length of every row, -1 for a null; one length, if it is that of all."""
     offsets, _ = binary_buffers(column)
     size: Ints = np.diff(offsets)
     if column.null_count:
         size[column.is_null().to_numpy(zero_copy_only=False)] = -1
-    return size
+    return size[:1] if len(size) and np.all(size == size[0]) else size
 
 
 def _filled(column: Any) -> Any:
@@ -201,13 +219,13 @@ def _tails(headers: Any) -> Any:
     key, value = as_binary(pc.struct_field(flat, "key")), as_binary(pc.struct_field(flat, "value"))
     if flat.null_count or key.null_count:
         raise ValueError("a header needs a key")
-    key_piece, value_piece, count_piece = Pieces(len(flat)), Pieces(len(flat)), Pieces(len(count))
-    key_piece.put(zigzag(_sizes(key)))
-    value_piece.put(zigzag(_sizes(value)))
-    count_piece.put(zigzag(count))
-    parts = (*key_piece.arrays(), key, *value_piece.arrays(), _filled(value))
+    key_piece, value_piece, count_piece = Pieces(), Pieces(), Pieces()
+    key_piece.put(varints(zigzag(_sizes(key))))
+    value_piece.put(varints(zigzag(_sizes(value))))
+    count_piece.put(varints(zigzag(count)))
+    parts = (*key_piece.parts(), key, *value_piece.parts(), _filled(value))
     each = pc.binary_join_element_wise(*parts, _NOTHING)
     offsets = np.zeros(len(count) + 1, dtype=np.int32)
     np.cumsum(count, out=offsets[1:])
     lists = pa.ListArray.from_arrays(column_of(offsets, pa.int32()), each)
-    return pc.binary_join_element_wise(*count_piece.arrays(), pc.binary_join(lists, _NOTHING), _NOTHING)
+    return pc.binary_join_element_wise(*count_piece.parts(), pc.binary_join(lists, _NOTHING), _NOTHING)

@@ -111,8 +111,7 @@ class Sender:
             for topic, rows_of_topic in self._by_topic(whole)
             for place, rows in self._by_partition(topic, rows_of_topic)
         }
-        while parts:
-            wave = {place: batches.pop(0) for place, batches in parts.items()}
+        while wave := {place: one for place, batches in parts.items() if (one := next(batches, None))}:
             offsets = self._client.produce(
                 {place: each.bytes for place, each in wave.items()}, acks=self._options.acks
             )
@@ -120,7 +119,6 @@ class Sender:
                 self.written.rows += each.records
                 if offsets[place] >= 0:
                     self.written.ends[place] = offsets[place] + each.records
-            parts = {place: batches for place, batches in parts.items() if batches}
 
     def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         if self._options.topic is not None:
@@ -176,7 +174,7 @@ class Sender:
             self._counts[topic] = len(found[topic])
         return self._counts[topic]
 
-    def _encoded(self, place: TopicPartition, rows: pa.RecordBatch) -> list[EncodedBatch]:
+    def _encoded(self, place: TopicPartition, rows: pa.RecordBatch) -> Iterator[EncodedBatch]:
         names = rows.schema.names
         producer_id, producer_epoch = self._producer_id()
         sequence = self._sequences.get(place, 0)
@@ -192,7 +190,7 @@ class Sender:
             bytes_max=self._options.batch_bytes,
         )
         self._sequences[place] = (sequence + rows.num_rows) & _SEQUENCE_MASK
-        return list(batches)
+        return batches
 
     def _producer_id(self) -> tuple[int, int]:
         if self._producer is None:
