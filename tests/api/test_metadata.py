@@ -60,6 +60,25 @@ def test_a_topic_is_described_with_its_partitions() -> None:
     assert found == [(0, 1, 3, [1], [1]), (1, 1, 3, [1], [1])]
 
 
+def test_partitions_that_are_alike_differ_in_what_is_their_own() -> None:
+    machine, client = started()
+    create(client, "t", partitions=5)
+    states = machine.broker.image.topics["t"].states
+    states[1] = states[1]._replace(leader_epoch=7)
+    states[2] = states[2]._replace(leader=-1)
+    states[3] = states[3]._replace(isr=())
+    (topic,) = client.send(about("t")).topics
+    epoch = states[0].leader_epoch
+    assert [(p.partition_index, p.leader_id, p.leader_epoch, p.isr_nodes) for p in topic.partitions] == [
+        (0, 1, epoch, [1]),
+        (1, 1, 7, [1]),
+        (2, -1, epoch, [1]),
+        (3, 1, epoch, []),
+        (4, 1, epoch, [1]),
+    ]
+    assert {p.partition_index for p in topic.partitions if p.error_code} == {2}
+
+
 def test_a_partition_whose_leader_is_gone_has_none() -> None:
     machine, client = started()
     machine.give_up_the_seat()

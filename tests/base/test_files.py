@@ -80,8 +80,7 @@ def test_an_atomic_write_replaces_the_whole_and_leaves_no_temporary(tmp_path: Pa
 @pytest.mark.parametrize("sync", [True, False])
 def test_names_change_and_go(tmp_path: Path, sync: bool) -> None:
     folder = str(tmp_path / "a" / "b")
-    FILES.make_directory(folder)
-    FILES.make_directory(folder)
+    assert [FILES.make_directory(folder), FILES.make_directory(folder)] == [True, False]
     FILES.write_atomic(folder + "/2", b"two")
     FILES.write_atomic(folder + "/1", b"one")
     assert FILES.list(folder) == ["1", "2"]

@@ -210,11 +210,13 @@ class SimDisk:
         paths = [*self.nodes, *self.folders]
         return sorted(path[len(prefix) :] for path in paths if os.path.dirname(path) == directory)
 
-    def make_directory(self, directory: str) -> None:
+    def make_directory(self, directory: str) -> bool:
         self._check_broken(directory)
+        is_new = directory not in self.folders
         while directory not in self.folders and directory not in ("", "/"):
             self.folders.add(directory)
             directory = os.path.dirname(directory)
+        return is_new
 
     def read(self, path: str) -> bytes:
         self.check("read", path)

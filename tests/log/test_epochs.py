@@ -1,6 +1,7 @@
 """Leader epochs: what began where, and where it ended."""
 
 import pytest
+from tests.log.helpers import append, open_log
 from tests.log.simdisk import SimDisk
 
 from ottla.log.epochs import LeaderEpochs
@@ -39,6 +40,20 @@ def test_no_beginning_of_the_file_is_taken_for_the_whole(disk):
     for size in range(len(whole)):
         disk.write_atomic(PATH, whole[:size])
         assert not LeaderEpochs(disk, PATH).load()
+
+
+def test_what_is_above_the_recovery_point_is_told_by_the_batches(disk):
+    """A power cut brought back the file from before a truncation: epoch 5 had begun where epoch 4 goes on."""
+    log = open_log(disk)
+    append(log, epoch=4)
+    append(log, epoch=4)
+    log.flush()
+    append(log, epoch=4)
+    disk.write_atomic(log.epochs.path, b"0\n2\n4 0\n5 2\n")
+    disk.crash()
+    again = open_log(disk, recovery_point=2)
+    assert again.epochs.entries == ((4, 0),)
+    assert disk.read(again.epochs.path) == b"0\n1\n4 0\n"
 
 
 def test_the_end_of_an_epoch_is_the_start_of_the_next_larger_one(disk):

@@ -127,10 +127,38 @@ def describe_partition(
 
 
 def _describe(broker: Broker, topic: Topic) -> MetadataResponseTopic:
-    partitions = [
-        describe_partition(MetadataResponsePartition, broker, TopicPartition(topic.name, index), state)
-        for index, state in topic.partitions().items()
-    ]
     return MetadataResponseTopic(
-        name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS, partitions=partitions
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=_describe_partitions(broker, topic),
     )
+
+
+def _describe_partitions(broker: Broker, topic: Topic) -> list[MetadataResponsePartition]:
+    """There may be thousands, and most are like one before: the same replicas, of which the same lead and are
+    in sync. That holds as long as no replica is offline on its own."""
+    made: list[MetadataResponsePartition] = []
+    seen: dict[object, MetadataResponsePartition] = {}
+    may_differ = bool(broker.image.offline or broker.store.lost)
+    for index, state in sorted(topic.states.items()):
+        replicas = topic.assignment.get(index)
+        if replicas is None:
+            continue  # the topic is being created, or grows
+        kind = (replicas, state.leader, state.isr)
+        like = seen.get(kind)
+        if like is None or may_differ:
+            id, whole = TopicPartition(topic.name, index), PartitionState(replicas, *state)
+            one = seen[kind] = describe_partition(MetadataResponsePartition, broker, id, whole)
+        else:
+            one = MetadataResponsePartition(
+                error_code=like.error_code,
+                partition_index=index,
+                leader_id=like.leader_id,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=like.replica_nodes,
+                isr_nodes=like.isr_nodes,
+                offline_replicas=like.offline_replicas,
+            )
+        made.append(one)
+    return made

@@ -128,7 +128,9 @@ def lookup(row: Row, properties: Mapping[str, str]) -> tuple[str, Any] | None:
 
 
 def override(config: C, properties: Mapping[str, str]) -> C:
-    """A topic's config: the broker's, with the topic's own keys laid over it."""
+    """A topic's config: the broker's, with the topic's own keys laid over it, if it has any."""
+    if not properties:
+        return config
     by_key = rows_by_topic_key(type(config))
     values = {row.attribute: getattr(config, row.attribute) for row in rows(type(config))}
     for name, text in properties.items():

@@ -18,13 +18,14 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.controlling import Controlling
 from ottla.broker.effects import CleanLog, Effect, Send, SyncFolder, SyncLog, TakeOffline, WriteNodes
 from ottla.broker.isr import IsrChanges
+from ottla.broker.making import Making
 from ottla.broker.offline import Notice, assume_lost, take_offline
 from ottla.broker.parked import Waiting
 from ottla.broker.replicas import Replicas
 from ottla.broker.status import Status, say_cleaned, status
 from ottla.controller import image as images
 from ottla.controller import znodes
-from ottla.controller.image import Image, PartitionState
+from ottla.controller.image import Image, PartitionState, Topic
 from ottla.controller.keeper import NodeChanged, Operation, Outcome
 from ottla.group.config import GroupConfig
 from ottla.log.cleaning import CleanOutcome
@@ -91,6 +92,7 @@ class Broker:
     controlling: Controlling = field(init=False)
     replicas: Replicas = field(init=False)
     isr: IsrChanges = field(init=False)
+    making: Making = field(init=False)
     notice: Notice = field(init=False)
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     effects: list[Effect] = field(default_factory=list)
@@ -111,6 +113,7 @@ class Broker:
         )
         self.controlling = Controlling(self)
         self.replicas, self.isr, self.notice = Replicas(self), IsrChanges(self), Notice(self)
+        self.making = Making(self)
         self._load_configs()
         self.sessions = Sessions(
             self.config.fetch_session_slots, new_id=lambda: self.random.randrange(1, 2**31)
@@ -316,6 +319,7 @@ class Broker:
         """The tree changed: apply all of it, then open, close and configure what that touches."""
         changes = [change for node in nodes for change in self.image.apply(node)]
         self.answers.clear()
+        self.making.begin()
         for change in reversed(dict.fromkeys(reversed(changes))):  # the last word on each
             match change:
                 case images.TopicChanged(topic):
@@ -337,35 +341,39 @@ class Broker:
 
     def _follow_topic(self, name: str, now_ms: int) -> None:
         topic = self.image.topics.get(name)
-        if topic is None:
+        if topic is not None:
+            for index in sorted(topic.states):
+                self.follow(topic, index, now_ms)
+
+    def follow(self, topic: Topic, index: int, now_ms: int) -> None:
+        """Let a partition be here, or not, and lead or follow, as the image says."""
+        id, replicas = TopicPartition(topic.name, index), topic.assignment.get(index)
+        known = self.partitions.get(id)
+        if known is not None and known.topic_id != topic.id:
+            self._drop_partition(known, now_ms)  # of a deleted topic of this name
+            known = None
+        if replicas is None or self.id not in replicas:
+            if replicas is not None:
+                self.store.lost.pop(id, None)
+                if known is not None:
+                    self._drop_partition(known, now_ms)
             return
-        epoch = self.epoch
-        for index, state in sorted(topic.states.items()):
-            id, replicas = TopicPartition(name, index), topic.assignment.get(index)
-            known = self.partitions.get(id)
-            if known is not None and known.topic_id != topic.id:
-                self._drop_partition(known, now_ms)  # of a deleted topic of this name
-                known = None
-            if replicas is None or self.id not in replicas:
-                if replicas is not None:
-                    self.store.lost.pop(id, None)
-                    if known is not None:
-                        self._drop_partition(known, now_ms)
-                continue
-            seen = (state, replicas, epoch)
-            if known is not None and known.seen == seen:
-                continue  # of thousands in a node, few have changed
-            try:
-                self._follow(id, topic.id, PartitionState(replicas, *state), seen, now_ms)
-            except LogDirectoryError as error:
-                self.storage_error(error)
-                self.store.lost.setdefault(id, error.directory)
+        seen = (topic.states[index], replicas, self.epoch)
+        if known is not None and known.seen == seen:
+            return  # of thousands in a node, few have changed
+        if id in self.store.lost:
+            return  # nor is it made anew elsewhere
+        if id not in self.store.logs and not self.making.may_make(id, now_ms):
+            return
+        try:
+            self._follow(id, topic.id, PartitionState(replicas, *topic.states[index]), seen, now_ms)
+        except LogDirectoryError as error:
+            self.storage_error(error)
+            self.store.lost.setdefault(id, error.directory)
 
     def _follow(
         self, id: TopicPartition, topic_id: bytes, state: PartitionState, seen: object, now_ms: int
     ) -> None:
-        if id in self.store.lost:
-            return  # nor is it made anew elsewhere
         partition = self.partitions.get(id) or self._open_partition(id, topic_id, now_ms)
         isr, watermark = partition.isr, partition.high_watermark
         changed = partition.on_state(
@@ -446,7 +454,7 @@ class Broker:
         """When `on_deadline` should be called, unless something happens before."""
         due = self.waiting.next_deadline_ms()
         timer = self._groups.runtime.next_ms if self._groups is not None else None
-        for one in (timer, self.replicas.next_ms(), self.isr.next_ms()):
+        for one in (timer, self.replicas.next_ms(), self.isr.next_ms(), self.making.next_ms()):
             if one is not None and (due is None or one < due):
                 due = one
         return due
@@ -456,6 +464,7 @@ class Broker:
         self.waiting.on_tick(now_ms)
         if self._groups is not None:
             self._groups.runtime.on_tick(now_ms)
+        self.making.pump(now_ms)
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
 

@@ -120,8 +120,8 @@ class DirectoryFiles:
     def list(self, directory: str) -> list[str]:
         return self._try(directory, lambda: self._files.list(directory))
 
-    def make_directory(self, directory: str) -> None:
-        self._try(directory, lambda: self._files.make_directory(directory))
+    def make_directory(self, directory: str) -> bool:
+        return self._try(directory, lambda: self._files.make_directory(directory))
 
     def read(self, path: str) -> bytes:
         try:

@@ -85,7 +85,7 @@ class Log:
         self.cleaned_to = 0  # compaction has seen all below this
         self.abort_work: Callable[[], None] | None = None  # set while it is being compacted, or copied
         self._bases = [segment.base_offset for segment in self.segments]
-        self._snapshot_at = -1
+        self._snapshot_at = loaded.snapshot_at
         self._on_lowered = on_lowered
         self._warm: dict[Segment, None] = {}
         self._durability = Durability(
@@ -197,7 +197,7 @@ class Log:
         if segment.must_roll(len(view), last_offset, timestamp, now_ms, self._roll_ms, self._segment_bytes):
             segment = self.roll(now_ms)
         assign(view, base_offset, leader_epoch)
-        if leader_epoch != self.epochs.latest:
+        if leader_epoch != self.epochs.settled:
             self.epochs.assign(leader_epoch, base_offset)
         segment.append(view, last_offset, timestamp)
         self.log_end_offset = end = last_offset + 1
@@ -228,7 +228,7 @@ class Log:
         ) or (not segment.size and header.last_offset - segment.base_offset >= 1 << 31):
             is_near = header.last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
             segment = self.roll(now_ms, self.log_end_offset if is_near else header.base_offset)
-        if header.leader_epoch != self.epochs.latest and header.leader_epoch >= 0:
+        if header.leader_epoch != self.epochs.settled:
             self.epochs.assign(header.leader_epoch, header.base_offset)
         segment.append(batch, header.last_offset, header.max_timestamp)
         self.log_end_offset = header.next_offset
@@ -242,7 +242,7 @@ class Log:
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """This replica leads in a new epoch, from here on, whether or not anything will be written in it."""
-        self.epochs.assign(leader_epoch, self.log_end_offset)
+        self.epochs.begin(leader_epoch, self.log_end_offset)
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
         """Close the active segment and begin a new one at the log's end; one that is empty is replaced."""
@@ -370,9 +370,8 @@ class Log:
         self._truncated(end)
         self.epochs.truncate_from_end(end)
         self._snapshot_at = -1
-        self.producers = restore_producers(
-            self.files, self.directory, self.segments, self.log_start_offset, end
-        )
+        names, start = self.files.list(self.directory), self.log_start_offset
+        self.producers, _ = restore_producers(self.files, self.directory, names, self.segments, start, end)
         self._set_roll_ms()
         return True
 
@@ -381,7 +380,7 @@ class Log:
         self._abort_work()
         gone, self.segments, self._bases = self.segments, [], []
         self._drop(gone)
-        for snapshot in snapshot_offsets(self.files, self.directory):
+        for snapshot in snapshot_offsets(self.files.list(self.directory)):
             self.files.remove(os.path.join(self.directory, file_name(snapshot, SNAPSHOT)))
         self.log_start_offset = self.log_end_offset = offset
         self._begin_segment(offset, now_ms)
@@ -461,11 +460,13 @@ class Log:
         self._warm.clear()
 
     def _take_snapshot(self) -> None:
-        if self._snapshot_at != self.log_end_offset:
-            path = os.path.join(self.directory, file_name(self.log_end_offset, SNAPSHOT))
-            self.files.write_atomic(path, encode(self.producers), sync=False)
-            self._snapshot_at = self.log_end_offset
-            self.include_in_sync(path)
+        end = self.log_end_offset
+        if self._snapshot_at == end or (end == self._bases[0] and not self.producers.by_id):
+            return  # there is one already, or nothing that it would save anybody from replaying
+        path = os.path.join(self.directory, file_name(end, SNAPSHOT))
+        self.files.write_atomic(path, encode(self.producers), sync=False)
+        self._snapshot_at = end
+        self.include_in_sync(path)
 
     def include_in_sync(self, *paths: str, urgent: bool = True) -> None:
         """Have the next sync make these files and folders durable too."""

@@ -208,7 +208,10 @@ def parse_future(name: str) -> TopicPartition | None:
 
 def read_topic_id(disk: DirectoryFiles, folder: str) -> bytes | None:
     path = os.path.join(folder, checkpoint.PARTITION_METADATA)
-    return checkpoint.parse_partition_metadata(disk.read(path)) if disk.exists(path) else None
+    try:
+        return checkpoint.parse_partition_metadata(disk.read(path))
+    except FileNotFoundError:
+        return None
 
 
 def parse_folder(name: str) -> TopicPartition | None:

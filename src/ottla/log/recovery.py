@@ -21,6 +21,7 @@ as data: the shell logs it.
 """
 
 import os.path
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -68,6 +69,7 @@ class Loaded(NamedTuple):
     log_end_offset: int
     recovery_point: int
     producers: Producers
+    snapshot_at: int  # where a durable snapshot of them was found; -1: none
     epochs: LeaderEpochs
     report: RecoveryReport
 
@@ -101,9 +103,10 @@ class Loader:
         self.epochs = LeaderEpochs(files, os.path.join(directory, FILE_NAME))
 
     def load(self) -> Loaded:
-        self.files.make_directory(self.directory)
-        segments = self._segments(self._tidy(self.files.list(self.directory)))
-        knows_epochs = self.epochs.load()
+        is_new = self.files.make_directory(self.directory)
+        names = [] if is_new else self._tidy(self.files.list(self.directory))
+        segments = self._segments(names)
+        knows_epochs = FILE_NAME in names and self.epochs.load()
         end = self._find_end(segments) if segments else self.log_start_offset
         if segments and end < self.recovery_point and not self.report.clean:
             self._did("ignored a recovery point", self.directory, f"{self.recovery_point} is after {end}")
@@ -124,16 +127,22 @@ class Loader:
         start = max(self.log_start_offset, segments[0].base_offset)
         if not knows_epochs:
             self._epochs_from_batches(segments)
-        self.epochs.truncate_from_end(end)
-        self.epochs.truncate_from_start(start)
-        producers = restore_producers(
-            self.files, self.directory, segments, start, end, self.report, self.trail
+        self.epochs.trim(start, end)
+        producers, snapshot_at = restore_producers(
+            self.files, self.directory, names, segments, start, end, self.report, self.trail
         )
         for segment in segments:
             # Ten thousand partitions at rest should not cost ten thousand file descriptors.
             _close(segment.take_file())
         return Loaded(
-            segments, start, end, min(self.recovery_point, end), producers, self.epochs, self.report
+            segments,
+            start,
+            end,
+            min(self.recovery_point, end),
+            producers,
+            snapshot_at if self.clean else -1,
+            self.epochs,
+            self.report,
         )
 
     def _tidy(self, names: list[str]) -> list[str]:
@@ -214,6 +223,7 @@ class Loader:
                 return segments[-1].load_tail()
             except TornError as torn:
                 self._did("did not trust the clean shutdown", segments[-1].path(), torn.reason)
+        self.epochs.forget_from(self.recovery_point)
         end, is_known = segments[0].base_offset, False
         for at, segment in enumerate(segments):
             is_last = at + 1 == len(segments)
@@ -241,8 +251,7 @@ class Loader:
         self.report.segments_scanned += 1
         found = segment.recover(self.recovery_point, self.trail.note)
         for epoch, start_offset in found.epochs:
-            if self.epochs.note(epoch, start_offset):
-                self.epochs.write()
+            self.epochs.note(epoch, start_offset)
         for damage in found.damage:
             where = f"{damage.size} bytes at {damage.position}: {damage.reason}"
             self._did("left damage in", segment.path(), where)
@@ -292,22 +301,22 @@ def _close(file: File | None) -> None:
 def restore_producers(
     files: Files,
     directory: str,
+    names: Iterable[str],
     segments: list[Segment],
     start: int,
     end: int,
     report: RecoveryReport | None = None,
     trail: Trail | None = None,
-) -> Producers:
-    """The producers at `end`: the newest snapshot that can be read, and a replay of what came after it, for
-    as far as a `trail` does not know that already."""
-    producers = Producers()
+) -> tuple[Producers, int]:
+    """The producers at `end`, and the offset of the newest snapshot, of those among `names`, that can be
+    read; what came after it is replayed, for as far as a `trail` does not know that already."""
+    producers, snapshot_at = Producers(), -1
     producers.end_offset = start
-    offsets = sorted(snapshot_offsets(files, directory), reverse=True)
-    for offset in offsets:
+    for offset in sorted(snapshot_offsets(names), reverse=True):
         path = os.path.join(directory, file_name(offset, SNAPSHOT))
         if start <= offset <= end:
             try:
-                producers = decode(files.read(path), offset)
+                producers, snapshot_at = decode(files.read(path), offset), offset
                 break
             except SnapshotError as problem:
                 if report is not None:
@@ -325,7 +334,7 @@ def restore_producers(
         if report is not None:
             report.repairs.append(Repair("could not restore all producers", directory, str(damage)))
     producers.end_offset = end
-    return producers
+    return producers, snapshot_at
 
 
 def _replay(producers: Producers, segments: list[Segment], end: int) -> None:
@@ -340,6 +349,6 @@ def _replay(producers: Producers, segments: list[Segment], end: int) -> None:
                 producers.replay(header, view)
 
 
-def snapshot_offsets(files: Files, directory: str) -> list[int]:
-    stems = [name.removesuffix(SNAPSHOT) for name in files.list(directory) if name.endswith(SNAPSHOT)]
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    stems = [name.removesuffix(SNAPSHOT) for name in names if name.endswith(SNAPSHOT)]
     return [int(stem) for stem in stems if stem.isdigit()]

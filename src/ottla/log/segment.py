@@ -65,8 +65,8 @@ def file_name(offset: int, suffix: str) -> str:
 class Segment:
     __slots__ = (
         "_file", "_first_timestamp", "_full", "_hints", "_index", "_index_bytes_max", "_interval",
-        "_max_offset", "_max_timestamp", "_rebuilt", "_since_entry", "_tail_ends", "_tail_positions",
-        "_times", "base_offset", "created_ms", "directory", "files", "size",
+        "_max_offset", "_max_timestamp", "_rebuilt", "_saved_size", "_since_entry", "_tail_ends",
+        "_tail_positions", "_times", "base_offset", "created_ms", "directory", "files", "size",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +87,7 @@ class Segment:
         self.configure(config)
         self._full = False
         self._rebuilt = False
+        self._saved_size = -1  # the size for which the index files are right
         self._file: File | None = None
         self._index: OffsetIndex | None = None if size else OffsetIndex()
         self._times: TimeIndex | None = None if size else TimeIndex()
@@ -297,8 +298,9 @@ class Segment:
         next_offset, end = self.base_offset, self.size
         self.size, self._since_entry = start, 0
         try:
-            for _, header in headers(self.file, start, end):
-                next_offset = self._take_in(header, next_offset)
+            if end:  # ten thousand empty files need not be opened to learn that they are empty
+                for _, header in headers(self.file, start, end):
+                    next_offset = self._take_in(header, next_offset)
         finally:
             self.size = end
         return next_offset
@@ -382,7 +384,7 @@ class Segment:
         self.save_indexes()
 
     def _reset(self) -> None:
-        self.size, self._since_entry, self._full = 0, 0, False
+        self.size, self._saved_size, self._since_entry, self._full = 0, -1, 0, False
         self._index, self._times = OffsetIndex(), TimeIndex()
         self._first_timestamp, self._max_timestamp, self._max_offset = None, NO_TIMESTAMP, self.base_offset
         self._forget_tail()
@@ -402,18 +404,21 @@ class Segment:
             self.rebuild_indexes()
             return
         self._index, self._times = index, times
+        self._saved_size = self.size
         if self._max_timestamp is None:
             last = times.last
             self._max_timestamp = NO_TIMESTAMP if last is None else last.timestamp
             self._max_offset = self.base_offset + (0 if last is None else last.offset)
 
     def save_indexes(self) -> None:
-        """Write both indexes, the time index with the newest timestamp as its last entry."""
-        if not self.size:
+        """Write both indexes, the time index with the newest timestamp as its last entry; unless nothing was
+        appended since they were written or read."""
+        if self.size in {0, self._saved_size}:
             return
         index, times = self.index_bytes()
         self.files.write_atomic(self.path(".index"), index, sync=False)
         self.files.write_atomic(self.path(".timeindex"), times, sync=False)
+        self._saved_size = self.size
 
     def index_bytes(self) -> tuple[bytes, bytes]:
         """Both indexes as their files have them."""
@@ -426,7 +431,7 @@ class Segment:
         self.index.truncate(offset - self.base_offset)
         self.times.truncate(offset - self.base_offset)
         self.file.truncate(position)
-        self.size = position
+        self.size, self._saved_size = position, -1
         if not position:
             self._reset()
             return self.base_offset

@@ -186,9 +186,6 @@ class LogStore:
     ) -> Log:
         disk = self.disks[directory]
         folder = os.path.join(directory, str(id))
-        disk.make_directory(folder)
-        metadata = os.path.join(folder, checkpoint.PARTITION_METADATA)
-        disk.write_atomic(metadata, checkpoint.format_partition_metadata(topic_id), sync=False)
         log = Log.open(
             disk,
             folder,
@@ -199,6 +196,8 @@ class LogStore:
             on_due=self.on_due,
             on_lowered=self.checkpoints.write_recovery_points,
         )
+        metadata = os.path.join(folder, checkpoint.PARTITION_METADATA)
+        disk.write_atomic(metadata, checkpoint.format_partition_metadata(topic_id), sync=False)
         log.include_in_sync(metadata)
         return log
 

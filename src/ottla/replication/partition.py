@@ -67,7 +67,7 @@ class Partition:
         is_leader = leader == self.broker_id and own_epoch in {0, broker_epoch}
         changed = (leader, leader_epoch, is_leader) != (self.leader, self.leader_epoch, self.is_leader)
         if is_leader and changed:
-            self.log.assign_epoch(leader_epoch)  # first: it may fail, and then nothing has changed
+            self.log.assign_epoch(leader_epoch)
         is_newer = leader_epoch > self.leader_epoch or partition_epoch > self.partition_epoch
         self.leader, self.leader_epoch, self.isr, self.is_leader = leader, leader_epoch, isr, is_leader
         self.replicas, self.partition_epoch = replicas, partition_epoch

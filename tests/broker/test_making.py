@@ -1,0 +1,140 @@
+"""New logs are made in portions: others are served in between, and what changes meanwhile counts."""
+
+import errno
+
+import pytest
+from tests.api.asking import batch, create, lead, produce, to
+from tests.api.harness import OTHER_BROKER, Machine
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import ZERO_UUID
+from ottla.broker import making
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.wire.messages.metadata import MetadataRequest
+
+PORTION = 3
+
+
+@pytest.fixture(autouse=True)
+def _small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(making, "PORTION_MAX", PORTION)
+
+
+def here(machine: Machine, topic: str = "t") -> list[int]:
+    return sorted(id.partition for id in machine.broker.partitions if id.topic == topic)
+
+
+def go_on(machine: Machine) -> None:
+    """What the shell does when a deadline has come."""
+    due_ms = machine.broker.next_deadline_ms()
+    assert due_ms is not None
+    assert due_ms <= machine.now_ms
+    machine.broker.on_deadline(machine.now_ms)
+    machine.carry_out()
+
+
+def delete(machine: Machine, topic: str) -> None:
+    machine.client().send(
+        DeleteTopicsRequest(topics=[DeleteTopicState(name=topic, topic_id=ZERO_UUID)], timeout_ms=1_000), 6
+    )
+
+
+def test_a_large_topic_is_made_in_portions_and_the_loop_comes_back_for_the_next() -> None:
+    machine = Machine()
+    create(machine.client(), "t", partitions=7)
+    assert here(machine) == [0, 1, 2]
+    go_on(machine)
+    assert here(machine) == [0, 1, 2, 3, 4, 5]
+    go_on(machine)
+    assert here(machine) == list(range(7))
+    assert machine.broker.next_deadline_ms() is None
+    assert all(machine.broker.partitions[id].is_leader for id in machine.broker.partitions)
+
+
+def test_a_small_topic_need_not_wait_for_a_large_one() -> None:
+    machine = Machine()
+    client = machine.client()
+    create(client, "t", partitions=7)
+    create(client, "small")
+    assert produce(client, "small").error_code == ErrorCode.NONE
+    assert here(machine) == [0, 1, 2]
+
+
+def test_a_partition_whose_turn_has_not_come_is_known_and_not_led_yet() -> None:
+    machine = Machine()
+    client = machine.client()
+    create(client, "t", partitions=4)
+    (topic,) = client.send(MetadataRequest(topics=None)).topics
+    assert len(topic.partitions) == 4
+    answer = client.send(to("t", batch(), batch(), batch(), batch()), 12)
+    codes = [one.error_code for one in answer.responses[0].partition_responses]
+    assert codes == [0, 0, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    go_on(machine)
+    answer = client.send(to("t", None, None, None, batch()), 12)
+    assert answer.responses[0].partition_responses[3].error_code == ErrorCode.NONE
+
+
+def test_what_is_deleted_while_it_waits_is_never_made() -> None:
+    machine = Machine()
+    create(machine.client(), "t", partitions=4)
+    delete(machine, "t")
+    go_on(machine)
+    assert here(machine) == []
+    assert machine.broker.next_deadline_ms() is None
+    assert [name for name in machine.disk.list("/data") if name == "t-3"] == []
+
+
+def test_a_topic_made_again_while_the_first_waits_is_made_as_the_new_one() -> None:
+    machine = Machine()
+    create(machine.client(), "t", partitions=5)
+    delete(machine, "t")
+    topic_id = create(machine.client(), "t", partitions=4)
+    while machine.broker.making.todo:
+        go_on(machine)
+    assert here(machine) == [0, 1, 2, 3]
+    assert {one.topic_id for one in machine.broker.partitions.values()} == {topic_id}
+
+
+def test_the_state_of_the_hour_counts_when_the_turn_comes() -> None:
+    machine = Machine()
+    machine.give_up_the_seat()
+    create(machine.client(), "t", partitions=4)
+    lead(machine, "t", leader=OTHER_BROKER, epoch=5)
+    go_on(machine)
+    assert [(one.leader, one.leader_epoch) for one in machine.broker.partitions.values()] == [
+        (OTHER_BROKER, 5)
+    ] * 4
+
+
+def test_a_start_makes_what_an_earlier_life_did_not_get_to() -> None:
+    machine = Machine()
+    create(machine.client(), "t", partitions=7)
+    machine.crash()
+    assert here(machine) == list(range(7))
+    assert machine.broker.making.todo == {}
+
+
+def test_for_a_lack_of_descriptors_it_is_tried_again_later_and_nothing_is_forgotten() -> None:
+    machine = Machine()
+    create(machine.client(), "t", partitions=5)
+    machine.disk.fail("open", errno.EMFILE, "t-3")
+    with pytest.raises(OSError, match="Too many open files"):
+        machine.broker.on_deadline(machine.now_ms)
+    assert machine.broker.next_deadline_ms() == machine.now_ms + making.AGAIN_MS
+    machine.broker.on_deadline(machine.now_ms)
+    assert here(machine) == [0, 1, 2]
+    machine.pass_time(making.AGAIN_MS)
+    assert here(machine) == list(range(5))
+
+
+def test_a_disk_that_fails_meanwhile_costs_what_should_have_been_made_there() -> None:
+    machine = Machine({"log.dirs": "/a,/b"})
+    create(machine.client(), "t", partitions=6)
+    machine.disk.break_down("/b", errno.EIO)
+    go_on(machine)
+    while machine.broker.making.todo:
+        go_on(machine)
+    broker = machine.broker
+    assert list(broker.store.disks) == ["/a"]
+    assert set(here(machine)) >= {0, 2}
+    assert set(here(machine)) | {id.partition for id in broker.store.lost} == set(range(6))
