@@ -53,6 +53,17 @@ def test_a_topic_that_came_and_went_at_once_leaves_nothing() -> None:
     assert machine.broker.partitions == {}
 
 
+def test_a_log_that_does_not_know_whose_it_is_is_told() -> None:
+    """A crash came after its first file and before partition.metadata: else it would pass for any topic's."""
+    machine = Machine()
+    create(machine.client(), "t")
+    path = f"/data/t-0/{checkpoint.PARTITION_METADATA}"
+    whole = machine.disk.read(path)
+    machine.disk.remove(path)
+    machine.crash()
+    assert machine.disk.read(path) == whole
+
+
 def test_watermarks_are_written_down_from_time_to_time() -> None:
     machine = Machine({"replica.high.watermark.checkpoint.interval.ms": "100"})
     client = machine.client()

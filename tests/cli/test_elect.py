@@ -38,12 +38,12 @@ def wait(is_so: Callable[[], object]) -> None:
 def test_the_first_replicas_lead_again(run: Run, cluster: Cluster) -> None:
     create(cluster, "t", [[1, 2], [2, 1]])
     cluster.stop(2)
-    assert leaders(cluster, "t") == [1, 1]
+    wait(lambda: leaders(cluster, "t") == [1, 1])
     cluster.start(2)
     bootstrap = ("-b", cluster.bootstrap_servers)
     elected = "elected leaders for 1 partition; 1 had theirs\n"
     wait(lambda: run("cluster", "elect", "t", *bootstrap).err == elected)
-    assert leaders(cluster, "t") == [1, 2]
+    wait(lambda: leaders(cluster, "t") == [1, 2])
     done = run("cluster", "elect", "t:1", *bootstrap)
     assert (done.code, done.err) == (0, "elected leaders for 0 partitions; 1 had theirs\n")
 
@@ -53,8 +53,10 @@ def test_only_an_unclean_election_gives_up_records(run: Run, cluster: Cluster) -
     bootstrap = ("-b", cluster.bootstrap_servers)
     cluster.stop(3)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-    producer.produce("u", b"only broker 2 has this")
+    said: list[object] = []
+    producer.produce("u", b"only broker 2 has this", on_delivery=lambda error, _message: said.append(error))
     assert producer.flush(20) == 0
+    assert said == [None]
     cluster.kill(2)
     cluster.start(3)
     wait(lambda: leaders(cluster, "u") == [-1])
@@ -66,7 +68,7 @@ def test_only_an_unclean_election_gives_up_records(run: Run, cluster: Cluster) -
     assert leaders(cluster, "u") == [-1]
     done = run("cluster", "elect", "--unclean", "--yes", "u", *bootstrap)
     assert (done.code, done.err) == (0, "elected leaders for 1 partition; 0 had theirs\n"), done
-    assert leaders(cluster, "u") == [3]
+    wait(lambda: leaders(cluster, "u") == [3])
     cluster.start(2)
 
 

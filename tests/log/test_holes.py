@@ -1,5 +1,7 @@
 """A segment nobody synced may lose its tail at the end of a batch, or all of it; no checksum tells."""
 
+import errno
+
 import pytest
 from tests.log.cleaning_helpers import COMPACT, keyed
 from tests.log.helpers import NOW, append, put, values
@@ -9,8 +11,9 @@ from tests.log.test_store import ID, T0, opened, work
 from ottla.base.files import File
 from ottla.log.checkpoint import CLEANER_OFFSETS, RECOVERY_POINTS
 from ottla.log.cleaning import clean
-from ottla.log.config import LogConfig
+from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.log import Log
+from ottla.log.store import LogStore
 
 
 @pytest.fixture
@@ -32,6 +35,28 @@ def cut(disk, base_offset, size) -> None:
     file: File = disk.open(f"/data/t-0/{base_offset:020}.log")
     file.truncate(size)
     file.close()
+
+
+def dirty(store):
+    """A log whose second record is superseded, before a third that is too large to stand behind the first."""
+    log = store.create(T0, ID, LogConfig(**COMPACT | {"segment_bytes": 250}), NOW)
+    store.checkpoints.write_recovery_points()  # an old one
+    for key, size in (("a", 40), ("b", 40), ("c", 120), ("b", 40)):
+        append(log, keyed((key, "v" * size)))
+        log.roll(NOW)
+    work(store)
+    (found,) = store.next_cleanings(lambda log: log.log_end_offset, NOW)
+    return found
+
+
+def compacted(disk) -> Log:
+    store = opened(disk, topics={"t": {"cleanup.policy": "compact"}})
+    log, task = dirty(store)
+    must_sync = store.on_cleaned(log, clean(disk, task), NOW)
+    while must_sync:
+        disk.syncable(log.directory).sync()
+        must_sync = store.on_folder_synced(log, NOW)
+    return log
 
 
 @pytest.mark.parametrize("left", [0, 1])
@@ -65,22 +90,37 @@ def test_a_follower_begins_a_segment_where_its_log_ends_and_not_where_its_leader
     assert values(opened(disk).logs[T0]) == ["0", "7", "20"]
 
 
-def compacted(disk):
-    """A log whose second record is gone, and the third, which is large, begins the next segment."""
+def test_a_distance_that_no_segment_has_is_no_hole(disk):
+    log = opened(disk).create(T0, ID, LogConfig(), NOW)
+    for offset in (0, (1 << 31) + 5):
+        log.append_batches(keyed(("k", str(offset)), base_offset=offset), NOW)
+    assert len(log.segments) == 2
+    disk.crash()
+    assert values(opened(disk).logs[T0]) == ["0", str((1 << 31) + 5)]
+
+
+def test_where_recovery_cannot_be_told_apart_from_compaction_nothing_is_removed(disk):
+    """A recovery point that is ignored, beyond the end of a topic that was compacted once."""
+    before = values(compacted(disk))
+    disk.crash()
+    disk.remove(f"/data/{CLEANER_OFFSETS}")
+    disk.write_atomic(f"/data/{RECOVERY_POINTS}", b"0\n1\nt 0 999\n")
+    assert values(opened(disk).logs[T0]) == before
+    disk.crash()
+    disk.write_atomic(f"/data/{RECOVERY_POINTS}", b"0\n1\nt 0 0\n")
     store = opened(disk, topics={"t": {"cleanup.policy": "compact"}})
-    log = store.create(T0, ID, LogConfig(**COMPACT | {"segment_bytes": 250}), NOW)
-    store.checkpoints.write_recovery_points()  # an old one
-    for key, size in (("a", 40), ("b", 40), ("c", 120), ("b", 40)):
-        append(log, keyed((key, "v" * size)))
-        log.roll(NOW)
-    work(store)
-    ((found, task),) = store.next_cleanings(lambda log: log.log_end_offset, NOW)
-    assert found is log
-    must_sync = store.on_cleaned(log, clean(disk, task), NOW)
-    while must_sync:
-        disk.syncable(log.directory).sync()
-        must_sync = store.on_folder_synced(log, NOW)
-    return log
+    assert values(store.logs[T0]) == before
+
+
+def test_without_a_durable_recovery_point_compacted_files_are_not_put_in_place(disk):
+    failed = []
+    store = LogStore(disk, ("/data",), LogConfig(), StoreConfig(), on_failed=failed.append)
+    log, task = dirty(store)
+    result = clean(disk, task)
+    disk.fail("write_atomic", errno.ENOSPC, RECOVERY_POINTS)
+    assert not store.on_cleaned(log, result, NOW)
+    assert len(failed) == 1
+    assert not any(name.endswith(".swap") for name in disk.list(log.directory))
 
 
 def test_gaps_that_compaction_made_are_no_holes(disk):

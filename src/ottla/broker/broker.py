@@ -403,6 +403,8 @@ class Broker:
         log = self.store.get(id)
         if log is None:
             log = self.store.create(id, topic_id, self.topic_log_config(id.topic), now_ms)
+        elif self.store.topic_id(id) is None:
+            self.store.set_topic_id(id, topic_id)
         if log.safe_end < log.log_end_offset:
             log.flush()  # what a crash left was seen by consumers before; the watermark must not go back
         partition = Partition(
@@ -464,9 +466,9 @@ class Broker:
         self.waiting.on_tick(now_ms)
         if self._groups is not None:
             self._groups.runtime.on_tick(now_ms)
-        self.making.pump(now_ms)
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
+        self.making.pump(now_ms)  # last: it may fail for lack of descriptors
 
     def on_tick(self, now_ms: int, wall_offset_ms: int = 0) -> None:
         self.store.wall_offset_ms = wall_offset_ms

@@ -5,7 +5,8 @@ Rules: one input makes at most `PORTION_MAX` logs, which takes about a tenth of 
 name: when its turn comes, what the image says then counts, and if that is nothing, there is nothing to do.
 Until then the partition is not here yet (NOT_LEADER_OR_FOLLOWER), as on a broker that has not heard of it.
 
-A log that is there is opened at once, and so is everything when a broker starts.
+A log that is there is opened at once, and so is everything when a broker starts. After a crash with names in
+`todo`, a directory that is offline at the next start is held to have them (`offline`), until it is back.
 """
 
 from dataclasses import dataclass, field

@@ -165,10 +165,20 @@ def _range(
     begin = {one: _first(start, *bounds[one]) for one in partitions}
     if since_ms is not None:
         asked = [TopicPartition(topic, one, since_ms) for one in partitions]
-        for found in cluster.patiently(lambda: client.offsets_for_times(asked, timeout=REQUEST_S)):
+        for found in cluster.patiently(lambda: _at_times(client, asked)):
             begin[found.partition] = found.offset if found.offset >= 0 else bounds[found.partition][1]
     end = {one: bounds[one][1] for one in partitions}
     return [TopicPartition(topic, one, begin[one]) for one in partitions], end
+
+
+def _at_times(client: "Consumer", asked: "list[TopicPartition]") -> "list[TopicPartition]":
+    from confluent_kafka import KafkaException
+
+    answers = client.offsets_for_times(asked, timeout=REQUEST_S)
+    for one in answers:
+        if one.error is not None:
+            raise KafkaException(one.error)
+    return answers
 
 
 def _first(start: str, low: int, high: int) -> int:

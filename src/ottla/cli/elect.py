@@ -52,6 +52,8 @@ def elect(
         for number in sorted(found.partitions)
         if not chosen or is_chosen(chosen, topic, number)
     ]
+    if not places:
+        raise CommandError("there are no topics to elect leaders for")
     with errors_explained("no election"):
         answers = client.elect_leaders(kind, places).result(REQUEST_S)
     errors = [(place, error) for place, error in answers.items() if error is not None]

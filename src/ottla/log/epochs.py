@@ -85,12 +85,10 @@ class LeaderEpochs:
         if self.settled == UNSETTLED:
             self.write()
 
-    def note(self, epoch: int, start_offset: int) -> bool:
+    def note(self, epoch: int, start_offset: int) -> None:
         """What a replayed batch says of its epoch: only a newer one is news. The file is not written."""
-        if epoch <= self.latest:
-            return False
-        self._put(epoch, start_offset)
-        return True
+        if epoch > self.latest:
+            self._put(epoch, start_offset)
 
     def _is_known(self, epoch: int, start_offset: int) -> bool:
         return bool(self._entries) and epoch == self.latest and start_offset >= self._entries[-1].start_offset

@@ -225,7 +225,7 @@ class Log:
         segment = self.active
         if segment.must_roll(
             len(batch), header.last_offset, header.max_timestamp, now_ms, self._roll_ms, self._segment_bytes
-        ) or (not segment.size and header.last_offset - segment.base_offset >= 1 << 31):
+        ) or (not segment.size and header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX):
             is_near = header.last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
             segment = self.roll(now_ms, self.log_end_offset if is_near else header.base_offset)
         if header.leader_epoch != self.epochs.settled:

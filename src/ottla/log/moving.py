@@ -242,6 +242,7 @@ class Moves:
             new.abandon()
             store.discard_folder(new, move.directory, now_ms)
             raise MoveError(f"the copy ends at {new.log_end_offset}, not at {source.log_end_offset}")
+        new.include_in_sync(os.path.join(final, file_name(new.log_end_offset, SNAPSHOT)), urgent=False)
         new.cleaned_to = source.cleaned_to
         store.replace(new, move.directory, now_ms)
         log.info("%s is in %s now", move.id, move.directory)

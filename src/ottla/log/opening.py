@@ -128,8 +128,8 @@ class Opening:
         point, start, cleaned, watermark = (offsets.get(id, 0) for offsets in known.values())
         store = self._store
         config = override(store.config, self._topic_configs(id.topic))
-        # A log that was ever compacted has a recovery point; if the file is gone, it may have been compacted.
-        is_point_known = bool(known[checkpoint.RECOVERY_POINTS])
+        # A log that was ever compacted has a recovery point, or had one that is gone.
+        may_have_gaps = config.compacts and not point and not cleaned
         log = Log.open(
             disk,
             path,
@@ -138,7 +138,7 @@ class Opening:
             recovery_point=point,
             clean=clean,
             log_start_offset=start,
-            dense_from=max(point, cleaned) if is_point_known or not config.compacts else None,
+            dense_from=None if may_have_gaps else max(point, cleaned),
             now_ms=self._now_ms,
             on_due=store.on_due,
             on_lowered=store.checkpoints.write_recovery_points,

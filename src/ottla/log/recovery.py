@@ -30,6 +30,7 @@ from ottla.base.files import File, Files
 from ottla.base.ids import TopicPartition
 from ottla.log.config import LogConfig
 from ottla.log.epochs import FILE_NAME, LeaderEpochs
+from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.producers import Producers
 from ottla.log.scan import TornError
 from ottla.log.segment import SUFFIXES, Segment, file_name
@@ -111,7 +112,7 @@ class Loader:
         if segments and end < self.recovery_point and not self.report.clean:
             self._did("ignored a recovery point", self.directory, f"{self.recovery_point} is after {end}")
             self.recovery_point, self.trail = 0, Trail()
-            self.dense_from = None if self.config.compacts else 0
+            self.dense_from = None
             end = self._find_end(segments)
         if segments and end < self.log_start_offset:
             if any(segment.size for segment in segments):
@@ -245,7 +246,9 @@ class Loader:
         return end
 
     def _is_behind_a_hole(self, segment: Segment, end: int) -> bool:
-        return self.dense_from is not None and segment.base_offset > max(end, self.dense_from)
+        gap = segment.base_offset - end  # one that is larger is a leader's, and not of this log's making
+        is_dense = self.dense_from is not None and segment.base_offset > self.dense_from
+        return is_dense and 0 < gap <= RELATIVE_OFFSET_MAX
 
     def _recover(self, segment: Segment) -> tuple[int, bool]:
         self.report.segments_scanned += 1

@@ -196,10 +196,13 @@ class LogStore:
             on_due=self.on_due,
             on_lowered=self.checkpoints.write_recovery_points,
         )
-        metadata = os.path.join(folder, checkpoint.PARTITION_METADATA)
-        disk.write_atomic(metadata, checkpoint.format_partition_metadata(topic_id), sync=False)
-        log.include_in_sync(metadata)
+        _write_topic_id(log, topic_id)
         return log
+
+    def set_topic_id(self, id: TopicPartition, topic_id: bytes) -> None:
+        """A crash came before the file was written, or before it was durable."""
+        _write_topic_id(self.logs[id], topic_id)
+        self._ids[id] = topic_id
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
         """Forget a partition. A sync of it that is in flight may still come back to the log."""
@@ -294,8 +297,10 @@ class LogStore:
                 error = OSError(outcome.errno, outcome.reason)
                 raise LogDirectoryError(os.path.dirname(log.directory), error, log.directory)
             return False
-        # What is in place may have gaps between segments; recovery believes in those below this (`recovery`).
+        # What is put in place may have gaps between segments; recovery believes in those below these points.
         self.checkpoints.write_recovery_points()
+        if os.path.dirname(log.directory) in self._failing:
+            return False
         return self.cleaner.on_cleaned(log, outcome) or self._after_cleaning(log, now_ms)
 
     def on_folder_synced(self, log: Log, now_ms: int) -> bool:
@@ -340,6 +345,8 @@ class LogStore:
         }
 
     def _retain(self, now_ms: int) -> None:
+        self.checkpoints.write_recovery_points()  # what a power cut leaves of these removals is no hole then
+
         def retain(log: Log) -> None:
             high_watermark = self.high_watermarks.get(log.topic_partition, log.log_start_offset)
             log.delete_old_segments(now_ms + self.wall_offset_ms, high_watermark)
@@ -372,6 +379,12 @@ class LogStore:
                 disk.remove(path)
         except LogDirectoryError as error:
             self._report(error)
+
+
+def _write_topic_id(log: Log, topic_id: bytes) -> None:
+    path = os.path.join(log.directory, checkpoint.PARTITION_METADATA)
+    log.files.write_atomic(path, checkpoint.format_partition_metadata(topic_id), sync=False)
+    log.include_in_sync(path)
 
 
 def deleted_folder(topic_partition: TopicPartition, unique: str) -> str:

@@ -114,7 +114,7 @@ class DirectoryCheck:
             recovery_point=self.offsets[checkpoint.RECOVERY_POINTS].get(id, 0),
             high_watermark=self.offsets[checkpoint.HIGH_WATERMARKS].get(id, 0),
             log_start=self.offsets[checkpoint.LOG_STARTS].get(id, 0),
-            is_cleaned=id in self.offsets[checkpoint.CLEANER_OFFSETS],
+            cleaned_to=self.offsets[checkpoint.CLEANER_OFFSETS].get(id, 0),
         )
         if check.end is not None:
             self.ends[id] = check.end

@@ -33,7 +33,7 @@ class PartitionCheck:
         self.end: int | None = None
         self.topic_id: bytes | None = None
 
-    def run(self, *, recovery_point: int, high_watermark: int, log_start: int, is_cleaned: bool) -> Findings:
+    def run(self, *, recovery_point: int, high_watermark: int, log_start: int, cleaned_to: int) -> Findings:
         stems = {stem for stem, suffix in self.names.values() if suffix == ".log" and stem.isdigit()}
         bases = sorted(map(int, stems))
         yield from self._names(stems)
@@ -45,7 +45,8 @@ class PartitionCheck:
             start=max(log_start, bases[0]) if bases else log_start,
             epochs=epochs.LeaderEpochs(self.files, os.path.join(self.path, epochs.FILE_NAME)),
             end=bases[0] if bases else log_start,
-            is_expected_to_have_gaps=is_cleaned or self.id.topic in INTERNAL_TOPICS,
+            cleaned_to=cleaned_to,
+            is_expected_to_have_gaps=bool(cleaned_to) or self.id.topic in INTERNAL_TOPICS,
         )
         yield from self._epochs(course)
         for base, after in pairwise([*bases, None]):

@@ -92,6 +92,7 @@ class Course:
     epoch: int = -1
     gap_offsets: int = 0
     first_gap: tuple[str, int, int, int] | None = None  # file, position, from, to
+    cleaned_to: int = 0
     is_expected_to_have_gaps: bool = False  # its cleaner or its name says so
     is_compacted: bool = False  # its batches say so
 
@@ -123,8 +124,10 @@ class SegmentCheck:
     def _is_behind_a_hole(self, end: int) -> bool:
         """As recovery sees it (`recovery`): the segment before this one has lost its tail."""
         course = self.course
-        may_be_compaction = course.is_expected_to_have_gaps or course.is_compacted
-        return not course.clean and not may_be_compaction and self.base > max(end, course.recovery_point)
+        dense_from = max(course.recovery_point, course.cleaned_to)
+        if course.clean or (not dense_from and (course.is_expected_to_have_gaps or course.is_compacted)):
+            return False
+        return self.base > dense_from and 0 < self.base - end <= RELATIVE_OFFSET_MAX
 
     def run(self) -> Findings:
         course = self.course
@@ -134,10 +137,10 @@ class SegmentCheck:
         if course.end is not None and (self.base < course.end or self._is_behind_a_hole(course.end)):
             problem = f"it begins at {self.base}, but the segment before it ends with {course.end - 1}"
             fate = "this segment and all behind it are removed"
-            if self.base > course.end:
-                fate += ", unless the topic is compacted"
-            elif not self.is_scanned:
+            if self.base < course.end and not self.is_scanned:
                 fate = "it is not noticed, and offsets come twice"
+            elif self.base > course.end and not max(course.recovery_point, course.cleaned_to):
+                fate += ", unless the topic is compacted"
             yield Finding(Severity.ERROR, self.path, problem, fate, 0, self.base)
             course.end = self.base
         file = self.work.files.open(self.path)
@@ -244,7 +247,7 @@ class SegmentCheck:
         if epoch < course.epoch:
             problem = f"leader epoch {epoch} comes after {course.epoch}"
             yield Finding(Severity.ERROR, self.path, problem, _DIVERGES, position, offset)
-        elif known not in (NO_EPOCH, epoch) and (epoch <= course.epochs.latest or not self.is_scanned):
+        elif known not in (NO_EPOCH, epoch) and not (self.is_scanned and offset >= course.recovery_point):
             problem = f"a batch of leader epoch {epoch}, but {FILE_NAME} says {known}"
             yield Finding(Severity.ERROR, self.path, problem, _DIVERGES, position, offset)
         course.epoch = max(epoch, course.epoch)

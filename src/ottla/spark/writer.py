@@ -8,8 +8,9 @@ again is stored once. A task that Spark runs again is another producer, and its 
 
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,7 @@ from ottla.spark.options import WriteOptions
 STAGED_ROWS_MAX = 65_536
 STAGED_BYTES_MAX = 8 << 20
 NO_PRODUCER = -1
+Wave: TypeAlias = dict[TopicPartition, EncodedBatch]  # one batch for each partition, as a request has them
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 
@@ -75,24 +77,28 @@ class StreamWriter(DataSourceStreamArrowWriter):
 def send(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> Written:
     """All rows of a task, a few megabytes at a time: with many partitions each still gets batches worth
     sending."""
-    sender = Sender(options, client(options.where))
-    staged: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        staged.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= STAGED_ROWS_MAX or size >= STAGED_BYTES_MAX:
+    with Sender(options, client(options.where)) as sender:
+        staged: list[pa.RecordBatch] = []
+        rows = size = 0
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            staged.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= STAGED_ROWS_MAX or size >= STAGED_BYTES_MAX:
+                sender.send(staged)
+                staged, rows, size = [], 0, 0
+        if staged:
             sender.send(staged)
-            staged, rows, size = [], 0, 0
-    if staged:
-        sender.send(staged)
+        sender.settle()
     return sender.written
 
 
 class Sender:
-    """The producer of one task."""
+    """The producer of one task. One request is under way while the next is made: `settle` waits for it.
+
+    The client is used by one thread at a time: by the one that sends, or, when nothing is under way, by ours.
+    """
 
     def __init__(self, options: WriteOptions, source: Client) -> None:
         self._options = options
@@ -101,7 +107,15 @@ class Sender:
         self._sequences: dict[TopicPartition, int] = {}
         self._counts: dict[str, int] = {}
         self._turn = int(time.monotonic() * 1000)
+        self._thread = ThreadPoolExecutor(1)
+        self._under_way: tuple[Wave, Future[dict[TopicPartition, int]]] | None = None
         self.written = Written(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._thread.shutdown()
 
     def send(self, staged: list[pa.RecordBatch]) -> None:
         table = pa.Table.from_batches(staged).combine_chunks()
@@ -112,13 +126,21 @@ class Sender:
             for place, rows in self._by_partition(topic, rows_of_topic)
         }
         while wave := {place: one for place, batches in parts.items() if (one := next(batches, None))}:
-            offsets = self._client.produce(
-                {place: each.bytes for place, each in wave.items()}, acks=self._options.acks
-            )
-            for place, each in wave.items():
-                self.written.rows += each.records
-                if offsets[place] >= 0:
-                    self.written.ends[place] = offsets[place] + each.records
+            self.settle()
+            request = {place: each.bytes for place, each in wave.items()}
+            sending = self._thread.submit(self._client.produce, request, acks=self._options.acks)
+            self._under_way = wave, sending
+
+    def settle(self) -> None:
+        """Until what was sent is acknowledged, or has failed."""
+        if self._under_way is None:
+            return
+        (wave, sending), self._under_way = self._under_way, None
+        offsets = sending.result()
+        for place, each in wave.items():
+            self.written.rows += each.records
+            if offsets[place] >= 0:
+                self.written.ends[place] = offsets[place] + each.records
 
     def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         if self._options.topic is not None:
@@ -165,6 +187,7 @@ class Sender:
 
     def _partition_count(self, topic: str) -> int:
         if topic not in self._counts:
+            self.settle()
             try:
                 found = self._client.partitions([topic], may_create=True)
             except ClientError as error:
