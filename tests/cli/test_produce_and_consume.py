@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ottla import Broker
+from ottla.cli import cluster
 from ottla.cli.errors import CommandError
 from ottla.cli.polling import next_messages
 
@@ -135,6 +136,30 @@ def test_every_codec_comes_back(ottla: Any, ottla_topic: str, codec: str, acks: 
     assert ottla("consume", ottla_topic).out == text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "is_idempotent"),
+    [
+        ([], True),
+        (["--acks", "1"], None),
+        (["-X", "acks=1"], None),
+        (["-X", "enable.idempotence=false"], "false"),
+    ],
+)
+def test_what_is_sent_again_is_stored_once_unless_told_otherwise(
+    ottla: Any, ottla_topic: str, monkeypatch: pytest.MonkeyPatch, arguments: list[str], is_idempotent: object
+) -> None:
+    given: list[dict[str, object]] = []
+    make = cluster.producer
+
+    def spy(bootstrap: str, settings: dict[str, object]) -> object:
+        given.append(settings)
+        return make(bootstrap, settings)
+
+    monkeypatch.setattr(cluster, "producer", spy)
+    assert ottla("produce", ottla_topic, *arguments, stdin=b"a\n").code == 0
+    assert given[0].get("enable.idempotence") == is_idempotent
+
+
 def test_the_start_may_be_an_offset_counted_from_either_end(ottla: Any, ottla_topic: str) -> None:
     ottla("produce", ottla_topic, stdin=b"a\nb\nc\nd\n")
     assert lines(ottla("consume", ottla_topic, "--offset", "2")) == ["c", "d"]
@@ -144,7 +169,10 @@ def test_the_start_may_be_an_offset_counted_from_either_end(ottla: Any, ottla_to
     assert lines(ottla("consume", ottla_topic, "--offset", "latest")) == []
     assert lines(ottla("consume", ottla_topic, "--offset", "4")) == []
     beyond = ottla("consume", ottla_topic, "--offset", "5")
-    assert (beyond.code, beyond.err) == (1, "ottla: offset 5 is not there: the partition holds 0 to 4\n")
+    assert (beyond.code, beyond.err) == (
+        1,
+        "ottla: offset 5 is not there: partition 0 begins at 0 and ends before 4; see --partition\n",
+    )
 
 
 def test_the_start_may_be_a_time(ottla: Any, ottla_topic: str) -> None:

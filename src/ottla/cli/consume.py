@@ -162,7 +162,7 @@ def _range(
     from confluent_kafka import TopicPartition
 
     bounds = {one: cluster.bounds(client, topic, one) for one in partitions}
-    begin = {one: _first(start, *bounds[one]) for one in partitions}
+    begin = {one: _first(start, one, *bounds[one]) for one in partitions}
     if since_ms is not None:
         asked = [TopicPartition(topic, one, since_ms) for one in partitions]
         for found in cluster.patiently(lambda: _at_times(client, asked)):
@@ -181,7 +181,7 @@ def _at_times(client: "Consumer", asked: "list[TopicPartition]") -> "list[TopicP
     return answers
 
 
-def _first(start: str, low: int, high: int) -> int:
+def _first(start: str, partition: int, low: int, high: int) -> int:
     if start == "earliest":
         return low
     if start == "latest":
@@ -190,7 +190,8 @@ def _first(start: str, low: int, high: int) -> int:
     if start.startswith("-"):
         return max(low, high + wanted)
     if not low <= wanted <= high:
-        raise CommandError(f"offset {wanted} is not there: the partition holds {low} to {high}")
+        there = f"begins at {low} and ends before {high}" if low < high else "is empty"
+        raise CommandError(f"offset {wanted} is not there: partition {partition} {there}; see --partition")
     return wanted
 
 

@@ -105,7 +105,11 @@ def produce(
         "message.timeout.ms": int(DELIVERY_S * 1000),
         "topic.metadata.propagation.max.ms": 5_000,
     }
-    client = cluster.producer(bootstrap, own | parse_settings(settings or [], "--set"))
+    own |= parse_settings(settings or [], "--set")
+    if own["acks"] in {"all", "-1"}:
+        # What is sent again after a failover is stored once. Java's default, and not librdkafka's.
+        own.setdefault("enable.idempotence", True)
+    client = cluster.producer(bootstrap, own)
     began, deliveries = time.monotonic(), Deliveries()
     with _opened(file) as (source, size):
         is_drawn = progress if progress is not None else size >= PROGRESS_FROM_BYTES and sys.stderr.isatty()
