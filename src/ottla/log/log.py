@@ -119,22 +119,16 @@ class Log:
         returns: else recovery would not check what is written from then on.
         """
         loader = Loader(
-            files,
-            directory,
-            topic_partition,
-            config,
-            recovery_point=recovery_point,
-            clean=clean,
-            log_start_offset=log_start_offset,
-            now_ms=now_ms,
-            dense_from=dense_from,
-        )
+            files, directory, topic_partition, config, recovery_point=recovery_point, clean=clean,
+            log_start_offset=log_start_offset, now_ms=now_ms, dense_from=dense_from,
+        )  # fmt: skip
+        loaded = loader.load()
         return cls(
             files,
             directory,
             topic_partition,
             config,
-            loader.load(),
+            loaded,
             now_ms=now_ms,
             on_due=on_due,
             on_lowered=on_lowered,
