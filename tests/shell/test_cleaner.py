@@ -2,6 +2,9 @@
 
 import asyncio
 import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,6 +95,25 @@ class Time:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+
+
+def test_a_child_whose_parent_is_gone_when_it_is_done_says_nothing(tmp_path: Path) -> None:
+    log, task = made(tmp_path)
+    log.close()
+    command = [sys.executable, "-c", "from ottla.shell.cleaner import main; main()"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    reading, writing = os.pipe()
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=writing, stderr=subprocess.PIPE, env=environment
+    ) as child:
+        os.close(writing)
+        os.close(reading)  # nobody will read the answer
+        assert child.stdin is not None
+        child.stdin.write(pickle.dumps(task))
+        child.stdin.flush()
+        assert child.wait(30) == 0
+        assert child.stderr is not None
+        assert child.stderr.read() == b""
 
 
 def test_the_throttle_keeps_to_its_rate_and_saves_up_no_more_than_a_second() -> None:

@@ -9,6 +9,7 @@ module again; that may be anybody's script with an embedded broker in it.
 """
 
 import asyncio
+import contextlib
 import os
 import pickle
 import select
@@ -109,13 +110,15 @@ class Throttle:
 def main() -> None:
     """What the child does."""
     os.nice(NICENESS)
-    source, output = sys.stdin.buffer, sys.stdout.buffer
+    source = sys.stdin.buffer
     try:
         task: CleanTask = pickle.load(source)  # noqa: S301 - our own parent wrote it
     except EOFError:
         return  # who is gone already
-    output.write(pickle.dumps(outcome_of(task, source)))
-    output.flush()
+    answer = memoryview(pickle.dumps(outcome_of(task, source)))
+    with contextlib.suppress(BrokenPipeError):  # the parent died meanwhile
+        while answer:
+            answer = answer[os.write(sys.stdout.fileno(), answer) :]
 
 
 def outcome_of(task: CleanTask, source: BinaryIO) -> CleanOutcome:
