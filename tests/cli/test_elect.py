@@ -1,12 +1,12 @@
 """`ottla cluster elect`: back to the first replica, and the last resort."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tests.cli.conftest import Run
+from tests.clients.harness import wait_for
 
 from ottla import Cluster
 
@@ -28,22 +28,15 @@ def leaders(cluster: Cluster, name: str) -> list[int]:
     return [found[number].leader for number in sorted(found)]
 
 
-def wait(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_the_first_replicas_lead_again(run: Run, cluster: Cluster) -> None:
     create(cluster, "t", [[1, 2], [2, 1]])
     cluster.stop(2)
-    wait(lambda: leaders(cluster, "t") == [1, 1])
+    wait_for(lambda: leaders(cluster, "t") == [1, 1], 30)
     cluster.start(2)
     bootstrap = ("-b", cluster.bootstrap_servers)
     elected = "elected leaders for 1 partition; 1 had theirs\n"
-    wait(lambda: run("cluster", "elect", "t", *bootstrap).err == elected)
-    wait(lambda: leaders(cluster, "t") == [1, 2])
+    wait_for(lambda: run("cluster", "elect", "t", *bootstrap).err == elected, 30)
+    wait_for(lambda: leaders(cluster, "t") == [1, 2], 30)
     done = run("cluster", "elect", "t:1", *bootstrap)
     assert (done.code, done.err) == (0, "elected leaders for 0 partitions; 1 had theirs\n")
 
@@ -59,7 +52,7 @@ def test_only_an_unclean_election_gives_up_records(run: Run, cluster: Cluster) -
     assert said == [None]
     cluster.kill(2)
     cluster.start(3)
-    wait(lambda: leaders(cluster, "u") == [-1])
+    wait_for(lambda: leaders(cluster, "u") == [-1], 30)
     refused = run("cluster", "elect", "u", *bootstrap)
     assert refused.code == 1
     assert "u-0: " in refused.err
@@ -68,7 +61,7 @@ def test_only_an_unclean_election_gives_up_records(run: Run, cluster: Cluster) -
     assert leaders(cluster, "u") == [-1]
     done = run("cluster", "elect", "--unclean", "--yes", "u", *bootstrap)
     assert (done.code, done.err) == (0, "elected leaders for 1 partition; 0 had theirs\n"), done
-    wait(lambda: leaders(cluster, "u") == [3])
+    wait_for(lambda: leaders(cluster, "u") == [3], 30)
     cluster.start(2)
 
 

@@ -1,9 +1,11 @@
 """A network of namespaces: a bridge on this machine, and a namespace for each broker that can be cut off."""
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -44,20 +46,25 @@ class Network:
     def prefix(self, number: int) -> list[str]:
         return ["ip", "netns", "exec", f"{self._stem}n{number}"]
 
-    def cut(self, number: int) -> None:
+    @contextlib.contextmanager
+    def cut(self, number: int) -> Iterator[None]:
+        """A broker is cut off from everybody."""
         self._must("link", "set", f"{self._stem}v{number}", "down")
+        try:
+            yield
+        finally:
+            self._must("link", "set", f"{self._stem}v{number}", "up")
 
-    def heal(self, number: int) -> None:
-        self._must("link", "set", f"{self._stem}v{number}", "up")
-
-    def cut_from(self, number: int, *addresses: str) -> None:
-        """Nothing that a broker sends gets to these any more."""
+    @contextlib.contextmanager
+    def cut_from(self, number: int, *addresses: str) -> Iterator[None]:
+        """Nothing that a broker sends gets to these."""
         for one in addresses:
             self._must("-n", f"{self._stem}n{number}", "route", "add", "blackhole", f"{one}/32")
-
-    def heal_from(self, number: int, *addresses: str) -> None:
-        for one in addresses:
-            self._must("-n", f"{self._stem}n{number}", "route", "del", "blackhole", f"{one}/32")
+        try:
+            yield
+        finally:
+            for one in addresses:
+                self._must("-n", f"{self._stem}n{number}", "route", "del", "blackhole", f"{one}/32")
 
     def remove(self) -> None:
         for number in range(1, self._count + 1):

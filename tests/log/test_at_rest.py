@@ -59,17 +59,22 @@ def test_an_empty_log_that_is_led_has_two_files_and_each_is_written_once(disk):
     ]
 
 
+def started_and_stopped(disk, epoch):
+    """A life in which the log is led and nothing is written to it."""
+    disk.touched.clear()
+    store = opened(disk)
+    store.logs[T0].assign_epoch(epoch)
+    synced(store)
+    store.close()
+
+
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_a_restart_without_writes_touches_no_file_of_an_empty_log(disk, epoch):
     store = opened(disk)
     store.create(T0, ID, LogConfig(), NOW).assign_epoch(0)
     synced(store)
     store.close()
-    disk.touched.clear()
-    store = opened(disk)
-    store.logs[T0].assign_epoch(epoch)
-    synced(store)
-    store.close()
+    started_and_stopped(disk, epoch)
     assert disk.touched == []
 
 
@@ -80,11 +85,7 @@ def test_a_restart_without_writes_only_reads_a_log_with_records(disk, epoch):
     append(log, idempotent(0, "a"))
     append(log, batch("b"))
     store.close()
-    disk.touched.clear()
-    store = opened(disk)
-    store.logs[T0].assign_epoch(epoch)
-    synced(store)
-    store.close()
+    started_and_stopped(disk, epoch)
     assert [touched for touched in disk.touched if touched[0] != "open"] == []
     store = opened(disk)
     assert values(store.logs[T0]) == ["a", "b"]

@@ -44,6 +44,13 @@ Bootstrap = Annotated[
 Directory = Annotated[
     Path, typer.Option("--dir", metavar="DIR", help="The folder of the cluster: data, logs, cluster.json.")
 ]
+MaybeBootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap", "-b", metavar="HOST:PORT", envvar="OTTLA_BOOTSTRAP",
+        help="A broker, or several with commas; goes over --dir.", show_default=False,
+    ),
+]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 _quiet = logging.getLogger("ottla.librdkafka")

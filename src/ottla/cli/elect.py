@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from ottla.cli import cluster, output
-from ottla.cli.cluster import DIRECTORY, REQUEST_S, Directory, errors_explained
+from ottla.cli.cluster import DIRECTORY, REQUEST_S, Directory, MaybeBootstrap, errors_explained
 from ottla.cli.errors import USAGE, CommandError
+from ottla.cli.machine import bootstrap_in
 from ottla.cli.partitions import is_chosen, parse_partitions
-from ottla.cli.rebalance import MaybeBootstrap, bootstrap_in
 
 
 def elect(

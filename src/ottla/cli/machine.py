@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from ottla.cli.cluster import DEFAULT_BOOTSTRAP, DIRECTORY
 from ottla.cli.errors import CommandError
 from ottla.cli.zookeepers import ZooKeeperServer
 
@@ -220,6 +221,14 @@ def _is_there(pid: int) -> int:
     except OSError:
         return 0
     return 1
+
+
+def bootstrap_in(directory: Path) -> str:
+    """The brokers of the cluster in a folder; without one, and without being told of one, the usual place."""
+    machine = Machine.load(directory)
+    if machine is None and directory != DIRECTORY:
+        raise CommandError(f"there is no cluster in {directory}; name it with --dir, or use --bootstrap")
+    return DEFAULT_BOOTSTRAP if machine is None else machine.bootstrap
 
 
 def _is_taken(port: int) -> bool:

@@ -5,15 +5,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ottla.cli import cluster, output, settings
-from ottla.cli.cluster import DEFAULT_BOOTSTRAP, DIRECTORY, Directory
+from ottla.cli.cluster import DIRECTORY, Directory, MaybeBootstrap
 from ottla.cli.errors import CommandError
-from ottla.cli.machine import Machine
+from ottla.cli.machine import bootstrap_in
 from ottla.cli.raw import Cluster
 from ottla.cli.rebalancing import RawMoving, Rebalancing, Targets, led_by_others, plan
 from ottla.cli.settings import Resource
@@ -27,14 +26,6 @@ ELECTION_ATTEMPTS = 10
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 OWN = {"topic", "broker, dynamic"}  # where a value comes from that was set for this topic or broker alone
-
-MaybeBootstrap = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap", "-b", metavar="HOST:PORT", envvar="OTTLA_BOOTSTRAP",
-        help="A broker, or several with commas; goes over --dir.", show_default=False,
-    ),
-]  # fmt: skip
 
 
 def rebalance(
@@ -91,13 +82,6 @@ def rebalance(
         output.say(f"moved {output.plural(len(moves) + len(ongoing), 'partition')}")
     else:
         output.say(f"elected the first replica of {output.plural(len(astray) - len(elsewhere), 'partition')}")
-
-
-def bootstrap_in(directory: Path) -> str:
-    machine = Machine.load(directory)
-    if machine is None and directory != DIRECTORY:
-        raise CommandError(f"there is no cluster in {directory}; name it with --dir, or use --bootstrap")
-    return DEFAULT_BOOTSTRAP if machine is None else machine.bootstrap
 
 
 def _show(

@@ -230,7 +230,7 @@ class Loader:
             is_last = at + 1 == len(segments)
             if not is_last and segments[at + 1].base_offset <= self.recovery_point:
                 continue
-            if segment.base_offset < end or (is_known and self._is_behind_a_hole(segment, end)):
+            if segment.base_offset < end or (is_known and is_hole(end, segment.base_offset, self.dense_from)):
                 self._remove(segments[at:], f"offset {segment.base_offset} comes after {end - 1}")
                 del segments[at:]
                 break
@@ -244,11 +244,6 @@ class Loader:
                 segment.save_indexes()
                 _close(segment.release())
         return end
-
-    def _is_behind_a_hole(self, segment: Segment, end: int) -> bool:
-        gap = segment.base_offset - end  # one that is larger is a leader's, and not of this log's making
-        is_dense = self.dense_from is not None and segment.base_offset > self.dense_from
-        return is_dense and 0 < gap <= RELATIVE_OFFSET_MAX
 
     def _recover(self, segment: Segment) -> tuple[int, bool]:
         self.report.segments_scanned += 1
@@ -290,6 +285,14 @@ class Loader:
 
     def _did(self, what: str, path: str, detail: str = "") -> None:
         self.report.repairs.append(Repair(what, path, detail))
+
+
+def is_hole(end: int, base_offset: int, dense_from: int | None) -> bool:
+    """Whether something was lost between the end of a segment and the next one's begin. A gap that is wider
+    than a segment can be is a leader's, and not of this log's making."""
+    if dense_from is None or base_offset <= dense_from:
+        return False
+    return 0 < base_offset - end <= RELATIVE_OFFSET_MAX
 
 
 def _offset_of(name: str) -> int:

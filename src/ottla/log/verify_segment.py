@@ -23,6 +23,7 @@ from ottla.log.index import (
     OffsetIndex,
     TimeIndex,
 )
+from ottla.log.recovery import is_hole
 from ottla.log.scan import TornError, batches, find_batch, headers
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_ok, read_header
 from ottla.records.check import check_records
@@ -122,12 +123,11 @@ class SegmentCheck:
         return not course.clean and (self.after is None or self.after > course.recovery_point)
 
     def _is_behind_a_hole(self, end: int) -> bool:
-        """As recovery sees it (`recovery`): the segment before this one has lost its tail."""
+        """What recovery would see; unlike it, this does not know whether the topic is compacted."""
         course = self.course
         dense_from = max(course.recovery_point, course.cleaned_to)
-        if course.clean or (not dense_from and (course.is_expected_to_have_gaps or course.is_compacted)):
-            return False
-        return self.base > dense_from and 0 < self.base - end <= RELATIVE_OFFSET_MAX
+        may_be_compaction = not dense_from and (course.is_expected_to_have_gaps or course.is_compacted)
+        return not course.clean and not may_be_compaction and is_hole(end, self.base, dense_from)
 
     def run(self) -> Findings:
         course = self.course
