@@ -146,7 +146,7 @@ def test_an_error_that_does_not_pass_is_told_at_once() -> None:
 
 
 def test_the_time_runs_out_with_the_last_reason() -> None:
-    with FakeBroker() as broker, Client(broker.bootstrap, timeout_s=0.3) as client:
+    with FakeBroker() as broker, Client(broker.bootstrap, timeout_s=2) as client:
         alone(broker)
         broker.handlers[ListOffsetsRequest] = offset(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         with pytest.raises(ClientError, match=r"t-0: NOT_LEADER_OR_FOLLOWER \(given up after") as caught:
@@ -156,8 +156,19 @@ def test_the_time_runs_out_with_the_last_reason() -> None:
 
 def test_no_broker_at_all_is_one_sentence() -> None:
     why = r"no broker can be reached: broker 127\.0\.0\.1:1: .*refused"
-    with Client("127.0.0.1:1", timeout_s=0.2) as client, pytest.raises(ClientError, match=why):
+    with Client("127.0.0.1:1", timeout_s=2) as client, pytest.raises(ClientError, match=why):
         client.topics()
+
+
+def test_whoever_waits_for_long_is_told_what_for_and_only_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.client.retry.SILENCE_S", 0.1)
+    with Client("127.0.0.1:1", timeout_s=3) as client, pytest.raises(ClientError):
+        client.topics()
+    (said,) = (one.getMessage() for one in caplog.records)
+    assert "no broker can be reached: broker 127.0.0.1:1: " in said
+    assert "; trying again for " in said
 
 
 def test_holes_at_the_end_of_a_range_end_it() -> None:

@@ -2,9 +2,11 @@
 
 A broker that dies, moves a partition or restarts is an everyday event, so nothing that it may be the reason
 of is an error before the deadline. A topic that nobody knows is different: it is most likely a wrong name,
-and is given little time, enough for the news of a new topic to reach every broker.
+and is given little time, enough for the news of a new topic to reach every broker. Whoever waits for long is
+told what for.
 """
 
+import logging
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -14,9 +16,12 @@ from ottla.wire.primitives import ProtocolError
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 PAUSE_S_MIN = 0.02
 PAUSE_S_MAX = 1.0
 UNKNOWN_TOPIC_S = 3.0
+SILENCE_S = 5.0
 
 # Of one attempt: so much for a broker that has stopped answering, and the rest of the time for others.
 CONNECT_S = 5.0
@@ -52,6 +57,7 @@ def until(deadline: Deadline, what: str, attempt: Callable[[], T]) -> T:
     """
     pause = PAUSE_S_MIN
     reason: Exception | None = None
+    is_said = False
     while True:
         try:
             return attempt()
@@ -63,10 +69,17 @@ def until(deadline: Deadline, what: str, attempt: Callable[[], T]) -> T:
             left = min(deadline.left_s, UNKNOWN_TOPIC_S - deadline.gone_s if unknown else deadline.left_s)
             if left <= pause:
                 raise ClientError(_gave_up(what, str(reason), deadline.gone_s, unknown), code) from error
+            if not is_said and deadline.gone_s > SILENCE_S:
+                is_said = True
+                log.warning("%s; trying again for %.0f s", _joined(what, str(reason)), left)
         time.sleep(pause)
         pause = min(2 * pause, PAUSE_S_MAX)
 
 
 def _gave_up(what: str, reason: str, after_s: float, unknown: bool) -> str:
-    said = reason if reason.startswith(what) else f"{what}: {reason}"
+    said = _joined(what, reason)
     return f"{said}; does the topic exist?" if unknown else f"{said} (given up after {after_s:.1f} s)"
+
+
+def _joined(what: str, reason: str) -> str:
+    return reason if reason.startswith(what) else f"{what}: {reason}"
