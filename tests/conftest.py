@@ -2,6 +2,15 @@
 
 import signal
 
+from hypothesis import HealthCheck, settings
+
+# Two runs of one commit try the same examples, and a pause of the machine is no failure. To look further:
+# pytest --hypothesis-profile=explore
+CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("steady", derandomize=True, database=None, **CALM)
+settings.register_profile("explore", print_blob=True, **CALM)
+settings.load_profile("steady")
+
 
 def pytest_configure() -> None:
     """Tests interrupt commands as a person does. A shell that starts pytest in the background has it ignore

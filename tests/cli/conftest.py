@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Nothing here takes long; what hangs is told so soon."""
     for item in items:
         if "/tests/cli/" in str(item.path) and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(60))
+            item.add_marker(pytest.mark.timeout(120))
 
 
 # -- groups --------------------
@@ -118,7 +118,14 @@ class Group:
         self.bootstrap = broker.bootstrap_servers
         self.members: list[Consumer] = []
 
-    def join(self, group: str, topic: str, protocol: str = "classic", **settings: str) -> Consumer:
+    def join(
+        self,
+        group: str,
+        topic: str,
+        protocol: str = "classic",
+        on_assign: Callable[[Consumer, list[TopicPartition]], None] = lambda _member, _given: None,
+        **settings: str,
+    ) -> Consumer:
         """One more member. It stays alive without being polled."""
         settings = {name.replace("_", "."): value for name, value in settings.items()}
         own: dict[str, Any] = {"group.id": group, "group.protocol": protocol, "enable.auto.commit": False}
@@ -126,7 +133,7 @@ class Group:
             own["heartbeat.interval.ms"] = 200
         member = Consumer({"bootstrap.servers": self.bootstrap, **own, **settings})
         self.members.append(member)
-        member.subscribe([topic])
+        member.subscribe([topic], on_assign=on_assign)
         self.wait(lambda: bool(member.assignment()))
         return member
 

@@ -5,16 +5,17 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Run
+from tests.cli.conftest import Outcome, Run
 from tests.cluster.zookeeper import skip_without_zookeeper
+from tests.ports import free_ports
 
 from ottla.cli import zookeepers
 from ottla.cli.errors import CommandError
 from ottla.cli.machine import Machine, Process
-from ottla.cli.zookeepers import free_ports
 
 WITHIN_S = 60.0
 SESSION = "zookeeper.session.timeout.ms=4000"
@@ -33,6 +34,19 @@ def base_port() -> int:
         return port
 
 
+def until(is_reached: Callable[[Outcome], bool], run: Run, *arguments: str) -> Outcome:
+    """What `cluster status` says once it says that."""
+    deadline = time.monotonic() + WITHIN_S
+    while not is_reached(found := run("cluster", "status", *arguments)):
+        assert time.monotonic() < deadline, found
+    return found
+
+
+def presence(status: Outcome) -> list[tuple[bool, bool]]:
+    """Of each broker, whether it is in the cluster, and whether its process is there."""
+    return [(one["is_there"], one["pid"] is not None) for one in json.loads(status.out)["brokers"]]
+
+
 @pytest.mark.timeout(180)
 def test_a_cluster_goes_up_is_looked_at_grows_and_goes_down(run: Run, tmp_path: Path) -> None:
     skip_without_zookeeper()
@@ -45,11 +59,10 @@ def test_a_cluster_goes_up_is_looked_at_grows_and_goes_down(run: Run, tmp_path: 
         assert "2 brokers on ZooKeeper at 127.0.0.1" in up.err
         assert f"export OTTLA_BOOTSTRAP={up.out}" in up.err
         assert run("topics", "create", "letters", "-p", "4", "-b", up.out.strip()).code == 0
-        status = run("cluster", "status", "--dir", folder)
-        assert status.code == 0, status.out
-        assert "under-replicated partitions: 0 of 4" in status.out
+        well = "under-replicated partitions: 0 of 4"  # not every broker knows of the topic at once
+        status = until(lambda it: it.code == 0 and well in it.out, run, "--dir", folder)
         assert "standalone" in status.out
-        assert run("cluster", "status", "-b", up.out.strip()).code == 0
+        until(lambda it: it.code == 0, run, "-b", up.out.strip())
         again = run("cluster", "up", "--dir", folder)
         assert (again.code, again.err.count("\n")) == (1, 1)
         assert "runs already" in again.err
@@ -57,18 +70,12 @@ def test_a_cluster_goes_up_is_looked_at_grows_and_goes_down(run: Run, tmp_path: 
         machine = Machine.load(Path(folder))
         assert machine is not None
         os.kill(machine.brokers[1].pid, signal.SIGKILL)
-        deadline = time.monotonic() + WITHIN_S
-        while (now := run("cluster", "status", "--dir", folder, "--json")).code == 0:
-            assert time.monotonic() < deadline
-        state = json.loads(now.out)
-        assert [one["is_there"] for one in state["brokers"]] == [True, False]
-        assert state["brokers"][1]["pid"] is None
+        one_left = [(True, True), (False, False)]
+        until(lambda it: it.code == 1 and presence(it) == one_left, run, "--dir", folder, "--json")
 
         grown = run("cluster", "up", "--brokers", "3", "--dir", folder)
         assert (grown.code, len(grown.out.split(","))) == (0, 3), grown.err
-        deadline = time.monotonic() + WITHIN_S
-        while (now := run("cluster", "status", "--dir", folder)).code:
-            assert time.monotonic() < deadline, now.out
+        until(lambda it: it.code == 0, run, "--dir", folder)
     finally:
         down = run("cluster", "down", "--dir", folder, "--delete")
     assert (down.code, down.out) == (0, "")

@@ -129,7 +129,7 @@ def test_a_person_at_a_terminal_is_asked(
         stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     os.close(theirs)
-    watchdog = threading.Timer(30, process.kill)
+    watchdog = threading.Timer(90, process.kill)
     watchdog.start()
     try:
         asked = b""

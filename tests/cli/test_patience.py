@@ -40,7 +40,7 @@ def test_a_refusal_that_will_not_change_is_said_at_once() -> None:
 
 
 def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "REQUEST_S", 0.02)
+    monkeypatch.setattr(cluster, "REQUEST_S", 0.5)  # at most 500 questions
     broker = Broker(KafkaError.NOT_LEADER_FOR_PARTITION, refusals=10_000)
     with pytest.raises(KafkaException, match="NOT_LEADER"):
         cluster.bounds(broker, "t", 0)

@@ -254,7 +254,7 @@ def test_following_shows_what_comes_until_interrupted(
         [sys.executable, "-m", "ottla.cli", *arguments, "--offset", "-1"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    watchdog = threading.Timer(30, process.kill)
+    watchdog = threading.Timer(90, process.kill)
     watchdog.start()
     try:
         assert process.stdout

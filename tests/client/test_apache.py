@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from bench import apache
 from bench.servers import PeerError
+from tests.clients.harness import wait_for
 from tests.compat import traffic
 from tests.compat.apache import Node
 
@@ -51,8 +52,12 @@ def values(client: Client, place: TopicPartition, *, read_committed: bool) -> li
 def test_an_aborted_transaction_is_seen_only_by_those_who_want_it(kafka: Node, client: Client) -> None:
     client.create_topics({"transactions": 1})
     place = TopicPartition("transactions", 0)
-    assert client.partitions(["transactions", "nowhere"]) == {"transactions": [0]}
+    asked = ["transactions", "nowhere"]
+    assert wait_for(lambda: client.partitions(asked), what="the topic") == {"transactions": [0]}
     traffic.send_transactions(kafka.bootstrap, "transactions", "tests")
+    wait_for(
+        lambda: client.ends([place], read_committed=True) == client.ends([place]), what="the last marker"
+    )
     assert len(values(client, place, read_committed=False)) == 15
     seen = values(client, place, read_committed=True)
     assert len(seen) == 10

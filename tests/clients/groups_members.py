@@ -66,7 +66,7 @@ class Wish:
     instance: str | None = None
     cooperative: bool = False
     auto_commit: bool = False
-    session_ms: int = 6000
+    session_ms: int = 15_000
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -15,8 +15,7 @@ SESSION_MS = 1000
 
 def main(client: str, bootstrap: str, group: str, topic: str) -> None:
     member = CLIENTS[client](Wish(bootstrap, group, (topic,), session_ms=SESSION_MS))
-    wait_for(lambda: member.assigned, 20, "an assignment")
-    (where,) = member.assigned
+    (where,) = wait_for(lambda: member.assigned, what="an assignment")
     is_held = threading.Event()
 
     def hold(_consumer: object) -> None:

@@ -106,6 +106,6 @@ def test_an_offset_out_of_range_is_an_error_when_no_reset_is_wanted(
             consumer.assign([TopicPartition(topic, 0)])
             consumer.seek(TopicPartition(topic, 0), 99)
             with pytest.raises(aiokafka.errors.OffsetOutOfRangeError):
-                await asyncio.wait_for(consumer.getone(), 10)
+                await asyncio.wait_for(consumer.getone(), 30)
 
     asyncio.run(run())

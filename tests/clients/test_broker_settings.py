@@ -47,12 +47,12 @@ def test_no_topic_is_made_where_that_is_switched_off(start_broker: StartBroker) 
         {
             "bootstrap.servers": broker.bootstrap,
             "topic.metadata.propagation.max.ms": 100,
-            "message.timeout.ms": 5000,
+            "message.timeout.ms": 30_000,
         }
     )
     errors = []
     producer.produce("not-there", b"v", on_delivery=lambda error, _: errors.append(error.code()))
-    assert producer.flush(10) == 0
+    assert producer.flush(40) == 0
     assert errors == [confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART]
     assert "not-there" not in broker.admin.list_topics(timeout=10).topics
 
@@ -113,10 +113,9 @@ def test_what_was_written_is_there_after_a_clean_stop_and_start(start_broker: St
     broker.create_topic("t", 4, {"retention.ms": "777777", "compression.type": "zstd"})
     client.produce("t", [Sent(str(n).encode(), str(n).encode()) for n in range(1000)], idempotent=True)
     assert broker.stop() == 0
-    seconds = broker.start()
-    assert seconds < 10
+    assert broker.start() < 60
     with client.reader("t", range(4)) as reader:
         assert sorted(int(one.value or b"-1") for one in take(reader, 1000)) == list(range(1000))
     resource = confluent_kafka.admin.ConfigResource(confluent_kafka.admin.ResourceType.TOPIC, "t")
-    configs = broker.admin.describe_configs([resource])[resource].result(10)
+    configs = broker.admin.describe_configs([resource])[resource].result(30)
     assert configs["retention.ms"].value == "777777"

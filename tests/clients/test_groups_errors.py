@@ -47,8 +47,8 @@ class Talk:
     def join(self, member: str = "", version: int = JOIN, **other: Any) -> JoinGroupResponse:
         wanted: dict[str, Any] = {
             "group_id": self.group,
-            "session_timeout_ms": 6000,
-            "rebalance_timeout_ms": 6000,
+            "session_timeout_ms": 30_000,
+            "rebalance_timeout_ms": 30_000,
             "member_id": member,
             "protocol_type": "consumer",
             "protocols": [self.protocol("range")],
@@ -149,7 +149,7 @@ class Talk:
     def modern(self, member: str = "m", epoch: int = 0, **other: Any) -> Any:
         """ConsumerGroupHeartbeat; a whole one if it joins."""
         whole: dict[str, Any] = {
-            "rebalance_timeout_ms": 6000,
+            "rebalance_timeout_ms": 30_000,
             "subscribed_topic_names": [self.topic],
             "topic_partitions": [],
         }

@@ -9,6 +9,7 @@ from tests.clients.groups_harness import (
     everything,
     numbered,
     produce,
+    wait_members,
     wait_shared,
     wait_stable,
     wait_values,
@@ -75,10 +76,11 @@ def test_many_groups_each_get_everything(
 
 @ALL
 def test_members_beyond_the_partitions_idle_until_one_is_free(
-    client: str, join: Join, groups_broker: BrokerProcess, topic: str
+    client: str, join: Join, groups_broker: BrokerProcess, topic: str, group: str
 ) -> None:
     whole = everything(groups_broker.create_topic(topic, 2), 2)
     members = [join(client, topic) for _ in range(4)]
+    wait_members(groups_broker, group, 4)
     wait_shared(members, whole, [0, 0, 1, 1])
     sent = produce(groups_broker, topic, numbered(20), 2)
     wait_values(members, sent)
@@ -134,7 +136,7 @@ def test_a_static_member_that_stays_away_is_replaced(
 ) -> None:
     broker = start_broker(SHORT_SESSIONS)
     whole = everything(broker.create_topic(topic, 2), 2)
-    stays = join(client, topic, at=broker, session_ms=1000)
+    stays = join(client, topic, at=broker)
     leaves = join(client, topic, at=broker, instance="gone", session_ms=1000)
     wait_shared([stays, leaves], whole, [1, 1])
     leaves.close()

@@ -10,6 +10,8 @@ pytest_plugins = ["tests.clients.groups_fixtures"]
 
 PARTITIONS = 6
 
+pytestmark = pytest.mark.timeout(300)
+
 
 def type_of(broker: BrokerProcess, group: str) -> ConsumerGroupType:
     found = broker.admin.list_consumer_groups().result(10).valid

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from tests.clients.harness import BrokerProcess
 from tests.clients.wire_client import (
+    TIMEOUT_S,
     Wire,
     all_requests,
     batch,
@@ -137,12 +138,10 @@ def test_an_empty_fetch_lasts_its_wait_and_a_new_record_ends_it(broker: BrokerPr
     with Wire(broker.port) as wire, Wire(broker.port) as other:
         began = time.monotonic()
         wire.call(fetch_request(made, max_wait_ms=400), 11)
-        assert 0.35 < time.monotonic() - began < 2
-        wire.send(fetch_request(made, max_wait_ms=20_000), 11)
-        began = time.monotonic()
+        assert time.monotonic() - began > 0.35
+        wire.send(fetch_request(made, max_wait_ms=2 * int(TIMEOUT_S * 1000)), 11)
         other.produce(made, bytes(batch(b"x")))
-        _, answer = wire.receive(FetchRequest, 11)
-        assert time.monotonic() - began < 1
+        _, answer = wire.receive(FetchRequest, 11)  # whose socket would not wait for that long
         assert answer.responses[0].partitions[0].records
 
 

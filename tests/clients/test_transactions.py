@@ -11,5 +11,5 @@ def test_a_transactional_producer_fails_at_once(broker: BrokerProcess) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "t", "log_level": 0})
     began = time.monotonic()
     with pytest.raises(KafkaException):
-        producer.init_transactions(20)
-    assert time.monotonic() - began < 10
+        producer.init_transactions(60)
+    assert time.monotonic() - began < 50

@@ -54,4 +54,4 @@ def networked(shared_networked: tuple[RealCluster, Network]) -> Iterator[tuple[R
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "/tests/cluster/" in str(item.path) and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(150))
+            item.add_marker(pytest.mark.timeout(300))

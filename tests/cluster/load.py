@@ -20,6 +20,7 @@ from ottla.cli.cluster import bounds
 RATE_PER_S = 1_000
 QUIET = {"log_level": 0}
 READ_S = 60.0
+STALL_S = 0.5  # a writer that did not get to run for so long cannot say what the cluster did meanwhile
 
 Place = tuple[int, int]  # partition, offset
 
@@ -34,14 +35,18 @@ class History:
     read: list[tuple[Place, str]] = field(default_factory=list)  # by the reader that followed
     watermarks: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     final: list[tuple[Place, str]] = field(default_factory=list)  # all there is, at the end
+    stalls: list[tuple[float, float]] = field(default_factory=list)  # when the writer did not run
 
     def longest_silence(self) -> float:
         """The longest time in which no write to some partition was acknowledged: it had no leader."""
         return max(
-            (later - earlier for times in self.acked_at.values()
-             for earlier, later in pairwise(times)),
+            (later - earlier - self._stalled_s(earlier, later)
+             for times in self.acked_at.values() for earlier, later in pairwise(times)),
             default=0.0,
         )  # fmt: skip
+
+    def _stalled_s(self, earlier: float, later: float) -> float:
+        return sum(max(0.0, min(later, end) - max(earlier, begin)) for begin, end in self.stalls)
 
 
 def check(history: History) -> list[str]:
@@ -140,9 +145,13 @@ class Load:
                 history.acked[value] = (message.partition(), message.offset())
                 history.acked_at[message.partition()].append(time.monotonic())
 
-        began = time.monotonic()
+        began = turned = time.monotonic()
         while not self._is_over.is_set():
-            due = int((time.monotonic() - began) * self._rate)
+            now = time.monotonic()
+            if now - turned > STALL_S:
+                history.stalls.append((turned, now))
+            turned = now
+            due = int((now - began) * self._rate)
             while self.sent < due:
                 try:
                     producer.produce(

@@ -15,8 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tests.cluster.namespaces import Network
 from tests.cluster.zookeeper import Ensemble, die_with_parent, wait_for
-
-from ottla.cli.zookeepers import free_ports
+from tests.ports import free_ports
 
 SESSION_MS = 4_000
 SESSION_S = SESSION_MS / 1000

@@ -13,13 +13,13 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from tests.cluster.load import Load, check
 from tests.cluster.namespaces import Network
-from tests.cluster.real import LAG_S, QUIET, SESSION_S, RealCluster, restart_rolling
+from tests.cluster.real import LAG_S, QUIET, SESSION_S, START_S, RealCluster, restart_rolling
 from tests.cluster.zookeeper import wait_for
 
 PARTITIONS = 3
 WARM_UP = 1_000  # records
 SLACK_S = 2.0 if not os.environ.get("OTTLA_SLOW_MACHINE") else 6.0
-HANDOVER_S = 1.0 if not os.environ.get("OTTLA_SLOW_MACHINE") else 3.0
+HANDOVER_S = 1.0 if not os.environ.get("OTTLA_SLOW_MACHINE") else SLACK_S
 REQUEST_S = 5.0  # a client waits so long for an answer before it looks for another leader
 
 
@@ -62,7 +62,7 @@ def test_kill_9_of_the_controller(cluster: RealCluster) -> None:
         victim = cluster.brokers[cluster.controller()]
         victim.kill()
         began = time.monotonic()
-        wait_for(lambda: cluster.controller() != victim.id, SESSION_S + 5, "there is another controller")
+        wait_for(lambda: cluster.controller() != victim.id, START_S, "there is another controller")
         cluster.create_topic(f"after-{topic}", replicas=2)
         print(f"\ntopics can be created again after {time.monotonic() - began:.2f} s")
         victim.start()
@@ -75,7 +75,7 @@ def test_a_leader_that_sleeps_past_its_session_wakes_up_as_a_zombie(cluster: Rea
         zombie = cluster.brokers[cluster.leader(topic)]
         zombie.pause()
         try:
-            wait_for(lambda: cluster.leader(topic) != zombie.id, SESSION_S + 10, "another one leads")
+            wait_for(lambda: cluster.leader(topic) != zombie.id, START_S, "another one leads")
             flows_again(load)
         finally:
             zombie.resume()
@@ -95,7 +95,7 @@ def test_zookeeper_is_away_for_20_s_and_nobody_notices(cluster: RealCluster) -> 
             cluster.zookeeper.resume()
         cluster.wait_settled()
 
-    survive(cluster, "no-zookeeper", fault, SLACK_S)
+    survive(cluster, "no-zookeeper", fault, SESSION_S + SLACK_S)  # its sessions are over when it is back
 
 
 def test_a_leader_that_may_have_been_replaced_takes_nothing_with_acks_1(cluster: RealCluster) -> None:
@@ -105,16 +105,16 @@ def test_a_leader_that_may_have_been_replaced_takes_nothing_with_acks_1(cluster:
         """What one attempt came to; None if it was taken."""
         said: list[KafkaError | None] = []
         producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap, "acks": 1, "message.timeout.ms": 1_500, **QUIET}
+            {"bootstrap.servers": cluster.bootstrap, "acks": 1, "message.timeout.ms": 5_000, **QUIET}
         )
         producer.produce(topic, b"x", on_delivery=lambda error, _message: said.append(error))
         assert producer.flush(20) == 0
         return said[0].name() if said[0] is not None else None
 
-    assert outcome() is None
+    wait_for(lambda: outcome() is None, 30, "acks=1 is taken")
     cluster.zookeeper.pause()
     try:
-        wait_for(outcome, SESSION_S + 5, "acks=1 is refused")
+        time.sleep(SESSION_S)  # nobody may be certain of a session for more than two thirds of that
         assert outcome() == "_MSG_TIMED_OUT", "a client looks for another leader, and there is none"
     finally:
         cluster.zookeeper.resume()
@@ -132,7 +132,9 @@ def test_every_broker_is_restarted_in_turn(cluster: RealCluster) -> None:
 def test_a_leader_that_is_told_to_stop_hands_over_first(cluster: RealCluster) -> None:
     def fault(topic: str, load: Load) -> None:
         leader = cluster.brokers[cluster.leader(topic)]
+        before = len(leader.log)
         leader.stop()
+        assert "still leads partitions" not in leader.log[before:]
         flows_again(load)
         leader.start()
 
@@ -146,7 +148,7 @@ def test_a_broker_is_cut_off_from_everybody_and_comes_back(networked: tuple[Real
         victim = cluster.leader(topic)
         with network.cut(victim):
             flows_again(load)
-            wait_for(lambda: cluster.leader(topic) != victim, 20, "another one leads")
+            wait_for(lambda: cluster.leader(topic) != victim, START_S, "another one leads")
         cluster.wait_settled()
 
     survive(cluster, "cut-off", fault, SESSION_S + SLACK_S + REQUEST_S)
@@ -164,7 +166,7 @@ def test_a_leader_that_is_cut_off_from_zookeeper_alone_is_replaced(
         with network.cut_from(victim, network.keeper):
             wait_for(
                 lambda: cluster.leaders(topic, others).isdisjoint({victim, -1}),
-                SESSION_S + 10,
+                START_S,
                 "others lead everything",
             )
             flows_again(load)
@@ -185,12 +187,15 @@ def test_a_leader_that_its_followers_do_not_hear_acknowledges_nothing(
         others = [one.host for one in cluster.brokers.values() if one.id != victim]
         with network.cut_from(victim, *others):
             time.sleep(2 * LAG_S)
-            promised = len(load.history.acked_at[0])
-            time.sleep(LAG_S)
-            assert len(load.history.acked_at[0]) == promised
+            since, acked_at = time.monotonic(), load.history.acked_at[0]
+            wait_for(
+                lambda: time.monotonic() - max(since, acked_at[-1]) > LAG_S,
+                5 * LAG_S,
+                "nothing is acknowledged any more",
+            )
         cluster.wait_settled()
 
-    survive(cluster, "no-followers", fault, 3 * LAG_S + SESSION_S + SLACK_S + REQUEST_S)
+    survive(cluster, "no-followers", fault, 7 * LAG_S + SESSION_S + SLACK_S + REQUEST_S)
 
 
 def test_all_brokers_are_killed_at_once(cluster: RealCluster) -> None:
@@ -205,4 +210,4 @@ def test_all_brokers_are_killed_at_once(cluster: RealCluster) -> None:
     survive(cluster, "kill-all", fault, 60)
 
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(300)

@@ -1,5 +1,6 @@
 """Consumer groups live through the loss of their coordinator, with their offsets."""
 
+import contextlib
 import time
 import uuid
 
@@ -20,8 +21,17 @@ def coordinator(cluster: RealCluster, group: str) -> int:
 def committed(cluster: RealCluster, group: str, topic: str) -> int:
     client = cluster.admin()
     asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])]
-    found = client.list_consumer_group_offsets(asked)[group].result(15)
-    return int(found.topic_partitions[0].offset)
+    offsets: list[int] = []
+
+    def is_answered() -> bool:
+        """A broker may still name the coordinator that died."""
+        with contextlib.suppress(KafkaException, TimeoutError):
+            found = client.list_consumer_group_offsets(asked)[group].result(15)
+            offsets.append(int(found.topic_partitions[0].offset))
+        return bool(offsets)
+
+    wait_for(is_answered, 60, "the coordinator answers")
+    return offsets[0]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

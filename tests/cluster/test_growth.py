@@ -36,6 +36,7 @@ def test_from_three_brokers_to_four_under_load(cluster: RealCluster) -> None:
         wait_for(lambda: load.acked > 1_000, 60, "the load is acknowledged")
         newcomer = cluster.add()
         newcomer.start()
+        cluster.wait_settled()  # the controller has heard of it
         goal = {number: [newcomer.id, number % 3 + 1, (number + 1) % 3 + 1] for number in range(PARTITIONS)}
         controller = cluster.brokers[cluster.controller()].port
         partitions = [

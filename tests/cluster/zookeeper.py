@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.ports import free_ports
 
 from ottla.cli.errors import CommandError
-from ottla.cli.zookeepers import ZooKeeperServer, class_path, free_ports, java
+from ottla.cli.zookeepers import ZooKeeperServer, class_path, java
 
 START_S = 60.0
 PR_SET_PDEATHSIG = 1
@@ -41,6 +42,14 @@ def skip_without_zookeeper() -> None:
         class_path()
     except CommandError as error:
         pytest.skip(str(error))
+
+
+def _stands_still(process: "subprocess.Popen[bytes]") -> bool:
+    try:
+        stats = [(task / "stat").read_text() for task in Path(f"/proc/{process.pid}/task").iterdir()]
+    except OSError:  # a thread has just ended
+        return False
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
 class Ensemble:
@@ -77,15 +86,24 @@ class Ensemble:
         process.wait(10)
 
     def pause(self) -> None:
+        """They all stand still when this returns; after the signal alone their other threads go on."""
         for process in self._processes.values():
             os.kill(process.pid, signal.SIGSTOP)
+        wait_for(lambda: all(map(_stands_still, self._processes.values())), START_S, "they stand still")
 
     def resume(self) -> None:
         for process in self._processes.values():
             os.kill(process.pid, signal.SIGCONT)
 
     def leader(self) -> int:
-        return next(one.number for one in self.servers if one.mode() == "leader")
+        found: list[int] = []
+
+        def is_found() -> bool:
+            found.extend(one.number for one in self.servers if one.mode() == "leader")
+            return bool(found)
+
+        wait_for(is_found, START_S, "there is a leader")
+        return found[0]
 
     def stop(self) -> None:
         for number in list(self._processes):

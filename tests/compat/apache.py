@@ -18,7 +18,7 @@ from bench.servers import clean_environment
 from tests.clients.harness import _die_with_parent
 
 STOP_S = 30.0
-DUMP_S = 60.0
+DUMP_S = 120.0
 # A JVM that lives for seconds does not need its second compiler.
 QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
 _DUMP = ("org/apache/kafka/tools/DumpLogSegments", "kafka/tools/DumpLogSegments")

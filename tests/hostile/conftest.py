@@ -34,7 +34,7 @@ def no_bugs(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def healthy(broker: BrokerProcess) -> Iterator[Healthy]:
-    with Healthy(broker.bootstrap) as client:
+    with Healthy(broker) as client:
         yield client
 
 

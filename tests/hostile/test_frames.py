@@ -18,7 +18,7 @@ METADATA_V9 = b"\x00\x03\x00\x09\x00\x00\x00\x01\xff\xff"
 
 
 def outcome_of(broker: BrokerProcess, payload: bytes) -> Outcome:
-    probe = Probe(broker.port, 5)
+    probe = Probe(broker.port, 30)
     try:
         return probe.send(payload)
     finally:
@@ -105,14 +105,14 @@ def test_a_flexible_body_that_is_wrong_closes(broker: BrokerProcess, body: bytes
 
 
 def test_unknown_tags_are_skipped_and_bytes_after_the_end_ignored(broker: BrokerProcess) -> None:
-    probe = Probe(broker.port, 5)
+    probe = Probe(broker.port, 30)
     assert probe.send(METADATA_V9 + b"\x00\x01\x01\x00\x00\x02\x64\x03abc\x65\x00") is Outcome.ANSWERED
     assert probe.send(frame_of(MetadataRequest(topics=[]), 1)[4:] + b"left over") is Outcome.ANSWERED
     probe.close()
 
 
 def test_a_version_that_is_not_served_closes_except_for_api_versions(broker: BrokerProcess) -> None:
-    probe = Probe(broker.port, 5)
+    probe = Probe(broker.port, 30)
     for version in (-1, 14, 32767):
         payload = b"\x00\x03" + struct.pack(">h", version) + b"\x00\x00\x00\x01\xff\xff\x00\x00\x00\x00\x00"
         assert probe.send(payload) is Outcome.CLOSED

@@ -1,5 +1,6 @@
 """The same log on a real file system: the port's other side."""
 
+import gc
 import os
 
 from tests.log.helpers import NOW, put, values
@@ -23,6 +24,7 @@ def descriptors() -> int:
 
 
 def test_a_store_on_disk_survives_its_shutdown_and_its_neglect(tmp_path):
+    gc.collect()  # what earlier tests left is not closed in the midst of this one
     before = descriptors()
     store = opened(tmp_path)
     log = store.create(T0, bytes(range(16)), store.config, NOW)

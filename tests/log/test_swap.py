@@ -303,3 +303,21 @@ def test_what_a_failed_worker_left_is_removed():
     assert not [name for name in disk.nodes if name.endswith(".cleaned")]
     assert cleaner.uncleanable[TP].reason == "killed"
     assert cleaner.progress.failures == 1
+
+
+@pytest.mark.parametrize("outlived", ["emptied", "removed"])
+def test_a_new_file_that_somebody_else_touched_is_not_put_in_place(outlived):
+    """A cleaner that outlived the broker before writes to the same names."""
+    disk = SimDisk()
+    log = made(disk)
+    before = content(log)
+    cleaner, task = begin(log)
+    result = clean(disk, task)
+    path = f"{log.directory}/{result.groups[-1].bases[0]:020}.log.cleaned"
+    disk.remove(path)
+    if outlived == "emptied":
+        disk.open(path).close()
+    place(cleaner, log, result)
+    assert state(log) == EXPECTED
+    assert set(content(log)) <= set(before)
+    assert not [name for name in disk.list(log.directory) if name.endswith((".cleaned", ".swap"))]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from tests.clients.harness import _die_with_parent as die_with_parent
 
 from ottla import Broker
@@ -129,6 +129,18 @@ class Pipeline:
             rows += [tuple(row[column] for column in columns) for row in found]
         return sorted(rows, key=repr)
 
+    def wait_for_view(self, name: str, columns: Sequence[str], rows: list[tuple[Any, ...]]) -> None:
+        """Every round empties a materialized view and writes it anew: wait for one that is whole."""
+        from pyarrow import ArrowException
+
+        def is_there() -> bool:
+            try:
+                return self.table(name, columns) == rows
+            except (OSError, ArrowException):  # replaced while we look
+                return False
+
+        self.wait(is_there)
+
     def end(self) -> None:
         for process in self.started:
             if process.poll() is None:
@@ -174,7 +186,8 @@ def received(broker: Broker) -> Callable[[str], list[Any]]:
             while True:
                 message = client.poll(30)
                 assert message is not None
-                if message.error() is not None:
+                if (error := message.error()) is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
                     return found
                 found.append(json.loads(message.value() or b"null"))
         finally:

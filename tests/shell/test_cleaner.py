@@ -1,13 +1,16 @@
 """The cleaner's child process, its parent, and the rate it keeps to."""
 
 import asyncio
+import contextlib
 import os
 import pickle
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
+from tests.clients.harness import wait_for
 
 from ottla.base.files import OsFiles
 from ottla.base.ids import TopicPartition
@@ -16,7 +19,7 @@ from ottla.log.cleaning import CleanFailed, CleanOutcome, CleanResult, CleanTask
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.log import Log
 from ottla.records.builder import NewRecord, build_batch
-from ottla.shell.cleaner import Cleaners, Throttle
+from ottla.shell.cleaner import NICENESS, Cleaners, Throttle
 
 
 def made(folder: Path) -> tuple[Log, CleanTask]:
@@ -135,3 +138,29 @@ def test_the_throttle_ends_a_child_whose_parent_is_gone() -> None:
     with pytest.raises(SystemExit):
         throttle(1000)
     assert time.now < 2
+
+
+ORPHANING = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "from ottla.shell.cleaner import main; main()"],
+                         stdin=subprocess.PIPE)
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it has to notice by itself")
+def test_a_cleaner_that_stands_still_dies_with_its_broker() -> None:
+    """It might wake up later, among the files of the next broker."""
+    with subprocess.Popen([sys.executable, "-c", ORPHANING], stdout=subprocess.PIPE, text=True) as broker:
+        assert broker.stdout is not None
+        cleaner = psutil.Process(int(broker.stdout.readline()))
+        try:
+            wait_for(lambda: cleaner.nice() == NICENESS, what="its work to begin")
+            cleaner.suspend()
+            broker.kill()
+            wait_for(lambda: not cleaner.is_running() or cleaner.status() == psutil.STATUS_ZOMBIE)
+        finally:
+            broker.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                cleaner.kill()

@@ -112,7 +112,7 @@ def test_flush_ms_is_kept_between_ticks(tmp_path: Path, monkeypatch: pytest.Monk
     with EmbeddedBroker(config, data=tmp_path) as broker, connect(broker) as wire:
         create(wire)
         wire.produce("t", RECORD)
-        wait_for(lambda: synced, 5, "the sync")
+        wait_for(lambda: synced, what="the sync")
 
 
 @pytest.mark.parametrize("is_clean", [True, False])

@@ -61,7 +61,7 @@ def _teller(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Story],
                 elif kind == "shared":
                     keeper = SharedKeeper(loop, tree)
                 else:
-                    keeper = ZooKeeperKeeper(loop, chroot, 6_000, now_ms)
+                    keeper = ZooKeeperKeeper(loop, chroot, 10_000, now_ms)
                 made.append(keeper)
                 return keeper
 

@@ -92,7 +92,10 @@ def test_after_its_session_expired_a_broker_is_registered_again_as_another_incar
     run(world, story)
 
 
-def test_a_broker_that_stopped_cleanly_says_so_when_it_comes_back(tmp_path: Path) -> None:
+def test_a_broker_that_stopped_cleanly_says_so_when_it_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.shell.keeping.LINGER_S", 30.0)
     world = World(tmp_path)
 
     async def story() -> None:

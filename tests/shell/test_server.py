@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from tests.ports import free_ports
 
 from ottla.base.config import ConfigError
 from ottla.shell.lock import DirectoryLock, StartError
@@ -103,8 +104,7 @@ def test_a_listener_that_cannot_be(tmp_path: Path, listeners: str, reason: str) 
 
 
 def test_an_address_clients_cannot_call_frees_the_port(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     one = server(tmp_path, listeners=f"127.0.0.1:{port}", advertised_listeners="0.0.0.0:1")
     assert "not a wildcard" in refusal(one)
     assert run(server(tmp_path, listeners=f"127.0.0.1:{port}")) == f"127.0.0.1:{port}"

@@ -99,7 +99,7 @@ def close_shared_session() -> None:
         session.stop()
         gateway.shutdown()
         gateway.proc.stdin.close()
-        gateway.proc.wait(30)
+        gateway.proc.wait(120)
 
 
 @dataclass(frozen=True)
@@ -128,16 +128,16 @@ class Topic:
 
     def grow(self, partitions: int) -> None:
         admin = self._admin()
-        admin.create_partitions([NewPartitions(self.name, partitions)])[self.name].result(10)
+        admin.create_partitions([NewPartitions(self.name, partitions)])[self.name].result(60)
 
     def delete(self) -> None:
         admin = self._admin()
-        admin.delete_topics([self.name])[self.name].result(10)
+        admin.delete_topics([self.name])[self.name].result(60)
 
     def delete_records(self, before: int, partition: int = 0) -> None:
         place = KafkaPartition(self.name, partition, before)
         admin = self._admin()
-        admin.delete_records([place])[place].result(10)
+        admin.delete_records([place])[place].result(60)
 
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap})

@@ -1,6 +1,7 @@
 """kill -9 of a Python worker, of the driver and of the broker, each in the middle of a batch: no row is
 lost, none is twice."""
 
+import contextlib
 import json
 import os
 import signal
@@ -80,7 +81,8 @@ def test_a_killed_python_worker_costs_a_task_and_no_row(
     victims = python_workers(spark)
     assert victims
     for worker in victims:
-        worker.send_signal(signal.SIGKILL)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            worker.send_signal(signal.SIGKILL)
     Path(f"{gate}.open").touch()
     run(query)
     assert table(tmp_path) == texts(range(ROWS))

@@ -357,7 +357,7 @@ def test_a_group_that_cannot_be_written_to_does_not_stop_the_query(
     )
     try:
         consumer.subscribe([orders.name])
-        wait_for(lambda: consumer.poll(0.1), what="a member in the group")
+        wait_for(lambda: (one := consumer.poll(0.1)) and one.error() is None, 60, "a member in the group")
         query = reader(orders, kafka__group__id=group)
         end = first(query)
         query.latestOffset(end, ALL)

@@ -39,11 +39,11 @@ def consume(topic: Topic, count: int) -> list[Any]:
     """All records, by partition and offset."""
     consumer = Consumer({"bootstrap.servers": topic.bootstrap, "group.id": "x", "enable.auto.commit": False})
     try:
-        partitions = consumer.list_topics(topic.name, 10).topics[topic.name].partitions
+        partitions = consumer.list_topics(topic.name, 60).topics[topic.name].partitions
         consumer.assign([KafkaPartition(topic.name, number, 0) for number in partitions])
         records: list[Any] = []
         while len(records) < count:
-            some = consumer.consume(count, 10)
+            some = consumer.consume(count, 60)
             assert some, f"{len(records)} of {count} records came"
             records += some
     finally:
@@ -78,7 +78,7 @@ def test_a_key_goes_where_every_other_producer_puts_it(topic: Make) -> None:
     producer = Producer({"bootstrap.servers": theirs.bootstrap, "partitioner": "murmur2_random"})
     for key in keys:
         producer.produce(theirs.name, key, key)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     both = [
         {(each.key(), each.partition()) for each in consume(each_topic, 300)} for each_topic in (ours, theirs)
     ]

@@ -113,7 +113,7 @@ def test_a_cluster_leaves_nothing_behind_and_starts_in_about_a_second() -> None:
         cluster.kill(2)
     assert not any(map(os.path.exists, folders))
     assert not {name for name in threads() - before if "Timer" not in name}
-    assert started_s < 10, "about a second on a machine that has nothing else to do"
+    assert started_s < 15, "about a second on a machine that has nothing else to do"
 
 
 def test_a_cluster_of_one_and_of_two_have_as_many_replicas() -> None:

@@ -50,7 +50,7 @@ def test_a_broker_serves_real_clients_and_leaves_nothing_behind() -> None:
         assert consume(broker, "greetings", 2) == [b"hello", b"world"]
     assert not os.path.exists(folder)
     assert not broker.is_running
-    assert threads() == before
+    assert threads() <= before
 
 
 def test_two_brokers_live_side_by_side() -> None:
@@ -95,7 +95,7 @@ def test_what_keeps_a_broker_from_starting_is_raised_to_the_caller(tmp_path: Pat
         Broker(data=tmp_path).start()
     with pytest.raises(ConfigError, match=r"log\.segment\.bytes"):
         Broker(config={"log.segment.bytes": "many"}).start()
-    assert threads() == before
+    assert threads() <= before
 
 
 def test_a_broker_takes_the_config_it_is_given() -> None:

@@ -9,15 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from ottla.wire import messages
 from ottla.wire.schema import Array, Blob, Fixed, Kind, Nested, Text, fields_of
-
-settings.register_profile(
-    "wire", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("wire")
 
 
 def all_messages() -> list[type]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECT_S = 3.0
-METADATA_S = 5.0
 REQUEST_S = 15.0
 AGAIN_S = 0.1
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -147,7 +146,7 @@ def explain(error: Any) -> str:
 
 def metadata(client: Any) -> "ClusterMetadata":
     with errors_explained("the broker does not answer"):
-        found: ClusterMetadata = client.list_topics(timeout=METADATA_S)
+        found: ClusterMetadata = client.list_topics(timeout=REQUEST_S)
     return found
 
 

@@ -118,15 +118,3 @@ class ZooKeeperServer:
             if line.startswith("Mode: "):
                 return line.removeprefix("Mode: ").strip()
         return None
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now; each could be taken by somebody before we do."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

@@ -7,7 +7,8 @@ a few renames; before the next one, a worker thread syncs the folder, and the lo
     place     the old files become `.deleted`, `.swap` becomes the real name; readers see the new segment.
     settle    `.txnindex.swap`, which was left to mark that old files may come back in a crash, is renamed.
 
-If the log lost one of the old segments meanwhile, nothing is placed, and the new files are removed.
+If the log lost one of the old segments meanwhile, or a new file is not as the cleaner left it, nothing is
+placed, and the new files are removed.
 """
 
 import os.path
@@ -48,7 +49,7 @@ class Swap:
             self._settle()
         if not self._groups:
             return False
-        if not self._is_current():
+        if not self._is_current() or not self._is_whole():
             self.cancel()
             return False
         if self._step is Step.PREPARE:
@@ -110,3 +111,10 @@ class Swap:
             return False
         at = segments.index(old[0])
         return segments[at : at + len(old)] == old and self.log.active not in old
+
+    def _is_whole(self) -> bool:
+        """Whether the new file is the one that was made: one that outlived its broker uses the names."""
+        if self._step is not Step.PREPARE:
+            return True
+        path, files = self._path(self._groups[0], ".log") + CLEANED, self.log.files
+        return files.exists(path) and files.size(path) == self._groups[0].size

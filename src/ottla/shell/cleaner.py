@@ -2,7 +2,8 @@
 
 The parent (`Cleaners`) has a thread wait for each child: it sends a task through the child's standard input
 and reads the outcome from its standard output. The child (`main`) runs at a low priority, keeps to the rate
-of the task, and ends when its input does: a broker that dies takes its cleaners with it.
+of the task, and ends when its input does; Linux kills it as soon as its parent dies. A broker that dies must
+take its cleaners with it: they would write among the files of the next one.
 
 Not obvious: this is a plain child and not one of `multiprocessing`, which would import the program's main
 module again; that may be anybody's script with an embedded broker in it.
@@ -13,6 +14,7 @@ import contextlib
 import os
 import pickle
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -27,6 +29,7 @@ NICENESS = 5
 THREADS_MAX = 16  # log.cleaner.threads says how many may be at work
 _WAIT_S_MAX = 0.2
 _BURST_S = 1.0
+_PR_SET_PDEATHSIG = 1
 _COMMAND = "from ottla.shell.cleaner import main; main()"
 
 
@@ -109,6 +112,10 @@ class Throttle:
 
 def main() -> None:
     """What the child does."""
+    if sys.platform == "linux":
+        import ctypes  # the parent, which is to start quickly, has no use for it
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.nice(NICENESS)
     source = sys.stdin.buffer
     try:

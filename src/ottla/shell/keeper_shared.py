@@ -5,6 +5,7 @@ changes is posted to every session's loop while it is held, so that all see it i
 """
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -164,8 +165,9 @@ class SharedKeeper:
 
     def post(self, what: Callable[..., object], *arguments: object) -> None:
         """From any thread. A loop that is gone wants to know nothing."""
-        if not self._is_closed and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(what, *arguments)
+        if not self._is_closed:
+            with contextlib.suppress(RuntimeError):  # it is closed
+                self._loop.call_soon_threadsafe(what, *arguments)
 
     def on_nodes(self, changed: list[NodeChanged]) -> None:
         if not self._is_closed:

@@ -97,14 +97,17 @@ class ZooKeeperKeeper:
     # -- life -------------------------------------------------------------------------------------
 
     async def load(self, listener: KeeperListener) -> list[NodeChanged]:
-        """As long as answers come it may take its time; a large tree does."""
+        """As long as answers come it may take its time; a large tree does. The patience has two halves: after
+        the first, a process that stood still itself finds the answers that came meanwhile."""
         self._listener = listener
         self._link.start()
+        silent = 0
         try:
             while not self._loaded.done():
                 answered = self._link.answered
-                await asyncio.wait([self._loaded], timeout=self._link.timeout_ms / 1000)
-                if not self._loaded.done() and self._link.answered == answered:
+                await asyncio.wait([self._loaded], timeout=self._link.timeout_ms / 2000)
+                silent = silent + 1 if self._link.answered == answered else 0
+                if silent == 2 and not self._loaded.done():
                     raise StartError(f"no ZooKeeper answers at {self.ensemble}")
             self._loaded.result()
         except (StartError, asyncio.CancelledError):

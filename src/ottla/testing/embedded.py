@@ -13,7 +13,7 @@ from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.shell.embedded import EmbeddedBroker
 
-REQUEST_S = 10.0
+REQUEST_S = 30.0
 Setting: TypeAlias = str | bool | int | float
 
 _quiet = logging.getLogger("ottla.librdkafka")
