@@ -26,6 +26,15 @@ def test_importing_ottla_takes_less_than_100_ms_and_loads_nothing_heavy() -> Non
     assert float(taken_ms) < 100
 
 
+def test_a_broker_starts_without_what_it_does_not_need() -> None:
+    slow = '{"confluent_kafka", "ctypes", "importlib.metadata", "kazoo", "rich", "typer"}'
+    program = f"import sys, ottla.shell.main; print(*sorted({slow} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == []
+
+
 def test_the_broker_is_there_when_asked_for() -> None:
     from ottla.testing.embedded import Broker
 

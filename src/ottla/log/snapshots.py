@@ -9,9 +9,8 @@ is in it. One is taken when a segment is rolled and when a log is closed; a dama
 
 from struct import Struct
 
-from crc32c import crc32c
-
 from ottla.log.producers import AppendedBatch, Producer, Producers
+from ottla.records.checksum import crc32c
 
 VERSION = 1
 _HEAD = Struct(">hIi")

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
+from ottla.records.checksum import crc32c
 from ottla.records.compression import Codec
 
 HEADER_SIZE = 61
