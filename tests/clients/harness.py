@@ -42,6 +42,13 @@ def wait_for(condition: Callable[[], T], deadline_s: float = 30.0, what: str = "
         time.sleep(0.005)
 
 
+def is_gone(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def _die_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from tests.clients.harness import BrokerProcess, wait_for
+from tests.clients.harness import BrokerProcess, is_gone, wait_for
 
 WITHIN_S = 60.0
 
@@ -177,7 +177,7 @@ def test_a_cleaner_dies_with_its_broker(start_broker: StartBroker) -> None:
     Table(broker, "t").write(2000)
     children = wait_for(lambda: psutil.Process(broker.process.pid).children(), WITHIN_S, "a cleaner")
     broker.kill()
-    wait_for(lambda: not any(child.is_running() for child in children), 30, "the cleaner to go")
+    wait_for(lambda: all(map(is_gone, children)), 30, "the cleaner to go")
 
 
 def test_a_topic_that_was_deleted_from_may_become_compacted(start_broker: StartBroker) -> None:

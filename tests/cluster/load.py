@@ -40,12 +40,12 @@ class History:
     def longest_silence(self) -> float:
         """The longest time in which no write to some partition was acknowledged: it had no leader."""
         return max(
-            (later - earlier - self._stalled_s(earlier, later)
+            (later - earlier - self.stalled_s(earlier, later)
              for times in self.acked_at.values() for earlier, later in pairwise(times)),
             default=0.0,
         )  # fmt: skip
 
-    def _stalled_s(self, earlier: float, later: float) -> float:
+    def stalled_s(self, earlier: float, later: float) -> float:
         return sum(max(0.0, min(later, end) - max(earlier, begin)) for begin, end in self.stalls)
 
 
@@ -102,6 +102,7 @@ class Load:
         self._threads = [threading.Thread(target=one, daemon=True) for one in (self._write, self._follow)]
         self._failures: list[BaseException] = []
         self._name = f"w{time.monotonic_ns()}"
+        self._turned = 0.0  # when the writer was last at work
 
     def __enter__(self) -> Self:
         for one in self._threads:
@@ -118,6 +119,11 @@ class Load:
     @property
     def acked(self) -> int:
         return len(self.history.acked)
+
+    def quiet_s(self, partition: int, since: float) -> float:
+        """How long ago a write there was acknowledged, as far as the writer was at work to hear of it."""
+        heard, last = self._turned, max(since, self.history.acked_at[partition][-1])
+        return heard - last - self.history.stalled_s(last, heard)
 
     def finish(self) -> History:
         """After the block: read all there is, and answer the history."""
@@ -145,12 +151,12 @@ class Load:
                 history.acked[value] = (message.partition(), message.offset())
                 history.acked_at[message.partition()].append(time.monotonic())
 
-        began = turned = time.monotonic()
+        began = self._turned = time.monotonic()
         while not self._is_over.is_set():
             now = time.monotonic()
-            if now - turned > STALL_S:
-                history.stalls.append((turned, now))
-            turned = now
+            if now - self._turned > STALL_S:
+                history.stalls.append((self._turned, now))
+            self._turned = now
             due = int((now - began) * self._rate)
             while self.sent < due:
                 try:

@@ -68,7 +68,7 @@ def test_no_brokers_no_plan() -> None:
     assert balance({("t", 0): (1,)}, {}) == []
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_counts_are_within_one_and_a_second_run_moves_nothing(data: st.DataObject) -> None:
     brokers = data.draw(st.integers(1, 6))
@@ -86,7 +86,7 @@ def test_counts_are_within_one_and_a_second_run_moves_nothing(data: st.DataObjec
     assert balance(after, racks) == []
 
 
-@settings(derandomize=True, max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data())
 def test_racks_are_spread_whatever_was_there(data: st.DataObject) -> None:
     names = data.draw(st.lists(st.sampled_from("abc"), min_size=2, max_size=6))

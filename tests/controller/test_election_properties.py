@@ -178,7 +178,7 @@ class Cluster(World):
         self.last = state
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 1 << 32))
 def test_no_election_outside_the_rules_and_no_committed_record_lost(seed: int) -> None:
     cluster = Cluster(seed)
@@ -186,7 +186,7 @@ def test_no_election_outside_the_rules_and_no_committed_record_lost(seed: int) -
         cluster.step()
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 1 << 32))
 def test_everything_settles_once_all_brokers_are_back(seed: int) -> None:
     cluster = Cluster(seed)

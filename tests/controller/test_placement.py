@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -20,7 +20,6 @@ def test_leaders_go_around_and_followers_shift() -> None:
     assert assignment[0] != assignment[3]
 
 
-@settings(derandomize=True)
 @given(st.integers(1, 7), st.integers(1, 40), st.integers(0, 100), st.data())
 def test_replicas_are_distinct_and_leaders_are_balanced(
     brokers: int, partitions: int, start: int, data: st.DataObject
@@ -39,7 +38,6 @@ def test_more_replicas_than_brokers_are_refused(factor: int) -> None:
     assert refused.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-@settings(derandomize=True)
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 24), st.integers(0, 50), st.data())
 def test_replicas_are_spread_over_racks_as_evenly_as_can_be(
     racks: int, in_each: int, partitions: int, start: int, data: st.DataObject

@@ -1,6 +1,6 @@
 """What is written into nodes is what is read from them."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.controller import znodes
@@ -25,7 +25,6 @@ def states(draw: st.DrawFn) -> State:
     )
 
 
-@settings(derandomize=True)
 @given(st.dictionaries(st.integers(0, 9), states(), max_size=6))
 def test_states_come_back_as_they_were(written: dict[int, State]) -> None:
     assert znodes.parse_state_node(znodes.state_node(3, written)) == written

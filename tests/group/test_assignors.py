@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ottla.group.assignors import ASSIGNORS, MemberSpec, assign
 
-exact = settings(derandomize=True, database=None, deadline=None, max_examples=150)
+exact = settings(max_examples=150)
 
 
 def topic_id(name):

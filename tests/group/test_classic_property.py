@@ -235,6 +235,4 @@ class Groups(RuleBasedStateMachine):
 
 
 TestGroups = Groups.TestCase
-TestGroups.settings = settings(
-    max_examples=200, stateful_step_count=50, report_multiple_bugs=False, deadline=None, derandomize=True
-)
+TestGroups.settings = settings(max_examples=200, stateful_step_count=50, report_multiple_bugs=False)

@@ -294,7 +294,7 @@ actions = st.one_of(
 )
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.lists(st.sampled_from(["new", "eager", "cooperative"]), min_size=2, max_size=2),
     st.permutations(range(4)),

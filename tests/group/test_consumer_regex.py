@@ -10,7 +10,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.group import regex
 from ottla.group.regex import PATTERN_LENGTH_MAX, compile_pattern, resolve
 
-exact = settings(derandomize=True, database=None, deadline=None, max_examples=300)
+exact = settings(max_examples=300)
 
 
 @pytest.mark.parametrize(

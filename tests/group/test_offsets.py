@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ottla.group.offsets import CommittedOffset, Offsets
 from ottla.group.records import OffsetCommitValue
 
-exact = settings(derandomize=True, database=None, deadline=None, max_examples=150)
+exact = settings(max_examples=150)
 DAY_MS = 86_400_000
 
 

@@ -23,7 +23,7 @@ from ottla.group.protocol import (
 )
 from ottla.wire.primitives import ProtocolError
 
-exact = settings(derandomize=True, database=None, deadline=None, max_examples=60)
+exact = settings(max_examples=60)
 
 topic_names = st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1, max_size=9)
 partitions = st.lists(st.integers(0, 2**31 - 1), max_size=5)

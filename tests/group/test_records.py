@@ -33,7 +33,7 @@ from ottla.group.records import (
     to_partitions,
 )
 
-exact = settings(derandomize=True, database=None, deadline=None, max_examples=60)
+exact = settings(max_examples=60)
 ID = bytes(range(16))
 ID_HEX = ID.hex()
 

@@ -1,6 +1,5 @@
 """A well-behaved client in the background, who must notice nothing of what is done to its broker."""
 
-import statistics
 import threading
 import time
 from types import TracebackType
@@ -17,8 +16,8 @@ ROUNDS_MIN = 20
 class Healthy(threading.Thread):
     """Produces a record, waits for its acknowledgement, reads it back, and begins again.
 
-    A machine that stands still is not the broker's fault, so what counts as waiting for the broker is the
-    time in which it was at work; and half of all rounds are quick by any clock.
+    A machine that stands still is not the broker's fault: a few rounds may be slow by the clock, unless the
+    broker was at work in them all the time.
     """
 
     def __init__(self, broker: BrokerProcess) -> None:
@@ -64,8 +63,9 @@ class Healthy(threading.Thread):
     def check(self) -> None:
         assert not self.is_alive()
         assert self.errors == []
-        assert max(self.kept) < 1.0
-        assert statistics.median(self.seconds) < 1.0
+        spared = max(3, len(self.seconds) // 100)
+        assert sorted(self.seconds)[-1 - spared] < 1.0
+        assert max(self.kept) < 5.0
 
     def run(self) -> None:
         try:

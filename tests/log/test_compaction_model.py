@@ -227,7 +227,5 @@ class CompactionModel(RuleBasedStateMachine):
         assert [one.offset for one in records(self.log, offset, max_bytes=limit)] == expected
 
 
-CompactionModel.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True
-)
+CompactionModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestCompactionModel = CompactionModel.TestCase

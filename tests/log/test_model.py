@@ -173,7 +173,5 @@ class LogModel(RuleBasedStateMachine):
         assert all(name.startswith(FOLDER) for name in self.disk.nodes)
 
 
-LogModel.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, derandomize=True
-)
+LogModel.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
 TestLogModel = LogModel.TestCase

@@ -305,17 +305,17 @@ def test_what_a_failed_worker_left_is_removed():
     assert cleaner.progress.failures == 1
 
 
-@pytest.mark.parametrize("outlived", ["emptied", "removed"])
-def test_a_new_file_that_somebody_else_touched_is_not_put_in_place(outlived):
-    """A cleaner that outlived the broker before writes to the same names."""
+@pytest.mark.parametrize("lost", [".log", ".index", ".timeindex", ".txnindex", "what is in .log"])
+def test_new_files_that_somebody_else_touched_are_not_put_in_place(lost):
+    """A cleaner that outlived the broker before uses the same names."""
     disk = SimDisk()
     log = made(disk)
     before = content(log)
     cleaner, task = begin(log)
     result = clean(disk, task)
-    path = f"{log.directory}/{result.groups[-1].bases[0]:020}.log.cleaned"
+    path = f"{log.directory}/{result.groups[-1].bases[0]:020}{lost.split()[-1]}.cleaned"
     disk.remove(path)
-    if outlived == "emptied":
+    if lost == "what is in .log":
         disk.open(path).close()
     place(cleaner, log, result)
     assert state(log) == EXPECTED

@@ -24,7 +24,7 @@ from ottla.records.compression import Codec
 from ottla.records.record import read_records
 
 RECORDS = [(b"key", b"value", (), 1000), (None, b"second", (("h", b"x"),), 1005)]
-steady = settings(derandomize=True, deadline=None, max_examples=100)
+steady = settings(max_examples=100)
 
 
 def patched(**fields):

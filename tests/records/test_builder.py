@@ -37,7 +37,7 @@ GOLDEN_RECORDS = [
     for i in range(12)
 ]
 
-steady = settings(derandomize=True, deadline=None, max_examples=40)
+steady = settings(max_examples=40)
 nullable = st.none() | st.binary(max_size=100)
 headers = st.lists(st.tuples(st.text(max_size=5), nullable), max_size=3).map(tuple)
 records = st.lists(st.tuples(nullable, nullable, headers, st.integers(0, 2**42)), min_size=1, max_size=12)

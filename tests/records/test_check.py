@@ -11,7 +11,7 @@ from ottla.records.builder import encode_record, varint
 from ottla.records.check import check_records
 from ottla.records.record import walk
 
-steady = settings(derandomize=True, deadline=None, max_examples=150)
+steady = settings(max_examples=150)
 nullable = st.none() | st.binary(max_size=3) | st.integers(0, 300).map(lambda size: b"v" * size)
 headers = st.just(()) | st.lists(st.tuples(st.text(max_size=3), nullable), max_size=3).map(tuple)
 deltas = st.integers(0, 70) | st.integers(-(2**40), 2**40) | st.just(100)

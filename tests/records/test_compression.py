@@ -16,7 +16,7 @@ from ottla.records.compression import DECOMPRESSED_BYTES_MAX, Codec, compress, d
 
 MIB = 1 << 20
 REAL = [codec for codec in Codec if codec is not Codec.NONE]
-steady = settings(derandomize=True, deadline=None, max_examples=60)
+steady = settings(max_examples=60)
 
 
 def code_of(codec, data, limit=DECOMPRESSED_BYTES_MAX):
@@ -145,7 +145,7 @@ def test_a_flipped_byte_is_invalid_or_harmless_but_never_a_crash(codec):
 
 
 @pytest.mark.parametrize("codec", REAL)
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(noise=st.binary(max_size=120), start=st.integers(0, 20))
 def test_any_bytes_end_in_data_or_an_answer(codec, noise, start):
     try:

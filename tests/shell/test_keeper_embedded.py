@@ -94,7 +94,7 @@ OPERATIONS = st.one_of(
 )
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(OPERATIONS, max_size=4), max_size=8))
 def test_the_keeper_of_the_pure_tests_does_the_same(writes: list[list[Operation]]) -> None:
     real, model = EmbeddedKeeper(":memory:"), MemoryKeeper()

@@ -60,7 +60,7 @@ def read(batches: list[Any]) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(table_rows, min_size=1, max_size=50), st.sampled_from(Codec), st.sampled_from([500, 9000, 10**6])
 )
@@ -75,7 +75,7 @@ def test_any_rows_in_any_codec_are_read_back(rows: list[Any], codec: Codec, byte
         assert all(len(one.bytes) <= bytes_max or one.records == 1 for one in batches)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(table_rows, min_size=1, max_size=30), st.sampled_from(Codec))
 def test_kafka_python_reads_the_same(rows: list[Any], codec: Codec) -> None:
     found = []
@@ -106,7 +106,7 @@ def test_thousands_of_rows_go_there_and_back() -> None:
     assert got.column("offset").to_pylist() == list(range(30_000))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 40), blobs, blobs, header_lists, st.booleans(), st.sampled_from([500, 10**6]))
 def test_rows_that_are_all_alike_are_read_back(
     count: int, key: Any, value: Any, headers: Any, one_differs: bool, bytes_max: int
@@ -183,7 +183,6 @@ def test_a_header_without_a_key_is_refused() -> None:
         encoded([(b"k", b"v", [{"key": None, "value": b"x"}], T0)])
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=60), st.integers(1, 50))
 def test_a_key_goes_where_javas_producer_puts_it(keys: list[bytes], count: int) -> None:
     wanted = [(murmur2(key) & 0x7FFFFFFF) % count for key in keys]

@@ -66,7 +66,7 @@ def batch(count: int = 3, base: int = 0, **options: Any) -> bytes:
     return bytes(build_batch(made, base_offset=base, **options))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.lists(st.one_of(plain, records), min_size=1, max_size=60), st.sampled_from(Codec))),
     st.booleans(),
@@ -82,7 +82,7 @@ def test_any_records_in_any_codec_come_back_as_they_are(
     assert rows(*given_) == expected(*chunks)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.one_of(plain, records), min_size=40, max_size=200), st.integers(0, 250), st.integers(0, 250)
 )
@@ -92,7 +92,7 @@ def test_a_range_is_trimmed_to_the_record(made: list[NewRecord], start: int, end
     assert rows(raw, start=start, end=end) == [one for one in expected(raw) if start <= one[0] < end]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.one_of(plain, records), min_size=1, max_size=80),
     st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=4),
@@ -123,7 +123,7 @@ def _java(key: str) -> str:
     return key.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=300), st.integers(0, 100))
 def test_noise_where_records_should_be_is_never_a_crash(noise: bytes, count: int) -> None:
     raw = build_batch([NewRecord(b"k", b"v")])[:61] + noise

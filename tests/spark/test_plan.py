@@ -59,7 +59,7 @@ def test_an_input_partition_travels() -> None:
     assert pickle.loads(pickle.dumps(task)).ranges == task.ranges
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 3000), max_size=10), st.integers(1, 30), st.integers(100, 5000))
 def test_every_offset_is_read_once_and_in_order(given_sizes: list[int], count: int, rows_max: int) -> None:
     whole = ranges(*given_sizes)

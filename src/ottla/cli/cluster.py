@@ -55,6 +55,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 _quiet = logging.getLogger("ottla.librdkafka")
 _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False
+logging.getLogger("ottla.client").addHandler(logging.NullHandler())  # commands say themselves what is wrong
 
 
 def admin(bootstrap: str) -> "AdminClient":

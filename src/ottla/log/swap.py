@@ -113,8 +113,9 @@ class Swap:
         return segments[at : at + len(old)] == old and self.log.active not in old
 
     def _is_whole(self) -> bool:
-        """Whether the new file is the one that was made: one that outlived its broker uses the names."""
+        """Whether the new files are those that were made: a cleaner without a broker uses the same names."""
         if self._step is not Step.PREPARE:
             return True
-        path, files = self._path(self._groups[0], ".log") + CLEANED, self.log.files
-        return files.exists(path) and files.size(path) == self._groups[0].size
+        group, files = self._groups[0], self.log.files
+        paths = [self._path(group, suffix) + CLEANED for suffix in _LOG_LAST]
+        return all(map(files.exists, paths)) and files.size(paths[-1]) == group.size

@@ -214,12 +214,14 @@ class Server:
             return
         self.broker.controlling.begin_stop(self.now_ms())
         self.carry_out()
-        until = self._loop.time() + limit_s
+        began = self._loop.time()
         while not (self.broker.controlling.is_drained or self._is_hurried or self.is_halted):
-            if self._keeping.is_suspended or self._loop.time() > until:
+            if self._keeping.is_suspended or self._loop.time() > began + limit_s:
                 log.warning("the broker stops, and still leads partitions that others could lead")
                 return
             await asyncio.sleep(DRAIN_S)
+        if self.broker.controlling.is_drained:
+            log.info("leadership is handed over, after %.2f s", self._loop.time() - began)
 
     def _stop_serving(self) -> None:
         self.is_stopping = True
