@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,13 @@ def test_lines_of_stdin_become_records_and_come_back(ottla: Any, ottla_topic: st
     assert sent.code == 0
     assert sent.err.startswith(f"4 records, 10 bytes to {ottla_topic} in ")
     assert lines(ottla("consume", ottla_topic)) == ["one", "two", "", "four"]
+
+
+def test_a_topic_that_is_created_on_the_way_is_told(ottla: Any) -> None:
+    name = f"new-{uuid.uuid4().hex[:8]}"
+    created, *_ = (first := ottla("produce", name, stdin=b"a\n")).err.splitlines()
+    assert (first.code, created) == (0, f"topic {name} was not there, and was created")
+    assert "was created" not in ottla("produce", name, stdin=b"b\n").err
 
 
 def test_keys_headers_and_nulls_make_the_whole_way(ottla: Any, ottla_topic: str, tmp_path: Path) -> None:

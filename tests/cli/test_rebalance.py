@@ -186,6 +186,7 @@ def test_where_nothing_has_to_move_the_first_replicas_lead_again(run: Run) -> No
         client = AdminClient({"bootstrap.servers": bootstrap})
         client.create_topics([NewTopic("t", 2, replica_assignment=[[1, 2], [2, 1]])])["t"].result(20)
         cluster.stop(2)
+        assert "broker 2 is not there" in run("cluster", "rebalance", "--dry-run", "-b", bootstrap).err
         cluster.start(2)
         deadline = time.monotonic() + 30
         while (

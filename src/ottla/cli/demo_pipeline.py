@@ -87,7 +87,7 @@ def show(bootstrap: str) -> None:
     """Make a pipeline out of a template, run it while orders come, and show its tables."""
     with tempfile.TemporaryDirectory(prefix="ottla-demo-") as home:
         folder = os.path.join(home, "shop")
-        pipeline.init(folder, "stream", bootstrap)
+        pipeline.make(folder, "stream", bootstrap)
         client = cluster.producer(bootstrap, {})
         for key, (name, country, tier) in CUSTOMERS.items():
             client.produce("customers", json.dumps({"name": name, "country": country, "tier": tier}), key)

@@ -64,6 +64,11 @@ def init(
     Examples:
       ottla pipeline init --template logs my-logs
     """
+    make(folder, template, bootstrap)
+    output.say(f"made {folder}; read {os.path.join(folder, 'README.md')}, then `ottla pipeline run {folder}`")
+
+
+def make(folder: str, template: str, bootstrap: str | None) -> None:
     if template not in TEMPLATES:
         raise CommandError(f"--template is one of {', '.join(TEMPLATES)}, not {template!r}", USAGE)
     if os.path.isdir(folder) and os.listdir(folder):
@@ -74,7 +79,6 @@ def init(
         _copy(importlib.resources.files("ottla") / "spark" / "templates" / template, path, words, bootstrap)
     except OSError as error:
         raise CommandError(f"cannot write {folder}: {error.strerror}") from None
-    output.say(f"made {folder}; read {os.path.join(folder, 'README.md')}, then `ottla pipeline run {folder}`")
 
 
 def _copy(source: Traversable, target: str, words: dict[str, str], bootstrap: str | None) -> None:

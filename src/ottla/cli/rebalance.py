@@ -59,6 +59,8 @@ def rebalance(
     settled = {id: replicas for id, replicas in present.items() if id not in ongoing}
     astray = led_by_others(leaders, settled, racks)
     _show(present, leaders, moves, racks, astray)
+    for broker in sorted({broker for replicas in present.values() for broker in replicas} - racks.keys()):
+        output.say(f"broker {broker} is not there")
     if ongoing:
         output.say(f"{output.plural(len(ongoing), 'partition')} already on the move")
     if dry_run or not (moves or ongoing or astray):
