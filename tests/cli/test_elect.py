@@ -10,6 +10,8 @@ from tests.clients.harness import wait_for
 
 from ottla import Cluster
 
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
@@ -24,8 +26,8 @@ def create(cluster: Cluster, name: str, assignment: list[list[int]]) -> None:
 
 def leaders(cluster: Cluster, name: str) -> list[int]:
     client = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-    found = client.list_topics(timeout=20).topics[name].partitions
-    return [found[number].leader for number in sorted(found)]
+    topic = client.list_topics(timeout=20).topics.get(name)
+    return [one.leader for _, one in sorted(topic.partitions.items())] if topic is not None else []
 
 
 def test_the_first_replicas_lead_again(run: Run, cluster: Cluster) -> None:

@@ -113,10 +113,25 @@ def test_consume_has_checksums_checked_unless_told_otherwise(
 def test_an_interrupt_that_comes_as_a_system_error_is_an_interrupt() -> None:
     class Client:
         def poll(self, _timeout: float) -> None:
-            raise SystemError("<method 'poll'> returned a result with an exception set")
+            raise SystemError("<method 'poll'> returned a result with an exception set") from cause
 
+    cause: BaseException = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         next_messages(Client(), None)  # type: ignore[arg-type]
+    cause = TimeoutError()
+    with pytest.raises(SystemError):
+        next_messages(Client(), None)  # type: ignore[arg-type]
+
+
+def test_also_while_something_is_asked_for(ottla: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_client: object) -> None:
+        raise SystemError(
+            "<method 'list_topics'> returned a result with an exception set"
+        ) from KeyboardInterrupt()
+
+    monkeypatch.setattr(cluster, "metadata", interrupted)
+    outcome = ottla("topics", "list")
+    assert (outcome.code, outcome.err) == (130, "")
 
 
 def test_json_lines_copy_a_topic_with_all_that_is_in_it(

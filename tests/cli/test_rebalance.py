@@ -5,10 +5,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tests.cli.conftest import Run
+from tests.clients.harness import wait_for
 
 from ottla import Broker, Cluster
 from ottla.cli import rebalance
@@ -135,13 +137,22 @@ def test_a_broker_without_partitions_gets_its_share_while_records_stay(run: Run)
         assert "3 replicas to copy" in planned.err, planned
         done = run("cluster", "rebalance", "--throttle", "50000000", "--at-once", "2", "-b", bootstrap)
         assert (done.code, done.err.splitlines()[-1]) == (0, "moved 3 partitions"), done
-        (topic,) = json.loads(run("topics", "describe", "t", "--json", "-b", bootstrap).out)
-        assert sorted(one["leader"] for one in topic["partitions"]) == [1, 2, 3, 4]
-        assert all(sorted(one["isr"]) == sorted(one["replicas"]) for one in topic["partitions"])
+
+        def described() -> Any:
+            (topic,) = json.loads(run("topics", "describe", "t", "--json", "-b", bootstrap).out)
+            return topic
+
+        def is_spread() -> bool:  # not every broker knows at once
+            found = described()["partitions"]
+            in_sync = all(sorted(one["isr"]) == sorted(one["replicas"]) for one in found)
+            return in_sync and sorted(one["leader"] for one in found) == [1, 2, 3, 4]
+
+        wait_for(is_spread)
+        topic = described()
         assert sum(one["end"] for one in topic["partitions"]) == 400
         assert topic["configs"] == {}, "the throttle is gone"
-        again = run("cluster", "rebalance", "-b", bootstrap)
-        assert "in balance" in again.err
+        plan_again = ("cluster", "rebalance", "--dry-run", "-b", bootstrap)
+        wait_for(lambda: "leaders are in balance" in run(*plan_again).err)
 
 
 RATE, SLOWED = rebalance.RATES[0], rebalance.THROTTLED[0]
@@ -186,7 +197,8 @@ def test_where_nothing_has_to_move_the_first_replicas_lead_again(run: Run) -> No
         client = AdminClient({"bootstrap.servers": bootstrap})
         client.create_topics([NewTopic("t", 2, replica_assignment=[[1, 2], [2, 1]])])["t"].result(20)
         cluster.stop(2)
-        assert "broker 2 is not there" in run("cluster", "rebalance", "--dry-run", "-b", bootstrap).err
+        plan_only = ("cluster", "rebalance", "--dry-run", "-b", bootstrap)
+        wait_for(lambda: "broker 2 is not there" in run(*plan_only).err)
         cluster.start(2)
         deadline = time.monotonic() + 30
         while (
@@ -194,10 +206,10 @@ def test_where_nothing_has_to_move_the_first_replicas_lead_again(run: Run) -> No
             not in (now := run("cluster", "status", "-b", bootstrap)).out
         ):
             assert time.monotonic() < deadline, now
-        planned = run("cluster", "rebalance", "--dry-run", "-b", bootstrap)
+        planned = run(*plan_only)
         assert "1 partition led by another" in planned.err, planned
         rows = [line.split() for line in planned.out.splitlines()[1:]]
         assert [row[-3:] for row in rows] == [["2", "2", "1"], ["0", "2", "1"]], planned.out
         done = run("cluster", "rebalance", "-b", bootstrap)
         assert done.err.splitlines()[-1] == "elected the first replica of 1 partition", done
-        assert "in balance" in run("cluster", "rebalance", "-b", bootstrap).err
+        wait_for(lambda: "leaders are in balance" in run(*plan_only).err)

@@ -19,7 +19,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def client(broker: Broker) -> Iterator[Client]:
-    with Client(broker.bootstrap_servers, timeout_s=10) as made:
+    with Client(broker.bootstrap_servers, timeout_s=30) as made:
         yield made
 
 

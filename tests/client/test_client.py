@@ -177,7 +177,7 @@ def test_commits_are_seen_by_consumers_of_the_group_and_theirs_by_us(
     assert client.committed("ours") == {place: 7, TopicPartition(place.topic, 1): 9}
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "ours"})
     try:
-        (seen,) = consumer.committed([Place(*place)], timeout=10)
+        (seen,) = consumer.committed([Place(*place)], timeout=30)
         assert seen.offset == 7
         assert seen.metadata.startswith("spark")  # its binding reads past the end
         consumer.commit(offsets=[Place(*place, 8)], asynchronous=False)
@@ -192,7 +192,7 @@ def test_records_of_a_real_producer_are_read(broker: Broker, client: Client, pla
     )
     for number in range(500):
         producer.produce(place.topic, b"v%d" % number, b"k", partition=0, headers=[("h", b"1")])
-    producer.flush(10)
+    assert producer.flush(30) == 0
     found = read(client, place, 0, 500)
     assert [one.value for one in found] == [b"v%d" % number for number in range(500)]
     assert found[0].headers == (("h", b"1"),)

@@ -21,7 +21,7 @@ def first_offset(broker: BrokerProcess, topic: str) -> int:
     of range locks itself up for good, which no signal ends."""
     where = confluent_kafka.TopicPartition(topic, 0)
     earliest = {where: confluent_kafka.admin.OffsetSpec.earliest()}
-    found: int = broker.admin.list_offsets(earliest)[where].result(10).offset
+    found: int = broker.admin.list_offsets(earliest)[where].result(30).offset
     return found
 
 
@@ -31,7 +31,7 @@ def test_a_topic_is_made_by_the_first_who_asks_with_the_brokers_defaults(start_b
         made: Client = client(broker.bootstrap)
         made.produce(f"by-{made.name}", [Sent(b"v")])
         assert (
-            len(broker.admin.list_topics(f"by-{made.name}", timeout=10).topics[f"by-{made.name}"].partitions)
+            len(broker.admin.list_topics(f"by-{made.name}", timeout=30).topics[f"by-{made.name}"].partitions)
             == 3
         )
 
@@ -54,7 +54,7 @@ def test_no_topic_is_made_where_that_is_switched_off(start_broker: StartBroker) 
     producer.produce("not-there", b"v", on_delivery=lambda error, _: errors.append(error.code()))
     assert producer.flush(40) == 0
     assert errors == [confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART]
-    assert "not-there" not in broker.admin.list_topics(timeout=10).topics
+    assert "not-there" not in broker.admin.list_topics(timeout=30).topics
 
 
 def test_old_segments_go_by_size_and_by_time(start_broker: StartBroker) -> None:

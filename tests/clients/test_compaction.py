@@ -77,7 +77,7 @@ def restore(broker: BrokerProcess, topic: str) -> dict[str, str]:
     )
     try:
         partition = TopicPartition(topic, 0, 0)
-        _, end = consumer.get_watermark_offsets(partition, timeout=10)
+        _, end = consumer.get_watermark_offsets(partition, timeout=30)
         consumer.assign([partition])
         table: dict[str, str] = {}
         deadline, last = time.monotonic() + 80, -1
@@ -245,7 +245,7 @@ def test_committed_offsets_survive_the_cleaning_of_their_topic(start_broker: Sta
     expected = {partition: n * 10 + partition for partition in range(3)}
 
     def committed() -> dict[int, int]:
-        found = consumer.committed([TopicPartition("t", partition) for partition in range(3)], timeout=10)
+        found = consumer.committed([TopicPartition("t", partition) for partition in range(3)], timeout=30)
         return {one.partition: one.offset for one in found}
 
     assert committed() == expected

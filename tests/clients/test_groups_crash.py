@@ -49,7 +49,7 @@ def commit_all(members: Sequence[Member], promised: dict[Partition, int]) -> Non
 
 
 def who_has_what(broker: BrokerProcess, group: str) -> dict[str, frozenset[Partition]]:
-    found = broker.admin.describe_consumer_groups([group])[group].result(10)
+    found = broker.admin.describe_consumer_groups([group])[group].result(30)
     return {
         one.member_id: frozenset((each.topic, each.partition) for each in one.assignment.topic_partitions)
         for one in found.members

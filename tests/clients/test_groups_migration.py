@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def type_of(broker: BrokerProcess, group: str) -> ConsumerGroupType:
-    found = broker.admin.list_consumer_groups().result(10).valid
+    found = broker.admin.list_consumer_groups().result(30).valid
     (one,) = [each for each in found if each.group_id == group]
     return one.type
 

@@ -144,7 +144,7 @@ def test_a_pattern_picks_up_topics_and_partitions_as_they_come(
     wait_shared(members, whole, [1, 1])
     whole |= everything(groups_broker.create_topic(names[1], 2), 2)
     wait_shared(members, whole, [2, 2])
-    groups_broker.admin.create_partitions([NewPartitions(names[0], 4)])[names[0]].result(10)
+    groups_broker.admin.create_partitions([NewPartitions(names[0], 4)])[names[0]].result(30)
     whole |= everything(names[0], 4)
     wait_shared(members, whole, [3, 3])
     sent = produce(groups_broker, names[0], numbered(40), 4)
@@ -257,7 +257,7 @@ def read_offsets_topic(broker: BrokerProcess) -> list[records.Entry]:
         {"bootstrap.servers": broker.bootstrap, "group.id": "reader", "enable.auto.commit": False}
     )
     try:
-        count = len(consumer.list_topics(name, timeout=10).topics[name].partitions)
+        count = len(consumer.list_topics(name, timeout=30).topics[name].partitions)
         ends = {
             index: consumer.get_watermark_offsets(TopicPartition(name, index))[1] for index in range(count)
         }

@@ -32,7 +32,7 @@ from ottla.wire.messages.produce import (
 
 R = TypeVar("R")
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 
 
 @cache

@@ -76,7 +76,7 @@ def test_groups_of_the_new_protocol_are_adopted(by_kafka: tuple[Written, Written
 def test_topics_keep_their_ids_and_the_log_of_kraft_is_no_topic(
     opened: BrokerProcess, written: Written
 ) -> None:
-    topics = opened.admin.list_topics(timeout=10).topics
+    topics = opened.admin.list_topics(timeout=30).topics
     assert set(topics) >= {*CODECS, TRANSACTIONS, ADOPTED, "__consumer_offsets"}
     assert KRAFT.removesuffix("-0") not in topics
     for topic in CODECS:

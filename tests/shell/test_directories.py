@@ -179,7 +179,7 @@ def lost_by(one: Server) -> list[tuple[str, int]]:
 
 
 async def until(what: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not what():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 

@@ -178,7 +178,7 @@ def test_the_folder_of_a_broker_that_does_not_stop_is_left_to_it(
     broker.stop()
     assert folder.exists()
     is_free.set()
-    wait_for((folder / MARKER).exists, 10, "the end of the stop")
+    wait_for((folder / MARKER).exists, what="the end of the stop")
     wait_for(lambda: not any(one.name == "ottla-broker" for one in set(threading.enumerate()) - before))
 
 
@@ -200,5 +200,5 @@ def test_a_sweep_closes_whoever_hung_up_while_an_answer_is_parked(
                 except Closed:
                     return False
 
-        wait_for(is_admitted, 10, "the place of the one that is gone")
+        wait_for(is_admitted, what="the place of the one that is gone")
         assert here.receive(type(fetch_request("t")), 11)[1].responses[0].partitions[0].records

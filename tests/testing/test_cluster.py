@@ -1,5 +1,6 @@
 """`from ottla import Cluster`: several brokers in the process that replicate to each other."""
 
+import logging
 import os
 import threading
 import time
@@ -37,7 +38,7 @@ def consume(cluster: Cluster, topic: str, count: int) -> list[bytes | None]:
 
 def partition(cluster: Cluster, topic: str) -> Any:
     client = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-    return client.list_topics(topic, timeout=10).topics[topic].partitions[0]
+    return client.list_topics(topic, timeout=30).topics[topic].partitions[0]
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
@@ -66,16 +67,20 @@ def test_the_death_of_a_leader_costs_a_moment_and_no_record(ottla_cluster: Clust
     ottla_cluster.kill(leader)
     produce(ottla_cluster, "orders", b"after")
     assert consume(ottla_cluster, "orders", 2) == [b"before", b"after"]
-    assert partition(ottla_cluster, "orders").leader != leader
+    eventually(lambda: partition(ottla_cluster, "orders").leader != leader, "all know who leads")
     ottla_cluster.start(leader)
     eventually(lambda: len(partition(ottla_cluster, "orders").isrs) == 3, "it is in sync again")
 
 
-def test_a_broker_that_is_stopped_hands_over_what_it_leads(ottla_cluster: Cluster) -> None:
+def test_a_broker_that_is_stopped_hands_over_what_it_leads(
+    ottla_cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
     ottla_cluster.create_topic("moved")
     leader = partition(ottla_cluster, "moved").leader
-    ottla_cluster.stop(leader)
-    assert partition(ottla_cluster, "moved").leader not in {leader, -1}
+    with caplog.at_level(logging.INFO, "ottla"):
+        ottla_cluster.stop(leader)
+    assert "leadership is handed over" in caplog.text
+    eventually(lambda: partition(ottla_cluster, "moved").leader not in {leader, -1}, "another one leads")
 
 
 def test_what_a_test_killed_is_there_for_the_next(ottla_cluster: Cluster) -> None:
@@ -113,7 +118,7 @@ def test_a_cluster_leaves_nothing_behind_and_starts_in_about_a_second() -> None:
         cluster.kill(2)
     assert not any(map(os.path.exists, folders))
     assert not {name for name in threads() - before if "Timer" not in name}
-    assert started_s < 15, "about a second on a machine that has nothing else to do"
+    assert started_s < 30, "about a second on a machine that has nothing else to do"
 
 
 def test_a_cluster_of_one_and_of_two_have_as_many_replicas() -> None:

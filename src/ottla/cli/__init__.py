@@ -13,7 +13,7 @@ import io
 import os
 import sys
 
-from ottla.cli.errors import FAILED, USAGE, CommandError
+from ottla.cli.errors import FAILED, USAGE, CommandError, is_interrupt
 
 __all__ = ["main"]
 
@@ -48,8 +48,10 @@ def _code(given: list[str]) -> int:
     except CommandError as error:
         _complain(str(error))
         return error.code
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except (KeyboardInterrupt, SystemError) as error:
+        if is_interrupt(error):
+            return INTERRUPTED
+        raise
     except SystemExit as leaving:
         if leaving.code is None or isinstance(leaving.code, int):
             return leaving.code or 0

@@ -10,3 +10,9 @@ class CommandError(Exception):
     def __init__(self, message: str, code: int = FAILED) -> None:
         super().__init__(message)
         self.code = code
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """A Ctrl-C; at the wrong moment it comes out of confluent-kafka as the cause of a SystemError."""
+    cause = error.__cause__ if isinstance(error, SystemError) else error
+    return isinstance(cause, KeyboardInterrupt)

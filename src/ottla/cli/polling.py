@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from ottla.cli import cluster
-from ottla.cli.errors import CommandError
+from ottla.cli.errors import CommandError, is_interrupt
 from ottla.cli.formats import Message, Pairs
 
 if TYPE_CHECKING:
@@ -29,11 +29,13 @@ def next_messages(client: "Consumer", left: int | None) -> "list[confluent_kafka
 
 @contextlib.contextmanager
 def interrupts_known() -> Iterator[None]:
-    """A Ctrl-C at the wrong moment comes out of confluent-kafka as a SystemError."""
+    """For those who end in good order after a Ctrl-C, whatever it comes as."""
     try:
         yield
     except SystemError as error:
-        raise KeyboardInterrupt from error
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
+        raise
 
 
 def is_end(message: "confluent_kafka.Message") -> bool:

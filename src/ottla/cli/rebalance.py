@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 PAUSE_S = 0.3
-ELECTION_ATTEMPTS = 10
+ELECTION_ATTEMPTS = 30
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 OWN = {"topic", "broker, dynamic"}  # where a value comes from that was set for this topic or broker alone
