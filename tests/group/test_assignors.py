@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ottla.group.assignors import ASSIGNORS, MemberSpec, assign
 
-exact = settings(max_examples=150)
+examples = settings(max_examples=150)
 
 
 def topic_id(name):
@@ -77,7 +77,7 @@ def groups(draw, same_topics=False, size_max=5):
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-@settings(exact, max_examples=200)
+@settings(max_examples=200)
 @given(group=groups())
 def test_every_partition_that_somebody_wants_has_one_owner_who_wants_it(name, group):
     members, partitions = group
@@ -93,7 +93,7 @@ def test_every_partition_that_somebody_wants_has_one_owner_who_wants_it(name, gr
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-@exact
+@examples
 @given(group=groups())
 def test_the_same_group_gets_the_same_assignment_and_keeps_it(name, group):
     members, partitions = group
@@ -115,7 +115,7 @@ def valid_now(members, partitions):
     }
 
 
-@settings(exact, max_examples=300)
+@settings(max_examples=300)
 @given(groups(same_topics=True))
 def test_members_with_the_same_topics_differ_by_one_at_most_and_keep_all_they_can(group):
     members, partitions = group
@@ -129,7 +129,7 @@ def test_members_with_the_same_topics_differ_by_one_at_most_and_keep_all_they_ca
         assert kept(members, found) == best
 
 
-@settings(exact, max_examples=300)
+@settings(max_examples=300)
 @given(groups(size_max=3).filter(lambda group: sum(group[1].values()) <= 7))
 def test_members_with_different_topics_are_balanced_as_well_as_any_assignment_could(group):
     """Against all assignments there are."""
@@ -207,7 +207,7 @@ def test_range_puts_static_members_first_so_that_a_restart_moves_nothing():
     assert assign("range", after, {A: 3}) == {"m9": {A: (0,)}, "m1": {A: (1,)}, "m0": {A: (2,)}}
 
 
-@exact
+@examples
 @given(groups(same_topics=True))
 def test_range_gives_each_topic_in_neighbouring_shares_that_differ_by_one_at_most(group):
     members, partitions = group

@@ -10,7 +10,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.group import regex
 from ottla.group.regex import PATTERN_LENGTH_MAX, compile_pattern, resolve
 
-exact = settings(max_examples=300)
+examples = settings(max_examples=300)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def larger(inner):
     )
 
 
-@exact
+@examples
 @given(st.recursive(atoms, larger, max_leaves=8), st.text("abc-.", max_size=7))
 def test_it_agrees_with_python(pattern, name):
     assert compile_pattern(pattern).matches(name) == (re.fullmatch(pattern, name) is not None)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ottla.group.offsets import CommittedOffset, Offsets
 from ottla.group.records import OffsetCommitValue
 
-exact = settings(max_examples=150)
+examples = settings(max_examples=150)
 DAY_MS = 86_400_000
 
 
@@ -86,7 +86,7 @@ keys = st.tuples(st.sampled_from("gh"), st.sampled_from("tu"), st.integers(0, 1)
 commits = st.lists(st.tuples(keys, st.none() | st.integers(0, 99)), max_size=30)
 
 
-@exact
+@examples
 @given(commits, st.lists(st.integers(0, 30), max_size=10), st.integers(0, 30))
 def test_answers_are_those_of_the_log_up_to_the_watermark(log, watermarks, loaded_below):
     """Against a model that reads the log from its beginning every time."""

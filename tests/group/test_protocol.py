@@ -23,7 +23,7 @@ from ottla.group.protocol import (
 )
 from ottla.wire.primitives import ProtocolError
 
-exact = settings(max_examples=60)
+examples = settings(max_examples=60)
 
 topic_names = st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1, max_size=9)
 partitions = st.lists(st.integers(0, 2**31 - 1), max_size=5)
@@ -58,7 +58,7 @@ def pairs(found):
     return [(each.topic, tuple(each.partitions)) for each in found]
 
 
-@exact
+@examples
 @given(subscriptions, versions)
 def test_a_subscription_reads_the_same_to_the_oracle_and_comes_back(ours, version):
     encoded = encode_subscription(ours, version)
@@ -79,7 +79,7 @@ def test_a_subscription_reads_the_same_to_the_oracle_and_comes_back(ours, versio
         assert again == ours
 
 
-@exact
+@examples
 @given(assignments, versions)
 def test_an_assignment_reads_the_same_to_the_oracle_and_comes_back(ours, version):
     encoded = encode_assignment(ours, version)
@@ -90,7 +90,7 @@ def test_an_assignment_reads_the_same_to_the_oracle_and_comes_back(ours, version
     assert decode_assignment(encoded) == ours
 
 
-@exact
+@examples
 @given(subscriptions, st.integers(VERSION_MAX + 1, 2**15 - 1), st.binary(max_size=9))
 def test_a_newer_version_is_read_as_the_highest_we_know_and_what_follows_is_ignored(ours, version, more):
     newer = version.to_bytes(2, "big") + encode_subscription(ours)[2:] + more
@@ -119,7 +119,7 @@ def test_what_is_not_of_the_protocol_is_refused(encoded):
         decode_subscription(encoded)
 
 
-@exact
+@examples
 @given(st.binary(max_size=60))
 def test_hostile_bytes_are_read_or_refused(encoded):
     for read in (decode_subscription, decode_assignment):

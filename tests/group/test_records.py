@@ -33,7 +33,7 @@ from ottla.group.records import (
     to_partitions,
 )
 
-exact = settings(max_examples=60)
+examples = settings(max_examples=60)
 ID = bytes(range(16))
 ID_HEX = ID.hex()
 
@@ -115,7 +115,7 @@ entries = st.one_of(
 )  # fmt: skip
 
 
-@settings(exact, max_examples=400)
+@settings(max_examples=400)
 @given(entries)
 def test_what_is_stored_is_parsed_back(entry):
     parsed = parse(store(entry))
@@ -291,7 +291,7 @@ def test_a_corrupt_record_is_refused_and_the_message_says_what_it_was(key, value
         parse(record)
 
 
-@exact
+@examples
 @given(
     st.sampled_from([0, 1, 2, 3, 5, 6, 7, 8, 16]), st.binary(max_size=30), st.none() | st.binary(max_size=60)
 )

@@ -24,7 +24,7 @@ from ottla.records.compression import Codec
 from ottla.records.record import read_records
 
 RECORDS = [(b"key", b"value", (), 1000), (None, b"second", (("h", b"x"),), 1005)]
-steady = settings(max_examples=100)
+examples = settings(max_examples=100)
 
 
 def patched(**fields):
@@ -157,7 +157,7 @@ def test_log_append_time_is_every_records_time_and_leaves_the_base_alone(codec):
     assert [record.timestamp for record in read_records(batch)] == [5555, 5555]
 
 
-@steady
+@examples
 @given(st.lists(st.integers(1, 5), max_size=6))
 def test_split_yields_every_batch_with_exactly_its_bytes(counts):
     batches = [build_batch(RECORDS[:1] * count) for count in counts]
@@ -204,7 +204,7 @@ def test_a_magic_byte_of_no_format_is_corrupt(magic):
     assert code_of(patched(magic=magic)[:40]) is ErrorCode.CORRUPT_MESSAGE
 
 
-@steady
+@examples
 @given(st.binary(max_size=200))
 def test_split_of_any_bytes_ends_in_batches_or_an_answer(noise):
     try:

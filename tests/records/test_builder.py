@@ -37,7 +37,7 @@ GOLDEN_RECORDS = [
     for i in range(12)
 ]
 
-steady = settings(max_examples=40)
+examples = settings(max_examples=40)
 nullable = st.none() | st.binary(max_size=100)
 headers = st.lists(st.tuples(st.text(max_size=5), nullable), max_size=3).map(tuple)
 records = st.lists(st.tuples(nullable, nullable, headers, st.integers(0, 2**42)), min_size=1, max_size=12)
@@ -52,7 +52,7 @@ def expected(given_records, base_offset=0):
 
 
 @pytest.mark.parametrize("codec", Codec)
-@steady
+@examples
 @given(given_records=records, base_offset=st.integers(0, 2**40))
 def test_aiokafka_reads_what_we_build(codec, given_records, base_offset):
     ours = build_batch(
@@ -66,7 +66,7 @@ def test_aiokafka_reads_what_we_build(codec, given_records, base_offset):
 
 
 @pytest.mark.parametrize("codec", Codec)
-@steady
+@examples
 @given(given_records=records)
 def test_we_read_what_aiokafka_builds(codec, given_records):
     builder = AioBuilder(2, int(codec), True, 7, 1, 3, 1 << 20)
@@ -81,7 +81,7 @@ def test_we_read_what_aiokafka_builds(codec, given_records):
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-@steady
+@examples
 @given(given_records=records)
 def test_kafka_python_and_we_read_each_other(codec, given_records):
     theirs = PythonBatch(build_batch(given_records, codec=codec))
@@ -93,7 +93,7 @@ def test_kafka_python_and_we_read_each_other(codec, given_records):
     assert read_records(bytes(builder.build())) == expected(given_records)
 
 
-@steady
+@examples
 @given(given_records=records)
 def test_kio_and_we_read_each_other(given_records):
     ours = bytes(build_batch(given_records))

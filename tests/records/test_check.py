@@ -11,7 +11,7 @@ from ottla.records.builder import encode_record, varint
 from ottla.records.check import check_records
 from ottla.records.record import walk
 
-steady = settings(max_examples=150)
+examples = settings(max_examples=150)
 nullable = st.none() | st.binary(max_size=3) | st.integers(0, 300).map(lambda size: b"v" * size)
 headers = st.just(()) | st.lists(st.tuples(st.text(max_size=3), nullable), max_size=3).map(tuple)
 deltas = st.integers(0, 70) | st.integers(-(2**40), 2**40) | st.just(100)
@@ -51,7 +51,7 @@ def body_of(runs):
     return body, offset
 
 
-@steady
+@examples
 @given(stretches, st.data())
 def test_it_agrees_on_runs_and_on_damage(runs, data):
     body, count = body_of(runs)
@@ -64,7 +64,7 @@ def test_it_agrees_on_runs_and_on_damage(runs, data):
     agree(body[: data.draw(st.integers(0, len(body)))], count)
 
 
-@steady
+@examples
 @given(st.binary(max_size=300), st.integers(-2, 40))
 def test_it_agrees_on_noise(noise, count):
     agree(noise, count)

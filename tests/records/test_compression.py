@@ -16,7 +16,7 @@ from ottla.records.compression import DECOMPRESSED_BYTES_MAX, Codec, compress, d
 
 MIB = 1 << 20
 REAL = [codec for codec in Codec if codec is not Codec.NONE]
-steady = settings(max_examples=60)
+examples = settings(max_examples=60)
 
 
 def code_of(codec, data, limit=DECOMPRESSED_BYTES_MAX):
@@ -43,7 +43,7 @@ def test_an_unknown_name_is_a_value_error_and_an_unknown_number_unsupported():
 
 
 @pytest.mark.parametrize("codec", Codec)
-@steady
+@examples
 @given(data=st.binary(max_size=300) | st.binary(min_size=1, max_size=9).map(lambda unit: unit * 20_000))
 def test_whatever_is_compressed_comes_back(codec, data):
     packed = compress(codec, data)

@@ -10,7 +10,7 @@ from ottla.records.builder import build_batch, encode_record
 from ottla.records.check import check_records
 from ottla.records.record import Record, open_body, read_records, walk
 
-steady = settings(max_examples=150)
+examples = settings(max_examples=150)
 nullable = st.none() | st.binary(max_size=80)
 headers = st.lists(st.tuples(st.text(max_size=5), nullable), max_size=3).map(tuple)
 records = st.lists(st.tuples(nullable, nullable, headers, st.integers(-1, 2**45)), max_size=20)
@@ -43,7 +43,7 @@ def refused(body, count=1):
     return True
 
 
-@steady
+@examples
 @given(records, st.integers(0, 2**40))
 def test_what_is_built_is_read_back(given_records, base_offset):
     batch = build_batch(given_records, base_offset=base_offset)

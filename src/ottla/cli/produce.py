@@ -110,14 +110,14 @@ def produce(
         # What is sent again after a failover is stored once. Java's default, and not librdkafka's.
         own.setdefault("enable.idempotence", True)
     client = cluster.producer(bootstrap, own)
-    is_new = topic not in cluster.metadata(client).topics
+    is_new = not quiet and topic not in cluster.metadata(client).topics
     began, deliveries = time.monotonic(), Deliveries()
     with _opened(file) as (source, size):
         is_drawn = progress if progress is not None else size >= PROGRESS_FROM_BYTES and sys.stderr.isatty()
         lines = _with_progress(source, size) if is_drawn else source
         _send(client, topic, lines, parse, deliveries)
     left = client.flush(DELIVERY_S)
-    if is_new and deliveries.acknowledged and not quiet:
+    if is_new and deliveries.acknowledged:
         output.say(f"topic {topic} was not there, and was created")
     _report(deliveries, left, topic, time.monotonic() - began, quiet)
 
