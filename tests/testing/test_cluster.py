@@ -83,6 +83,18 @@ def test_a_broker_that_is_stopped_hands_over_what_it_leads(
     eventually(lambda: partition(ottla_cluster, "moved").leader not in {leader, -1}, "another one leads")
 
 
+def test_a_broker_that_is_killed_while_others_connect_to_it_ends_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for _ in range(4):
+        with Cluster(brokers=3) as cluster:
+            cluster.create_topic("letters", partitions=3)  # its followers connect to their leaders now
+            killed = cluster.brokers[2]
+            cluster.kill(2)
+            assert killed.failure is None
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []
+
+
 def test_what_a_test_killed_is_there_for_the_next(ottla_cluster: Cluster) -> None:
     assert sorted(ottla_cluster.brokers) == [1, 2, 3]
 

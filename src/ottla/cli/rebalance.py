@@ -58,9 +58,8 @@ def rebalance(
     leaders = moving.leaders()
     settled = {id: replicas for id, replicas in present.items() if id not in ongoing}
     astray = led_by_others(leaders, settled, racks)
-    _show(present, leaders, moves, racks, astray)
-    for broker in sorted({broker for replicas in present.values() for broker in replicas} - racks.keys()):
-        output.say(f"broker {broker} is not there")
+    away = sorted({broker for replicas in present.values() for broker in replicas} - racks.keys())
+    _show(present, leaders, moves, racks, astray, away)
     if ongoing:
         output.say(f"{output.plural(len(ongoing), 'partition')} already on the move")
     if dry_run or not (moves or ongoing or astray):
@@ -92,6 +91,7 @@ def _show(
     moves: list[Move],
     racks: Mapping[int, str | None],
     astray: list[Partition],
+    away: list[int],
 ) -> None:
     after = {**present, **{(one.topic, one.partition): one.after for one in moves}}
     before_counts, after_counts = summary(present.values(), racks), summary(after.values(), racks)
@@ -117,8 +117,10 @@ def _show(
     elif astray:
         others = output.plural(len(astray), "partition")
         output.say(f"replicas are in balance, {others} led by another than the first replica")
-    else:
+    elif not away:
         output.say("replicas and leaders are in balance")
+    for broker in away:
+        output.say(f"broker {broker} is not there")
 
 
 def _ids(brokers: tuple[int, ...]) -> str:

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 SCRATCH_BYTES = 256 * 1024
 TICK_S = 0.2
 SWEEP_MS = 5_000
-CLOSING_ROUNDS = 3  # of the loop, until it has closed the sockets that were aborted
+CLOSING_ROUNDS = 5  # of the loop, until it has closed the sockets that were aborted
 SHORTAGE_S = 1.0  # how long to wait for a file descriptor
 DRAIN_S = 0.05
 
@@ -264,6 +264,8 @@ class Server:
 
     def admit(self, connection: Connection) -> str | None:
         """Take the connection in; or the reason why not."""
+        if self.is_stopping:  # it was accepted before, and nobody would close it
+            return "the broker stops"
         if len(self.connections) >= self.config.connections_max:
             return f"there are {len(self.connections)} connections (max.connections)"
         if self._descriptors_max is not None and len(self.connections) >= self._descriptors_max:
