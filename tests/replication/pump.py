@@ -27,7 +27,17 @@ from ottla.api.dispatch import Silence, on_request
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.effects import CopyLog, Effect, Halt, Reply, Send, SyncLog, TakeOffline, WriteNodes
+from ottla.broker.effects import (
+    ConfirmTree,
+    CopyLog,
+    Effect,
+    Halt,
+    Reply,
+    Send,
+    SyncLog,
+    TakeOffline,
+    WriteNodes,
+)
 from ottla.controller import znodes
 from ottla.controller.keeper import Create, Delete, NodeChanged, Operation, Outcome, Put, Written
 from ottla.controller.registration import registration
@@ -107,6 +117,8 @@ class Node(Machine):
                 changed, outcome = self.keeper.write(operations)
                 self.cluster.tell(changed)
                 self.broker.on_written(token, outcome, self.now_ms)
+            case ConfirmTree(asked_ms) if self.id not in self.cluster.deaf:
+                self.broker.proofs.on_confirmed(asked_ms, self.now_ms)
             case SyncLog() | Reply() | Halt() | TakeOffline() | CopyLog():
                 super()._carry_out(effect)
 

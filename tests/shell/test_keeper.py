@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.zookeeper import Ensemble
-from tests.shell.keepers import Watcher, now_ms
+from tests.shell.keepers import Watcher
 
 from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Put, Refused, Written
 from ottla.shell.keeper import Keeper, Session
@@ -61,7 +61,7 @@ def _teller(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Story],
                 elif kind == "shared":
                     keeper = SharedKeeper(loop, tree)
                 else:
-                    keeper = ZooKeeperKeeper(loop, chroot, 10_000, now_ms)
+                    keeper = ZooKeeperKeeper(loop, chroot, 10_000)
                 made.append(keeper)
                 return keeper
 
@@ -194,6 +194,24 @@ class TestEveryKeeper:
 
 
 class TestKeepersOfManyBrokers:
+    def test_what_is_confirmed_was_told_before(self, several: Callable[[Story], None]) -> None:
+        """However quickly another writes: a confirmation does not overtake a change."""
+
+        async def story(make: Make) -> None:
+            one, other = Watcher(make()), Watcher(make())
+            await one.load()
+            await other.load()
+            await other.write(Create(T, b"{0}"))
+            for number in range(1, 100):
+                content = b"{%d}" % number
+                assert await other.write(Put(T, content)) == Written()
+                confirmed = asyncio.Event()
+                one.keeper.confirm(confirmed.set)
+                await asyncio.wait_for(confirmed.wait(), 30)
+                assert one.tree[T] == content
+
+        several(story)
+
     def test_every_broker_sees_what_another_writes(self, several: Callable[[Story], None]) -> None:
         async def story(make: Make) -> None:
             one, other = Watcher(make()), Watcher(make())

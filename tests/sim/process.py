@@ -22,6 +22,7 @@ from ottla.base.files import Files
 from ottla.broker.broker import Broker
 from ottla.broker.effects import (
     Close,
+    ConfirmTree,
     CopyLog,
     Effect,
     Halt,
@@ -164,9 +165,6 @@ class Process:
         self._tick()
         self._register()
 
-    def on_confirmed(self, expires_ms: int) -> None:
-        self.broker.session_expires_ms = expires_ms
-
     def on_session(self) -> None:
         if self.is_open:
             self._register()
@@ -251,8 +249,18 @@ class Process:
                     connection.close_by_server()
             case WriteNodes(token, operations):
                 self.keeper.write(operations, lambda changes, outcome: self._wrote(token, changes, outcome))
+            case ConfirmTree(asked_ms):
+                self.keeper.confirm(lambda: self.broker.proofs.on_confirmed(asked_ms, self.clock_ms()))
             case Send(peer, channel, token, request):
                 self._send(peer, channel, token, request)
+            case Halt(reason):
+                raise ViolationError(f"broker {self.place} halts: {reason}")
+            case _:
+                self._work(effect)
+
+    def _work(self, effect: Effect) -> None:
+        """What workers do, and what becomes of directories."""
+        match effect:
             case SyncLog(log, sync):
                 self._after(self.world.draw(1, 15), lambda: self._synced(log, sync))
             case SyncFolder(log, folder):
@@ -262,8 +270,6 @@ class Process:
             case TakeOffline(directory, reason):
                 self.world.note(f"b{self.place} takes {directory} offline: {reason}")
                 self.broker.on_directory_failed(directory, reason, self.clock_ms())
-            case Halt(reason):
-                raise ViolationError(f"broker {self.place} halts: {reason}")
             case _:
                 raise ViolationError(f"an effect the simulator does not know: {effect}")
 

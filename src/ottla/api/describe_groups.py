@@ -8,19 +8,28 @@ Left out: authorized operations, until there are ACLs.
 """
 
 from ottla.api.call import Call
+from ottla.api.coordinated import check_coordinator, told_of_groups
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.parked import Parked
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 NOT_FOUND_SINCE = 6
 
 
-def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[_describe(call, group_id) for group_id in request.groups])
+def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse | Parked:
+    def respond(now_ms: int) -> DescribeGroupsResponse:
+        return DescribeGroupsResponse(
+            groups=[_describe(call, group_id, now_ms) for group_id in request.groups]
+        )
+
+    return told_of_groups(call, request.groups, respond)
 
 
-def _describe(call: Call, group_id: str) -> DescribedGroup:
+def _describe(call: Call, group_id: str, now_ms: int) -> DescribedGroup:
     try:
-        return call.broker.groups.shard_of(group_id).describe_classic(group_id)
+        shard = call.broker.groups.shard_of(group_id)
+        check_coordinator(call, group_id, now_ms)
+        return shard.describe_classic(group_id)
     except ApiError as error:
         described = DescribedGroup(group_id=group_id, group_state="", protocol_type="", protocol_data="")
         if error.code == ErrorCode.GROUP_ID_NOT_FOUND:

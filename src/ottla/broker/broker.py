@@ -5,7 +5,7 @@ or waits. Effects are left in `effects` in the order they arose, and whoever gav
 out.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,11 +16,21 @@ from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition
 from ottla.broker import adopting, moves
 from ottla.broker.config import BrokerConfig
 from ottla.broker.controlling import Controlling
-from ottla.broker.effects import CleanLog, Effect, Send, SyncFolder, SyncLog, TakeOffline, WriteNodes
+from ottla.broker.effects import (
+    CleanLog,
+    ConfirmTree,
+    Effect,
+    Send,
+    SyncFolder,
+    SyncLog,
+    TakeOffline,
+    WriteNodes,
+)
 from ottla.broker.isr import IsrChanges
 from ottla.broker.making import Making
 from ottla.broker.offline import Notice, assume_lost, take_offline
 from ottla.broker.parked import Waiting
+from ottla.broker.proofs import Proofs
 from ottla.broker.replicas import Replicas
 from ottla.broker.status import Status, say_cleaned, status
 from ottla.controller import image as images
@@ -35,7 +45,8 @@ from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.moving import Move
 from ottla.log.store import LogStore
-from ottla.replication.partition import Partition
+from ottla.replication.leader import PROMISE_MS
+from ottla.replication.partition import HighWatermarks, Partition
 from ottla.replication.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -51,22 +62,6 @@ class Random(Protocol):
 
 OnOutcome = Callable[[Outcome, int], None]
 OnAnswer = Callable[[Any, int], None]  # the answer, or None if there will be none; now_ms
-
-
-@dataclass(frozen=True, slots=True)
-class HighWatermarks(Mapping[TopicPartition, int]):
-    """The high watermarks of all partitions, made only when somebody reads them."""
-
-    partitions: dict[TopicPartition, Partition]
-
-    def __getitem__(self, id: TopicPartition) -> int:
-        return self.partitions[id].high_watermark
-
-    def __iter__(self) -> Iterator[TopicPartition]:
-        return iter(self.partitions)
-
-    def __len__(self) -> int:
-        return len(self.partitions)
 
 
 @dataclass(slots=True)
@@ -94,6 +89,7 @@ class Broker:
     isr: IsrChanges = field(init=False)
     making: Making = field(init=False)
     notice: Notice = field(init=False)
+    proofs: Proofs = field(init=False)
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     effects: list[Effect] = field(default_factory=list)
     outcomes: dict[int, OnOutcome] = field(default_factory=dict)
@@ -101,7 +97,7 @@ class Broker:
     answers: dict[tuple[int, int, bytes], bytes] = field(default_factory=dict)
     last_token: int = 0
     is_clean: bool = True
-    session_expires_ms: int | None = None  # from then on others may lead in our place; None: nobody can
+    opened_ms: int = 0
     unsent_bytes: int = 0  # answers that clients have not read yet, as the shell last said
     damage: set[str] = field(default_factory=set)  # what was said of logs that cannot be read
     _groups: "Groups | None" = None
@@ -114,6 +110,9 @@ class Broker:
         self.controlling = Controlling(self)
         self.replicas, self.isr, self.notice = Replicas(self), IsrChanges(self), Notice(self)
         self.making = Making(self)
+        self.proofs = Proofs(
+            self.waiting, lambda now_ms: self.effects.append(ConfirmTree(now_ms)), self.replicas.hurry
+        )
         self._load_configs()
         self.sessions = Sessions(
             self.config.fetch_session_slots, new_id=lambda: self.random.randrange(1, 2**31)
@@ -127,6 +126,7 @@ class Broker:
 
     def open(self, nodes: Iterable[NodeChanged], now_ms: int) -> list[str]:
         """Take up what the keeper and the disk hold. Answers what had to be repaired, a line each."""
+        self.opened_ms = now_ms
         for node in nodes:
             # Our own nodes would be those of an earlier incarnation.
             if node.path not in {znodes.BROKERS + str(self.id), znodes.OFFLINE + str(self.id)}:
@@ -334,6 +334,7 @@ class Broker:
                 case images.BrokerChanged(broker) if broker == self.id:
                     for name in list(self.image.topics):
                         self._follow_topic(name, now_ms)
+        self.replicas.on_brokers(now_ms)
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
         self.notice.pump()
@@ -375,6 +376,7 @@ class Broker:
         self, id: TopicPartition, topic_id: bytes, state: PartitionState, seen: object, now_ms: int
     ) -> None:
         partition = self.partitions.get(id) or self._open_partition(id, topic_id, now_ms)
+        self.replicas.promise(partition)
         isr, watermark = partition.isr, partition.high_watermark
         changed = partition.on_state(
             leader=state.leader,
@@ -401,6 +403,7 @@ class Broker:
 
     def _open_partition(self, id: TopicPartition, topic_id: bytes, now_ms: int) -> Partition:
         log = self.store.get(id)
+        is_new = log is None
         if log is None:
             log = self.store.create(id, topic_id, self.topic_log_config(id.topic), now_ms)
         elif self.store.topic_id(id) is None:
@@ -412,6 +415,8 @@ class Broker:
             leader=-1, leader_epoch=-1, isr=(),
             high_watermark=max(self.store.high_watermarks.get(id, 0), log.log_start_offset),
         )  # fmt: skip
+        if not is_new:
+            partition.promises[self.id] = self.opened_ms + PROMISE_MS  # of the process before
         self.partitions[id] = partition
         return partition
 

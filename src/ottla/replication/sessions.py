@@ -57,6 +57,7 @@ class Session:
     wanted: dict[tuple[str | bytes, int], Wanted] = field(default_factory=dict)
     epoch: int = 1
     used_ms: int = 0
+    answered_ms: int = -1  # when the last answer was given; whoever goes on in this session has it
 
     def update(self, asked: Iterable[Wanted], forgotten: Iterable[tuple[str | bytes, int]]) -> None:
         for one in asked:

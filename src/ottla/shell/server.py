@@ -329,6 +329,8 @@ class Server:
                     connection.close(reason)
             case effects.WriteNodes(token, operations):
                 self._keeping.write(token, operations)
+            case effects.ConfirmTree(asked_ms):
+                self._keeping.confirm(asked_ms)
             case effects.Send():
                 self._peers.send(effect)
             case effects.TakeOffline(directory, reason):
