@@ -9,6 +9,9 @@ LONG_MAX = (1 << 63) - 1
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 
+# What a broker that keeps its cluster itself has by default: there will never be a second one.
+ALONE = {"offsets.topic.replication.factor": "1"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
