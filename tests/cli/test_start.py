@@ -190,4 +190,4 @@ def test_an_unknown_key_is_a_warning_with_the_nearest_names(tmp_path: Path) -> N
         assert process.stderr
         said = process.stderr.read()
     assert "'log.retention.hous' is not known and is ignored; did you mean log.retention.hours" in said
-    assert "'num.network.threads' is not known and is ignored" in said
+    assert "these keys of Kafka have no effect here: num.network.threads\n" in said

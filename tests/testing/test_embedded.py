@@ -138,3 +138,8 @@ def test_a_program_that_forgets_to_stop_its_broker_ends_all_the_same_and_leaves_
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broker_that_is_asked_for_security_does_not_start() -> None:
+    with pytest.raises(ConfigError, match=r"^ssl\.keystore\.location: TLS, SASL and access control are not"):
+        Broker(config={"ssl.keystore.location": "keys.jks"}).start()

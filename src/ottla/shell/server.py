@@ -24,6 +24,7 @@ from ottla.broker import effects
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE, BrokerConfig
 from ottla.broker.effects import is_shortage
+from ottla.broker.security import check_security
 from ottla.controller import znodes
 from ottla.controller.image import BrokerEndpoint
 from ottla.controller.keeper import NodeChanged
@@ -59,6 +60,7 @@ class Server:
         durable_keeper: bool = True,
         keeper: KeeperMaker | None = None,
     ) -> None:
+        check_security(properties)
         self._holds_keeper = keeper is None and not properties.get("zookeeper.connect", "").strip()
         given = ALONE | properties if self._holds_keeper else properties
         self.broker = Broker(OsFiles(), random.SystemRandom(), given)
