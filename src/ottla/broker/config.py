@@ -23,7 +23,7 @@ def _protocol_map(value: tuple[str, ...]) -> str | None:
 def _roles(value: tuple[str, ...]) -> str | None:
     problem = one_of("broker", "controller")(value) if value else None
     if problem is None and value == ("controller",):
-        return "must have broker among them: there are no controller processes here, a broker is elected"
+        return "must have broker among them (there are no controller processes: brokers elect one of them)"
     return problem
 
 
