@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 READY = re.compile(r"Ottla \S+ is ready at (\S+) · data (\S+) · node (\d+) · cluster (\S{22}) · (\d+) ms\n")
 
 
