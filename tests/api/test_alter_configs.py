@@ -189,6 +189,24 @@ def test_a_brokers_fixed_and_unknown_keys_are_refused(machine: Machine) -> None:
     assert change(client, 8, "1", ("root", SET, "DEBUG")) == ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.parametrize("broker", ["", "1"])
+def test_a_config_that_asks_for_security_is_refused_rather_than_kept_without_effect(
+    machine: Machine, broker: str
+) -> None:
+    client = machine.client()
+    for name, value in (
+        ("ssl.keystore.location", "keys.jks"),
+        ("listener.name.internal.sasl.enabled.mechanisms", "PLAIN"),
+        ("super.users", "User:admin"),
+    ):
+        (result,) = client.send(incremental(BROKER, broker, (name, SET, value))).responses
+        assert result.error_code == ErrorCode.INVALID_CONFIG
+        assert result.error_message.startswith(f"{name}: TLS, SASL and access control are not there yet")
+        (result,) = client.send(alteration((BROKER, broker, {name: value}))).responses
+        assert result.error_code == ErrorCode.INVALID_CONFIG
+    assert machine.broker.image.broker_config(broker) == {}
+
+
 def test_an_incremental_key_or_resource_given_twice_is_refused(machine: Machine) -> None:
     client = machine.client()
     twice = ("retention.ms", SET, "5")

@@ -3,7 +3,19 @@
 import errno
 
 import pytest
-from tests.api.asking import BY_NAME, batch, create, fetch, idempotent, lead, produce, records, to, values
+from tests.api.asking import (
+    BY_NAME,
+    ask_for_two_in_sync,
+    batch,
+    create,
+    fetch,
+    idempotent,
+    lead,
+    produce,
+    records,
+    to,
+    values,
+)
 from tests.api.harness import NOW, Client, Machine
 
 from ottla.api.call import CloseConnection
@@ -113,10 +125,17 @@ def test_who_does_not_lead_says_who_does(version: int) -> None:
 
 
 def test_with_too_few_replicas_in_sync_only_acks_all_is_refused() -> None:
-    _, client = started(min_insync_replicas="2")
+    machine, client = started()
+    ask_for_two_in_sync(machine, "t")
     answer = produce(client, "t", acks=-1)
     assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert produce(client, "t", acks=1).base_offset == 0
+
+
+def test_a_topic_of_one_replica_takes_acks_all_whatever_min_insync_replicas_asks() -> None:
+    _, client = started(min_insync_replicas="2")
+    assert produce(client, "t", acks=-1).error_code == ErrorCode.NONE
+    assert values(fetch(client, "t")) == ["v"]
 
 
 def test_a_transactional_batch_is_refused_until_there_are_transactions() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ottla import Broker
+from ottla import Broker, Cluster
 
 
 @pytest.fixture
@@ -203,20 +203,26 @@ def test_a_config_the_broker_does_not_take_is_one_line(ottla: Any, ottla_topic: 
         assert outcome.err.count("\n") == 1
 
 
-def test_partitions_in_trouble_are_found(ottla: Any, name: str) -> None:
-    ottla("topics", "create", name, "-p", "2", "-c", "min.insync.replicas=2")
-    for command in ("--under-min-isr", "--under-min-isr-partitions"):
-        assert name in ottla("topics", "list", command).out
-    found = json.loads(ottla("topics", "describe", name, "--under-min-isr", "--json").out)
-    assert [(one["partition"], one["isr"], one["elr"], one["offline"]) for one in found] == [
-        (0, [1], [], []),
-        (1, [1], [], []),
-    ]
-    assert "PARTITION" in ottla("topics", "describe", "--under-min-isr").out
-    for command in ("--under-replicated", "--unavailable"):
-        listed = ottla("topics", "list", command)
-        assert (listed.code, listed.out) == (0, "")
-        assert "no partition is" in ottla("topics", "describe", name, command).err
+def test_partitions_in_trouble_are_found(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadline = time.monotonic() + 60
+    with Cluster(brokers=2) as cluster:
+        monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap_servers)
+        cluster.create_topic("pair", config={"min.insync.replicas": "2"})
+        cluster.create_topic("alone", 2, replicas=1, config={"min.insync.replicas": "2"})
+        for command in ("--under-min-isr", "--under-replicated", "--unavailable"):
+            listed = run("topics", "list", command)
+            assert (listed.code, listed.out) == (0, ""), "of one replica, one in sync is enough"
+            assert "no partition is" in run("topics", "describe", "pair", command).err
+        cluster.stop(2)
+        while "pair" not in run("topics", "list", "--under-min-isr-partitions").out:
+            assert time.monotonic() < deadline
+        found = json.loads(run("topics", "describe", "--under-min-isr", "--json").out)
+        offline = [one for one in found if one["topic"] == "alone"]
+        assert [(one["leader"], one["replicas"]) for one in offline] == [(None, [2])], "nobody leads it"
+        (pair,) = (one for one in found if one["topic"] == "pair")
+        assert (pair["leader"], pair["isr"], pair["elr"], pair["offline"]) == (1, [1], [2], [2])
+        assert "PARTITION" in run("topics", "describe", "--under-min-isr").out
+        assert json.loads(run("topics", "describe", "--unavailable", "--json").out) == offline
 
 
 def test_describe_wants_a_topic_or_a_trouble(ottla: Any) -> None:

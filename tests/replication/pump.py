@@ -151,7 +151,12 @@ class Cluster:
             ]
         )
         for id in self.brokers:
-            properties = {"broker.id": str(id), "broker.rack": self.racks.get(id, ""), **self.properties}
+            properties = {
+                "broker.id": str(id),
+                "broker.rack": self.racks.get(id, ""),
+                "offsets.topic.replication.factor": str(min(3, len(self.brokers))),
+                **self.properties,
+            }
             self.nodes[id] = Node(properties, Disk(), self.keeper, self.now_ms, seed=id, id=id, cluster=self)
             self.register(id)
 

@@ -13,6 +13,7 @@ from tests.ports import free_ports
 from tests.shell.keepers import Watcher
 
 from ottla.controller.keeper import Create, Delete, NodeChanged, Put, Refused, Unknown, Written
+from ottla.shell import keeper_zookeeper
 from ottla.shell.keeper import Session
 from ottla.shell.keeper_zookeeper import ZooKeeperKeeper
 from ottla.shell.lock import StartError
@@ -268,14 +269,27 @@ def test_of_three_servers_one_may_die(tmp_path: Path) -> None:
         ensemble.stop()
 
 
-def test_where_no_zookeeper_answers_the_start_is_refused_in_one_sentence() -> None:
-    async def live() -> None:
-        where = f"127.0.0.1:{free_ports(1)[0]}/x"
-        keeper = ZooKeeperKeeper(asyncio.get_running_loop(), where, 1_000)
-        with pytest.raises(StartError, match=f"no ZooKeeper answers at {where}"):
-            await Watcher(keeper).load()
+def test_where_no_zookeeper_answers_the_start_waits_and_says_so_rarely(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper_zookeeper, "SILENCE_S", 0.01)
+    where = f"127.0.0.1:{free_ports(1)[0]}/x"
 
-    asyncio.run(live())
+    def said() -> list[str]:
+        return [one.message for one in caplog.records if one.name == ZooKeeperKeeper.__module__]
+
+    async def live() -> None:
+        keeper = ZooKeeperKeeper(asyncio.get_running_loop(), where, 1_000)
+        loading = asyncio.ensure_future(Watcher(keeper).load())
+        while not said():
+            await asyncio.wait([loading], timeout=0.01)
+        assert not loading.done()
+        loading.cancel()
+        await asyncio.wait([loading])
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(live())
+    assert said() == [f"no ZooKeeper answers at {where}; waiting for it"]
 
 
 def test_what_happens_to_the_connection_is_logged_once(place: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -55,13 +55,15 @@ WAIT_MS_MAX = 300_000
 
 def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
     bytes_max = min(request.max_bytes, _bytes_max(call.broker))
-    try:
-        wanted, session, incremental = _resolve(call, request)
-    except ApiError as error:
-        return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     replica_id, replica_epoch = request.replica_id, NO_REPLICA
     if request.replica_state:
         replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    try:
+        wanted, session, incremental = _resolve(
+            call, request, is_follower=replica_id in call.broker.image.brokers
+        )
+    except ApiError as error:
+        return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     ongoing = Fetch(
         broker=call.broker,
         wanted=wanted,
@@ -113,7 +115,9 @@ def _bytes_max(broker: Broker) -> int:
     return min(broker.config.fetch_bytes_max, max(left, FETCH_BYTES_MIN))
 
 
-def _resolve(call: Call, request: FetchRequest) -> tuple[list[Wanted], Session | None, bool]:
+def _resolve(
+    call: Call, request: FetchRequest, *, is_follower: bool
+) -> tuple[list[Wanted], Session | None, bool]:
     """What to read, under which session, and whether the answer may leave out what has not changed."""
     sessions = call.broker.sessions
     by_id = call.version >= TOPIC_IDS_SINCE
@@ -122,7 +126,7 @@ def _resolve(call: Call, request: FetchRequest) -> tuple[list[Wanted], Session |
         sessions.close(request.session_id)
         if request.session_epoch == FINAL_EPOCH or not asked:
             return asked, None, False
-        session = sessions.open(asked, by_topic_id=by_id, now_ms=call.now_ms)
+        session = sessions.open(asked, by_topic_id=by_id, now_ms=call.now_ms, is_follower=is_follower)
         return asked, session, False
     session = sessions.resume(
         request.session_id, request.session_epoch, by_topic_id=by_id, now_ms=call.now_ms

@@ -11,7 +11,7 @@ the answer · v12 and in the request · v13 top-level error
 Left out: authorized operations, until there are ACLs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,11 +19,12 @@ from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ErrorCode
-from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition, is_topic_name
+from ottla.base.ids import INTERNAL_TOPICS, OFFSETS_TOPIC, ZERO_UUID, TopicPartition, is_topic_name
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Parked
 from ottla.controller.draft import endpoints
 from ottla.controller.image import Image, PartitionState, Topic
+from ottla.controller.keeper import Operation
 from ottla.controller.topics import NewTopic
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -57,8 +58,13 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse | Parked:
         if len(created) == AUTO_CREATED_MAX:
             break
         if may_create and name not in image.topics and is_topic_name(name):
-            created[name] = writes.add(partial(plan_new_topic, call.broker, NewTopic(name=name)))
+            created[name] = writes.add(partial(_plan_topic, call.broker, name))
     return writes.answer(call, AUTO_CREATE_WAIT_MS)  # type: ignore[no-any-return]
+
+
+def _plan_topic(broker: Broker, name: str) -> Sequence[Operation]:
+    new = broker.groups.offsets_topic() if name == OFFSETS_TOPIC else NewTopic(name=name)
+    return plan_new_topic(broker, new)
 
 
 def _respond(image: Image, topics: list[MetadataResponseTopic]) -> MetadataResponse:

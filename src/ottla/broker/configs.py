@@ -12,6 +12,7 @@ from ottla.base.config import ConfigError, Row, load, lookup, rows
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.config import BrokerConfig
+from ottla.broker.security import asks_for_security
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 
@@ -97,6 +98,7 @@ def _broker_chain(broker: Broker, row: Row) -> Iterator[Synonym]:
 def check_broker_configs(configs: Mapping[str, str]) -> None:
     """Refuse what a running broker cannot take: unknown keys, fixed keys, wrong values."""
     known = {row.name: row for cls in BROKER_CONFIGS for row in rows(cls)}
+    _refuse_security(configs)
     for name in configs:
         if name not in known:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"unknown broker config name: {name}")
@@ -111,3 +113,13 @@ def check_broker_configs(configs: Mapping[str, str]) -> None:
     except ConfigError as error:
         # Kafka's code for this, and not INVALID_CONFIG as for topics (KAFKA-13609).
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
+
+
+def _refuse_security(configs: Mapping[str, str]) -> None:
+    """What asks for security is not kept without effect, as it ends a start."""
+    for name, value in configs.items():
+        if asks_for_security(name, value):
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG,
+                f"{name}: TLS, SASL and access control are not there yet; it would have no effect.",
+            )

@@ -157,7 +157,7 @@ class Partition:
     def _check_writable(self, acks: int) -> None:
         if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if acks == -1 and len(self.isr) < self.log.config.min_insync_replicas:
+        if acks == -1 and self.is_under_min_isr:
             raise ApiError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.isr)} replicas of {self.id} are in sync, min.insync.replicas asks for "
@@ -166,7 +166,9 @@ class Partition:
 
     @property
     def is_under_min_isr(self) -> bool:
-        return len(self.isr) < self.log.config.min_insync_replicas
+        """Of a partition with fewer replicas than min.insync.replicas, all must be in sync (since Kafka 3.7,
+        KIP-966)."""
+        return len(self.isr) < min(self.log.config.min_insync_replicas, len(self.replicas))
 
     def advance(self) -> bool:
         """The log has grown, or more of it is safe: move the high watermark as far as the in-sync replicas

@@ -47,6 +47,7 @@ FOLDERS = (
     "/config", "/config/brokers", "/config/topics",
 )  # fmt: skip
 DEAD_S = 1.0
+SILENCE_S, SILENCE_AGAIN_S = 3.0, 60.0  # at a start, until it is said that ZooKeeper is silent
 STRANGERS_MAX = 3
 LISTED_PER_S, LIST_DELAY_S_MIN = 50_000, 0.01
 
@@ -93,18 +94,18 @@ class ZooKeeperKeeper:
     # -- life -------------------------------------------------------------------------------------
 
     async def load(self, listener: KeeperListener) -> list[NodeChanged]:
-        """As long as answers come it may take its time; a large tree does. The patience has two halves: after
-        the first, a process that stood still itself finds the answers that came meanwhile."""
+        """As long as answers come it may take its time; a large tree does. Until ZooKeeper is there, this
+        waits, and says so from time to time."""
         self._listener = listener
         self._link.start()
-        silent = 0
+        patience_s = SILENCE_S
         try:
             while not self._loaded.done():
                 answered = self._link.answered
-                await asyncio.wait([self._loaded], timeout=self._link.timeout_ms / 2000)
-                silent = silent + 1 if self._link.answered == answered else 0
-                if silent == 2 and not self._loaded.done():
-                    raise StartError(f"no ZooKeeper answers at {self.ensemble}")
+                await asyncio.wait([self._loaded], timeout=patience_s)
+                if self._link.answered == answered and not self._loaded.done():
+                    log.warning("no ZooKeeper answers at %s; waiting for it", self.ensemble)
+                    patience_s = SILENCE_AGAIN_S
             self._loaded.result()
         except (StartError, asyncio.CancelledError):
             await self.close()
