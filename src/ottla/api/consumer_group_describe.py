@@ -2,9 +2,9 @@
 (KIP-848).
 
 v1 member type
-Left out: authorized operations, until there are ACLs.
 """
 
+from ottla.api.authorized_operations import ON_GROUP
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.wire.messages.consumer_group_describe import (
@@ -17,7 +17,11 @@ from ottla.wire.messages.consumer_group_describe import (
 def consumer_group_describe(
     call: Call, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    return ConsumerGroupDescribeResponse(groups=[_describe(call, group_id) for group_id in request.group_ids])
+    groups = [_describe(call, group_id) for group_id in request.group_ids]
+    for group in groups:
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = ON_GROUP
+    return ConsumerGroupDescribeResponse(groups=groups)
 
 
 def _describe(call: Call, group_id: str) -> DescribedGroup:
