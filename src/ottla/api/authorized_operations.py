@@ -1,7 +1,7 @@
 """What a client may do with a topic, a group or the cluster, for whoever asks (KIP-430).
 
-There are no ACLs yet, so everybody may do everything that the kind of resource supports, as in Kafka without an
-authorizer. A request that does not ask is answered with the smallest int, which is the messages' default.
+There are no ACLs yet, so everybody may do everything that the kind of resource supports, as in Kafka without
+an authorizer. A request that does not ask is answered with the smallest int, which is the messages' default.
 """
 
 from typing import Final

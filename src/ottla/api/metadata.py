@@ -6,8 +6,8 @@ the image changes (`dispatch`). A broker about to stop is listed: it serves unti
 offline if its broker is not there or its directory failed; a leader that is, is none (LEADER_NOT_AVAILABLE).
 
 v0 an empty list asks for all topics; v1 null does · v2 cluster id · v4 allow_auto_topic_creation
-v5 offline replicas · v7 leader epochs · v8 authorized operations, the cluster's up to v10 · v9 flexible · v10 topic ids in
-the answer · v12 and in the request · v13 top-level error
+v5 offline replicas · v7 leader epochs · v8 authorized operations, the cluster's up to v10 · v9 flexible
+v10 topic ids in the answer · v12 and in the request · v13 top-level error
 """
 
 from collections.abc import Callable

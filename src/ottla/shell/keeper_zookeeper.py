@@ -43,7 +43,7 @@ TOPS = (
 )  # fmt: skip
 FOLDERS = (
     "/brokers", "/brokers/ids", "/brokers/offline", "/brokers/topics", "/cluster",
-    "/config", "/config/brokers", "/config/topics",
+    "/config", "/config/brokers", "/config/groups", "/config/topics",
 )  # fmt: skip
 CONTACTS_PER_SESSION = 6
 CERTAIN_SHARE = 2 / 3  # of a session's timeout
