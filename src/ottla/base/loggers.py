@@ -14,8 +14,8 @@ LEVELS: Final = {
 
 
 def levels() -> dict[str, str]:
-    """Every logger, with the level it has or inherits."""
-    named = [one for one in list(logging.root.manager.loggerDict.values()) if isinstance(one, logging.Logger)]
+    """Every logger, also those that only stand above others, with the level it has or inherits."""
+    named = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict)]
     return {ROOT: _name(logging.root)} | {logger.name: _name(logger) for logger in named}
 
 
