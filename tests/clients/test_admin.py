@@ -1,11 +1,27 @@
 """What clients ask about a cluster besides its records, and how they hear of single wrong records."""
 
+from collections.abc import Callable
+
 import confluent_kafka
 import kafka
 import pytest
 from confluent_kafka.admin import AclOperation, ConfigResource, ResourceType
 from kafka.errors import KafkaError
 from tests.clients.harness import BrokerProcess, wait_for
+from tests.clients.wire_client import Wire
+
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+GROUP = 32
 
 REASON = "a compacted topic takes no record without a key"
 
@@ -59,6 +75,53 @@ def test_a_topic_without_a_cleanup_policy_is_described_as_such(broker: BrokerPro
     wanted = ConfigResource(ResourceType.TOPIC, topic)
     configs = broker.admin.describe_configs([wanted])[wanted].result(30)
     assert configs["cleanup.policy"].value == ""
+
+
+def test_a_groups_own_session_timeout_decides_when_a_silent_member_is_given_up(
+    start_broker: Callable[..., BrokerProcess], topic: str
+) -> None:
+    """The broker would wait for ten minutes; the group's own second is what counts."""
+    broker = start_broker(
+        {
+            "group.consumer.session.timeout.ms": "600000",
+            "group.consumer.max.session.timeout.ms": "600000",
+            "group.consumer.min.session.timeout.ms": "1000",
+            "group.consumer.min.heartbeat.interval.ms": "100",
+        }
+    )
+    broker.create_topic(topic, partitions=4)
+    own = {"consumer.session.timeout.ms": "1000", "consumer.heartbeat.interval.ms": "100"}
+    changes = [AlterableConfig(name=name, config_operation=0, value=value) for name, value in own.items()]
+    group = AlterConfigsResource(resource_type=GROUP, resource_name="g", configs=changes)
+    with Wire(broker.port) as wire:
+        wire.call(FindCoordinatorRequest(key="g", key_type=0), 2)
+        (result,) = wire.call(
+            IncrementalAlterConfigsRequest(resources=[group], validate_only=False), 1
+        ).responses
+        assert result.error_code == 0, result
+        ghost = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id="ghost", member_epoch=0, rebalance_timeout_ms=300_000,
+            subscribed_topic_names=[topic], topic_partitions=[],
+        )  # fmt: skip
+        joined = wait_for(lambda: _accepted(wire.call(ghost, 1)), what="the coordinator")
+    assert joined.heartbeat_interval_ms == 100
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": "g", "group.protocol": "consumer"}
+    )
+    try:
+        consumer.subscribe([topic])
+
+        def has_all() -> bool:
+            consumer.poll(0.1)
+            return len(consumer.assignment()) == 4
+
+        wait_for(has_all, 120, "the partitions of the member that is silent")
+    finally:
+        consumer.close()
+
+
+def _accepted(answer: ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartbeatResponse | None:
+    return answer if answer.error_code == 0 else None
 
 
 def test_the_indexes_of_the_segment_being_written_are_there(broker: BrokerProcess, topic: str) -> None:
