@@ -23,6 +23,7 @@ from ottla.base.errors import ErrorCode
 from ottla.broker.effects import Halt, SyncLog
 from ottla.controller import znodes
 from ottla.controller.keeper import Delete
+from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.wire.messages.produce import ProduceRequest, TopicProduceData
 
@@ -182,6 +183,19 @@ def test_a_compacted_topic_wants_keys() -> None:
     _, client = started(cleanup_policy="compact")
     assert produce(client, "t", batch("x", key=None)).error_code == ErrorCode.INVALID_RECORD
     assert produce(client, "t", batch("x")).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("version", [7, 8, 12])
+def test_the_records_that_are_at_fault_are_named_from_v8_on(version: int) -> None:
+    _, client = started(cleanup_policy="compact")
+    mixed = [NewRecord(b"k", b"1", (), NOW), NewRecord(None, b"2", (), NOW), NewRecord(None, b"3", (), NOW)]
+    answer = produce(client, "t", memoryview(build_batch(mixed)), version=version)
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    named = [(error.batch_index, error.batch_index_error_message) for error in answer.record_errors]
+    reason = "a compacted topic takes no record without a key"
+    assert named == ([(1, reason), (2, reason)] if version >= 8 else [])
+    assert (answer.error_message is not None) == (version >= 8)
+    assert values(fetch(client, "t")) == []
 
 
 @pytest.mark.parametrize("codec", list(Codec))

@@ -183,6 +183,18 @@ def test_configs_of_a_broker_are_shown_and_changed_while_it_runs(ottla: Any) -> 
     assert "77777" not in ottla("configs", "describe", "--broker", "1").out
 
 
+def test_a_key_that_no_broker_knows_is_kept_with_a_warning_and_not_shown(ottla: Any) -> None:
+    try:
+        outcome = ottla("configs", "set", "--broker", "1", "log.retention.mss=77777")
+        assert outcome.code == 0
+        assert "'log.retention.mss' is not known and is ignored; did you mean log.retention.ms" in outcome.err
+        shown = json.loads(ottla("configs", "describe", "--broker", "1", "--json").out)
+        values = {one["name"]: one["value"] for one in shown}
+        assert values["log.retention.mss"] is None
+    finally:
+        assert ottla("configs", "delete", "--broker", "1", "log.retention.mss").code == 0
+
+
 def test_a_broker_or_topic_that_is_not_there_has_no_configs(ottla: Any) -> None:
     outcome = ottla("configs", "describe", "--broker", "9")
     assert (outcome.code, outcome.err) == (1, "ottla: there is no broker 9, only 1\n")

@@ -10,6 +10,7 @@ import pytest
 from tests.cluster.zookeeper import Ensemble
 from tests.shell.keepers import Watcher
 
+from ottla.controller import znodes
 from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Put, Refused, Written
 from ottla.shell.keeper import Keeper, Session
 from ottla.shell.keeper_local import LocalKeeper
@@ -116,6 +117,23 @@ class TestEveryKeeper:
                 assert outcome == Refused(operation.path, reason)
             assert one.tree == {T: b"{kept}", CONFIG: b"{kept}"}
             assert await one.write(Put(T, b"{changed}", 0)) == Written(), "nothing is in its way"
+
+        tell(story)
+
+    def test_every_kind_of_config_has_its_place(self, tell: Callable[[Story], None]) -> None:
+        async def story(make: Make) -> None:
+            one = Watcher(make())
+            await one.load()
+            paths = [
+                znodes.topic_config_path("t"),
+                znodes.broker_config_path(""),
+                znodes.group_config_path("a/b .. käfer"),
+                znodes.group_config_path("."),
+            ]
+            assert await one.write(*(Create(path, b"{}") for path in paths)) == Written()
+            assert one.tree == dict.fromkeys(paths, b"{}")
+            again = Watcher(make())
+            assert {node.path for node in await again.load()} == set(paths)
 
         tell(story)
 

@@ -2,9 +2,9 @@
 (KIP-848).
 
 v1 member type
-Left out: authorized operations, until there are ACLs.
 """
 
+from ottla.api.authorized_operations import ON_GROUP
 from ottla.api.call import Call
 from ottla.api.coordinated import check_coordinator, told_of_groups
 from ottla.base.errors import ApiError, ErrorCode
@@ -21,6 +21,9 @@ def consumer_group_describe(
 ) -> ConsumerGroupDescribeResponse | Parked:
     def respond(now_ms: int) -> ConsumerGroupDescribeResponse:
         groups = [_describe(call, group_id, now_ms) for group_id in request.group_ids]
+        for group in groups:
+            if request.include_authorized_operations and not group.error_code:
+                group.authorized_operations = ON_GROUP
         return ConsumerGroupDescribeResponse(groups=groups)
 
     return told_of_groups(call, request.group_ids, respond)

@@ -4,9 +4,9 @@ A group that is not there is described as Dead without an error, up to v5; v6 an
 (KIP-1043).
 
 v3 authorized operations · v4 static members · v5 flexible · v6 error message
-Left out: authorized operations, until there are ACLs.
 """
 
+from ottla.api.authorized_operations import ON_GROUP
 from ottla.api.call import Call
 from ottla.api.coordinated import check_coordinator, told_of_groups
 from ottla.base.errors import ApiError, ErrorCode
@@ -18,9 +18,11 @@ NOT_FOUND_SINCE = 6
 
 def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse | Parked:
     def respond(now_ms: int) -> DescribeGroupsResponse:
-        return DescribeGroupsResponse(
-            groups=[_describe(call, group_id, now_ms) for group_id in request.groups]
-        )
+        groups = [_describe(call, group_id, now_ms) for group_id in request.groups]
+        for group in groups:
+            if request.include_authorized_operations and not group.error_code:
+                group.authorized_operations = ON_GROUP
+        return DescribeGroupsResponse(groups=groups)
 
     return told_of_groups(call, request.groups, respond)
 

@@ -28,9 +28,11 @@ from ottla.broker.broker import Broker
 from ottla.broker.parked import Key, Parked
 from ottla.broker.proofs import Proof
 from ottla.log.directories import LogDirectoryError
+from ottla.log.validate import RejectedRecordsError
 from ottla.records.batch import HEADER_SIZE, TRANSACTIONAL, crc_ok, read_header
 from ottla.replication.partition import Partition
 from ottla.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -169,6 +171,11 @@ def _produce_partition(
         if error.code in SEQUENCE_ERRORS and not partition.led_at(call.now_ms, call.now_ms):
             error = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         reply.error_code, reply.error_message = error.code, error.message
+        if isinstance(error, RejectedRecordsError):
+            reply.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+                for index, reason in error.records
+            ]
         if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             found = leader_of(call.broker, call.topic_name(name, topic_id, by_id=by_id), asked.index)
             if found is not None:

@@ -328,6 +328,8 @@ class Broker:
                     self._drop_topic(topic, now_ms)
                 case images.TopicConfigChanged(topic):
                     self._configure_logs(topic, now_ms)
+                case images.GroupConfigChanged(group) if self._groups is not None:
+                    self._groups.on_group_config(group)
                 case images.BrokerConfigChanged():
                     self._load_configs()
                     self._configure_logs(None, now_ms)

@@ -73,7 +73,7 @@ class Groups:
         self._too_few = -1  # the number of brokers that was last said to be too small
         topics = ImageTopics(image)
         self.runtime: Runtime[GroupShard] = Runtime(
-            new_shard=lambda _index: GroupShard(config, topics),
+            new_shard=lambda _index: GroupShard(config, topics, image.group_config),
             on_answered=wake,
             on_reloaded=lambda index, now_ms: wake(TopicPartition(OFFSETS_TOPIC, index), now_ms),
         )
@@ -102,6 +102,11 @@ class Groups:
         for index in list(self.runtime.shards):
             with suppress(ApiError):
                 self.runtime.execute(index, now_ms, lambda shard, turn: shard.forget_topic(turn, topic))
+
+    def on_group_config(self, group_id: str) -> None:
+        loaded = self.runtime.shards.get(self.partition_of(group_id).partition)
+        if loaded is not None:
+            loaded.shard.on_group_config(group_id)
 
     def partition_of(self, group_id: str) -> TopicPartition:
         topic = self.image.topics.get(OFFSETS_TOPIC)

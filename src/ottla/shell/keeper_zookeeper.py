@@ -44,7 +44,7 @@ TOPS = (
 )  # fmt: skip
 FOLDERS = (
     "/brokers", "/brokers/ids", "/brokers/offline", "/brokers/topics", "/cluster",
-    "/config", "/config/brokers", "/config/topics",
+    "/config", "/config/brokers", "/config/groups", "/config/topics",
 )  # fmt: skip
 DEAD_S = 1.0
 SILENCE_S, SILENCE_AGAIN_S = 3.0, 60.0  # at a start, until it is said that ZooKeeper is silent
