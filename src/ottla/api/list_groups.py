@@ -1,16 +1,20 @@
-"""ListGroups (key 16): the groups this broker coordinates.
+"""ListGroups (key 16): the groups this broker coordinates. While some of them are being loaded, the others,
+and COORDINATOR_LOAD_IN_PROGRESS.
 
 v3 flexible · v4 filter by state (KIP-518) · v5 filter by type (KIP-848)
 """
 
 from ottla.api.call import Call
+from ottla.base.errors import ErrorCode
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
 def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
+    is_loading = call.broker.groups.runtime.loading
     return ListGroupsResponse(
+        error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE,
         groups=[
             ListedGroup(
                 group_id=group.group_id,
@@ -21,5 +25,5 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
             for _, shard in call.broker.groups.shards()
             for group in shard.listed()
             if (not states or group.state.lower() in states) and (not types or group.type.lower() in types)
-        ]
+        ],
     )
