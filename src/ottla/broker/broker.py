@@ -275,6 +275,11 @@ class Broker:
             self._groups = Groups(load(GroupConfig, self.properties), self.image, self.waiting.wake)
         return self._groups
 
+    @property
+    def is_loading(self) -> bool:
+        """Is a coordinator being loaded?"""
+        return self._groups is not None and bool(self._groups.runtime.loading)
+
     def _coordinate(self, partition: Partition, now_ms: int) -> None:
         """A partition of an internal topic is ours to lead, or no longer: so are the groups in it."""
         if partition.id.topic != OFFSETS_TOPIC:
