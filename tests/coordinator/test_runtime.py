@@ -72,11 +72,11 @@ class Journal:
                 raise self.unreadable.pop(at)
             yield stored
 
-    def append(self, records: list[StoredRecord], now_ms: int) -> int:
+    def append(self, records: list[StoredRecord], now_ms: int, wall_ms: int) -> int:
         if self.error is not None:
             raise self.error
         start = self.end_offset
-        self.records += [(record, start + at, now_ms) for at, record in enumerate(records)]
+        self.records += [(record, start + at, wall_ms) for at, record in enumerate(records)]
         return start
 
 
@@ -367,6 +367,16 @@ def test_the_next_time_is_the_nearest_of_all_shards() -> None:
     world.load(index=1, now_ms=100)
     world.load(index=2, now_ms=50)
     assert world.runtime.next_ms == 1_050
+
+
+def test_what_is_stored_carries_the_time_of_day_and_timers_go_by_the_steady_clock() -> None:
+    world = World()
+    world.runtime.wall_ms = lambda now_ms: now_ms + 1_000_000
+    shard = world.load(now_ms=5)
+    world.add(now_ms=7)
+    assert world.journal.records[0][2] == 1_000_007
+    assert shard.seen[-1] == ("replay", b"k", 0, 1_000_007)
+    assert world.runtime.next_ms == 1_005
 
 
 # Loading in slices

@@ -119,7 +119,7 @@ class OneGroup:
 
     def join(self, turn, answer, request, caller):
         if self.group is None:
-            self.group = ClassicGroup(GROUP, self.config, now_ms=turn.now_ms)
+            self.group = ClassicGroup(GROUP, self.config, wall_ms=turn.wall_ms)
         if isinstance(self.group, ClassicGroup):
             self.group.join(turn, answer, request, caller)
         else:
@@ -149,12 +149,12 @@ class Journal:
     committed_offset = end_offset
 
     def stored(self):
-        return list(self.records)
+        return iter(list(self.records))
 
-    def append(self, records, now_ms):
+    def append(self, records, now_ms, wall_ms):
         start = len(self.records)
         for at, record in enumerate(records, start):
-            self.records.append((record, at, now_ms))
+            self.records.append((record, at, wall_ms))
         return start
 
 

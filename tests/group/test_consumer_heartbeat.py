@@ -340,9 +340,11 @@ def test_one_that_was_stored_by_a_broker_that_could_read_it_keeps_its_topics():
     group = cluster.group
     member = group.members["one"]
     found = RegularExpressionValue(topics=["t"], version=1, timestamp=1)
-    cluster.journal.append([store(RegularExpression(GROUP, pattern, found))], 0)
+    cluster.journal.append([store(RegularExpression(GROUP, pattern, found))], 0, 0)
     record = next(r for r, *_ in cluster.journal.records if b"one" in r.key and r.key[:2] == b"\0\5")
-    cluster.journal.append([record._replace(value=record.value.replace(b"\2t", b"\6" + pattern.encode()))], 0)
+    cluster.journal.append(
+        [record._replace(value=record.value.replace(b"\2t", b"\6" + pattern.encode()))], 0, 0
+    )
     cluster.restart()
     assert member.regex != cluster.group.members["one"].regex == pattern
     cluster.topics.set("v", 1)
@@ -431,7 +433,7 @@ def test_a_member_in_an_unknown_state_has_to_rejoin_with_nothing():
     cluster = Cluster(t=1)
     Consumer(cluster, "one").join()
     value = CurrentMemberAssignmentValue(member_epoch=1, previous_member_epoch=0, state=9)
-    cluster.journal.append([store(CurrentMemberAssignment(GROUP, "one", value))], 0)
+    cluster.journal.append([store(CurrentMemberAssignment(GROUP, "one", value))], 0, 0)
     cluster.restart()
     assert cluster.group.members["one"].state is MemberState.UNKNOWN
     assert cluster.refused("one", 1) == FENCED

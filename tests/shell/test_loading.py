@@ -1,4 +1,4 @@
-"""A coordinator with much to load, in a broker with a real loop: others have their turn between the slices."""
+"""A coordinator with much to load, in a broker with a real loop: others have their turn between slices."""
 
 import asyncio
 import gc

@@ -272,7 +272,8 @@ class Broker:
         if self._groups is None:
             from ottla.broker.groups import Groups
 
-            self._groups = Groups(load(GroupConfig, self.properties), self.image, self.waiting.wake)
+            config = load(GroupConfig, self.properties)
+            self._groups = Groups(config, self.image, self.waiting.wake, self.wall_ms)
         return self._groups
 
     @property

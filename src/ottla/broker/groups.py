@@ -64,9 +64,15 @@ class ImageTopics:
 
 
 class Groups:
-    """`wake` wakes what is parked under an answer, or under a partition."""
+    """`wake` wakes what is parked under an answer, or under a partition; `wall_ms` tells the time of day."""
 
-    def __init__(self, config: GroupConfig, image: Image, wake: Callable[[Hashable, int], None]) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        image: Image,
+        wake: Callable[[Hashable, int], None],
+        wall_ms: Callable[[int], int],
+    ) -> None:
         self.config = config
         self.image = image
         topics = ImageTopics(image)
@@ -75,6 +81,7 @@ class Groups:
             on_answered=wake,
             on_reloaded=lambda index, now_ms: wake(TopicPartition(OFFSETS_TOPIC, index), now_ms),
             on_damaged=_report_damage,
+            wall_ms=wall_ms,
         )
 
     def on_elected(

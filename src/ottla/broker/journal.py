@@ -58,12 +58,12 @@ class PartitionJournal:
                     else:
                         yield StoredRecord(record.key, record.value), record.offset, record.timestamp
 
-    def append(self, records: list[StoredRecord], now_ms: int) -> int:
+    def append(self, records: list[StoredRecord], now_ms: int, wall_ms: int) -> int:
         batch = build_batch(
-            [NewRecord(record.key, record.value, timestamp=now_ms) for record in records], codec=self.codec
+            [NewRecord(record.key, record.value, timestamp=wall_ms) for record in records], codec=self.codec
         )
         try:
-            appended = self.partition.append_internal(memoryview(batch), now_ms)
+            appended = self.partition.append_internal(memoryview(batch), now_ms, wall_ms)
         except LogDirectoryError as error:
             raise ApiError(self.on_failed(error)) from None
         self.on_appended(self.partition, now_ms)

@@ -65,8 +65,8 @@ class Journal(Protocol):
     def end_offset(self) -> int: ...
     @property
     def committed_offset(self) -> int: ...
-    def append(self, records: list[StoredRecord], now_ms: int) -> int:
-        """Write the records as one batch; the offset of the first."""
+    def append(self, records: list[StoredRecord], now_ms: int, wall_ms: int) -> int:
+        """Write the records as one batch, stamped with the time of day; the offset of the first."""
 
     def stored(self) -> Iterator[tuple[StoredRecord, int, int] | None]:
         """Everything that is stored now, as (record, offset, timestamp), read as it is asked for; None stands
@@ -96,12 +96,14 @@ class Loading(Generic[S]):
 
 @dataclass(slots=True)
 class Runtime(Generic[S]):
-    """The shards this broker coordinates. `on_answered` is called with every answer that has been given."""
+    """The shards this broker coordinates. `on_answered` is called with every answer that has been given;
+    `wall_ms` is the time of day at a time of the steady clock (design note 002)."""
 
     new_shard: Callable[[int], S]
     on_answered: Callable[[Answer, int], None]
     on_reloaded: Callable[[int, int], None] = lambda _index, _now_ms: None
     on_damaged: Callable[[int, ApiError], None] = lambda _index, _damage: None
+    wall_ms: Callable[[int], int] = lambda now_ms: now_ms
     slice_work: int = SLICE_WORK
     shards: dict[int, Loaded[S]] = field(default_factory=dict)
     loading: dict[int, Loading[S]] = field(default_factory=dict)
@@ -235,22 +237,22 @@ class Runtime(Generic[S]):
         return loaded
 
     def _run(self, loaded: Loaded[S], now_ms: int, operation: Callable[[Turn], None]) -> Turn:
-        turn = Turn(now_ms)
+        turn = Turn(now_ms, self.wall_ms(now_ms))
         operation(turn)
         if turn.is_divisible:
             self._store_in_pieces(loaded, turn)
         elif turn.records:
             offset = self._append(loaded, turn)
             if turn.is_replayed:
-                self._replay(loaded, turn.records, offset, now_ms)
+                self._replay(loaded, turn.records, offset, turn.wall_ms)
         for then in turn.then:
             then()
         return turn
 
     @staticmethod
-    def _replay(loaded: Loaded[S], records: list[StoredRecord], offset: int, now_ms: int) -> None:
+    def _replay(loaded: Loaded[S], records: list[StoredRecord], offset: int, wall_ms: int) -> None:
         for at, record in enumerate(records, offset):
-            loaded.shard.replay(record, at, now_ms)
+            loaded.shard.replay(record, at, wall_ms)
 
     def _store_in_pieces(self, loaded: Loaded[S], turn: Turn) -> None:
         assert turn.is_replayed, "what changed in memory already is stored as a whole"
@@ -259,7 +261,7 @@ class Runtime(Generic[S]):
         while left:
             piece = left.pop()
             try:
-                offset = loaded.journal.append(piece, turn.now_ms)
+                offset = loaded.journal.append(piece, turn.now_ms, turn.wall_ms)
             except ApiError as error:
                 if error.code not in TOO_LARGE:
                     raise
@@ -271,13 +273,13 @@ class Runtime(Generic[S]):
                     )
                     refused = error
             else:
-                self._replay(loaded, piece, offset, turn.now_ms)
+                self._replay(loaded, piece, offset, turn.wall_ms)
         if refused is not None and turn.answers:
             raise refused
 
     def _append(self, loaded: Loaded[S], turn: Turn) -> int:
         try:
-            return loaded.journal.append(turn.records, turn.now_ms)
+            return loaded.journal.append(turn.records, turn.now_ms, turn.wall_ms)
         except ApiError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
                 self.unload(loaded.index)  # its disk failed, and cannot be read again either

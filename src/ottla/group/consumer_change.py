@@ -157,7 +157,7 @@ def _match(
             matched[pattern] = _resolve(pattern, group, matched[pattern])
         if known is None or known.topics != matched[pattern]:
             is_moved = True
-            found = Resolved(matched[pattern], group.topics.revision, turn.now_ms)
+            found = Resolved(matched[pattern], group.topics.revision, turn.wall_ms)
             turn.write(pattern_record(group.group_id, pattern, found))
     for pattern in sorted(group.resolved.keys() - matched.keys()):
         turn.write(pattern_tombstone(group.group_id, pattern))

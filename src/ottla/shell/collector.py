@@ -1,8 +1,8 @@
 """Python's garbage collector, kept from stalling the broker while a coordinator is loaded.
 
-A load makes objects by the hundred thousand, all of which stay; each full collection looks at all of them again,
-for up to half a second, and finds nothing. So there is none while something is loaded, and what is there in
-the end is not looked at any more: reference counting frees it when it goes.
+A load makes objects by the hundred thousand, all of which stay; each full collection looks at all of them
+again, for up to half a second, and finds nothing. So there is none while something is loaded, and what is
+there in the end is not looked at any more: reference counting frees it when it goes.
 """
 
 import gc
