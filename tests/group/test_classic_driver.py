@@ -120,6 +120,8 @@ class Dialogue:
         self.epoch += 1
         self.answers.clear()
         self.runtime.load(0, self.journal, self.epoch, self.now_ms)
+        while self.runtime.loading:
+            self.runtime.on_tick(self.now_ms)
 
     def advance(self, ms: int) -> None:
         until_ms = self.now_ms + ms

@@ -176,6 +176,8 @@ class Cluster:
         self.runtime = Runtime(lambda _: OneGroup(self.config, self.topics), lambda answer, now_ms: None)
         self.leader_epoch += 1
         self.runtime.load(0, self.journal, self.leader_epoch, self.now_ms)
+        while self.runtime.loading:
+            self.runtime.on_tick(self.now_ms)
         self.check()
 
     @property

@@ -146,6 +146,8 @@ class Room:
         """Another coordinator takes over from what is stored."""
         self.epoch += 1
         self.runtime.load(0, self.journal, self.epoch, self.now_ms)
+        while self.runtime.loading:
+            self.runtime.on_tick(self.now_ms)
 
     def advance(self, ms: int) -> None:
         """Time goes by, from one timer to the next."""
