@@ -24,8 +24,8 @@ class Watcher:
         self.certain_ms = 0
         self.failures: list[str] = []
 
-    async def load(self) -> list[NodeChanged]:
-        nodes = await self.keeper.load(self)
+    async def load(self, *, is_patient: bool = False) -> list[NodeChanged]:
+        nodes = await self.keeper.load(self, is_patient=is_patient)
         self.said += nodes
         return nodes
 

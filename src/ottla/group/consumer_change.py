@@ -114,7 +114,7 @@ def is_session_over(group: ConsumerState, turn: Turn, member: Member) -> bool:
 
 
 def _step_ms(group: ConsumerState, member: Member) -> int:
-    """When to look again whether it was heard of. A classic member has said itself how long its session is."""
+    """When to look again whether it was heard of. A classic member has said how long its session is."""
     if member.classic is not None:
         return member.classic.session_timeout_ms
     timeout_ms = group.config.consumer_session_timeout_ms

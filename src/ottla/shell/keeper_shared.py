@@ -141,7 +141,7 @@ class SharedKeeper:
         self._listener: KeeperListener
         self._is_closed = False
 
-    async def load(self, listener: KeeperListener) -> list[NodeChanged]:
+    async def load(self, listener: KeeperListener, *, is_patient: bool = False) -> list[NodeChanged]:  # noqa: ARG002
         self._listener = listener
         return self._tree.join(self)
 

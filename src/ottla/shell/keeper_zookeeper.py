@@ -31,7 +31,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
 
 from ottla.controller.keeper import NodeChanged, Operation, Refused, Unknown
-from ottla.shell.keeper import KeeperListener, OnOutcome, Session
+from ottla.shell.keeper import KeeperListener, OnOutcome, Reminder, Session
 from ottla.shell.lock import StartError
 from ottla.shell.zookeeper_link import Link, split_ensemble
 from ottla.shell.zookeeper_write import LOST, Multi, is_folder, parent_of, unpacked
@@ -96,19 +96,22 @@ class ZooKeeperKeeper:
 
     # -- life -------------------------------------------------------------------------------------
 
-    async def load(self, listener: KeeperListener) -> list[NodeChanged]:
+    async def load(self, listener: KeeperListener, *, is_patient: bool = False) -> list[NodeChanged]:
         """As long as answers come it may take its time; a large tree does. The patience has two halves: after
         the first, a process that stood still itself finds the answers that came meanwhile."""
         self._listener = listener
         self._link.start()
-        silent = 0
+        silent, reminder = 0, Reminder()
         try:
             while not self._loaded.done():
                 answered = self._link.answered
                 await asyncio.wait([self._loaded], timeout=self._link.timeout_ms / 2000)
                 silent = silent + 1 if self._link.answered == answered else 0
-                if silent == 2 and not self._loaded.done():
+                if silent < 2 or self._loaded.done():
+                    continue
+                if not is_patient:
                     raise StartError(f"no ZooKeeper answers at {self.ensemble}")
+                reminder.say(f"no ZooKeeper answers at {self.ensemble}; waiting for it")
             self._loaded.result()
         except (StartError, asyncio.CancelledError):
             await self.close()

@@ -134,7 +134,7 @@ class Server:
     async def _enter(self, undo: contextlib.AsyncExitStack) -> None:
         """Take up what the keeper and the disk hold, and register."""
         claims = directories.cluster_ids(self.broker, holds_keeper=self._holds_keeper)
-        nodes = await self._keeping.load()
+        nodes = await self._keeping.load(is_restart=any(claims.values()))
         for node in nodes:
             if node.path == znodes.CLUSTER_ID and node.data:
                 claims[self._keeping.keeper.where] = znodes.parse(node.data)["id"]
