@@ -17,7 +17,12 @@ class LocalKeeper:
         self._keeper = EmbeddedKeeper(path, durable=durable)
         self._worker = Worker(loop, "ottla-keeper", 1)
 
-    async def load(self, listener: KeeperListener, *, is_patient: bool = False) -> list[NodeChanged]:  # noqa: ARG002
+    async def load(
+        self,
+        listener: KeeperListener,
+        *,
+        is_patient: bool = False,  # noqa: ARG002 - it is never away
+    ) -> list[NodeChanged]:
         self._listener = listener
         return self._keeper.load()
 

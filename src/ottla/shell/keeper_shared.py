@@ -141,7 +141,12 @@ class SharedKeeper:
         self._listener: KeeperListener
         self._is_closed = False
 
-    async def load(self, listener: KeeperListener, *, is_patient: bool = False) -> list[NodeChanged]:  # noqa: ARG002
+    async def load(
+        self,
+        listener: KeeperListener,
+        *,
+        is_patient: bool = False,  # noqa: ARG002 - it is never away
+    ) -> list[NodeChanged]:
         self._listener = listener
         return self._tree.join(self)
 
