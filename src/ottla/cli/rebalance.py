@@ -16,7 +16,8 @@ from ottla.cli.machine import bootstrap_in
 from ottla.cli.raw import Cluster
 from ottla.cli.rebalancing import RawMoving, Rebalancing, Targets, led_by_others, plan
 from ottla.cli.settings import Resource
-from ottla.controller.balance import Move, Partition, summary
+from ottla.controller.balance import Move, summary
+from ottla.controller.balance_leaders import Partition
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
