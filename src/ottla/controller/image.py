@@ -129,6 +129,7 @@ class Image:
     controller_epoch: int = 0
     controller_epoch_version: int = -1
     brokers: dict[int, BrokerEndpoint] = field(default_factory=dict)
+    seen: dict[int, BrokerEndpoint] = field(default_factory=dict)  # each broker as it last was there
     offline: dict[int, frozenset[tuple[str, int]]] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
     topic_names: dict[bytes, str] = field(default_factory=dict)
@@ -263,7 +264,7 @@ class Image:
             self._forget_offline(broker_id)
         fields = znodes.parse(node.data)
         is_clean = fields.get("is_clean", True)
-        self.brokers[broker_id] = BrokerEndpoint(
+        self.brokers[broker_id] = self.seen[broker_id] = BrokerEndpoint(
             broker_id, fields["host"], fields["port"], fields["rack"], node.created,
             is_clean, fields.get("is_stopping", False),
             fields.get("clean_since", 0) if is_clean else node.created,
