@@ -21,7 +21,7 @@ def beat(client: Client, epoch: int) -> ConsumerGroupHeartbeatResponse:
 def pass_time(machine: Machine, ms: int) -> None:
     """In steps, as a broker's clock goes: time in which the broker itself stood still is nobody's silence."""
     while ms > 0:
-        step_ms = min(ms, 1_000)
+        step_ms = min(ms, 250)
         machine.pass_time(step_ms)
         ms -= step_ms
 
