@@ -81,6 +81,8 @@ def test_a_broker_that_restarts_waits_for_zookeeper_as_long_as_that_is_away(
         zookeeper.kill(1)
         victim.launch()
         wait_for(lambda: "no ZooKeeper answers" in victim.log, WITHIN_S, "it says what it waits for")
+        victim.stop()
+        victim.launch()
         zookeeper.start()
         victim.wait_ready()
     finally:

@@ -11,6 +11,9 @@ from tests.compat.apache import Dumped, complaints, dump
 from tests.compat.conftest import ADOPTED, GROUPS, Written
 from tests.compat.traffic import CODECS, TIME_MS
 
+from ottla.group.records import CurrentMemberAssignment, CurrentMemberAssignmentValue, store
+from ottla.records.builder import NewRecord, build_batch
+
 PRODUCERS_MAX = 2
 
 
@@ -145,6 +148,18 @@ def test_the_offsets_decoder_reads_both_kinds_of_groups(by_ottla: Written) -> No
     generations = [json.loads(value)["data"] for key, value in decoded if key["type"] == "2" and value]
     assert generations[0]["protocolType"] == "consumer"
     assert generations[0]["members"][0]["assignment"]["assignedPartitions"][0]["topic"] == CODECS[0]
+
+
+def test_the_offsets_decoder_passes_over_the_silence_of_a_member(by_ottla: Written, tmp_path: Path) -> None:
+    """`by_ottla` is here for its Kafka: where that cannot be had, the test skips."""
+    value = CurrentMemberAssignmentValue(member_epoch=3, previous_member_epoch=2, state=0, silent_ms=11_250)
+    stored = store(CurrentMemberAssignment("group", "member", value))
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(build_batch([NewRecord(stored.key, stored.value, timestamp=TIME_MS)]))
+    found = list(dump([path], "--offsets-decoder"))
+    assert complaints(found) == []
+    (record,) = found[0].records
+    assert json.loads(record.payload or "null")["data"]["memberEpoch"] == 3
 
 
 def test_kafkas_tool_would_have_told_us(by_ottla: Written, tmp_path: Path) -> None:

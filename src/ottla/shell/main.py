@@ -1,7 +1,7 @@
 """The life of a broker process: start, serve, stop.
 
-SIGTERM and SIGINT are a clean stop; a second one does not wait for others to take over. A broker that
-cannot go on by itself stops too, and says why.
+SIGTERM and SIGINT are a clean stop, also of a broker that has not started yet; a second one does not wait for
+others to take over. A broker that cannot go on by itself stops too, and says why.
 
 The process is the broker's own here, so its limit of open files is raised; an embedded broker leaves it.
 """
@@ -9,6 +9,7 @@ The process is the broker's own here, so its limit of open files is raised; an e
 import asyncio
 import signal
 from collections.abc import Callable
+from typing import Any
 
 from ottla.shell.descriptors import raise_limit
 from ottla.shell.server import Server
@@ -42,9 +43,17 @@ async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None])
             ended.set_result(reason)
 
     server = Server(properties, on_halt=end)
-    await server.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, None)
+    starting = asyncio.ensure_future(server.start())
+    either: list[asyncio.Future[Any]] = [starting, ended]
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done() and ended.result() is None:
+        starting.cancel()  # it may wait for ZooKeeper, and nobody knows how long
+    try:
+        await starting
+    except asyncio.CancelledError:
+        return None
     on_ready(server)
     reason = await ended
     await server.stop()
