@@ -20,6 +20,10 @@ def _gzip_level(value: int) -> str | None:
     return None if value == -1 or 1 <= value <= 9 else "must be -1 or between 1 and 9"
 
 
+def _cleanup_policy(value: tuple[str, ...]) -> str | None:
+    return None if set(value) <= {"delete", "compact"} else "must be delete, compact, both, or empty"
+
+
 def _throttled(value: tuple[str, ...]) -> str | None:
     if value == ("*",):
         return None
@@ -69,8 +73,9 @@ class LogConfig:
         type=LONG, topic="retention.bytes", dynamic=True,
     )  # fmt: skip
     cleanup_policy: tuple[str, ...] = key(
-        "log.cleanup.policy", ("delete",), "What happens to old segments: delete, compact, or both.",
-        check=one_of("delete", "compact"), topic="cleanup.policy", dynamic=True,
+        "log.cleanup.policy", ("delete",),
+        "What happens to old segments: delete, compact, both, or nothing if it is empty.",
+        check=_cleanup_policy, topic="cleanup.policy", dynamic=True,
     )  # fmt: skip
     file_delete_delay_ms: int = key(
         "log.segment.delete.delay.ms", 60_000,
