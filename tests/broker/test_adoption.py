@@ -419,3 +419,12 @@ def test_of_many_topics_without_configs_some_are_named() -> None:
     (line,) = machine.reports
     assert "t00, t01, " in line
     assert "t09 and 2 more: the cleanup.policy is empty" in line
+
+
+def test_a_folder_that_cannot_be_read_yet_is_no_reason_to_delete_anything() -> None:
+    machine = machine_with("other", "t")
+    lose_keeper(machine)
+    machine.disk.fail("read", errno.EIO, f"t-0/{TOPIC_CONFIG}")
+    machine.start()
+    assert configs_of(machine) == {"cleanup.policy": ""}
+    assert configs_of(machine, "other") == {"segment.bytes": "100"}

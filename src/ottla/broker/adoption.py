@@ -17,6 +17,7 @@ partition that was moved away, while this broker was not there to see it (`remov
 
 import os.path
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,14 @@ class _Folders:
     ids: dict[int, bytes | None] = field(default_factory=dict)
     copies: list[ConfigCopy] = field(default_factory=list)
 
+    def look(self, disk: DirectoryFiles, path: str, partition: int) -> None:
+        self.ids[partition] = None
+        with suppress(OSError):
+            topic_id = read_topic_id(disk, path)
+            copy = read_topic_copy(disk, path, topic_id)
+            self.ids[partition] = topic_id or (copy.topic_id if copy else None)
+            self.copies += [copy] if copy else []
+
     @property
     def topic_id(self) -> bytes | None:
         return self.ids[min(self.ids)]
@@ -84,16 +93,14 @@ class Adoption:
         of a directory to say that it cannot be used."""
         adoption, topics, copies = cls(), dict[str, _Folders](), list[ConfigCopy]()
         for directory, disk in disks.items():
-            try:
+            with suppress(OSError):
                 adoption._look(disk, directory, topics, copies)
-            except OSError:
-                continue
         adoption._decide(topics)
         adoption._decide_for_brokers(copies, broker_id)
         return adoption
 
     def topic_config(self, topic: str) -> dict[str, str]:
-        return self.topic_configs.get(topic, {})
+        return self.topic_configs.get(topic, UNTOUCHED if _is_topic(topic) else {})
 
     def broker_config(self, broker: str) -> dict[str, str]:
         return self.broker_configs.get(broker, {})
@@ -109,12 +116,8 @@ class Adoption:
                 continue
             if id.topic == KRAFT_TOPIC:
                 self._read_metadata(disk, path)
-            elif is_topic_name(id.topic):
-                folders = topics.setdefault(id.topic, _Folders())
-                topic_id = read_topic_id(disk, path)
-                copy = read_topic_copy(disk, path, topic_id)
-                folders.ids[id.partition] = topic_id or (copy.topic_id if copy else None)
-                folders.copies += [copy] if copy else []
+            elif _is_topic(id.topic):
+                topics.setdefault(id.topic, _Folders()).look(disk, path, id.partition)
         copy = read_broker_copy(disk, directory)
         if copy is not None:
             copies.append(copy)
@@ -202,6 +205,10 @@ class Adoption:
             self.lines.append(f"{what} is not known here, and is left out")
 
 
+def _is_topic(name: str) -> bool:
+    return name != KRAFT_TOPIC and is_topic_name(name)
+
+
 def _is_legal(row: Row, name: str, value: object) -> bool:
     try:
         row.parse(name, value if isinstance(value, str) else "")
@@ -229,7 +236,7 @@ def adopted_topics(broker: "Broker", adoption: Adoption) -> list[Operation]:
     """A new keeper over a directory with logs: make their topics known."""
     found: dict[str, dict[int, tuple[int, ...]]] = {}
     for id in sorted(broker.store.logs):
-        if id.topic != KRAFT_TOPIC and is_topic_name(id.topic):
+        if _is_topic(id.topic):
             found.setdefault(id.topic, {})[id.partition] = (broker.id,)
     operations: list[Operation] = []
     for name, assignment in found.items():
