@@ -247,9 +247,8 @@ def test_configs_come_from_apache_kafkas_metadata_log() -> None:
     )
     machine.start()
     assert configs_of(machine) == {"cleanup.policy": "compact", "segment.bytes": "100"}
-    assert any(
-        "1 topics have the configs that Apache Kafka's metadata log has" in one for one in machine.reports
-    )
+    begin = "topics whose configs are those in Apache Kafka's metadata log: 1; "
+    assert [line.startswith(begin) for line in machine.reports if "Kafka" in line] == [True]
     assert cleanings(machine) == {TopicPartition("t", 0)}
     assert kept(machine.client()) == ["a", "b", "c"]
     machine.restart()
@@ -279,6 +278,18 @@ def test_a_partition_without_an_id_yet_gets_the_topics_from_the_metadata_log() -
     machine.disk.remove(f"/data/t-0/{PARTITION_METADATA}")
     machine.start()
     assert (id_of(machine), configs_of(machine)) == (b"k" * 16, {"retention.ms": "777"})
+
+
+def test_a_topic_has_the_id_of_its_first_partition_that_has_one() -> None:
+    """Kafka writes it down with a partition's first record: this one was empty when Kafka was killed."""
+    machine = machine_with(partitions=2)
+    topic_id = id_of(machine)
+    as_kafka_left_it(machine)
+    machine.disk.remove(f"/data/t-0/{PARTITION_METADATA}")
+    machine.start()
+    assert id_of(machine) == topic_id
+    machine.restart()
+    assert sorted(machine.broker.partitions) == [TopicPartition("t", 0), TopicPartition("t", 1)]
 
 
 def test_the_copy_counts_until_kafka_has_been_at_work_again() -> None:
@@ -326,15 +337,16 @@ def test_configs_that_are_not_known_here_are_left_out_and_said() -> None:
     )
     machine.start()
     assert configs_of(machine) == {"retention.ms": "777"}
-    assert "remote.storage.enable of topic t is not known here, and is left out" in machine.reports
+    assert "remote.storage.enable=true of topic t is not known here, and is left out" in machine.reports
 
 
-def test_a_value_that_cannot_be_is_no_reason_to_delete_anything() -> None:
+@pytest.mark.parametrize("wrong", [("cleanup.policy", "shred"), ("retention.ms", "a while")])
+def test_a_value_that_cannot_be_is_no_reason_to_delete_anything(wrong: tuple[str, str]) -> None:
     machine = machine_with()
-    as_kafka_left_it(machine, topic("t", id_of(machine)), config("t", "cleanup.policy", "shred"))
+    as_kafka_left_it(machine, topic("t", id_of(machine)), config("t", *wrong), config("t", "segment.ms", "5"))
     machine.start()
-    assert configs_of(machine) == {"cleanup.policy": ""}
-    assert "cleanup.policy=shred of topic t is not known here, and is left out" in machine.reports
+    assert configs_of(machine) == {"cleanup.policy": "", "segment.ms": "5"}
+    assert f"{wrong[0]}={wrong[1]} of topic t is not known here, and is left out" in machine.reports
 
 
 def test_a_metadata_log_that_cannot_be_read_stops_no_start_and_nothing_is_lost() -> None:

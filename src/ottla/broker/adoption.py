@@ -73,7 +73,14 @@ class _Folders:
 
     @property
     def topic_id(self) -> bytes | None:
-        return self.ids[min(self.ids)]
+        """That of the first partition that has one: Kafka gives it to a partition with its first record."""
+        return next((topic_id for _, topic_id in sorted(self.ids.items()) if topic_id is not None), None)
+
+    def newest(self, topic_id: bytes | None) -> list[ConfigCopy]:
+        """Of the copies for this id, those with the highest revision."""
+        copies = [copy for copy in self.copies if copy.topic_id == topic_id]
+        revision = max((copy.revision for copy in copies), default=0)
+        return [copy for copy in copies if copy.revision == revision]
 
 
 @dataclass(slots=True)
@@ -85,7 +92,6 @@ class Adoption:
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     _metadata: ClusterMetadata | None = None
-    _dropped: set[str] = field(default_factory=set)
 
     @classmethod
     def look(cls, disks: Mapping[str, DirectoryFiles], broker_id: int) -> "Adoption":
@@ -145,8 +151,7 @@ class Adoption:
             if metadata is not None and in_kafka and topic_id is None:
                 topic_id = metadata.topics[name]
             self.topic_ids[name] = topic_id
-            copies = [copy for copy in folders.copies if copy.topic_id == topic_id]
-            newest = [copy for copy in copies if copy.revision == max(one.revision for one in copies)]
+            newest = folders.newest(topic_id)
             if (
                 metadata is not None
                 and in_kafka
@@ -162,23 +167,20 @@ class Adoption:
             self.topic_configs[name] = self._usable(name, configs)
         if taken_from_kafka:
             self.lines.append(
-                f"{taken_from_kafka} topics have the configs that Apache Kafka's metadata log has for them; "
-                "what its server.properties says of retention must be given to this broker too: --config FILE"
+                f"topics whose configs are those in Apache Kafka's metadata log: {taken_from_kafka}; what "
+                "Kafka's server.properties says of retention must be given to this broker too: --config FILE"
             )
 
     def _usable(self, topic: str, configs: Configs) -> dict[str, str]:
         """Without what we do not know. A value that cannot be is no reason to delete anything either."""
-        known = rows_by_topic_key(LogConfig)
-        usable = {}
+        known, usable, is_certain = rows_by_topic_key(LogConfig), dict[str, str](), True
         for name, value in configs.items():
-            if name not in known:
-                self._drop(f"{name} of topic {topic}")
-            elif _is_legal(known[name], name, value):
+            if name in known and _is_legal(known[name], name, value):
                 usable[name] = value
             else:
-                self._drop(f"{name}={value} of topic {topic}")
-                usable |= UNTOUCHED
-        return usable
+                is_certain &= name not in known
+                self.lines.append(f"{name}={value} of topic {topic} is not known here, and is left out")
+        return usable if is_certain else usable | UNTOUCHED
 
     def _decide_for_brokers(self, copies: list[ConfigCopy], broker_id: int) -> None:
         """Of what Kafka has set for its brokers, only what decides about records: the rest was for Kafka."""
@@ -198,11 +200,6 @@ class Adoption:
             }
             if usable:
                 self.broker_configs[broker] = usable
-
-    def _drop(self, what: str) -> None:
-        if what not in self._dropped:
-            self._dropped.add(what)
-            self.lines.append(f"{what} is not known here, and is left out")
 
 
 def _is_topic(name: str) -> bool:
@@ -240,8 +237,8 @@ def adopted_topics(broker: "Broker", adoption: Adoption) -> list[Operation]:
             found.setdefault(id.topic, {})[id.partition] = (broker.id,)
     operations: list[Operation] = []
     for name, assignment in found.items():
-        known = broker.store.topic_id(TopicPartition(name, min(assignment)))
-        topic_id = known or adoption.topic_ids.get(name) or broker.random.randbytes(16)
+        ids = (broker.store.topic_id(TopicPartition(name, p)) for p in assignment)
+        topic_id = next(filter(None, ids), adoption.topic_ids.get(name)) or broker.random.randbytes(16)
         epochs = {p: broker.store.logs[TopicPartition(name, p)].latest_epoch + 1 for p in assignment}
         planned = PlannedTopic(
             name=name, id=topic_id, assignment=assignment, configs=adoption.topic_config(name), epochs=epochs
