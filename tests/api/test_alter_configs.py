@@ -162,6 +162,7 @@ def test_lists_are_appended_to_and_subtracted_from(machine: Machine) -> None:
     assert configs(machine)["cleanup.policy"] == "compact"
     assert change(client, TOPIC, "t", ("cleanup.policy", SUBTRACT, "compact")) == ErrorCode.NONE
     assert log_of(machine).config.cleanup_policy == ()
+    assert configs(machine)["cleanup.policy"] == ""
     assert change(client, BROKER, "1", ("log.cleanup.policy", APPEND, "compact")) == ErrorCode.NONE
     assert machine.broker.log_config.cleanup_policy == ("delete", "compact")
 

@@ -119,6 +119,7 @@ def test_files_that_are_set_aside_are_read_like_others(run: Any, data: Path, tmp
         ("recovery-point-offset-checkpoint", "0\n9\nt 0 1\n", "at byte 0: 9 entries announced, 1 found"),
         ("log-start-offset-checkpoint", "what\n", "at byte 0: the file ends before its entries"),
         ("partition.metadata", "version: 8\n", "at byte 0 of 11: this is not version 0 and a topic id"),
+        ("topic.config", '{"version": 0', "at byte 0 of 13: this is not version 0 and configs"),
         ("meta.properties", "nothing\n", "at byte 0: there is no name=value in it"),
         ("1.index", "\0\0\0\5\0\0\0\5\0\0\0\4\0\0\0\6", "at byte 8: entries are out of order"),
         ("1.timeindex", "xxx", "at byte 0: 3 bytes are not a whole number of entries"),

@@ -119,3 +119,19 @@ def test_what_was_written_is_there_after_a_clean_stop_and_start(start_broker: St
     resource = confluent_kafka.admin.ConfigResource(confluent_kafka.admin.ResourceType.TOPIC, "t")
     configs = broker.admin.describe_configs([resource])[resource].result(30)
     assert configs["retention.ms"].value == "777777"
+
+
+def test_the_loss_of_keeper_db_loses_no_setting(start_broker: StartBroker) -> None:
+    broker = start_broker({"log.retention.check.interval.ms": "100", "log.retention.ms": "1"})
+    broker.create_topic("kept", 1, {"retention.ms": "-1"})
+    broker.create_topic("short")
+    Confluent(broker.bootstrap).produce("kept", [Sent(b"v")])
+    broker.kill()
+    for path in broker.data.glob("keeper.db*"):
+        path.unlink()
+    broker.start()
+    Confluent(broker.bootstrap).produce("short", [Sent(b"v")])
+    wait_for(lambda: first_offset(broker, "short") == 1)  # by a check that looks at all topics
+    assert first_offset(broker, "kept") == 0
+    assert "cleanup.policy" not in broker.log
+    assert broker.bugs() == []

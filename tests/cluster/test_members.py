@@ -43,6 +43,28 @@ def test_a_broker_of_another_cluster_is_refused(cluster: RealCluster, tmp_path: 
     assert "belongs to cluster ANOTHERCLUSTERANOTHERX, and ZooKeeper at" in said
 
 
+def test_a_zookeeper_that_has_lost_its_nodes_costs_no_broker_its_logs(
+    cluster: RealCluster, tmp_path: Path
+) -> None:
+    one = RealBroker(7, free_ports(1)[0], tmp_path, f"{cluster.zookeeper.hosts}/not-lost", {})
+    try:
+        one.start()
+        producer = Producer({"bootstrap.servers": one.address, **QUIET})
+        producer.produce("letters", b"0")
+        assert producer.flush(30) == 0
+        one.stop()
+        data = tmp_path / "data"
+        said = refused(
+            cluster, "--zookeeper", f"{cluster.zookeeper.hosts}/lost", "--id", "7", "--data", str(data)
+        )
+        assert "/lost knows nothing: is that the right address, with the right chroot?" in said
+        assert (data / "letters-0").is_dir()
+        one.start()
+        assert [value for _place, value in read_all(one.address, "letters", 1)] == ["0"]
+    finally:
+        one.kill()
+
+
 def test_a_broker_that_was_killed_may_come_back_before_its_session_is_over(
     cluster: RealCluster, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from tests.log.simdisk import SimDisk, power_loss
 from ottla.base.errors import ApiError
 from ottla.base.ids import TopicPartition
 from ottla.log.config import LogConfig, StoreConfig
+from ottla.log.config_copy import ConfigCopy, format_copy
 from ottla.log.store import LogStore
 from ottla.log.verify import ALIKE_MAX, verify
 from ottla.log.verify_partition import TXN_ENTRY
@@ -373,6 +374,18 @@ def test_meta_properties_say_whose_directory_it_is(disk: SimDisk) -> None:
     assert [one.severity for one in check(disk)] == [WARNING, WARNING]
     disk.remove("/data/meta.properties")
     assert only(check(disk)).severity is NOTE
+
+
+def test_copies_of_settings_are_known_and_damage_in_them_is_said(disk: SimDisk) -> None:
+    copy = ConfigCopy(IDS[0], 3, 0, {"cleanup.policy": "compact"})
+    disk.write_atomic(f"{LETTERS}/topic.config", format_copy(copy))
+    disk.write_atomic("/data/broker.config", format_copy(copy._replace(topic_id=None)))
+    assert check(disk) == []
+    for data in (b"{", format_copy(copy._replace(topic_id=IDS[1]))):
+        disk.write_atomic(f"{LETTERS}/topic.config", data)
+        found = only(check(disk))
+        assert (found.severity, found.path) == (WARNING, f"{LETTERS}/topic.config")
+        assert found.problem == "it does not say what is set for the topic"
 
 
 def test_leftovers_and_files_of_others_are_notes(disk: SimDisk) -> None:

@@ -136,7 +136,7 @@ def test_so_does_one_that_fails_when_the_logs_are_open(
     if is_clean:
         (tmp_path / MARKER).write_text("")
 
-    def full(*_: object) -> None:
+    def full(*_: object, **_more: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("ottla.shell.directories.write_meta", full)

@@ -209,3 +209,46 @@ def test_what_finds_no_descriptor_is_given_again_and_nothing_overtakes_it(
         await until(lambda: seen == ["/config/topics/a", "/config/topics/b"])
 
     run(world, story)
+
+
+def test_a_keeper_that_lost_everything_is_refused_and_no_log_is_removed(tmp_path: Path) -> None:
+    """Else the first broker would found the cluster again, and others would take their logs for strays."""
+    world = World(tmp_path)
+
+    async def story() -> None:
+        for id in (1, 2):
+            await world.server(id).start()
+        for one in list(world.keepers):
+            await one.stop(drain=False)
+        log = with_a_log(world.folder / "2")
+        world.tree = SharedTree()
+        for id in (1, 2):
+            refused = world.server(id)
+            with pytest.raises(StartError, match="of which the keeper in memory knows nothing"):
+                await refused.start()
+            del world.keepers[refused]
+        assert log.exists()
+
+    run(world, story)
+
+
+def test_logs_of_no_cluster_are_not_brought_into_one_that_would_remove_them(tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    async def story() -> None:
+        await world.server(1).start()
+        log = with_a_log(world.folder / "2")
+        refused = world.server(2)
+        with pytest.raises(StartError, match="holds logs and does not say of which cluster"):
+            await refused.start()
+        del world.keepers[refused]
+        assert log.exists()
+
+    run(world, story)
+
+
+def with_a_log(data: Path) -> Path:
+    log = data / "letters-0"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.log").write_bytes(b"")
+    return log

@@ -13,7 +13,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.shell import listener
 from ottla.shell.clock import Clock
 from ottla.shell.listener import Address, advertised_address, listen_address
-from ottla.shell.lock import DirectoryLock, StartError, read_cluster_id, write_meta
+from ottla.shell.lock import SHARED, DirectoryLock, StartError, read_cluster_id, write_meta
 
 FILES = OsFiles()
 
@@ -62,8 +62,8 @@ def test_a_file_is_no_data_directory(tmp_path: Path) -> None:
 def test_a_directory_says_whose_it_is(tmp_path: Path) -> None:
     directory = str(tmp_path)
     assert read_cluster_id(FILES, directory, 1) is None
-    write_meta(FILES, directory, 1, "abc")
-    write_meta(FILES, directory, 1, "not written over")
+    write_meta(FILES, directory, 1, "abc", shared=False)
+    write_meta(FILES, directory, 1, "not written over", shared=False)
     assert read_cluster_id(FILES, directory, 1) == "abc"
     with pytest.raises(StartError, match="belongs to broker 1, and this is broker 2"):
         read_cluster_id(FILES, directory, 2)
@@ -81,6 +81,16 @@ def test_a_directory_says_whose_it_is(tmp_path: Path) -> None:
 def test_kafkas_own_files_are_understood(tmp_path: Path, text: str, cluster_id: str | None) -> None:
     (tmp_path / "meta.properties").write_text(text)
     assert read_cluster_id(FILES, str(tmp_path), 1) == cluster_id
+
+
+def test_a_directory_of_kafkas_keeps_what_it_says_when_it_becomes_one_of_a_clusters(tmp_path: Path) -> None:
+    path = tmp_path / "meta.properties"
+    path.write_text("#\n#Mon Jan 01\nnode.id=1\nversion=1\ncluster.id=kafkas\ndirectory.id=x\n")
+    for _ in range(2):
+        write_meta(FILES, str(tmp_path), 1, "kafkas", shared=True)
+        assert path.read_text().splitlines() == [
+            "#", "#Mon Jan 01", "node.id=1", "version=1", "cluster.id=kafkas", "directory.id=x", SHARED
+        ]  # fmt: skip
 
 
 # Addresses

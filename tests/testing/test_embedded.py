@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from tests.ports import free_ports
 
 from ottla import Broker
@@ -84,6 +85,24 @@ def test_a_data_folder_keeps_the_records_over_restarts(tmp_path: Path) -> None:
             produce(broker, "letters", b"%d" % number)
             assert consume(broker, "letters", number + 1) == [b"%d" % one for one in range(number + 1)]
     assert (tmp_path / "letters-0" / "00000000000000000000.log").exists()
+
+
+def test_a_data_folder_that_lost_its_keeper_has_all_configs(tmp_path: Path) -> None:
+    with Broker(data=tmp_path) as broker:
+        broker.create_topic("latest", partitions=2, config={"cleanup.policy": "compact"})
+        produce(broker, "letters", b"0")
+    for path in tmp_path.glob("keeper.db*"):
+        path.unlink()
+    with Broker(data=tmp_path) as broker:
+        assert consume(broker, "letters", 1) == [b"0"]
+        assert set_of(broker, "latest") == {"cleanup.policy": "compact"}
+        assert set_of(broker, "letters") == {}
+
+
+def set_of(broker: Broker, topic: str) -> dict[str, str]:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+    (done,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+    return {name: entry.value for name, entry in done.result(30).items() if entry.source == 1}
 
 
 def test_what_keeps_a_broker_from_starting_is_raised_to_the_caller(tmp_path: Path) -> None:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ottla.base.config import load, override
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
-from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition
-from ottla.broker import adopting, moves
+from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.broker import adoption, moves
+from ottla.broker.adoption import Adoption
 from ottla.broker.config import BrokerConfig
+from ottla.broker.config_copies import ConfigCopies
 from ottla.broker.controlling import Controlling
 from ottla.broker.effects import (
     CleanLog,
@@ -88,6 +90,8 @@ class Broker:
     replicas: Replicas = field(init=False)
     isr: IsrChanges = field(init=False)
     making: Making = field(init=False)
+    copies: ConfigCopies = field(init=False)
+    adoption: Adoption = field(default_factory=Adoption)
     notice: Notice = field(init=False)
     proofs: Proofs = field(init=False)
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
@@ -109,7 +113,7 @@ class Broker:
         )
         self.controlling = Controlling(self)
         self.replicas, self.isr, self.notice = Replicas(self), IsrChanges(self), Notice(self)
-        self.making = Making(self)
+        self.making, self.copies = Making(self), ConfigCopies(self)
         self.proofs = Proofs(
             self.waiting, lambda now_ms: self.effects.append(ConfirmTree(now_ms)), self.replicas.hurry
         )
@@ -131,52 +135,42 @@ class Broker:
             # Our own nodes would be those of an earlier incarnation.
             if node.path not in {znodes.BROKERS + str(self.id), znodes.OFFLINE + str(self.id)}:
                 self.image.apply(node)
+        if not self.image.cluster_id:
+            self.adoption = Adoption.look(self.store.disks, self.id)
         self._load_configs()
-        report = self.store.open_all(now_ms, self.image.topic_config, self.image.topic_id)
+        report = self.store.open_all(now_ms, self._known_topic_config, self.image.topic_id)
         self.is_clean = all(report.clean.values())
-        reports = report.lines()
+        reports = [*report.lines(), *self.adoption.lines]
         if self.image.cluster_id:
-            for id in self._strays():
-                why = "its replicas are elsewhere" if id.topic in self.image.topics else "its topic is gone"
-                reports.append(f"{id}: {why}; its folder will be removed")
-                self.store.delete(id, now_ms)
+            reports += adoption.remove_strays(self, now_ms)
+        reports += adoption.untouched_line({id.topic for id in self.store.logs}, self._known_topic_config)
         assume_lost(self)
+        self.copies.note_brokers()
         for topic in self.image.topics:
             self._follow_topic(topic, now_ms)
         return reports
 
-    def _strays(self) -> list[TopicPartition]:
-        """Logs of a topic that was deleted, perhaps to be made again, or of a partition that was moved to
-        others, while this broker was not there to see it."""
-        return [
-            id
-            for id in self.store.logs
-            if id.topic != KRAFT_TOPIC  # whoever goes back to Apache Kafka needs it
-            and not self._is_ours(id)
-        ]
-
-    def _is_ours(self, id: TopicPartition) -> bool:
-        topic = self.image.topics.get(id.topic)
-        if topic is None or self.store.topic_id(id) not in {None, topic.id}:
-            return False
-        return self.id in topic.assignment.get(id.partition, (self.id,))
-
     def adopted_topics(self) -> list[Operation]:
-        return adopting.adopted_topics(self)
+        """Nothing, unless the keeper is new."""
+        return [] if self.image.cluster_id else adoption.adopted_topics(self, self.adoption)
 
     def elections(self) -> list[Operation]:
-        return adopting.elections(self)
+        return adoption.elections(self)
 
     # -- configuration ----------------------------------------------------------------------------
 
     def _load_configs(self) -> None:
         """The file, then what was set for all brokers, then for this one."""
-        merged = {**self.properties, **self.image.broker_config("")}
+        known = self.image if self.image.cluster_id else self.adoption
+        merged = {**self.properties, **known.broker_config("")}
         static = load(BrokerConfig, self.properties)
-        merged |= self.image.broker_config(str(static.node_id))
+        merged |= known.broker_config(str(static.node_id))
         self.config = load(BrokerConfig, merged)
         self.log_config = self.store.config = load(LogConfig, merged)
         self.store.store_config = load(StoreConfig, merged)
+
+    def _known_topic_config(self, topic: str) -> dict[str, str]:
+        return (self.image if self.image.cluster_id else self.adoption).topic_config(topic)
 
     def topic_log_config(self, topic: str) -> LogConfig:
         return override(self.log_config, self.image.topic_config(topic))
@@ -337,6 +331,7 @@ class Broker:
                 case images.GroupConfigChanged(group) if self._groups is not None:
                     self._groups.on_group_config(group)
                 case images.BrokerConfigChanged():
+                    self.copies.note_brokers()
                     self._load_configs()
                     self._configure_logs(None, now_ms)
                 case images.BrokerChanged(broker) if broker == self.id:
@@ -436,6 +431,8 @@ class Broker:
         for id, partition in self.partitions.items():
             if topic is None or id.topic == topic:
                 partition.log.on_config(self.topic_log_config(id.topic), now_ms)
+                if topic is not None:
+                    self.copies.note(id)
                 partition.on_config()
                 if partition.advance():
                     self.on_watermark(partition, now_ms)
@@ -450,7 +447,8 @@ class Broker:
         """When `on_deadline` should be called, unless something happens before."""
         due = self.waiting.next_deadline_ms()
         timer = self._groups.runtime.next_ms if self._groups is not None else None
-        for one in (timer, self.replicas.next_ms(), self.isr.next_ms(), self.making.next_ms()):
+        satellites = (self.replicas, self.isr, self.making, self.copies)
+        for one in (timer, *(satellite.next_ms() for satellite in satellites)):
             if one is not None and (due is None or one < due):
                 due = one
         return due
@@ -462,7 +460,8 @@ class Broker:
             self._groups.runtime.on_tick(now_ms)
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
-        self.making.pump(now_ms)  # last: it may fail for lack of descriptors
+        self.copies.pump(now_ms)
+        self.making.pump(now_ms)  # last: these two may fail for lack of descriptors
 
     def on_tick(self, now_ms: int, wall_offset_ms: int = 0) -> None:
         self.store.wall_offset_ms = wall_offset_ms

@@ -72,6 +72,7 @@ def _go_on(broker: "Broker", move: Move, now_ms: int) -> None:
     partition = broker.partitions.get(move.id)
     if partition is not None:
         partition.log = found
+        broker.copies.note(move.id)
     broker.start_syncs(now_ms)
 
 

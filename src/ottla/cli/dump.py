@@ -47,7 +47,7 @@ def dump(
 
     Segments (.log) as batches and, with --records, records; those of __consumer_offsets say what they
     mean. Offset and time indexes, aborted transactions (.txnindex), producer snapshots, checkpoints,
-    leader epochs, partition.metadata and meta.properties as one line per entry.
+    leader epochs, partition.metadata, topic.config and meta.properties as one line per entry.
 
     What is in the folder of a deleted partition (-delete) is shown if nothing else is named.
 

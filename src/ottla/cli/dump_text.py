@@ -1,10 +1,12 @@
 """The small files of a data directory, as `ottla dump` shows them."""
 
 import re
+from typing import Any
 
 from ottla.base.ids import uuid_text
 from ottla.cli.dump_show import Reader, show
 from ottla.log import checkpoint, epochs
+from ottla.log.config_copy import BROKER_CONFIG, TOPIC_CONFIG, parse_copy
 from ottla.log.verify import CHECKPOINTS, META, read_properties
 from ottla.log.verify_partition import TXN_ENTRY, enumerate_entries
 
@@ -50,7 +52,18 @@ def _metadata(path: str, _records: bool, json: bool) -> list[str]:
     topic_id = checkpoint.parse_partition_metadata(data)
     if topic_id is None:
         return [f"{path}: at byte 0 of {len(data)}: this is not version 0 and a topic id"]
-    show({"version": 0, "topic_id": uuid_text(topic_id)}, json)
+    shown: dict[str, Any] = {"version": 0, "topic_id": uuid_text(topic_id)}
+    show(shown | ({"configs": "none"} if checkpoint.says_no_configs(data) else {}), json)
+    return []
+
+
+def _configs(path: str, _records: bool, json: bool) -> list[str]:
+    data = _read(path)
+    copy = parse_copy(data)
+    if copy is None:
+        return [f"{path}: at byte 0 of {len(data)}: this is not version 0 and configs"]
+    shown = {"topic_id": uuid_text(copy.topic_id)} if copy.topic_id else {}
+    show(shown | {"revision": copy.revision, "metadata_offset": copy.metadata_offset} | copy.configs, json)
     return []
 
 
@@ -85,6 +98,8 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(CHECKPOINTS, _offsets),
     epochs.FILE_NAME: _epochs,
     checkpoint.PARTITION_METADATA: _metadata,
+    TOPIC_CONFIG: _configs,
+    BROKER_CONFIG: _configs,
     META: _properties,
 }
 

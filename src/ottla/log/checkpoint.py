@@ -23,7 +23,8 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PARTITION_METADATA = "partition.metadata"
 
-_METADATA = re.compile(r"version: ?0\ntopic_id: ?(\S+)\s*\Z")
+_METADATA = re.compile(r"version: ?0\ntopic_id: ?(\S+)(\n|\Z)")
+_NO_CONFIGS = "configs: none\n"
 
 
 class CheckpointError(ValueError):
@@ -80,8 +81,14 @@ def clean_shutdown_marker() -> bytes:
     return json.dumps({"version": 0, "brokerEpoch": "-1"}, separators=(",", ":")).encode()
 
 
-def format_partition_metadata(topic_id: bytes) -> bytes:
-    return f"version: 0\ntopic_id: {uuid_text(topic_id)}\n".encode()
+def format_partition_metadata(topic_id: bytes, *, no_configs: bool = False) -> bytes:
+    """`no_configs`: nothing was set for the topic when this was written, so that no other file needs to say
+    it (design note 006). Kafka reads two lines, and takes no notice of what follows."""
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}\n{_NO_CONFIGS if no_configs else ''}".encode()
+
+
+def says_no_configs(data: bytes) -> bool:
+    return data.endswith(f"\n{_NO_CONFIGS}".encode())
 
 
 def parse_partition_metadata(data: bytes) -> bytes | None:

@@ -128,8 +128,9 @@ class Opening:
         point, start, cleaned, watermark = (offsets.get(id, 0) for offsets in known.values())
         store = self._store
         config = override(store.config, self._topic_configs(id.topic))
-        # A log that was ever compacted has a recovery point, or had one that is gone.
-        may_have_gaps = config.compacts and not point and not cleaned
+        # A log that was ever compacted has a recovery point, or had one that is gone. Nor does an empty
+        # cleanup.policy say that it never was.
+        may_have_gaps = (config.compacts or not config.deletes) and not point and not cleaned
         log = Log.open(
             disk,
             path,

@@ -162,8 +162,17 @@ class LogStore:
     def directory_of(self, topic_partition: TopicPartition) -> str:
         return self._homes[topic_partition]
 
-    def create(self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: int) -> Log:
-        """A new, empty log, in the directory that holds the fewest; in another, if that one fails."""
+    def create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        no_configs: bool = False,
+    ) -> Log:
+        """A new, empty log, in the directory that holds the fewest; in another, if that one fails.
+        `no_configs`: nothing is set for its topic, which its folder then says."""
         assert topic_partition not in self.logs, f"{topic_partition} exists"
         if topic_partition in self.checkpoints.stale:
             self.checkpoints.write_all()
@@ -172,7 +181,8 @@ class LogStore:
             wish = self.moves.wishes.pop(topic_partition, None)
             directory = wish if wish in living else min(living, key=self._counts.__getitem__)
             try:
-                log = self._create(directory, topic_partition, topic_id, config, now_ms)
+                log = self._create(directory, topic_partition, config, now_ms)
+                _write_topic_id(log, topic_id, no_configs=no_configs)
             except LogDirectoryError as error:
                 self._report(error)
                 if len(living) == 1:
@@ -181,12 +191,10 @@ class LogStore:
                 self.put(log, directory, topic_id)
                 return log
 
-    def _create(
-        self, directory: str, id: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: int
-    ) -> Log:
+    def _create(self, directory: str, id: TopicPartition, config: LogConfig, now_ms: int) -> Log:
         disk = self.disks[directory]
         folder = os.path.join(directory, str(id))
-        log = Log.open(
+        return Log.open(
             disk,
             folder,
             id,
@@ -196,12 +204,10 @@ class LogStore:
             on_due=self.on_due,
             on_lowered=self.checkpoints.write_recovery_points,
         )
-        _write_topic_id(log, topic_id)
-        return log
 
-    def set_topic_id(self, id: TopicPartition, topic_id: bytes) -> None:
+    def set_topic_id(self, id: TopicPartition, topic_id: bytes, *, no_configs: bool = False) -> None:
         """A crash came before the file was written, or before it was durable."""
-        _write_topic_id(self.logs[id], topic_id)
+        _write_topic_id(self.logs[id], topic_id, no_configs=no_configs)
         self._ids[id] = topic_id
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
@@ -381,9 +387,10 @@ class LogStore:
             self._report(error)
 
 
-def _write_topic_id(log: Log, topic_id: bytes) -> None:
+def _write_topic_id(log: Log, topic_id: bytes, *, no_configs: bool) -> None:
     path = os.path.join(log.directory, checkpoint.PARTITION_METADATA)
-    log.files.write_atomic(path, checkpoint.format_partition_metadata(topic_id), sync=False)
+    data = checkpoint.format_partition_metadata(topic_id, no_configs=no_configs)
+    log.files.write_atomic(path, data, sync=False)
     log.include_in_sync(path)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.log import checkpoint
+from ottla.log.config_copy import BROKER_CONFIG
 from ottla.log.opening import parse_folder
 from ottla.log.verify_partition import PartitionCheck
 from ottla.log.verify_segment import Finding, Findings, Severity, Work
@@ -25,7 +26,7 @@ CHECKPOINTS = (
 )
 ALIKE_MAX = 20
 
-_FILES = {META, checkpoint.CLEAN_SHUTDOWN, *CHECKPOINTS, ".lock", "bootstrap.checkpoint"}
+_FILES = {META, checkpoint.CLEAN_SHUTDOWN, *CHECKPOINTS, ".lock", "bootstrap.checkpoint", BROKER_CONFIG}
 _KEEPER = re.compile(r"keeper\.db(-\w+)?\Z")
 _SET_ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)\Z")
 

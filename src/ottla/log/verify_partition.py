@@ -8,6 +8,7 @@ from struct import Struct
 
 from ottla.base.ids import INTERNAL_TOPICS, KRAFT_TOPIC, TopicPartition
 from ottla.log import checkpoint, epochs
+from ottla.log.config_copy import TOPIC_CONFIG, read_topic_copy
 from ottla.log.recovery import SNAPSHOT
 from ottla.log.segment import SUFFIXES, file_name
 from ottla.log.snapshots import SnapshotError, decode
@@ -38,6 +39,7 @@ class PartitionCheck:
         bases = sorted(map(int, stems))
         yield from self._names(stems)
         yield from self._metadata()
+        yield from self._configs()
         course = Course(
             clean=self.clean,
             recovery_point=recovery_point,
@@ -85,7 +87,7 @@ class PartitionCheck:
         if self.id.topic == KRAFT_TOPIC and _KRAFT_FILES.match(name):
             return True
         is_snapshot = suffix == SNAPSHOT and stem.isdigit()
-        return is_snapshot or name in (checkpoint.PARTITION_METADATA, epochs.FILE_NAME)
+        return is_snapshot or name in (checkpoint.PARTITION_METADATA, epochs.FILE_NAME, TOPIC_CONFIG)
 
     def _metadata(self) -> Findings:
         path = os.path.join(self.path, checkpoint.PARTITION_METADATA)
@@ -96,6 +98,15 @@ class PartitionCheck:
         self.topic_id = checkpoint.parse_partition_metadata(self.files.read(path))
         if self.topic_id is None:
             yield Finding(Severity.WARNING, path, "it names no topic id", "it is ignored, as if missing")
+
+    def _configs(self) -> Findings:
+        if TOPIC_CONFIG in self.names and read_topic_copy(self.files, self.path, self.topic_id) is None:
+            path, problem = (
+                os.path.join(self.path, TOPIC_CONFIG),
+                "it does not say what is set for the topic",
+            )
+            fate = "it is written again; without a keeper, nothing of the topic is deleted or compacted"
+            yield Finding(Severity.WARNING, path, problem, fate)
 
     def _epochs(self, course: Course) -> Findings:
         path = course.epochs.path

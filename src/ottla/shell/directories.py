@@ -5,12 +5,22 @@ without a ZooKeeper holds keeper.db, and without that there is nothing to start 
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ottla.broker.broker import Broker
-from ottla.log.directories import LogDirectoryError
+from ottla.log.directories import DirectoryFiles, LogDirectoryError
+from ottla.log.opening import parse_folder
 from ottla.log.store import LogStore
-from ottla.shell.lock import DirectoryLock, StartError, UnusableError, read_cluster_id, write_meta
+from ottla.shell.lock import (
+    META,
+    SHARED,
+    DirectoryLock,
+    StartError,
+    UnusableError,
+    read_cluster_id,
+    read_meta,
+    write_meta,
+)
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +44,39 @@ def cluster_ids(broker: Broker, *, holds_keeper: bool) -> dict[str, str | None]:
     return claims
 
 
-def write_metas(broker: Broker) -> None:
+def check_shared(
+    store: LogStore, claims: Mapping[str, str | None], where: str, cluster_id: str | None
+) -> None:
+    """A broker removes logs that its keeper does not know, because their topics were deleted. Refuse to start
+    where it would know none of them: a shared keeper that has lost everything, or that they are new to."""
+    for directory, claimed in claims.items():
+        disk = store.disks[directory]
+        if cluster_id is None and SHARED in read_meta(disk, directory):
+            raise StartError(
+                f"{directory} belongs to cluster {claimed}, of which {where} knows nothing: is that the "
+                "right address, with the right chroot? If its nodes are lost, bring them back from a backup; "
+                "to begin another cluster with the logs that are here, and no others, remove the lines "
+                f"cluster.id and {SHARED} from its {META}"
+            )
+        if cluster_id is not None and claimed is None and _holds_logs(disk, directory):
+            raise StartError(
+                f"{directory} holds logs and does not say of which cluster; {where} would have them removed: "
+                "start with an empty directory, or, if they are of that cluster, "
+                f"with a {META} that says cluster.id={cluster_id}"
+            )
+
+
+def _holds_logs(disk: DirectoryFiles, directory: str) -> bool:
+    try:
+        return any(map(parse_folder, disk.list(directory)))
+    except LogDirectoryError:
+        return False  # it will be found to be offline
+
+
+def write_metas(broker: Broker, *, shared: bool) -> None:
     for directory, disk in broker.store.disks.items():
         try:
-            write_meta(disk, directory, broker.id, broker.image.cluster_id)
+            write_meta(disk, directory, broker.id, broker.image.cluster_id, shared=shared)
         except LogDirectoryError as error:
             if len(broker.store.disks) == 1:
                 raise

@@ -46,7 +46,10 @@ class EmbeddedKeeper:
             self._database.execute(SCHEMA)
             self._database.execute("DELETE FROM node WHERE ephemeral")
         except sqlite3.Error as error:
-            raise StartError(f"cannot read {path}: {error}") from None
+            raise StartError(
+                f"cannot read {path}: {error}; if it is damaged, move it away: topics and what is set for "
+                "them are then taken from the folders of their partitions"
+            ) from None
 
     def load(self) -> list[NodeChanged]:
         """The whole tree, parents before children."""

@@ -7,6 +7,7 @@ import os
 from ottla.base.files import Files
 
 META = "meta.properties"
+SHARED = "ottla.keeper=shared"  # this directory's topics are known to a keeper outside of it
 
 
 class StartError(Exception):
@@ -60,10 +61,7 @@ class DirectoryLock:
 
 def read_cluster_id(files: Files, directory: str, broker_id: int) -> str | None:
     """The cluster this directory belongs to, None if it is new; refuses a directory of another broker."""
-    path = os.path.join(directory, META)
-    if not files.exists(path):
-        return None
-    lines = files.read(path).decode(errors="replace").splitlines()
+    path, lines = os.path.join(directory, META), read_meta(files, directory)
     given = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
     owner = given.get("broker.id", given.get("node.id", str(broker_id)))
     if owner != str(broker_id):
@@ -84,7 +82,15 @@ def check_cluster(claims: dict[str, str | None]) -> str | None:
     return next(iter(known.values()), None)
 
 
-def write_meta(files: Files, directory: str, broker_id: int, cluster_id: str) -> None:
+def read_meta(files: Files, directory: str) -> list[str]:
     path = os.path.join(directory, META)
-    if not files.exists(path):
-        files.write_atomic(path, f"version=0\nbroker.id={broker_id}\ncluster.id={cluster_id}\n".encode())
+    return files.read(path).decode(errors="replace").splitlines() if files.exists(path) else []
+
+
+def write_meta(files: Files, directory: str, broker_id: int, cluster_id: str, *, shared: bool) -> None:
+    """What is there stays, of whoever it is; Apache Kafka takes no notice of the line that is ours."""
+    known = read_meta(files, directory)
+    lines = [*known] or ["version=0", f"broker.id={broker_id}", f"cluster.id={cluster_id}"]
+    lines += [SHARED] if shared and SHARED not in lines else []
+    if lines != known:
+        files.write_atomic(os.path.join(directory, META), "\n".join([*lines, ""]).encode())

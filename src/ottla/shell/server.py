@@ -137,11 +137,12 @@ class Server:
     async def _enter(self, undo: contextlib.AsyncExitStack) -> None:
         """Take up what the keeper and the disk hold, and register."""
         claims = directories.cluster_ids(self.broker, holds_keeper=self._holds_keeper)
-        nodes = await self._keeping.load()
-        for node in nodes:
-            if node.path == znodes.CLUSTER_ID and node.data:
-                claims[self._keeping.keeper.where] = znodes.parse(node.data)["id"]
-        cluster_id = check_cluster(claims)
+        nodes, keeper = await self._keeping.load(), self._keeping.keeper
+        known = next((node.data for node in nodes if node.path == znodes.CLUSTER_ID and node.data), None)
+        tree_id = znodes.parse(known)["id"] if known else None
+        if keeper.is_shared:
+            directories.check_shared(self.broker.store, claims, keeper.where, tree_id)
+        cluster_id = check_cluster(claims | {keeper.where: tree_id})
         self._open_logs(nodes)
         undo.callback(lambda: self._close_logs(clean=self.broker.is_clean))
         self._chores = Chores(self, self._loop)
@@ -152,7 +153,7 @@ class Server:
         try:
             self.on_nodes(self._keeping.open())
             await self._keeping.register(cluster_id or uuid_text(self.broker.random.randbytes(16)), claims)
-            directories.write_metas(self.broker)
+            directories.write_metas(self.broker, shared=keeper.is_shared)
             self.carry_out()
         except OSError as error:
             raise StartError(f"cannot open the logs: {error}") from None
