@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 PURE := base wire records log coordinator controller group replication broker api
 PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PURE))
 # Real sockets, processes and clients; and, apart because they take long, real clusters and a real Spark.
-REAL_TESTS := tests/shell tests/testing tests/cli tests/client tests/clients tests/hostile tests/compat
+REAL_TESTS := tests/test_second_chance.py tests/shell tests/testing tests/cli tests/client tests/clients tests/hostile tests/compat
 LONG_TESTS := tests/cluster tests/spark tests/pipelines
 COVERED_MIN := 95
 comma := ,
@@ -38,20 +38,26 @@ lint: setup
 check: lint
 	$(BIN)/pytest -q -p no:cacheprovider $(PURE_TESTS)
 
-# Three lanes side by side: most of the real tests wait for timeouts, and leave the processors to the others.
-test: lint
-	$(MAKE) --no-print-directory -j3 test-pure test-real test-long
+# Three lanes side by side: most of the real tests wait for timeouts, and leave the processors to the others. Each
+# leaves in .results how it went, for `tools/second_chance.py`.
+RESULTS := .results
+test:
+	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
+	$(MAKE) --no-print-directory lint
+	@touch $(RESULTS)/lint.ok
+	$(MAKE) --no-print-directory -k -j3 test-pure test-real test-long
 
 test-pure: setup
 	$(BIN)/coverage run --branch --source=ottla -m pytest -q -p no:cacheprovider $(PURE_TESTS)
 	$(BIN)/coverage report --skip-covered --fail-under=$(COVERED_MIN) --include='$(COVERED)'
 	$(BIN)/pytest -q -p no:cacheprovider tests/sim
+	@mkdir -p $(RESULTS) && touch $(RESULTS)/pure.ok
 
 test-real: setup
-	$(BIN)/pytest -p no:cacheprovider --durations=5 $(REAL_TESTS)
+	$(BIN)/pytest -p no:cacheprovider --durations=5 --junitxml=$(RESULTS)/real.xml $(REAL_TESTS)
 
 test-long: setup
-	OTTLA_SLOW_MACHINE=1 $(BIN)/pytest -p no:cacheprovider --durations=5 $(LONG_TESTS)
+	OTTLA_SLOW_MACHINE=1 $(BIN)/pytest -p no:cacheprovider --durations=5 --junitxml=$(RESULTS)/long.xml $(LONG_TESTS)
 
 # Simulated clusters: `make sim N=20000`, from seed FIRST on; `make sim SEED=7` is one of them, with its transcript.
 N ?= 1000
@@ -69,4 +75,4 @@ messages: setup
 	$(BIN)/python tools/generate_messages.py
 
 clean:
-	rm -rf .venv data .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf .venv data .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage $(RESULTS)
