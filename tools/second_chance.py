@@ -1,4 +1,4 @@
-"""What CI does when `make test` has failed: failed tests of the lanes with real processes run once more, alone.
+"""What CI does when `make test` has failed: failed tests of the lanes with real processes run again, alone.
 
 The pure lanes are never run twice: what fails there fails always. In the others a machine that stalls can
 fail a test that is right; a second failure is one. Whatever passes only now is printed as a flake, to be
