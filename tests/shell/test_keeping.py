@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -114,6 +115,43 @@ def test_a_broker_that_stopped_cleanly_says_so_when_it_comes_back(
         replaced = world.server(1, "an-empty-folder")
         await replaced.start()
         assert node(replaced)["is_clean"] is False
+
+    run(world, story)
+
+
+def test_a_broker_that_was_killed_takes_its_place_at_once_with_the_seat_it_had(tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    async def story() -> None:
+        first = world.server(1)
+        await first.start()
+        epoch = first.broker.epoch
+        assert first.broker.controlling.is_active
+        await first.kill()
+        world.keepers[first].abandon(3600)
+        again = world.server(1)
+        await again.start()
+        assert again.broker.epoch > epoch
+        await until(lambda: again.broker.controlling.is_active)
+
+    run(world, story)
+
+
+def test_a_copy_of_a_directory_is_no_proof_that_its_broker_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "LINGER_S", 0.1)
+    world = World(tmp_path)
+
+    async def story() -> None:
+        owner = world.server(1)
+        await owner.start()
+        shutil.copytree(tmp_path / "1", tmp_path / "copy")
+        copy = world.server(1, "copy")
+        with pytest.raises(StartError, match="broker id 1 is registered already"):
+            await copy.start()
+        del world.keepers[copy]
+        assert owner.broker.epoch > 0
 
     run(world, story)
 

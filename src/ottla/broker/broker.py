@@ -5,7 +5,7 @@ or waits. Effects are left in `effects` in the order they arose, and whoever gav
 out.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,13 +16,16 @@ from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition
 from ottla.broker import adopting, moves
 from ottla.broker.config import BrokerConfig
 from ottla.broker.controlling import Controlling
-from ottla.broker.effects import CleanLog, Effect, Send, SyncFolder, SyncLog, TakeOffline, WriteNodes
+from ottla.broker.effects import CleanLog, Effect, Send, Sign, SyncFolder, SyncLog, TakeOffline, WriteNodes
 from ottla.broker.isr import IsrChanges
+from ottla.broker.liveness import Liveness
 from ottla.broker.making import Making
 from ottla.broker.offline import Notice, assume_lost, take_offline
 from ottla.broker.parked import Waiting
 from ottla.broker.replicas import Replicas
+from ottla.broker.reports import OwnReport
 from ottla.broker.status import Status, say_cleaned, status
+from ottla.broker.watermarks import HighWatermarks
 from ottla.controller import image as images
 from ottla.controller import znodes
 from ottla.controller.image import Image, PartitionState, Topic
@@ -53,22 +56,6 @@ OnOutcome = Callable[[Outcome, int], None]
 OnAnswer = Callable[[Any, int], None]  # the answer, or None if there will be none; now_ms
 
 
-@dataclass(frozen=True, slots=True)
-class HighWatermarks(Mapping[TopicPartition, int]):
-    """The high watermarks of all partitions, made only when somebody reads them."""
-
-    partitions: dict[TopicPartition, Partition]
-
-    def __getitem__(self, id: TopicPartition) -> int:
-        return self.partitions[id].high_watermark
-
-    def __iter__(self) -> Iterator[TopicPartition]:
-        return iter(self.partitions)
-
-    def __len__(self) -> int:
-        return len(self.partitions)
-
-
 @dataclass(slots=True)
 class ProducerIds:
     """The block of producer ids this broker may give out; the next comes from the keeper."""
@@ -94,6 +81,8 @@ class Broker:
     isr: IsrChanges = field(init=False)
     making: Making = field(init=False)
     notice: Notice = field(init=False)
+    liveness: Liveness = field(init=False)
+    report: OwnReport = field(init=False)
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     effects: list[Effect] = field(default_factory=list)
     outcomes: dict[int, OnOutcome] = field(default_factory=dict)
@@ -113,8 +102,9 @@ class Broker:
         )
         self.controlling = Controlling(self)
         self.replicas, self.isr, self.notice = Replicas(self), IsrChanges(self), Notice(self)
-        self.making = Making(self)
+        self.making, self.report = Making(self), OwnReport(self)
         self._load_configs()
+        self.liveness = Liveness(self.id)
         self.sessions = Sessions(
             self.config.fetch_session_slots, new_id=lambda: self.random.randrange(1, 2**31)
         )
@@ -129,7 +119,9 @@ class Broker:
         """Take up what the keeper and the disk hold. Answers what had to be repaired, a line each."""
         for node in nodes:
             # Our own nodes would be those of an earlier incarnation.
-            if node.path not in {znodes.BROKERS + str(self.id), znodes.OFFLINE + str(self.id)}:
+            if node.path not in {
+                f"{top}{self.id}" for top in (znodes.BROKERS, znodes.OFFLINE, znodes.REPORTS)
+            }:
                 self.image.apply(node)
         self._load_configs()
         report = self.store.open_all(now_ms, self.image.topic_config, self.image.topic_id)
@@ -315,6 +307,11 @@ class Broker:
     def on_peer_reply(self, token: int, answer: Any, now_ms: int) -> None:
         self.asked.pop(token)(answer, now_ms)
 
+    def on_probed(self, peer: int, epoch: int, sign: Sign, now_ms: int) -> None:
+        if self.liveness.on_probed(peer, epoch, sign, now_ms):
+            self.controlling.on_suspicion(now_ms)
+        self.effects += self.liveness.pump(now_ms)
+
     def on_nodes(self, nodes: Iterable[NodeChanged], now_ms: int) -> None:
         """The tree changed: apply all of it, then open, close and configure what that touches."""
         changes = [change for node in nodes for change in self.image.apply(node)]
@@ -337,6 +334,7 @@ class Broker:
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
         self.notice.pump()
+        self.liveness.on_brokers(self.image.brokers, now_ms)
         self.controlling.on_changes(changes, now_ms)
 
     def _follow_topic(self, name: str, now_ms: int) -> None:
@@ -456,7 +454,8 @@ class Broker:
         """When `on_deadline` should be called, unless something happens before."""
         due = self.waiting.next_deadline_ms()
         timer = self._groups.runtime.next_ms if self._groups is not None else None
-        for one in (timer, self.replicas.next_ms(), self.isr.next_ms(), self.making.next_ms()):
+        own = (self.replicas.next_ms(), self.isr.next_ms(), self.making.next_ms(), self.liveness.next_ms())
+        for one in (timer, *own):
             if one is not None and (due is None or one < due):
                 due = one
         return due
@@ -468,6 +467,7 @@ class Broker:
             self._groups.runtime.on_tick(now_ms)
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
+        self.effects += self.liveness.pump(now_ms)
         self.making.pump(now_ms)  # last: it may fail for lack of descriptors
 
     def on_tick(self, now_ms: int, wall_offset_ms: int = 0) -> None:
@@ -475,6 +475,7 @@ class Broker:
         self.replicas.on_tick(now_ms)
         self.on_deadline(now_ms)
         self.notice.pump()
+        self.report.pump(now_ms)
         self.controlling.on_tick(now_ms)
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
         self._start_cleanings(now_ms)
