@@ -55,6 +55,7 @@ def test_a_broker_that_was_killed_may_come_back_before_its_session_is_over(
     try:
         victim.start()
         victim.kill()
+        (victim.data[0] / "incarnation").unlink()  # without it nothing tells whose the session is
         victim.start()
         assert "is there from an earlier session" in victim.log
     finally:

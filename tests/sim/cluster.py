@@ -14,7 +14,7 @@ from tests.sim.world import World
 
 from ottla.controller import znodes
 
-SESSION_MS = 2_000
+SESSIONS_MS = (2_000, 2_000, 6_000)
 PROPERTIES = {
     "auto.create.topics.enable": "false",
     "controlled.shutdown.retry.backoff.ms": "500",
@@ -33,12 +33,12 @@ PROPERTIES = {
 
 
 class Cluster:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, size: int = 0, session_ms: int = 0) -> None:
         self.world = world
         self.network = Network(world)
-        self.keeper = SimKeeper(world, SESSION_MS)
+        self.keeper = SimKeeper(world, session_ms or world.random.choice(SESSIONS_MS))
         self.ledger = Ledger()
-        size = world.random.choices([1, 2, 3, 4, 5], [4, 6, 70, 15, 5])[0]
+        size = size or world.random.choices([1, 2, 3, 4, 5], [4, 6, 70, 15, 5])[0]
         self.replicas = min(size, 3)
         self.isr_min = min(self.replicas, 2)
         self.may_lose = self.replicas > 1
@@ -73,7 +73,7 @@ class Cluster:
             for name, count in self.partitions.items()
         }
 
-    def add_clients(self) -> None:
+    def add_clients(self, *, has_admin: bool = True) -> None:
         draw = self.world.draw
         for topic, count in self.partitions.items():
             for partition in range(count):
@@ -93,7 +93,8 @@ class Cluster:
                     partitions=self.partitions["orders"],
                 )  # fmt: skip
                 self.clients.append(member)
-        self._add_admin()
+        if has_admin:
+            self._add_admin()
         for client in (*self.clients, *self.consumers):
             client.start()
 

@@ -25,21 +25,25 @@ from ottla.broker.effects import (
     CopyLog,
     Effect,
     Halt,
+    Probe,
     Reply,
     Send,
+    Sign,
     SyncFolder,
     SyncLog,
     TakeOffline,
     WriteNodes,
 )
 from ottla.controller.keeper import NodeChanged, Outcome, Written
-from ottla.controller.registration import founding, registration
+from ottla.controller.registration import founding, registration, succession
 from ottla.log.directories import LogDirectoryError
 from ottla.log.moving import MoveError
 from ottla.wire.primitives import ProtocolError
 
 TICK_MS = 200
 PEER_TIMEOUT_MS = 1_500
+PROBE_TIMEOUT_MS = 800
+PROBE = b"are you there?"
 REGISTER_AGAIN_MS = 200
 DRAIN_MS = 2_000
 CLUSTER_ID = "a-simulated-cluster"
@@ -63,20 +67,24 @@ class Clock:
 class Process:
     def __init__(
         self, world: World, network: Network, keeper: SimKeeper, clock: Clock, disk: Files,
-        properties: dict[str, str], random: Random,
+        properties: dict[str, str], random: Random, *, is_successor: bool = False,
     ) -> None:  # fmt: skip
+        """`is_successor`: its disk proves that the last process, and with it that one's session, is over."""
         self.world, self.network, self.clock = world, network, clock
+        self.is_successor = is_successor
         self.broker = Broker(disk, random, properties)
         self.place = self.broker.id
         self.keeper = KeeperClient(world, keeper, network, self, self.place)
         self.is_dead = self.is_paused = self.is_serving = self.is_open = self.is_stopping = False
         self._inbox: deque[Callable[[], None]] = deque()
         self._peers: dict[tuple[int, str], Connection] = {}
+        self._probes: dict[int, tuple[int, Connection]] = {}  # with the incarnation that is asked
         self._deadline_ms: int | None = None
         self._is_carrying = False
         self._clean_since: int | None = None
         self._early: list[NodeChanged] = []
         self._is_starting = False
+        network.dark.discard(self.place)
         self.input(self.keeper.connect)
 
     def clock_ms(self) -> int:
@@ -110,7 +118,7 @@ class Process:
         self.is_dead = True
         self.keeper.close(is_polite=is_polite)
         self.network.on_stopped(self, is_silent=is_silent)
-        for connection in self._peers.values():
+        for connection in [*self._peers.values(), *(line for _, line in self._probes.values())]:
             connection.close()
 
     def begin_stop(self, then: Callable[[], None]) -> None:
@@ -155,7 +163,12 @@ class Process:
     def _open(self) -> None:
         """Open the logs, once an earlier incarnation is out of the tree."""
         if self.keeper.knows(f"/brokers/ids/{self.place}"):
-            self._after(REGISTER_AGAIN_MS, self._open)
+            if self.is_successor:
+                self.is_successor = False
+                nodes = {node.path: node for node in self._early}
+                self.keeper.write(tuple(succession(self.place, nodes.values())), self._on_succeeded)
+            else:
+                self._after(REGISTER_AGAIN_MS, self._open)
             return
         self.is_open = True
         nodes, self._early = self._early, []
@@ -163,6 +176,10 @@ class Process:
             self.world.note(f"b{self.place} recovery:", line)
         self._tick()
         self._register()
+
+    def _on_succeeded(self, changes: list[NodeChanged], _outcome: Outcome) -> None:
+        self._early += changes
+        self._open()
 
     def on_confirmed(self, expires_ms: int) -> None:
         self.broker.session_expires_ms = expires_ms
@@ -209,6 +226,9 @@ class Process:
     # Requests
 
     def on_frame(self, connection: Connection, frame: bytes) -> None:
+        if frame is PROBE:
+            connection.answer(PROBE)
+            return
         buffer = bytearray(frame)
         try:
             answer = on_request(self.broker, connection.number, memoryview(buffer), self.clock_ms())
@@ -253,17 +273,25 @@ class Process:
                 self.keeper.write(operations, lambda changes, outcome: self._wrote(token, changes, outcome))
             case Send(peer, channel, token, request):
                 self._send(peer, channel, token, request)
+            case Probe(peer, epoch):
+                self._probe(peer, epoch)
+            case TakeOffline(directory, reason):
+                self.world.note(f"b{self.place} takes {directory} offline: {reason}")
+                self.broker.on_directory_failed(directory, reason, self.clock_ms())
+            case Halt(reason):
+                raise ViolationError(f"broker {self.place} halts: {reason}")
+            case _:
+                self._work(effect)
+
+    def _work(self, effect: Effect) -> None:
+        """What workers do with the files of logs."""
+        match effect:
             case SyncLog(log, sync):
                 self._after(self.world.draw(1, 15), lambda: self._synced(log, sync))
             case SyncFolder(log, folder):
                 self._after(self.world.draw(1, 15), lambda: self._folder_synced(log, folder))
             case CopyLog(move, part):
                 self._after(self.world.draw(1, 15), lambda: self._copied(move, part))
-            case TakeOffline(directory, reason):
-                self.world.note(f"b{self.place} takes {directory} offline: {reason}")
-                self.broker.on_directory_failed(directory, reason, self.clock_ms())
-            case Halt(reason):
-                raise ViolationError(f"broker {self.place} halts: {reason}")
             case _:
                 raise ViolationError(f"an effect the simulator does not know: {effect}")
 
@@ -308,6 +336,24 @@ class Process:
             self.input(lambda: self._on_peer_reply(token, request, version, answer))
 
         connection.ask(frame, on_answer, PEER_TIMEOUT_MS)
+
+    def _probe(self, peer: int, epoch: int) -> None:
+        asked, line = self._probes.get(peer, (-1, None))
+        if line is not None and line.is_open and asked != epoch:
+            line.close()  # that was another incarnation
+        if line is None or not line.is_open or asked != epoch:
+            line = self.network.connect(self.place, peer)
+            line.on_end = lambda: self._on_probed(peer, epoch, line.sign)
+            self._probes[peer] = (epoch, line)
+
+        def on_answer(answer: bytes | None) -> None:
+            if answer is not None:
+                self._on_probed(peer, epoch, Sign.ANSWERED)
+
+        line.ask(PROBE, on_answer, PROBE_TIMEOUT_MS)
+
+    def _on_probed(self, peer: int, epoch: int, sign: Sign) -> None:
+        self.input(lambda: self.broker.on_probed(peer, epoch, sign, self.clock_ms()))
 
     def _on_peer_reply(self, token: int, request: Any, version: int, answer: bytes | None) -> None:
         decoded = None if answer is None else decode_answer(type(request), version, answer)

@@ -25,7 +25,7 @@ CHECKPOINTS = (
 )
 ALIKE_MAX = 20
 
-_FILES = {META, checkpoint.CLEAN_SHUTDOWN, *CHECKPOINTS, ".lock", "bootstrap.checkpoint"}
+_FILES = {META, checkpoint.CLEAN_SHUTDOWN, *CHECKPOINTS, ".lock", "incarnation", "bootstrap.checkpoint"}
 _KEEPER = re.compile(r"keeper\.db(-\w+)?\Z")
 _SET_ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)\Z")
 
