@@ -136,3 +136,17 @@ def test_a_request_that_is_lost_is_told_to_the_keeper_at_once() -> None:
     report = cluster.nodes[2].broker.image.report(1)
     assert report is not None
     assert len(report.proposals) == 1
+
+
+def test_a_failure_of_before_says_nothing_about_the_next_proposal() -> None:
+    cluster = behind()
+    cluster.pass_time(3_000)
+    (proposal,) = cluster.proposals
+    cluster._answer(1, proposal.token, None)
+    broker = cluster.nodes[1].broker
+    assert broker.isr.unanswered(cluster.now_ms)
+    cluster.state("t", leader=1, leader_epoch=1)
+    assert broker.isr.waiting == {}
+    while not broker.isr.waiting:
+        cluster.pass_time(50)
+    assert broker.isr.unanswered(cluster.now_ms) == ()

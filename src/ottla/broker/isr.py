@@ -42,6 +42,7 @@ class IsrChanges:
         """A leader was given an input: it may have something to propose, or no longer."""
         leader = partition.replication
         if leader is not None and leader.pending is not None:
+            self.has_failed = self.has_failed and bool(self.waiting)
             if partition.id not in self.waiting:
                 self.due_ms, self.attempts = 0, 0
             self.waiting[partition.id] = partition
