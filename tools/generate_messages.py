@@ -53,6 +53,7 @@ APIS: dict[int, int | None] = {
     45: None,  # AlterPartitionReassignments
     46: None,  # ListPartitionReassignments
     47: None,  # OffsetDelete
+    55: None,  # DescribeQuorum
     56: None,  # AlterPartition
     57: None,  # UpdateFeatures
     60: None,  # DescribeCluster

@@ -10,6 +10,7 @@ from ottla.api.table import TABLE, Api
 from ottla.base.config import Row, rows
 from ottla.base.errors import ErrorCode
 from ottla.broker.config import BrokerConfig
+from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.wire.messages import FLEXIBLE_SINCE
 
@@ -58,15 +59,16 @@ def described(api: Api) -> tuple[str, str]:
 def configs() -> str:
     lines = ["# Configuration", "", MADE, ""]
     lines += ["A key marked *live* can be changed while the broker runs (`ottla configs`).", ""]
-    for title, config in (
-        ("Broker", BrokerConfig),
-        ("Logs and topics", LogConfig),
-        ("Log store", StoreConfig),
+    for title, config, own in (
+        ("Broker", BrokerConfig, "topic"),
+        ("Logs and topics", LogConfig, "topic"),
+        ("Log store", StoreConfig, "topic"),
+        ("Groups", GroupConfig, "group"),
     ):
         lines += [
             f"## {title}",
             "",
-            "| key | topic key | type | default | live | what it does |",
+            f"| key | {own} key | type | default | live | what it does |",
             "|---|---|---|---|---|---|",
         ]
         lines += [config_line(row) for row in sorted(rows(config), key=lambda row: row.name)]
@@ -76,9 +78,9 @@ def configs() -> str:
 
 def config_line(row: Row) -> str:
     names = "<br>".join(f"`{name}`" for name in (row.name, *(synonym for synonym, _ in row.synonyms)))
-    topic = f"`{row.topic}`" if row.topic else ""
+    own = f"`{row.topic or row.group}`" if row.topic or row.group else ""
     live = "live" if row.dynamic else ""
-    return f"| {names} | {topic} | {row.type.name.lower()} | {row.text(row.default)} | {live} | {row.doc} |"
+    return f"| {names} | {own} | {row.type.name.lower()} | {row.text(row.default)} | {live} | {row.doc} |"
 
 
 def errors() -> str:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from tests.api.harness import NOW, Client, Machine
+from tests.api.harness import NOW, OTHER_BROKER, Client, Machine
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.controller import znodes
-from ottla.controller.keeper import Put
+from ottla.controller.keeper import Create, Put
 from ottla.records.batch import split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.record import Record, read_records
@@ -128,3 +128,13 @@ def lead(machine: Machine, topic: str, *, leader: int, epoch: int, isr: tuple[in
     known = machine.broker.image.topics[topic]
     states = dict.fromkeys(known.assignment, (leader, epoch, isr))
     machine.write(Put(znodes.state_path(topic), znodes.state_node(1, states)))
+
+
+def ask_for_two_in_sync(machine: Machine, topic: str) -> None:
+    """Every partition of the topic gets a second replica, on a broker that is not there, and
+    min.insync.replicas=2."""
+    known, path = machine.broker.image.topics[topic], znodes.topic_config_path(topic)
+    assignment = dict.fromkeys(known.assignment, (machine.broker.id, OTHER_BROKER))
+    machine.write(Put(znodes.topic_path(topic), znodes.topic_node(known.id, assignment)))
+    config = znodes.config_node(machine.broker.image.topic_config(topic) | {"min.insync.replicas": "2"})
+    machine.write(Put(path, config) if path in machine.keeper.nodes else Create(path, config))

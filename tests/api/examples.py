@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.api.asking import batch
 
-from ottla.base.ids import ZERO_UUID
+from ottla.base.ids import KRAFT_TOPIC, ZERO_UUID
 from ottla.wire.messages import (
     alter_configs,
     alter_partition,
@@ -23,6 +23,7 @@ from ottla.wire.messages import (
     describe_configs,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     elect_leaders,
     fetch,
@@ -137,6 +138,13 @@ def _update_features(_version: int, _topic_id: bytes) -> Any:
     return update_features.UpdateFeaturesRequest()
 
 
+def _describe_quorum(_version: int, _topic_id: bytes) -> Any:
+    topic = describe_quorum.TopicData(
+        topic_name=KRAFT_TOPIC, partitions=[describe_quorum.PartitionData(partition_index=0)]
+    )
+    return describe_quorum.DescribeQuorumRequest(topics=[topic])
+
+
 def _describe_cluster(_version: int, _topic_id: bytes) -> Any:
     return describe_cluster.DescribeClusterRequest(include_cluster_authorized_operations=False)
 
@@ -199,6 +207,7 @@ EXAMPLES: dict[str, Callable[[int, bytes], Any]] = {
         _incremental_alter_configs,
         _update_features,
         _describe_cluster,
+        _describe_quorum,
         _describe_producers,
         _list_config_resources,
         _describe_topic_partitions,

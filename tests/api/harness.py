@@ -23,6 +23,7 @@ from tests.log.simdisk import Keep, SimDisk, page_cache
 from ottla.api.dispatch import Silence, on_request
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
+from ottla.broker.config import ALONE
 from ottla.broker.effects import CopyLog, Effect, Halt, Reply, SyncFolder, SyncLog, TakeOffline, WriteNodes
 from ottla.controller.keeper import (
     ANY,
@@ -201,7 +202,7 @@ class Machine:
     broker: Broker = field(init=False)
 
     def __post_init__(self) -> None:
-        self.properties = {"log.dirs": "/data", **self.properties}
+        self.properties = {"log.dirs": "/data", **ALONE, **self.properties}
         self.random = random.Random(self.seed)
         self.start()
 

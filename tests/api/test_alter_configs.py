@@ -19,7 +19,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -92,11 +92,18 @@ def test_what_is_not_named_goes_back_to_its_default(machine: Machine) -> None:
         (TOPIC, "t", {"retention.ms": "x"}, ErrorCode.INVALID_CONFIG),
         (TOPIC, "t", {"retention.ms": None}, ErrorCode.INVALID_REQUEST),
         (BROKER, "2", {}, ErrorCode.INVALID_REQUEST),
-        (BROKER, "", {"no.such.key": "1"}, ErrorCode.INVALID_CONFIG),
+        (BROKER, "", {"log.retention.hours": "1"}, ErrorCode.INVALID_REQUEST),
         (BROKER, "", {"log.dirs": "/elsewhere"}, ErrorCode.INVALID_REQUEST),
         (BROKER, "1", {"log.retention.ms": "x"}, ErrorCode.INVALID_REQUEST),
         (BROKER, "1", {"log.segment.bytes": "0"}, ErrorCode.INVALID_REQUEST),
-        (8, "1", {}, ErrorCode.INVALID_REQUEST),
+        (GROUP, "", {}, ErrorCode.INVALID_REQUEST),
+        (GROUP, "g", {"no.such.key": "1"}, ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", {"share.session.timeout.ms": "45000"}, ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", {"consumer.session.timeout.ms": "44999"}, ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", {"consumer.session.timeout.ms": "60001"}, ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", {"consumer.heartbeat.interval.ms": "x"}, ErrorCode.INVALID_CONFIG),
+        (BROKER_LOGGER, "1", {}, ErrorCode.INVALID_REQUEST),
+        (16, "metrics", {}, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_what_cannot_be_altered_changes_nothing(
@@ -153,7 +160,8 @@ def test_lists_are_appended_to_and_subtracted_from(machine: Machine) -> None:
     assert configs(machine)["cleanup.policy"] == "delete,compact"
     assert change(client, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete")) == ErrorCode.NONE
     assert configs(machine)["cleanup.policy"] == "compact"
-    assert change(client, TOPIC, "t", ("cleanup.policy", SUBTRACT, "compact")) == ErrorCode.INVALID_CONFIG
+    assert change(client, TOPIC, "t", ("cleanup.policy", SUBTRACT, "compact")) == ErrorCode.NONE
+    assert log_of(machine).config.cleanup_policy == ()
     assert change(client, BROKER, "1", ("log.cleanup.policy", APPEND, "compact")) == ErrorCode.NONE
     assert machine.broker.log_config.cleanup_policy == ("delete", "compact")
 
@@ -181,12 +189,52 @@ def test_what_makes_no_sense_is_refused(
     assert machine.keeper.nodes == before
 
 
-def test_a_brokers_fixed_and_unknown_keys_are_refused(machine: Machine) -> None:
+def test_a_brokers_fixed_keys_are_refused(machine: Machine) -> None:
     client = machine.client()
     assert change(client, BROKER, "1", ("broker.id", SET, "2")) == ErrorCode.INVALID_REQUEST
     assert change(client, BROKER, "1", ("listeners", APPEND, "x")) == ErrorCode.INVALID_CONFIG
-    assert change(client, BROKER, "1", ("retention.ms", SET, "2")) == ErrorCode.INVALID_CONFIG
-    assert change(client, 8, "1", ("root", SET, "DEBUG")) == ErrorCode.INVALID_REQUEST
+    assert change(client, BROKER, "1", ("no.such.key", APPEND, "2")) == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("broker", ["", "1"])
+def test_a_brokers_unknown_keys_are_kept_for_whoever_knows_them(machine: Machine, broker: str) -> None:
+    client = machine.client()
+    set_configs(client, BROKER, broker, {"my.plugin.password": "secret"})
+    machine.restart()
+    assert machine.broker.image.broker_config(broker) == {"my.plugin.password": "secret"}
+    assert change(machine.client(), BROKER, broker, ("my.plugin.password", DELETE, None)) == ErrorCode.NONE
+    assert machine.broker.image.broker_config(broker) == {}
+
+
+def test_a_topic_without_a_cleanup_policy_keeps_everything(machine: Machine) -> None:
+    client = machine.client()
+    set_configs(client, TOPIC, "t", {"cleanup.policy": "", "retention.ms": "1"})
+    for _ in range(20):
+        assert produce(client, "t", batch("x" * 100, key=None)).error_code == ErrorCode.NONE
+    assert len(log_of(machine).segments) > 1
+    machine.pass_time(10**9)
+    assert log_of(machine).log_start_offset == 0
+    set_configs(client, TOPIC, "t", {"cleanup.policy": "delete"})
+    machine.pass_time(10**9)
+    assert log_of(machine).log_start_offset == 20
+
+
+@pytest.mark.parametrize("broker", ["", "1"])
+def test_a_config_that_asks_for_security_is_refused_rather_than_kept_without_effect(
+    machine: Machine, broker: str
+) -> None:
+    client = machine.client()
+    for name, value in (
+        ("ssl.keystore.location", "keys.jks"),
+        ("listener.name.internal.sasl.enabled.mechanisms", "PLAIN"),
+        ("super.users", "User:admin"),
+    ):
+        (result,) = client.send(incremental(BROKER, broker, (name, SET, value))).responses
+        assert result.error_code == ErrorCode.INVALID_CONFIG
+        assert result.error_message.startswith(f"{name}: TLS, SASL and access control are not there yet")
+        (result,) = client.send(alteration((BROKER, broker, {name: value}))).responses
+        assert result.error_code == ErrorCode.INVALID_CONFIG
+    assert machine.broker.image.broker_config(broker) == {}
 
 
 def test_an_incremental_key_or_resource_given_twice_is_refused(machine: Machine) -> None:

@@ -31,6 +31,14 @@ def test_the_cluster_is_described() -> None:
     assert brokers == [(1, "localhost", 9092, None, False), (2, "other", 9093, "r2", False)]
 
 
+@pytest.mark.parametrize("wanted", [True, False])
+def test_whoever_describes_the_cluster_may_ask_what_it_may_do(wanted: bool) -> None:
+    asked = DescribeClusterRequest(include_cluster_authorized_operations=wanted)
+    answer = Machine().client().send(asked)
+    operations = {number for number in range(32) if answer.cluster_authorized_operations >> number & 1}
+    assert operations == ({5, 7, 8, 9, 10, 11, 12} if wanted else {31})
+
+
 @pytest.mark.parametrize(
     ("kind", "code"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)]
 )
@@ -159,6 +167,11 @@ def test_partitions_are_described_and_unknown_topics_are_errors(three: Machine) 
     assert (part.leader_id, part.leader_epoch, part.replica_nodes, part.isr_nodes) == (1, 0, [1], [1])
     assert (b.partitions[0].leader_id, b.partitions[0].error_code) == (-1, ErrorCode.LEADER_NOT_AVAILABLE)
     assert (nowhere.error_code, nowhere.topic_id) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ZERO_UUID)
+
+
+def test_partitions_come_with_what_may_be_done_with_their_topic(three: Machine) -> None:
+    answer = three.client().send(DescribeTopicPartitionsRequest(response_partition_limit=100))
+    assert {topic.topic_authorized_operations for topic in answer.topics} == {0b1101_1111_1000}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """DescribeConfigs: every key with its value, where that comes from, and what else would apply."""
 
+import pytest
 from tests.api.asking import create
 from tests.api.harness import Client, Machine
-from tests.api.test_alter_configs import BROKER, TOPIC, set_configs
+from tests.api.test_alter_configs import BROKER, BROKER_LOGGER, GROUP, TOPIC, set_configs
 
 from ottla.base.config import ConfigType, rows
 from ottla.base.errors import ErrorCode
@@ -11,6 +12,7 @@ from ottla.broker.configs import (
     DEFAULT_CONFIG,
     DYNAMIC_BROKER_CONFIG,
     DYNAMIC_DEFAULT_BROKER_CONFIG,
+    DYNAMIC_GROUP_CONFIG,
     DYNAMIC_TOPIC_CONFIG,
     STATIC_BROKER_CONFIG,
 )
@@ -122,13 +124,42 @@ def test_the_default_of_all_brokers_shows_only_what_was_set() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("broker", "source"), [("", DYNAMIC_DEFAULT_BROKER_CONFIG), ("1", DYNAMIC_BROKER_CONFIG)]
+)
+def test_the_value_of_a_key_that_nobody_knows_is_never_shown(broker: str, source: int) -> None:
+    client = Machine().client()
+    set_configs(client, BROKER, broker, {"my.plugin.password": "secret"})
+    for described in {broker, "1"}:
+        one = entry(client, BROKER, described, "my.plugin.password")
+        assert (one.value, one.is_sensitive, one.config_source) == (None, True, source)
+        assert (one.config_type, one.documentation) == (ConfigType.UNKNOWN, None)
+        assert chain(one) == [("my.plugin.password", None, source)]
+
+
+def test_a_group_shows_the_keys_a_group_can_have_also_one_that_nobody_has_joined() -> None:
+    client = Machine({"group.consumer.session.timeout.ms": "50000"}).client()
+    configs = describe(client, GROUP, "g").configs
+    assert [(one.name, one.value, one.config_source) for one in configs] == [
+        ("consumer.heartbeat.interval.ms", "5000", DEFAULT_CONFIG),
+        ("consumer.session.timeout.ms", "50000", DEFAULT_CONFIG),
+    ]
+    set_configs(client, GROUP, "g", {"consumer.session.timeout.ms": "55000"})
+    one = entry(client, GROUP, "g", "consumer.session.timeout.ms")
+    assert (one.value, one.config_source, one.config_type) == ("55000", DYNAMIC_GROUP_CONFIG, ConfigType.INT)
+    assert chain(one)[1] == ("consumer.session.timeout.ms", "50000", DEFAULT_CONFIG)
+    assert (one.read_only, one.is_sensitive) == (False, False)
+
+
 def test_what_is_not_there_or_not_served_is_an_error() -> None:
     client = Machine().client()
     for kind, name, code in (
         (TOPIC, "nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (BROKER, "2", ErrorCode.INVALID_REQUEST),
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
-        (8, "1", ErrorCode.INVALID_REQUEST),
+        (BROKER_LOGGER, "", ErrorCode.INVALID_REQUEST),
+        (BROKER_LOGGER, "2", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
         (99, "", ErrorCode.INVALID_REQUEST),
     ):
         result = describe(client, kind, name)

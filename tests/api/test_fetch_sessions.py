@@ -178,3 +178,13 @@ def test_a_topic_made_again_under_the_same_name_is_inconsistent_with_the_session
     create(client, "t")
     (topic,) = client.send(fetch_of(session_id=session, session_epoch=2)).responses
     assert topic.partitions[0].error_code == ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_the_session_of_a_follower_comes_before_those_of_consumers() -> None:
+    machine, client = started(max_incremental_fetch_session_cache_slots="1")
+    consumers = open_session(client, ("t", 0, 0))
+    assert consumers
+    assert open_session(client, ("t", 0, 0), replica_id=99) == 0, "there is no broker 99"
+    assert open_session(client, ("t", 0, 0), replica_id=machine.broker.id) != 0
+    assert go_on(client, consumers, 1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert open_session(client, ("t", 0, 0)) == 0

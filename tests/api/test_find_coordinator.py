@@ -9,7 +9,9 @@ from ottla.base.ids import OFFSETS_TOPIC
 from ottla.broker.effects import WriteNodes
 from ottla.controller import znodes
 from ottla.controller.keeper import Delete
+from ottla.controller.registration import registration
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
 def started(**properties: str) -> tuple[Machine, Client]:
@@ -33,7 +35,7 @@ def test_the_first_search_makes_the_topic_as_kafka_does() -> None:
     client.send(find("g"), 2)
     topic = machine.broker.image.topics[OFFSETS_TOPIC]
     assert sorted(topic.assignment) == list(range(50))
-    assert set(topic.assignment.values()) == {(1,)}, "one broker, so one replica, whatever is configured"
+    assert set(topic.assignment.values()) == {(1,)}, "a broker of its own has no others"
     assert machine.broker.image.topic_config(OFFSETS_TOPIC) == {
         "cleanup.policy": "compact",
         "compression.type": "producer",
@@ -48,6 +50,30 @@ def test_the_topic_has_as_many_partitions_as_configured() -> None:
     client.send(find("g"), 2)
     assert len(machine.broker.image.topics[OFFSETS_TOPIC].assignment) == 3
     assert machine.broker.image.topic_config(OFFSETS_TOPIC)["segment.bytes"] == "1048576"
+
+
+def test_the_topic_is_not_made_before_there_are_as_many_brokers_as_replicas(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    machine, client = started(offsets_topic_num_partitions="3", offsets_topic_replication_factor="2")
+    for _ in range(3):
+        (answer,) = client.send(find("g", version=4), 4).coordinators
+        assert (answer.error_code, answer.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        assert answer.error_message == "Replication factor 2 needs as many brokers; 1 are there."
+    assert OFFSETS_TOPIC not in machine.broker.image.topics
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said.startswith("consumer groups wait for brokers: there are 1, and __consumer_offsets needs 2")
+    machine.write(*registration(2, "other", 9092, None))
+    assert client.send(find("g"), 2).error_code == ErrorCode.NONE
+    topic = machine.broker.image.topics[OFFSETS_TOPIC]
+    assert {frozenset(replicas) for replicas in topic.assignment.values()} == {frozenset({1, 2})}
+
+
+def test_a_client_that_reads_the_topic_first_gets_it_as_groups_need_it() -> None:
+    machine, client = started(offsets_topic_num_partitions="3")
+    client.send(MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)]))
+    assert len(machine.broker.image.topics[OFFSETS_TOPIC].assignment) == 3
+    assert machine.broker.image.topic_config(OFFSETS_TOPIC)["cleanup.policy"] == "compact"
 
 
 def test_the_answer_waits_for_the_topic() -> None:

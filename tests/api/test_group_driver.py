@@ -40,6 +40,9 @@ from ottla.wire.messages.offset_fetch import (
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 G = "readers"
+ON_GROUP = 0b1101_0100_1000
+"""READ (3), DELETE (6), DESCRIBE (8), DESCRIBE_CONFIGS (10), ALTER_CONFIGS (11)."""
+UNKNOWN_OPERATIONS = -(2**31)
 METADATA = b"\x00\x00\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x00"
 """A subscription to topic t, version 0."""
 
@@ -307,6 +310,28 @@ def test_describe_groups_in_every_version(version: int) -> None:
     assert missing.group_state == "Dead"
     assert missing.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE)
     assert missing.error_message == ("There is no group none." if version >= 6 else None)
+
+
+@pytest.mark.parametrize("version", versions(15))
+def test_whoever_describes_a_classic_group_may_ask_what_it_may_do(version: int) -> None:
+    machine, client, _ = broker()
+    stable(machine, client)
+    for wanted in (True, False) if version >= 3 else (False,):
+        asked = DescribeGroupsRequest(groups=[G, "none"], include_authorized_operations=wanted)
+        found, missing = client.send(asked, version).groups
+        assert found.authorized_operations == (ON_GROUP if wanted else UNKNOWN_OPERATIONS)
+        says = ON_GROUP if wanted and version < 6 else UNKNOWN_OPERATIONS
+        assert missing.authorized_operations == says, "which is no error before v6"
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_whoever_describes_a_consumer_group_may_ask_what_it_may_do(wanted: bool) -> None:
+    _, client, _ = broker()
+    client.send(consuming("m", 0))
+    asked = ConsumerGroupDescribeRequest(group_ids=[G, "none"], include_authorized_operations=wanted)
+    found, missing = client.send(asked).groups
+    assert found.authorized_operations == (ON_GROUP if wanted else UNKNOWN_OPERATIONS)
+    assert missing.authorized_operations == UNKNOWN_OPERATIONS
 
 
 @pytest.mark.parametrize("version", versions(16))

@@ -1,6 +1,7 @@
 """Answers of groups wait: for other members, and for what they rest on to be committed."""
 
 import pytest
+from tests.api.asking import ask_for_two_in_sync
 from tests.api.test_group_driver import (
     G,
     beating,
@@ -170,10 +171,10 @@ def test_whoever_waits_when_the_topic_of_the_offsets_goes_is_told_to_look_again(
 def test_a_broker_that_ticks_while_nothing_can_be_stored_goes_on() -> None:
     machine, client, _ = broker()
     stable(machine, client)
-    path = znodes.topic_config_path(OFFSETS_TOPIC)
-    machine.write(Put(path, znodes.config_node({"min.insync.replicas": "2"})))
+    ask_for_two_in_sync(machine, OFFSETS_TOPIC)
     machine.pass_time(700_000)
     assert machine.halted == []
+    path = znodes.topic_config_path(OFFSETS_TOPIC)
     machine.write(Put(path, znodes.config_node({"min.insync.replicas": "1"})))
     machine.pass_time(700_000)
     assert client.send(joining()).error_code == ErrorCode.MEMBER_ID_REQUIRED

@@ -109,6 +109,21 @@ def test_a_replica_whose_directory_failed_is_offline() -> None:
     assert (other.error_code, other.offline_replicas) == (ErrorCode.NONE, [])
 
 
+@pytest.mark.parametrize("version", range(8, 14))
+def test_whoever_asks_is_told_what_it_may_do_with_topics_and_the_cluster(version: int) -> None:
+    client = Machine({"auto.create.topics.enable": "false"}).client()
+    create(client, "t")
+    names = [MetadataRequestTopic(name="t"), MetadataRequestTopic(name="not-there")]
+    every, unknown = 0b1101_1111_1000, -(2**31)  # READ to DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS
+    for wanted in (True, False):
+        asked = MetadataRequest(topics=names, include_topic_authorized_operations=wanted)
+        asked.include_cluster_authorized_operations = wanted and version <= 10
+        answer = client.send(asked, version)
+        assert {one.topic_authorized_operations for one in answer.topics} == {every if wanted else unknown}
+        of_cluster = answer.cluster_authorized_operations
+        assert of_cluster == (0b1_1111_1010_0000 if wanted and version <= 10 else unknown)
+
+
 def test_internal_topics_are_marked() -> None:
     _, client = started()
     create(client, "__share_group_state")

@@ -1,6 +1,7 @@
 """OffsetCommit: a code for every partition; what is kept; who may."""
 
 import pytest
+from tests.api.asking import ask_for_two_in_sync
 from tests.api.test_group_driver import (
     G,
     broker,
@@ -203,8 +204,7 @@ def test_a_commit_that_does_not_become_safe_in_time_may_or_may_not_have_happened
 
 def test_without_enough_replicas_nothing_is_committed() -> None:
     machine, client, _ = broker()
-    path = znodes.topic_config_path(OFFSETS_TOPIC)
-    machine.write(Put(path, znodes.config_node({"min.insync.replicas": "2"})))
+    ask_for_two_in_sync(machine, OFFSETS_TOPIC)
     assert codes(client.send(committing(6), 9)) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert committed(client) == -1
 

@@ -3,7 +3,19 @@
 import errno
 
 import pytest
-from tests.api.asking import BY_NAME, batch, create, fetch, idempotent, lead, produce, records, to, values
+from tests.api.asking import (
+    BY_NAME,
+    ask_for_two_in_sync,
+    batch,
+    create,
+    fetch,
+    idempotent,
+    lead,
+    produce,
+    records,
+    to,
+    values,
+)
 from tests.api.harness import NOW, Client, Machine
 
 from ottla.api.call import CloseConnection
@@ -11,6 +23,7 @@ from ottla.base.errors import ErrorCode
 from ottla.broker.effects import Halt, SyncLog
 from ottla.controller import znodes
 from ottla.controller.keeper import Delete
+from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.wire.messages.produce import ProduceRequest, TopicProduceData
 
@@ -113,10 +126,17 @@ def test_who_does_not_lead_says_who_does(version: int) -> None:
 
 
 def test_with_too_few_replicas_in_sync_only_acks_all_is_refused() -> None:
-    _, client = started(min_insync_replicas="2")
+    machine, client = started()
+    ask_for_two_in_sync(machine, "t")
     answer = produce(client, "t", acks=-1)
     assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert produce(client, "t", acks=1).base_offset == 0
+
+
+def test_a_topic_of_one_replica_takes_acks_all_whatever_min_insync_replicas_asks() -> None:
+    _, client = started(min_insync_replicas="2")
+    assert produce(client, "t", acks=-1).error_code == ErrorCode.NONE
+    assert values(fetch(client, "t")) == ["v"]
 
 
 def test_a_transactional_batch_is_refused_until_there_are_transactions() -> None:
@@ -163,6 +183,19 @@ def test_a_compacted_topic_wants_keys() -> None:
     _, client = started(cleanup_policy="compact")
     assert produce(client, "t", batch("x", key=None)).error_code == ErrorCode.INVALID_RECORD
     assert produce(client, "t", batch("x")).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("version", [7, 8, 12])
+def test_the_records_that_are_at_fault_are_named_from_v8_on(version: int) -> None:
+    _, client = started(cleanup_policy="compact")
+    mixed = [NewRecord(b"k", b"1", (), NOW), NewRecord(None, b"2", (), NOW), NewRecord(None, b"3", (), NOW)]
+    answer = produce(client, "t", memoryview(build_batch(mixed)), version=version)
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    named = [(error.batch_index, error.batch_index_error_message) for error in answer.record_errors]
+    reason = "a compacted topic takes no record without a key"
+    assert named == ([(1, reason), (2, reason)] if version >= 8 else [])
+    assert (answer.error_message is not None) == (version >= 8)
+    assert values(fetch(client, "t")) == []
 
 
 @pytest.mark.parametrize("codec", list(Codec))

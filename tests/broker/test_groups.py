@@ -1,6 +1,7 @@
 """Which groups are a broker's, and the image as groups see it."""
 
 import pytest
+from tests.api.asking import ask_for_two_in_sync
 from tests.api.harness import Machine
 from tests.api.test_group_driver import broker, committed, committing
 
@@ -9,7 +10,7 @@ from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.groups import ImageTopics, java_hash
 from ottla.controller import znodes
 from ottla.controller.image import Image
-from ottla.controller.keeper import NodeChanged, Put
+from ottla.controller.keeper import NodeChanged
 from ottla.controller.registration import registration
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 
@@ -91,8 +92,7 @@ def test_an_operation_needs_a_group_id_and_a_shard() -> None:
 def test_a_topic_can_be_deleted_while_its_offsets_cannot() -> None:
     machine, client, _ = broker()
     client.send(committing(5), 9)
-    path = znodes.topic_config_path(OFFSETS_TOPIC)
-    machine.write(Put(path, znodes.config_node({"min.insync.replicas": "2"})))
+    ask_for_two_in_sync(machine, OFFSETS_TOPIC)
     answer = client.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
     assert answer.responses[0].error_code == 0
     assert committed(client) == 5

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ottla import Broker
+from ottla import Broker, Cluster
 
 
 @pytest.fixture
@@ -183,6 +183,18 @@ def test_configs_of_a_broker_are_shown_and_changed_while_it_runs(ottla: Any) -> 
     assert "77777" not in ottla("configs", "describe", "--broker", "1").out
 
 
+def test_a_key_that_no_broker_knows_is_kept_with_a_warning_and_not_shown(ottla: Any) -> None:
+    try:
+        outcome = ottla("configs", "set", "--broker", "1", "log.retention.mss=77777")
+        assert outcome.code == 0
+        assert "'log.retention.mss' is not known and is ignored; did you mean log.retention.ms" in outcome.err
+        shown = json.loads(ottla("configs", "describe", "--broker", "1", "--json").out)
+        values = {one["name"]: one["value"] for one in shown}
+        assert values["log.retention.mss"] is None
+    finally:
+        assert ottla("configs", "delete", "--broker", "1", "log.retention.mss").code == 0
+
+
 def test_a_broker_or_topic_that_is_not_there_has_no_configs(ottla: Any) -> None:
     outcome = ottla("configs", "describe", "--broker", "9")
     assert (outcome.code, outcome.err) == (1, "ottla: there is no broker 9, only 1\n")
@@ -203,20 +215,26 @@ def test_a_config_the_broker_does_not_take_is_one_line(ottla: Any, ottla_topic: 
         assert outcome.err.count("\n") == 1
 
 
-def test_partitions_in_trouble_are_found(ottla: Any, name: str) -> None:
-    ottla("topics", "create", name, "-p", "2", "-c", "min.insync.replicas=2")
-    for command in ("--under-min-isr", "--under-min-isr-partitions"):
-        assert name in ottla("topics", "list", command).out
-    found = json.loads(ottla("topics", "describe", name, "--under-min-isr", "--json").out)
-    assert [(one["partition"], one["isr"], one["elr"], one["offline"]) for one in found] == [
-        (0, [1], [], []),
-        (1, [1], [], []),
-    ]
-    assert "PARTITION" in ottla("topics", "describe", "--under-min-isr").out
-    for command in ("--under-replicated", "--unavailable"):
-        listed = ottla("topics", "list", command)
-        assert (listed.code, listed.out) == (0, "")
-        assert "no partition is" in ottla("topics", "describe", name, command).err
+def test_partitions_in_trouble_are_found(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadline = time.monotonic() + 60
+    with Cluster(brokers=2) as cluster:
+        monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap_servers)
+        cluster.create_topic("pair", config={"min.insync.replicas": "2"})
+        cluster.create_topic("alone", 2, replicas=1, config={"min.insync.replicas": "2"})
+        for command in ("--under-min-isr", "--under-replicated", "--unavailable"):
+            listed = run("topics", "list", command)
+            assert (listed.code, listed.out) == (0, ""), "of one replica, one in sync is enough"
+            assert "no partition is" in run("topics", "describe", "pair", command).err
+        cluster.stop(2)
+        while "pair" not in run("topics", "list", "--under-min-isr-partitions").out:
+            assert time.monotonic() < deadline
+        found = json.loads(run("topics", "describe", "--under-min-isr", "--json").out)
+        offline = [one for one in found if one["topic"] == "alone"]
+        assert [(one["leader"], one["replicas"]) for one in offline] == [(None, [2])], "nobody leads it"
+        (pair,) = (one for one in found if one["topic"] == "pair")
+        assert (pair["leader"], pair["isr"], pair["elr"], pair["offline"]) == (1, [1], [2], [2])
+        assert "PARTITION" in run("topics", "describe", "--under-min-isr").out
+        assert json.loads(run("topics", "describe", "--unavailable", "--json").out) == offline
 
 
 def test_describe_wants_a_topic_or_a_trouble(ottla: Any) -> None:

@@ -41,12 +41,6 @@ def test_a_broker_of_another_cluster_is_refused(cluster: RealCluster, tmp_path: 
     assert "belongs to cluster ANOTHERCLUSTERANOTHERX, and ZooKeeper at" in said
 
 
-def test_where_no_zookeeper_answers_a_broker_says_so(cluster: RealCluster, tmp_path: Path) -> None:
-    where = f"127.0.0.1:{free_ports(1)[0]}/nowhere"
-    said = refused(cluster, "--zookeeper", where, "--id", "9", "--data", str(tmp_path))
-    assert said == f"ottla: no ZooKeeper answers at {where}"
-
-
 def test_a_broker_that_was_killed_may_come_back_before_its_session_is_over(
     cluster: RealCluster, tmp_path: Path
 ) -> None:

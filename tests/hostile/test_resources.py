@@ -111,6 +111,13 @@ def test_connections_over_the_limit_are_closed_and_room_is_used_again(
     assert key in broker.log
 
 
+def test_thousands_of_clients_may_come_from_one_address(start_broker: StartBroker) -> None:
+    broker = start_broker()  # they are behind a proxy
+    with contextlib.ExitStack() as stack:
+        for wire in many(stack, broker.port, 1_500):
+            wire.call(ApiVersionsRequest(), 0)
+
+
 def test_a_connection_on_which_nothing_happens_is_closed_and_a_waiting_one_is_answered(
     start_broker: StartBroker,
 ) -> None:

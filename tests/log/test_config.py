@@ -51,7 +51,7 @@ def test_a_topics_config_is_laid_over_the_brokers():
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("cleanup.policy", "shred"), ("cleanup.policy", ""), ("compression.type", "rar"),
+        ("cleanup.policy", "shred"), ("compression.type", "rar"),
         ("compression.gzip.level", "0"), ("segment.bytes", "13"), ("retention.ms", "-2"),
         ("message.timestamp.type", "Now"), ("leader.replication.throttled.replicas", "x"),
         ("segment.bytes", "1e3"),

@@ -8,8 +8,8 @@ from tests.log.simdisk import SimDisk
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.log.config import LogConfig
-from ottla.log.validate import Validator
-from ottla.records.batch import HEADER_SIZE, read_header, set_crc, set_log_append_time
+from ottla.log.validate import RECORD_ERRORS_MAX, RejectedRecordsError, Validator
+from ottla.records.batch import HEADER_SIZE, crc_ok, read_header, set_crc, set_log_append_time
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.records.record import read_records
@@ -129,10 +129,67 @@ def test_timestamps_must_be_near_the_brokers_clock():
     check(batch(at=NOW + 10 * hour), message_timestamp_type="LogAppendTime")
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+@pytest.mark.parametrize("claimed", [-1, 0, NOW - 1, NOW + 10**12])
+def test_the_newest_timestamp_is_that_of_the_records_whatever_the_header_says(codec, claimed):
+    times = [NOW - 5, NOW, NOW - 9]
+    right = build_batch([NewRecord(b"k", b"v", (), at) for at in times], codec=codec)
+    view = patched(">q", 35, claimed, memoryview(bytearray(right)))
+    stored, header = check(view)
+    assert header.max_timestamp == NOW
+    assert bytes(stored) == right
+    stored, header = check(patched(">q", 35, claimed, view), compression_type="gzip")
+    assert (header.max_timestamp, header.codec) == (NOW, Codec.GZIP)
+    assert crc_ok(stored, header)
+
+
+def test_records_without_a_timestamp_leave_the_header_without_one():
+    _, header = check(patched(">q", 35, NOW, batch("a", "b", at=-1)))
+    assert header.max_timestamp == -1
+    _, header = check(patched(">q", 35, NOW, batch("a", at=-500)))
+    assert header.max_timestamp == -1
+
+
+def test_a_timestamp_that_no_header_can_hold_is_refused():
+    view = patched(">q", 27, (1 << 63) - 1, batch("a", at=0))
+    limitless = {"message_timestamp_after_max_ms": (1 << 63) - 1}
+    check(patched(">q", 35, 0, view), **limitless)
+    late = memoryview(build_batch([NewRecord(b"k", b"v", (), 0), NewRecord(b"k", b"v", (), 5)]))
+    assert code(patched(">q", 27, (1 << 63) - 1, late), **limitless) is ErrorCode.INVALID_TIMESTAMP
+
+
+def rejected(view, **more):
+    with pytest.raises(RejectedRecordsError) as error:
+        check(view, **more)
+    return error.value.code, [index for index, reason in error.value.records if reason]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_the_records_that_are_at_fault_are_listed(codec):
+    given = [(b"k", NOW), (None, NOW), (b"k", NOW + 9_000_000), (None, NOW + 9_000_000), (b"k", NOW - 50)]
+    view = memoryview(build_batch([NewRecord(key, b"v", (), at) for key, at in given], codec=codec))
+    assert rejected(view) == (ErrorCode.INVALID_TIMESTAMP, [2, 3])
+    assert rejected(view, message_timestamp_before_max_ms=10) == (ErrorCode.INVALID_TIMESTAMP, [2, 3, 4])
+    compacted = {"cleanup_policy": ("compact",)}
+    assert rejected(view, **compacted) == (ErrorCode.INVALID_TIMESTAMP, [1, 2, 3])
+    broker_time = {"message_timestamp_type": "LogAppendTime"}
+    assert rejected(view, **compacted, **broker_time) == (ErrorCode.INVALID_RECORD, [1, 3])
+    check(view, **broker_time)
+
+
+def test_so_many_records_are_listed_and_no_more():
+    keyless = [NewRecord(None, b"", (), NOW)] * (RECORD_ERRORS_MAX + 1)
+    view = memoryview(build_batch([*keyless, NewRecord(b"k", b"", (), NOW + 9_000_000)]))
+    assert rejected(view, cleanup_policy=("compact",)) == (
+        ErrorCode.INVALID_TIMESTAMP,
+        list(range(RECORD_ERRORS_MAX)),
+    )
+
+
 def test_a_producer_may_not_claim_broker_time():
     view = batch()
     set_log_append_time(view, NOW)
-    assert code(view) is ErrorCode.INVALID_TIMESTAMP
+    assert rejected(view) == (ErrorCode.INVALID_TIMESTAMP, [0])
 
 
 def test_broker_time_is_set_in_place():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.records.builder import encode_record, varint
-from ottla.records.check import check_records
+from ottla.records.check import NO_RECORDS, check_records
 from ottla.records.record import walk
 
 examples = settings(max_examples=150)
@@ -21,24 +21,27 @@ stretches = st.lists(
 
 
 def accepts(check, body, count):
+    return newest(check, body, count) is not None
+
+
+def newest(check, body, count):
+    """The greatest timestamp delta, or None if the records are refused."""
     try:
-        check(body, count)
+        return check(body, count)
     except ApiError as error:
         assert error.code is ErrorCode.INVALID_RECORD  # noqa: PT017
-        return False
-    return True
+        return None
 
 
 def read(body, count):
     """The plain way: every record is made."""
-    for _ in walk(body, count):
-        pass
+    return max((raw[3] for raw in walk(body, count)), default=NO_RECORDS)
 
 
 def agree(body, count):
-    plain = accepts(read, bytes(body), count)
-    assert accepts(check_records, memoryview(body), count) == plain
-    return plain
+    plain = newest(read, bytes(body), count)
+    assert newest(check_records, memoryview(body), count) == plain
+    return plain is not None
 
 
 def body_of(runs):
@@ -62,6 +65,24 @@ def test_it_agrees_on_runs_and_on_damage(runs, data):
         agree(body, count + data.draw(st.integers(-1, 1)))
         body[at] = keep
     agree(body[: data.draw(st.integers(0, len(body)))], count)
+
+
+@examples
+@given(
+    st.sampled_from(
+        [(0, 60), (64, 8000), (-63, 63), (-8000, -64), (-8000, 8000), (2**30, 2**31), (0, 2**48)]
+    ),
+    st.integers(0, 2**32),
+    st.booleans(),
+)
+def test_it_finds_the_newest_record_of_a_run_in_any_order(span, seed, in_order):
+    """Runs of one size, in which the timestamps lie side by side or all over the place."""
+    rng = random.Random(seed)
+    times = [rng.randint(*span) for _ in range(400)]
+    body = bytearray()
+    for offset, time_delta in enumerate(sorted(times) if in_order else times):
+        body += encode_record(offset, time_delta, b"key", b"value" * 20)
+    assert check_records(body, 400) == max(times)
 
 
 @examples

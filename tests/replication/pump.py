@@ -27,7 +27,17 @@ from ottla.api.dispatch import Silence, on_request
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.effects import CopyLog, Effect, Halt, Reply, Send, SyncLog, TakeOffline, WriteNodes
+from ottla.broker.effects import (
+    ConfirmTree,
+    CopyLog,
+    Effect,
+    Halt,
+    Reply,
+    Send,
+    SyncLog,
+    TakeOffline,
+    WriteNodes,
+)
 from ottla.controller import znodes
 from ottla.controller.keeper import Create, Delete, NodeChanged, Operation, Outcome, Put, Written
 from ottla.controller.registration import registration
@@ -107,6 +117,8 @@ class Node(Machine):
                 changed, outcome = self.keeper.write(operations)
                 self.cluster.tell(changed)
                 self.broker.on_written(token, outcome, self.now_ms)
+            case ConfirmTree(asked_ms) if self.id not in self.cluster.deaf:
+                self.broker.proofs.on_confirmed(asked_ms, self.now_ms)
             case SyncLog() | Reply() | Halt() | TakeOffline() | CopyLog():
                 super()._carry_out(effect)
 
@@ -139,7 +151,12 @@ class Cluster:
             ]
         )
         for id in self.brokers:
-            properties = {"broker.id": str(id), "broker.rack": self.racks.get(id, ""), **self.properties}
+            properties = {
+                "broker.id": str(id),
+                "broker.rack": self.racks.get(id, ""),
+                "offsets.topic.replication.factor": str(min(3, len(self.brokers))),
+                **self.properties,
+            }
             self.nodes[id] = Node(properties, Disk(), self.keeper, self.now_ms, seed=id, id=id, cluster=self)
             self.register(id)
 

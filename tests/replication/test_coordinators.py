@@ -25,7 +25,7 @@ def commit(cluster: Cluster, broker: int, offset: int) -> Pending:
 
 def committed(cluster: Cluster, broker: int) -> Any:
     pending = cluster.client(broker).ask(fetching(0), 7)
-    cluster.pass_time(600)
+    cluster.pass_time(1_500)
     (topic,) = pending.answer.topics
     return topic.partitions[0].committed_offset
 

@@ -85,10 +85,21 @@ def test_a_new_epoch_begins_at_the_end_also_before_its_first_write() -> None:
 
 def test_acks_all_asks_for_enough_replicas() -> None:
     one = partition(min_insync_replicas=2)
+    one.on_state(leader=1, leader_epoch=1, isr=(1,), replicas=(1, 2, 3))
     with pytest.raises(ApiError) as refused:
         append(one, "a")
     assert refused.value.code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert append(one, "a", acks=1) == 0
+
+
+@pytest.mark.parametrize("replicas", [(1,), (1, 2)])
+def test_min_insync_replicas_counts_at_most_the_replicas_there_are(replicas: tuple[int, ...]) -> None:
+    one = partition(min_insync_replicas=3)
+    one.on_state(leader=1, leader_epoch=1, isr=replicas, replicas=replicas)
+    assert not one.is_under_min_isr
+    assert append(one, "a") == 0
+    one.on_state(leader=1, leader_epoch=1, isr=(1,), replicas=(1, 2), partition_epoch=1)
+    assert one.is_under_min_isr, "of two replicas, both must be in sync"
 
 
 def test_only_what_is_committed_can_be_deleted() -> None:

@@ -99,6 +99,58 @@ def test_a_full_table_gives_a_place_only_when_one_has_been_idle_long_enough() ->
     assert first.id in table.by_id
 
 
+def test_a_follower_takes_the_place_of_the_smallest_consumer_and_no_consumer_a_followers() -> None:
+    table = sessions(slots=2)
+    large = table.open([wanted(0), wanted(1)], by_topic_id=False, now_ms=0)
+    small = table.open([wanted(0)], by_topic_id=False, now_ms=0)
+    assert large
+    assert small
+    assert table.open([wanted(p) for p in range(9)], by_topic_id=False, now_ms=1) is None
+    first = table.open([], by_topic_id=False, now_ms=1, is_follower=True)
+    assert first
+    assert list(table.by_id) == [large.id, first.id]
+    second = table.open([wanted(0)], by_topic_id=False, now_ms=1, is_follower=True)
+    assert second
+    assert list(table.by_id) == [first.id, second.id]
+    assert table.open([wanted(p) for p in range(9)], by_topic_id=False, now_ms=2) is None
+    assert table.open([wanted(p) for p in range(9)], by_topic_id=False, now_ms=2, is_follower=True) is None
+
+
+def test_an_old_session_gives_its_place_to_a_larger_one_of_its_kind() -> None:
+    table = sessions(slots=2)
+    follower = table.open([wanted(0)], by_topic_id=False, now_ms=0, is_follower=True)
+    consumer = table.open([wanted(0)], by_topic_id=False, now_ms=0)
+    assert follower
+    assert consumer
+    old_ms = EVICTION_IDLE_MS + 1
+    for session in (follower, consumer):  # in use until just now
+        table.resume(session.id, 1, by_topic_id=False, now_ms=old_ms - 1)
+    assert table.open([wanted(1)], by_topic_id=False, now_ms=old_ms) is None, "it is not larger"
+    larger = table.open([wanted(1), wanted(2)], by_topic_id=False, now_ms=old_ms)
+    assert larger
+    assert list(table.by_id) == [follower.id, larger.id]
+    assert table.open([wanted(p) for p in range(9)], by_topic_id=False, now_ms=old_ms) is None, (
+        "both are safe"
+    )
+
+
+def test_consumers_give_up_their_partitions_for_a_follower_but_not_in_vain() -> None:
+    table = sessions(slots=3)
+    limit = 3 * PARTITIONS_PER_SLOT
+    consumer = table.open([wanted(p) for p in range(limit - 2)], by_topic_id=False, now_ms=0)
+    assert consumer
+    assert (
+        table.open([wanted(p) for p in range(limit + 1)], by_topic_id=False, now_ms=0, is_follower=True)
+        is None
+    )
+    assert list(table.by_id) == [consumer.id]
+    follower = table.open([wanted(0), wanted(1)], by_topic_id=False, now_ms=0, is_follower=True)
+    assert follower
+    assert list(table.by_id) == [consumer.id, follower.id], "there was room"
+    table.update(follower, [wanted(2)], ())
+    assert list(table.by_id) == [follower.id]
+
+
 def test_an_id_in_use_is_not_given_twice() -> None:
     ids = iter([5, 5, 6])
     table = Sessions(3, new_id=lambda: next(ids))

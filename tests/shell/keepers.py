@@ -11,17 +11,12 @@ from ottla.shell.keeper import Keeper, Session
 WITHIN_S = 20.0
 
 
-def now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
 class Watcher:
     """Listens to a keeper. `said` has everything in the order in which it came, outcomes included."""
 
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
         self.said: list[NodeChanged | Session | Outcome] = []
-        self.certain_ms = 0
         self.failures: list[str] = []
 
     async def load(self) -> list[NodeChanged]:
@@ -35,9 +30,6 @@ class Watcher:
 
     def on_session(self, event: Session) -> None:
         self.said.append(event)
-
-    def on_contact(self, expires_ms: int) -> None:
-        self.certain_ms = expires_ms
 
     def on_failure(self, reason: str) -> None:
         self.failures.append(reason)

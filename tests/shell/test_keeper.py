@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from tests.cluster.zookeeper import Ensemble
-from tests.shell.keepers import Watcher, now_ms
+from tests.shell.keepers import Watcher
 
+from ottla.controller import znodes
 from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Put, Refused, Written
 from ottla.shell.keeper import Keeper, Session
 from ottla.shell.keeper_local import LocalKeeper
@@ -61,7 +62,7 @@ def _teller(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Story],
                 elif kind == "shared":
                     keeper = SharedKeeper(loop, tree)
                 else:
-                    keeper = ZooKeeperKeeper(loop, chroot, 10_000, now_ms)
+                    keeper = ZooKeeperKeeper(loop, chroot, 10_000)
                 made.append(keeper)
                 return keeper
 
@@ -116,6 +117,23 @@ class TestEveryKeeper:
                 assert outcome == Refused(operation.path, reason)
             assert one.tree == {T: b"{kept}", CONFIG: b"{kept}"}
             assert await one.write(Put(T, b"{changed}", 0)) == Written(), "nothing is in its way"
+
+        tell(story)
+
+    def test_every_kind_of_config_has_its_place(self, tell: Callable[[Story], None]) -> None:
+        async def story(make: Make) -> None:
+            one = Watcher(make())
+            await one.load()
+            paths = [
+                znodes.topic_config_path("t"),
+                znodes.broker_config_path(""),
+                znodes.group_config_path("a/b .. käfer"),
+                znodes.group_config_path("."),
+            ]
+            assert await one.write(*(Create(path, b"{}") for path in paths)) == Written()
+            assert one.tree == dict.fromkeys(paths, b"{}")
+            again = Watcher(make())
+            assert {node.path for node in await again.load()} == set(paths)
 
         tell(story)
 
@@ -194,6 +212,24 @@ class TestEveryKeeper:
 
 
 class TestKeepersOfManyBrokers:
+    def test_what_is_confirmed_was_told_before(self, several: Callable[[Story], None]) -> None:
+        """However quickly another writes: a confirmation does not overtake a change."""
+
+        async def story(make: Make) -> None:
+            one, other = Watcher(make()), Watcher(make())
+            await one.load()
+            await other.load()
+            await other.write(Create(T, b"{0}"))
+            for number in range(1, 100):
+                content = b"{%d}" % number
+                assert await other.write(Put(T, content)) == Written()
+                confirmed = asyncio.Event()
+                one.keeper.confirm(confirmed.set)
+                await asyncio.wait_for(confirmed.wait(), 30)
+                assert one.tree[T] == content
+
+        several(story)
+
     def test_every_broker_sees_what_another_writes(self, several: Callable[[Story], None]) -> None:
         async def story(make: Make) -> None:
             one, other = Watcher(make()), Watcher(make())

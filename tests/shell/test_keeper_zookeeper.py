@@ -10,9 +10,10 @@ import pytest
 from kazoo.client import KazooClient
 from tests.cluster.zookeeper import Ensemble
 from tests.ports import free_ports
-from tests.shell.keepers import Watcher, now_ms
+from tests.shell.keepers import Watcher
 
 from ottla.controller.keeper import Create, Delete, NodeChanged, Put, Refused, Unknown, Written
+from ottla.shell import keeper_zookeeper
 from ottla.shell.keeper import Session
 from ottla.shell.keeper_zookeeper import ZooKeeperKeeper
 from ottla.shell.lock import StartError
@@ -47,7 +48,7 @@ def run(place: str, story: Callable[[Watcher, Watcher], Awaitable[None]], sessio
 
     async def live() -> None:
         loop = asyncio.get_running_loop()
-        keepers = [ZooKeeperKeeper(loop, place, session_ms, now_ms) for _ in range(2)]
+        keepers = [ZooKeeperKeeper(loop, place, session_ms) for _ in range(2)]
         watchers = [Watcher(keeper) for keeper in keepers]
         try:
             for one in watchers:
@@ -173,30 +174,31 @@ def test_what_waited_for_a_session_that_expired_is_refused(ensemble: Ensemble, p
     run(place, story, SESSION_MS)
 
 
-def test_the_session_is_certain_for_less_than_its_timeout_after_the_last_contact(
-    ensemble: Ensemble, place: str
-) -> None:
+def test_nothing_is_confirmed_while_zookeeper_is_away(ensemble: Ensemble, place: str) -> None:
     async def story(one: Watcher, _other: Watcher) -> None:
-        await one.until(lambda it: it.certain_ms > now_ms())
+        confirmed: list[str] = []
         ensemble.pause()
         try:
-            stopped_ms = now_ms()
-            await one.until(lambda it: now_ms() > it.certain_ms)
-            assert one.certain_ms <= stopped_ms + SESSION_MS * 2 / 3, "nothing renews it"
+            one.keeper.confirm(lambda: confirmed.append("under way when it went"))
+            await one.until(lambda it: Session.SUSPENDED in it.said, "the loss of the connection")
+            one.keeper.confirm(lambda: confirmed.append("while it was away"))
         finally:
             ensemble.resume()
-        await one.until(lambda it: it.certain_ms > now_ms(), "contact again")
+        await one.until(lambda it: {Session.RESUMED, Session.EXPIRED} & set(it.said), "the way back")
+        again = asyncio.Event()
+        one.keeper.confirm(again.set)
+        await asyncio.wait_for(again.wait(), 30)
+        assert confirmed == []
 
     run(place, story, SESSION_MS)
 
 
 def test_zookeeper_may_grant_less_than_was_asked_for(ensemble: Ensemble, place: str) -> None:
     async def live() -> None:
-        keeper = ZooKeeperKeeper(asyncio.get_running_loop(), place, 3_600_000, now_ms)
+        keeper = ZooKeeperKeeper(asyncio.get_running_loop(), place, 3_600_000)
         one = Watcher(keeper)
         await one.load()
         assert keeper._link.timeout_ms == 20 * 500, "20 ticks are the most"
-        assert one.certain_ms <= now_ms() + 10_000
         await keeper.close()
 
     asyncio.run(live())
@@ -267,14 +269,27 @@ def test_of_three_servers_one_may_die(tmp_path: Path) -> None:
         ensemble.stop()
 
 
-def test_where_no_zookeeper_answers_the_start_is_refused_in_one_sentence() -> None:
-    async def live() -> None:
-        where = f"127.0.0.1:{free_ports(1)[0]}/x"
-        keeper = ZooKeeperKeeper(asyncio.get_running_loop(), where, 1_000, now_ms)
-        with pytest.raises(StartError, match=f"no ZooKeeper answers at {where}"):
-            await Watcher(keeper).load()
+def test_where_no_zookeeper_answers_the_start_waits_and_says_so_rarely(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper_zookeeper, "SILENCE_S", 0.01)
+    where = f"127.0.0.1:{free_ports(1)[0]}/x"
 
-    asyncio.run(live())
+    def said() -> list[str]:
+        return [one.message for one in caplog.records if one.name == ZooKeeperKeeper.__module__]
+
+    async def live() -> None:
+        keeper = ZooKeeperKeeper(asyncio.get_running_loop(), where, 1_000)
+        loading = asyncio.ensure_future(Watcher(keeper).load())
+        while not said():
+            await asyncio.wait([loading], timeout=0.01)
+        assert not loading.done()
+        loading.cancel()
+        await asyncio.wait([loading])
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(live())
+    assert said() == [f"no ZooKeeper answers at {where}; waiting for it"]
 
 
 def test_what_happens_to_the_connection_is_logged_once(place: str, caplog: pytest.LogCaptureFixture) -> None:

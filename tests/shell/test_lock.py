@@ -12,7 +12,7 @@ from ottla.base.files import OsFiles
 from ottla.broker.config import BrokerConfig
 from ottla.shell import listener
 from ottla.shell.clock import Clock
-from ottla.shell.listener import Address, advertised_address, listen_address, parse_address
+from ottla.shell.listener import Address, advertised_address, listen_address
 from ottla.shell.lock import DirectoryLock, StartError, read_cluster_id, write_meta
 
 FILES = OsFiles()
@@ -98,22 +98,21 @@ def test_kafkas_own_files_are_understood(tmp_path: Path, text: str, cluster_id: 
     ],
 )
 def test_an_address_is_read(text: str, address: Address) -> None:
-    assert parse_address(text, "listeners") == address
+    assert listen_address(BrokerConfig(listeners=text)) == address
 
 
 @pytest.mark.parametrize(
-    "text", ["", "host", "host:", "host:port", "host:65536", "::1:9092", "a/b:1", "PLAINTEXT:9092:1"]
+    "text", ["host", "host:", "host:port", "host:65536", "::1:9092", "a/b:1", "PLAINTEXT:9092:1"]
 )
 def test_what_is_no_address_is_refused_with_its_key(text: str) -> None:
     with pytest.raises(StartError, match=r"listeners: .* is not HOST:PORT"):
-        parse_address(text, "listeners")
+        listen_address(BrokerConfig(listeners=text))
 
 
-def test_only_plain_text_is_served_and_on_one_listener() -> None:
-    with pytest.raises(StartError, match="SSL is not served yet"):
-        parse_address("SSL://host:1", "listeners")
+@pytest.mark.parametrize("listeners", ["a:1,b:2", "", "A://a:1"])
+def test_one_listener_is_served(listeners: str) -> None:
     with pytest.raises(StartError, match="one listener"):
-        listen_address(BrokerConfig(listeners="a:1,b:2"))
+        listen_address(BrokerConfig(listeners=listeners, controller_listener_names=("A",)))
     assert listen_address(BrokerConfig()) == Address("127.0.0.1", 9092)
 
 

@@ -3,6 +3,7 @@
 from tests.sim.admin import Admin, Founder, new_topic
 from tests.sim.client import Client
 from tests.sim.consumers import Consumer
+from tests.sim.inquirers import Inquirer
 from tests.sim.invariants import Invariants
 from tests.sim.keeper import SimKeeper
 from tests.sim.ledger import Ledger
@@ -12,9 +13,12 @@ from tests.sim.network import Network
 from tests.sim.producers import HastyProducer, SafeProducer
 from tests.sim.world import World
 
+from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.broker.groups import java_hash
 from ottla.controller import znodes
 
 SESSIONS_MS = (2_000, 2_000, 6_000)
+NOBODY = (-1, -1)
 PROPERTIES = {
     "auto.create.topics.enable": "false",
     "controlled.shutdown.retry.backoff.ms": "500",
@@ -93,10 +97,28 @@ class Cluster:
                     partitions=self.partitions["orders"],
                 )  # fmt: skip
                 self.clients.append(member)
+        for number in range(draw(1, 2)):
+            self.clients.append(self._inquirer(f"i-{number}"))
         if has_admin:
             self._add_admin()
         for client in (*self.clients, *self.consumers):
             client.start()
+
+    def _inquirer(self, name: str) -> Inquirer:
+        return Inquirer(
+            *self._place(name), ledger=self.ledger, groups=["classic", "next"], topic="orders",
+            partitions=self.partitions["orders"], coordinator_of=self._coordinator_of,
+        )  # fmt: skip
+
+    def _coordinator_of(self, group: str) -> tuple[int, int]:
+        """Who leads the partition that stores a group, and in which epoch, if it knows that itself."""
+        topic_id, partitions = self.invariants.topics.get(OFFSETS_TOPIC, (b"", {}))
+        id = TopicPartition(OFFSETS_TOPIC, abs(java_hash(group)) % max(len(partitions), 1))
+        state = self.invariants.states.get((topic_id, id.partition))
+        partition = self.invariants.replica(state.leader, id, topic_id) if state is not None else None
+        if partition is None or not partition.is_leader or partition.leader_epoch != state.leader_epoch:
+            return NOBODY
+        return state.leader, state.leader_epoch
 
     def auditors(self) -> list[Auditor]:
         groups = sorted({group for group, _, _ in self.ledger.offsets})

@@ -25,10 +25,8 @@ Identity = tuple[int, int]  # version and created: the same node with the same d
 class Owner(Protocol):
     """The process that talks to the keeper."""
 
-    def clock_ms(self) -> int: ...
     def input(self, action: Callable[[], None]) -> None: ...
     def on_nodes(self, nodes: list[NodeChanged]) -> None: ...
-    def on_confirmed(self, expires_ms: int) -> None: ...
     def on_session(self) -> None: ...
 
 
@@ -74,13 +72,11 @@ class KeeperClient:
         self.keeper.watchers[self] = self._on_changed
         self._sent, self._dirty, self._is_flushing = dict(self._delivered), set(), False
         changes = self._read(sorted(self.keeper.nodes.keys() | self._delivered.keys()))
-        sent_ms = self.owner.clock_ms()
-        self._to_broker(lambda: self._on_connected(changes, sent_ms))
+        self._to_broker(lambda: self._on_connected(changes))
         self._later(self.keeper.session_ms // 3, self._ping, self._connection)
 
-    def _on_connected(self, changes: list[NodeChanged], sent_ms: int) -> None:
+    def _on_connected(self, changes: list[NodeChanged]) -> None:
         is_new, self._announced = self._announced != self.session, self.session
-        self.owner.on_confirmed(sent_ms + self.keeper.session_ms)
         self._seen(changes)
         self.owner.on_nodes(changes)
         lost, self._lost = self._lost, []
@@ -104,12 +100,7 @@ class KeeperClient:
             self.world.after(self.links.delay_ms(), lambda: self.keeper.close_session(session))
 
     def _ping(self) -> None:
-        sent_ms = self.owner.clock_ms()
-
-        def confirmed() -> None:
-            self.owner.on_confirmed(sent_ms + self.keeper.session_ms)
-
-        self._ask(lambda: None, confirmed, self._disconnect)
+        self._ask(lambda: None, lambda: None, self._disconnect)
         self._later(self.keeper.session_ms // 3, self._ping, self._connection)
 
     def _disconnect(self) -> None:
@@ -150,6 +141,20 @@ class KeeperClient:
     def _touched(self, paths: set[str]) -> Iterable[str]:
         known = self.keeper.nodes.keys() | self._sent.keys()
         return [one for one in known if any(one == path or one.startswith(path + "/") for path in paths)]
+
+    def confirm(self, confirmed: Callable[[], None]) -> None:
+        """Tell once everything that is written by now has been told; nothing if the connection is lost."""
+        changes: list[NodeChanged] = []
+
+        def at_keeper() -> None:
+            changes.extend(self._read(sorted(self.keeper.nodes.keys() | self._sent.keys())))
+
+        def answered() -> None:
+            self._deliver(changes)
+            confirmed()
+
+        if self.is_connected:
+            self._ask(at_keeper, answered, self._disconnect)
 
     # Changes
 

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from tests.sim.keeper_client import KeeperClient
 
-from ottla.api import coordinated, fetch
+from ottla.api import coordinated, fetch, offset_fetch
 from ottla.api.produce import Produce
 from ottla.broker import controlling
 from ottla.controller import draft, election
@@ -100,7 +100,33 @@ def _late_answer(stack: ExitStack) -> None:
 
 @plant("a coordinator answers before its records are committed")
 def _early_coordinator(stack: ExitStack) -> None:
-    _replace(stack, coordinated, "_sendable", lambda _broker, _partition, answer: answer.reply)
+    _replace(stack, coordinated, "_sendable", lambda _broker, _partition, answer, _now_ms: answer.reply)
+
+
+@plant("a new coordinator answers from what it knows to be committed so far")
+def _unsettled_coordinator(stack: ExitStack) -> None:
+    _replace(stack, offset_fetch, "check_coordinator", lambda _call, _group_id, _now_ms: None)
+    _replace(stack, offset_fetch, "told_of_groups", lambda call, _ids, respond: respond(call.now_ms))
+
+
+@plant("a broker takes it for granted that it still leads")
+def _unproven(stack: ExitStack) -> None:
+    _replace(stack, Partition, "led_at", lambda self, _time_ms, _now_ms: self.is_leader)
+
+
+@plant("an answer is proven by a fetch that was sent before the question")
+def _early_vouch(stack: ExitStack) -> None:
+    original = Leader.on_fetch
+
+    def on_fetch(self: Leader, *place: Any, **fetched: Any) -> list[Any]:
+        return original(self, *place, **{**fetched, "vouched_ms": fetched["now_ms"] + 10_000})
+
+    _replace(stack, Leader, "on_fetch", on_fetch)
+
+
+@plant("a new leader does not keep the promise of a follower")
+def _no_promise(stack: ExitStack) -> None:
+    _replace(stack, Partition, "promised_until_ms", property(lambda self: 0))
 
 
 # Followers

@@ -22,6 +22,7 @@ from ottla.base.files import Files
 from ottla.broker.broker import Broker
 from ottla.broker.effects import (
     Close,
+    ConfirmTree,
     CopyLog,
     Effect,
     Halt,
@@ -181,9 +182,6 @@ class Process:
         self._early += changes
         self._open()
 
-    def on_confirmed(self, expires_ms: int) -> None:
-        self.broker.session_expires_ms = expires_ms
-
     def on_session(self) -> None:
         if self.is_open:
             self._register()
@@ -271,20 +269,19 @@ class Process:
                     connection.close_by_server()
             case WriteNodes(token, operations):
                 self.keeper.write(operations, lambda changes, outcome: self._wrote(token, changes, outcome))
+            case ConfirmTree(asked_ms):
+                self.keeper.confirm(lambda: self.broker.proofs.on_confirmed(asked_ms, self.clock_ms()))
             case Send(peer, channel, token, request):
                 self._send(peer, channel, token, request)
             case Probe(peer, epoch):
                 self._probe(peer, epoch)
-            case TakeOffline(directory, reason):
-                self.world.note(f"b{self.place} takes {directory} offline: {reason}")
-                self.broker.on_directory_failed(directory, reason, self.clock_ms())
             case Halt(reason):
                 raise ViolationError(f"broker {self.place} halts: {reason}")
             case _:
                 self._work(effect)
 
     def _work(self, effect: Effect) -> None:
-        """What workers do with the files of logs."""
+        """What workers do, and what becomes of directories."""
         match effect:
             case SyncLog(log, sync):
                 self._after(self.world.draw(1, 15), lambda: self._synced(log, sync))
@@ -292,6 +289,9 @@ class Process:
                 self._after(self.world.draw(1, 15), lambda: self._folder_synced(log, folder))
             case CopyLog(move, part):
                 self._after(self.world.draw(1, 15), lambda: self._copied(move, part))
+            case TakeOffline(directory, reason):
+                self.world.note(f"b{self.place} takes {directory} offline: {reason}")
+                self.broker.on_directory_failed(directory, reason, self.clock_ms())
             case _:
                 raise ViolationError(f"an effect the simulator does not know: {effect}")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import ottla
@@ -50,6 +50,30 @@ def eventually(condition: Callable[[], bool], what: str) -> None:
 
 def threads() -> set[str]:
     return {thread.name for thread in threading.enumerate() if thread.name.startswith("ottla")}
+
+
+def test_groups_wait_for_the_brokers_that_are_still_starting() -> None:
+    cluster = Cluster(brokers=3)
+    try:
+        cluster.start(1)
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "log_level": 0})
+        with pytest.raises(KafkaException):
+            consumer.committed([TopicPartition("letters", 0)], timeout=2)
+        cluster.start()
+        assert consumer.committed([TopicPartition("letters", 0)], timeout=DEADLINE_S)[0].error is None
+        consumer.close()
+        assert sorted(partition(cluster, "__consumer_offsets").replicas) == [1, 2, 3]
+    finally:
+        cluster.stop()
+
+
+@pytest.mark.parametrize("brokers", [1, 2])
+def test_the_groups_of_a_small_cluster_have_as_many_replicas_as_it_has_brokers(brokers: int) -> None:
+    with Cluster(brokers=brokers) as cluster:
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "log_level": 0})
+        assert consumer.committed([TopicPartition("letters", 0)], timeout=DEADLINE_S)[0].error is None
+        consumer.close()
+        assert len(partition(cluster, "__consumer_offsets").replicas) == brokers
 
 
 def test_a_record_is_on_every_broker(ottla_cluster: Cluster) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.ports import free_ports
 
 from ottla import Broker
 from ottla.base.config import ConfigError
+from ottla.shell import embedded
 from ottla.shell.lock import StartError
 
 DEADLINE_S = 20.0
@@ -138,3 +140,18 @@ def test_a_program_that_forgets_to_stop_its_broker_ends_all_the_same_and_leaves_
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broker_that_is_asked_for_security_does_not_start() -> None:
+    with pytest.raises(ConfigError, match=r"^ssl\.keystore\.location: TLS, SASL and access control are not"):
+        Broker(config={"ssl.keystore.location": "keys.jks"}).start()
+
+
+def test_a_start_that_waits_for_zookeeper_too_long_is_given_up_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(embedded, "START_S", 0.5)
+    (port,) = free_ports(1)
+    with pytest.raises(StartError, match="did not start within"):
+        Broker(config={"zookeeper.connect": f"127.0.0.1:{port}"}).start()
+    assert "ottla-broker" not in {thread.name for thread in threading.enumerate()}

@@ -11,7 +11,7 @@ import pytest
 
 from ottla import Broker
 from ottla.base.config import load
-from ottla.cli.properties import CONFIGS, parse, unknown_names
+from ottla.cli.properties import CONFIGS, parse, without_effect
 from ottla.group.config import GroupConfig
 
 ROOT = Path(__file__).parents[2]
@@ -158,7 +158,7 @@ def test_every_command_is_in_the_tour_or_named(tmp_path: Path) -> None:
 def test_the_config_example_is_made_of_keys_that_exist() -> None:
     properties = parse(blocks("properties")[0])
     assert len(properties) == 5
-    assert list(unknown_names(properties)) == []
+    assert list(without_effect(properties)) == []
     for config in CONFIGS:
         load(config, properties)
 

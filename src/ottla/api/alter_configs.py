@@ -1,12 +1,15 @@
 """AlterConfigs (key 33): replaces all of a resource's dynamic configs by those given.
 
-What is not named goes back to its default; IncrementalAlterConfigs changes single keys.
+What is not named goes back to its default; IncrementalAlterConfigs changes single keys. Topics, brokers and
+groups; broker loggers are INVALID_REQUEST here, as in Kafka.
 
 v2 flexible
 """
 
+from functools import partial
+
 from ottla.api.call import Call
-from ottla.api.config_resources import alter
+from ottla.api.config_resources import alter, plan_change
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.parked import Parked
 from ottla.wire.messages.alter_configs import (
@@ -21,8 +24,9 @@ def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsRespo
     return alter(  # type: ignore[no-any-return]
         call,
         request.resources,
-        _values,
-        validate_only=request.validate_only,
+        lambda resource: plan_change(
+            call, resource, partial(_values, resource), validate_only=request.validate_only
+        ),
         result=AlterConfigsResourceResponse,
         respond=AlterConfigsResponse,
     )

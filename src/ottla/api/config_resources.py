@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from ottla.api.call import Call
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.configs import check_broker_configs
+from ottla.broker.configs import check_broker_configs, check_group_configs
 from ottla.controller import znodes
 from ottla.controller.image import Configs
 from ottla.controller.keeper import Operation
@@ -22,6 +22,8 @@ Change = Callable[[dict[str, str]], dict[str, str]]
 
 
 class Resource(Protocol):
+    """What a request names, in either way to alter configs."""
+
     resource_type: int
     resource_name: str
 
@@ -32,14 +34,13 @@ R = TypeVar("R", bound=Resource)
 def alter(
     call: Call,
     resources: Sequence[R],
-    change: Callable[[R, dict[str, str]], dict[str, str]],
+    plan: Callable[[R], Sequence[Operation]],
     *,
-    validate_only: bool,
     result: Callable[..., Any],
     respond: Callable[..., Any],
 ) -> Any:
-    """One write for each resource, whose new values `change` makes of its present ones; `result` and
-    `respond` are the classes of the answer."""
+    """One write for each resource, which `plan` works out; `result` and `respond` are the classes of the
+    answer."""
     times = Counter((one.resource_type, one.resource_name) for one in resources)
     writes = Writes(
         call.broker,
@@ -56,40 +57,40 @@ def alter(
         ),
     )
     for one in resources:
-        kind, name = one.resource_type, one.resource_name
-        only = once(times, (kind, name), partial(change, one))
-        writes.add(partial(plan_change, call, kind, name, only, validate_only=validate_only))
+        is_only = times[one.resource_type, one.resource_name] == 1
+        writes.add(partial(plan if is_only else _refuse, one))
     return writes.answer(call, WAIT_MS)
 
 
+def _refuse(_resource: Resource) -> Sequence[Operation]:
+    raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+
+
 def plan_change(
-    call: Call, resource_type: int, name: str, change: Change, *, validate_only: bool
+    call: Call, resource: Resource, change: Change, *, validate_only: bool
 ) -> Sequence[Operation]:
     """Operations that change a resource's dynamic config from what it is now."""
-    if resource_type == TOPIC:
+    name, broker = resource.resource_name, call.broker
+    if resource.resource_type == TOPIC:
         known = _topic_configs(call, name)
-        values = check_configs(name, change(dict(known.values)), call.broker.log_config)
+        values = check_configs(name, change(dict(known.values)), broker.log_config)
         path = znodes.topic_config_path(name)
-    elif resource_type == BROKER:
+    elif resource.resource_type == BROKER:
         check_broker_name(call, name)
-        known = call.broker.image.broker_configs.get(name) or Configs({}, -1)
+        known = broker.image.broker_configs.get(name) or Configs({}, -1)
         values = change(dict(known.values))
         check_broker_configs(values)
         path = znodes.broker_config_path(name)
+    elif resource.resource_type == GROUP:
+        known = broker.image.group_configs.get(name) or Configs({}, -1)
+        values = change(dict(known.values))
+        check_group_configs(broker, name, values)
+        path = znodes.group_config_path(name)
     else:
-        raise unsupported(resource_type)
+        raise unsupported(resource.resource_type)
     if validate_only or values == known.values:
         return []
     return plan_configs(path, values, known.version if known.version >= 0 else None)
-
-
-def once(times: Counter[tuple[int, str]], one: tuple[int, str], change: Change) -> Change:
-    """The change, or an error instead if the request names its resource more than once."""
-
-    def refuse(_current: dict[str, str]) -> dict[str, str]:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-
-    return refuse if times[one] > 1 else change
 
 
 def check_broker_name(call: Call, name: str) -> None:

@@ -2,11 +2,13 @@
 (KIP-848).
 
 v1 member type
-Left out: authorized operations, until there are ACLs.
 """
 
+from ottla.api.authorized_operations import ON_GROUP
 from ottla.api.call import Call
+from ottla.api.coordinated import check_coordinator, told_of_groups
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.parked import Parked
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -16,17 +18,26 @@ from ottla.wire.messages.consumer_group_describe import (
 
 def consumer_group_describe(
     call: Call, request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse:
-    return ConsumerGroupDescribeResponse(groups=[_describe(call, group_id) for group_id in request.group_ids])
+) -> ConsumerGroupDescribeResponse | Parked:
+    def respond(now_ms: int) -> ConsumerGroupDescribeResponse:
+        groups = [_describe(call, group_id, now_ms) for group_id in request.group_ids]
+        for group in groups:
+            if request.include_authorized_operations and not group.error_code:
+                group.authorized_operations = ON_GROUP
+        return ConsumerGroupDescribeResponse(groups=groups)
+
+    return told_of_groups(call, request.group_ids, respond)
 
 
-def _describe(call: Call, group_id: str) -> DescribedGroup:
+def _describe(call: Call, group_id: str, now_ms: int) -> DescribedGroup:
     try:
         if "consumer" not in call.broker.groups.config.rebalance_protocols:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if not group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        return call.broker.groups.shard_of(group_id).describe_consumer(group_id)
+        shard = call.broker.groups.shard_of(group_id)
+        check_coordinator(call, group_id, now_ms)
+        return shard.describe_consumer(group_id)
     except ApiError as error:
         return DescribedGroup(
             error_code=error.code,

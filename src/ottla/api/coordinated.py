@@ -1,17 +1,21 @@
 """Requests to a group's coordinator: run on the group's shard, answered when what they rest on is
-committed."""
+committed, and when it is certain that this broker was the coordinator (`broker/proofs`)."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from ottla.api.call import Call
+from ottla.api.proven import proven
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Key, Parked
+from ottla.broker.proofs import Proof
 from ottla.coordinator.turn import Answer, Turn
 from ottla.group.classic import Caller
 from ottla.group.shard import GroupShard
+
+R = TypeVar("R")
 
 PATIENCE_MS = 7 * 24 * 3600 * 1000
 
@@ -25,6 +29,13 @@ _STORAGE = {
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+_NO_COORDINATOR = {
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
 
 
@@ -42,33 +53,63 @@ def coordinated(
     *,
     timeout_ms: int = PATIENCE_MS,
 ) -> Any:
-    """The answer of an operation, or Parked until it has one that may be sent."""
+    """The answer of an operation, or Parked until it has one that may be sent. A refusal rests on what the
+    coordinator knows as much as any answer does, unless it says that there is no coordinator here."""
     broker, answer = call.broker, Answer()
     try:
         broker.groups.execute(group_id, call.now_ms, lambda shard, turn: operation(shard, turn, answer))
     except ApiError as error:
-        return refuse(ApiError(_STORAGE.get(error.code, error.code), error.message))
-    partition = broker.groups.partition_of(group_id)
-    reply = _sendable(broker, partition, answer)
+        code = _STORAGE.get(error.code, error.code)
+        refusal = refuse(ApiError(code, error.message))
+        if code in _NO_COORDINATOR or error.code in _STORAGE:
+            return refusal
+        end_offset = broker.partitions[broker.groups.partition_of(group_id)].log.log_end_offset
+        answer.reply, answer.after_offset, answer.given_ms = refusal, end_offset, call.now_ms
+        timeout_ms = min(timeout_ms, broker.groups.config.commit_timeout_ms)
+    id = broker.groups.partition_of(group_id)
+    reply = _sendable(broker, id, answer, call.now_ms)
     if reply is not None:
         return reply
     shards = broker.groups.runtime.shards
-    loaded = shards[partition.partition]
+    loaded = shards[id.partition]
 
-    def ready(_key: Key, _now_ms: int) -> Any | None:
-        if shards.get(partition.partition) is not loaded:
+    def ready(_key: Key, now_ms: int) -> Any | None:
+        if shards.get(id.partition) is not loaded:
             return refuse(ApiError(ErrorCode.NOT_COORDINATOR))  # the shard that would answer is gone
-        return _sendable(broker, partition, answer)
+        return _sendable(broker, id, answer, now_ms)
 
     return Parked(
-        keys=(answer, partition),
+        keys=(answer, id, Proof(id)),
         deadline_ms=call.now_ms + timeout_ms,
         ready=ready,
         expire=lambda _now_ms: refuse(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)),
     )
 
 
-def _sendable(broker: Broker, partition: TopicPartition, answer: Answer) -> Any | None:
-    if answer.reply is None or broker.partitions[partition].high_watermark < answer.after_offset:
+def _sendable(broker: Broker, id: TopicPartition, answer: Answer, now_ms: int) -> Any | None:
+    partition = broker.partitions[id]
+    if answer.reply is None or partition.high_watermark < answer.after_offset:
+        return None
+    if not broker.proofs.led_at(partition, answer.given_ms, now_ms):
+        broker.proofs.seek(partition, answer.given_ms, now_ms)
         return None
     return answer.reply
+
+
+def check_coordinator(call: Call, group_id: str, now_ms: int) -> None:
+    """Refuse to speak of a group while this broker may not know all that was committed, or may have been
+    replaced: with errors after which clients ask again, or ask another."""
+    broker = call.broker
+    partition = broker.partitions.get(broker.groups.partition_of(group_id))
+    if partition is None or not broker.proofs.led_at(partition, call.now_ms, now_ms):
+        raise ApiError(ErrorCode.NOT_COORDINATOR)
+    if not partition.is_settled:
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+def told_of_groups(call: Call, group_ids: Iterable[str], respond: Callable[[int], R]) -> R | Parked:
+    """What `respond` says of groups, once this broker can be certain of it. It calls `check_coordinator`."""
+    broker = call.broker
+    ids = dict.fromkeys(broker.groups.partition_of(group_id) for group_id in group_ids)
+    partitions = [broker.partitions[id] for id in ids if id in broker.partitions]
+    return proven(call, partitions, respond, settled=True)

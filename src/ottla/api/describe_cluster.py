@@ -1,9 +1,9 @@
 """DescribeCluster (key 60): the brokers, the controller, the cluster's id.
 
 v1 endpoint type: brokers (1); controllers (2) are not separate here · v2 fenced brokers
-Left out: authorized operations, until there are ACLs.
 """
 
+from ottla.api.authorized_operations import ON_CLUSTER
 from ottla.api.call import Call
 from ottla.base.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import (
@@ -23,6 +23,8 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         response.error_code, response.error_message = code, "This endpoint belongs to a broker."
         return response
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = ON_CLUSTER
     response.controller_id = image.controller_id
     response.brokers = [
         DescribeClusterBroker(broker_id=one.id, host=one.host, port=one.port, rack=one.rack)

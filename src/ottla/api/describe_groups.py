@@ -4,23 +4,34 @@ A group that is not there is described as Dead without an error, up to v5; v6 an
 (KIP-1043).
 
 v3 authorized operations · v4 static members · v5 flexible · v6 error message
-Left out: authorized operations, until there are ACLs.
 """
 
+from ottla.api.authorized_operations import ON_GROUP
 from ottla.api.call import Call
+from ottla.api.coordinated import check_coordinator, told_of_groups
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.parked import Parked
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 NOT_FOUND_SINCE = 6
 
 
-def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[_describe(call, group_id) for group_id in request.groups])
+def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse | Parked:
+    def respond(now_ms: int) -> DescribeGroupsResponse:
+        groups = [_describe(call, group_id, now_ms) for group_id in request.groups]
+        for group in groups:
+            if request.include_authorized_operations and not group.error_code:
+                group.authorized_operations = ON_GROUP
+        return DescribeGroupsResponse(groups=groups)
+
+    return told_of_groups(call, request.groups, respond)
 
 
-def _describe(call: Call, group_id: str) -> DescribedGroup:
+def _describe(call: Call, group_id: str, now_ms: int) -> DescribedGroup:
     try:
-        return call.broker.groups.shard_of(group_id).describe_classic(group_id)
+        shard = call.broker.groups.shard_of(group_id)
+        check_coordinator(call, group_id, now_ms)
+        return shard.describe_classic(group_id)
     except ApiError as error:
         described = DescribedGroup(group_id=group_id, group_state="", protocol_type="", protocol_data="")
         if error.code == ErrorCode.GROUP_ID_NOT_FOUND:

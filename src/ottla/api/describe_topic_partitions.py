@@ -2,10 +2,11 @@
 
 Topics come in the order of their names. An answer holds at most `response_partition_limit` partitions, and
 never more than `max.request.partition.size.limit`; what is left begins at the cursor. An empty list asks
-for all topics. The last known ELR is who is waited for where nobody leads.
-Left out: authorized operations.
+for all topics. The last known ELR is who is waited for where nobody leads. Authorized operations are always
+answered: the request cannot say that it wants none.
 """
 
+from ottla.api.authorized_operations import ON_TOPIC
 from ottla.api.call import Call
 from ottla.api.metadata import describe_partition
 from ottla.base.errors import ErrorCode
@@ -54,6 +55,8 @@ def describe_topic_partitions(
         if following is not None:
             response.next_cursor = CursorResponse(topic_name=name, partition_index=following)
             break
+    for answered in response.topics:
+        answered.topic_authorized_operations = ON_TOPIC
     return response
 
 

@@ -77,9 +77,7 @@ def on_request(
     if answer is None:
         return Silence.NO_REPLY
     if isinstance(answer, Parked):
-        answer.owner = connection
-        answer.reply = lambda late: broker.effects.append(_late(api, header, connection, late))
-        broker.waiting.park(answer)
+        _park(broker, api, header, connection, answer)
         return Silence.PARKED
     chunks = _encoded(api, header, answer)
     if cache_key is not None:
@@ -110,6 +108,19 @@ def _refuse_version(api: Api, header: RequestHeader) -> list[Buffer]:
 
     answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=served())
     return _framed(header, encoder(ApiVersionsResponse, 0)(answer))
+
+
+def _park(broker: Broker, api: Api, header: RequestHeader, connection: int, parked: Parked) -> None:
+    """Let an answer wait. What it is answered with in the end may have to wait for something else."""
+
+    def reply(late: Any) -> None:
+        if isinstance(late, Parked):
+            _park(broker, api, header, connection, late)
+        else:
+            broker.effects.append(_late(api, header, connection, late))
+
+    parked.owner, parked.reply = connection, reply
+    broker.waiting.park(parked)
 
 
 def _late(api: Api, header: RequestHeader, connection: int, answer: Any) -> Reply | Close:

@@ -7,7 +7,8 @@ nothing new. A partition named twice in one request is read once, as named last.
 
 A follower says who and which incarnation it is, and reads to the end of the log; to ask for an offset is to
 hold all before it. Consumers read up to the high watermark, from the leader or, since v11, from any replica;
-with a rack-aware selector the leader sends those from another rack to a replica in theirs (KIP-392).
+with a rack-aware selector the leader sends those from another rack to a replica in theirs (KIP-392). A leader
+that says "nothing more" or "out of range" to a consumer must be sure that it still leads (`proven`).
 
 v4 isolation level · v5 log_start_offset · v6 KAFKA_STORAGE_ERROR · v7 sessions · v9 leader epochs · v11 rack
 v12 flexible, diverging epoch · v13 topic ids · v15 replica state · v16 leader hints
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 
 from ottla.api.call import Call
 from ottla.api.leaders import endpoints, leader_of
+from ottla.api.proven import WAIT_MS, check_led
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
@@ -27,6 +29,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.config import RACK_AWARE_SELECTOR
 from ottla.broker.offline import report_damage
 from ottla.broker.parked import Key, Parked
+from ottla.broker.proofs import Proof
 from ottla.broker.replicas import Follows
 from ottla.replication.leader import Follower
 from ottla.replication.partition import Partition
@@ -43,7 +46,7 @@ from ottla.wire.messages.fetch import (
 
 FOLLOWERS_SINCE = 11
 TOPIC_IDS_SINCE = 13
-NO_REPLICA = -1
+NO_REPLICA = NEVER = -1
 STORAGE_ERROR_SINCE = 6
 READ_COMMITTED = 1
 FETCH_BYTES_MIN = 64 * 1024
@@ -52,13 +55,15 @@ WAIT_MS_MAX = 300_000
 
 def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
     bytes_max = min(request.max_bytes, _bytes_max(call.broker))
-    try:
-        wanted, session, incremental = _resolve(call, request)
-    except ApiError as error:
-        return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     replica_id, replica_epoch = request.replica_id, NO_REPLICA
     if request.replica_state:
         replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    try:
+        wanted, session, incremental = _resolve(
+            call, request, is_follower=replica_id in call.broker.image.brokers
+        )
+    except ApiError as error:
+        return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     ongoing = Fetch(
         broker=call.broker,
         wanted=wanted,
@@ -72,7 +77,9 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
         read_committed=request.isolation_level == READ_COMMITTED,
         bytes_min=min(request.min_bytes, bytes_max),
         bytes_max=bytes_max,
+        asked_ms=call.now_ms,
         now_ms=call.now_ms,
+        vouched_ms=session.answered_ms if session is not None and incremental else NEVER,
         knows_storage_error=call.version >= STORAGE_ERROR_SINCE,
     )
     is_urgent = request.max_wait_ms <= 0 or not wanted
@@ -80,13 +87,15 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
         is_urgent |= ongoing.is_satisfied()  # it tells how far the follower is, even if it cannot wait
         call.broker.isr.pump(call.now_ms)
     if is_urgent or (replica_id < 0 and ongoing.is_satisfied()):
-        return ongoing.respond(call.now_ms)
+        return ongoing.respond_proven(call.now_ms)
     keys: tuple[Key, ...] = tuple(ongoing.available)
     wait_ms = _wait_ms(call.broker, request.max_wait_ms)
     if replica_id >= 0:
         keys = (Follows(replica_id),)
         wait_ms = call.broker.replicas.wait_ms(replica_id, wait_ms, call.now_ms)
-    return Parked(keys=keys, deadline_ms=call.now_ms + wait_ms, ready=ongoing.ready, expire=ongoing.respond)
+    return Parked(
+        keys=keys, deadline_ms=call.now_ms + wait_ms, ready=ongoing.ready, expire=ongoing.respond_proven
+    )
 
 
 def _rack_to_serve(broker: Broker, rack: str) -> str:
@@ -106,7 +115,9 @@ def _bytes_max(broker: Broker) -> int:
     return min(broker.config.fetch_bytes_max, max(left, FETCH_BYTES_MIN))
 
 
-def _resolve(call: Call, request: FetchRequest) -> tuple[list[Wanted], Session | None, bool]:
+def _resolve(
+    call: Call, request: FetchRequest, *, is_follower: bool
+) -> tuple[list[Wanted], Session | None, bool]:
     """What to read, under which session, and whether the answer may leave out what has not changed."""
     sessions = call.broker.sessions
     by_id = call.version >= TOPIC_IDS_SINCE
@@ -115,7 +126,7 @@ def _resolve(call: Call, request: FetchRequest) -> tuple[list[Wanted], Session |
         sessions.close(request.session_id)
         if request.session_epoch == FINAL_EPOCH or not asked:
             return asked, None, False
-        session = sessions.open(asked, by_topic_id=by_id, now_ms=call.now_ms)
+        session = sessions.open(asked, by_topic_id=by_id, now_ms=call.now_ms, is_follower=is_follower)
         return asked, session, False
     session = sessions.resume(
         request.session_id, request.session_epoch, by_topic_id=by_id, now_ms=call.now_ms
@@ -163,7 +174,9 @@ class Fetch:
     read_committed: bool
     bytes_min: int
     bytes_max: int
+    asked_ms: int
     now_ms: int
+    vouched_ms: int  # when a follower was given the answer it goes on from
     knows_storage_error: bool = True
     available: dict[TopicPartition, int] = field(default_factory=dict)
     by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
@@ -188,6 +201,8 @@ class Fetch:
             self.by_partition[id] = one
             if self.replica_id >= 0 and (follower := self._quiet(one, id)) is not None:
                 follower.caught_up_ms = follower.fetched_ms = self.now_ms
+                follower.vouched_ms = self.vouched_ms
+                self.broker.proofs.on_follower_fetch(self.broker.partitions[id], self.now_ms)
                 continue
             try:
                 self._count(id, one)
@@ -218,6 +233,42 @@ class Fetch:
         self.total += ready - self.available.get(id, 0)
         self.available[id] = ready
 
+    def respond_proven(self, now_ms: int) -> FetchResponse | Parked:
+        """The answer; if it speaks of an end, or of an offset out of range, once it is proven to be true."""
+        unproven = self._unproven(now_ms)
+        if not unproven:
+            return self.respond(now_ms)
+        for partition in unproven:
+            self.broker.proofs.seek(partition, self.asked_ms, now_ms)
+        return Parked(
+            keys=tuple(key for partition in unproven for key in (Proof(partition.id), partition.id)),
+            deadline_ms=now_ms + WAIT_MS,
+            ready=lambda _key, woken_ms: None if self._unproven(woken_ms) else self.respond(woken_ms),
+            expire=self.respond,
+        )
+
+    def _unproven(self, now_ms: int) -> list[Partition]:
+        """The partitions of which there is nothing to give, and others may have led them since."""
+        if self.is_replica:
+            return []
+        proofs, unproven = self.broker.proofs, []
+        for one in self.wanted:
+            partition = self.broker.partitions.get(one.topic_partition)
+            if partition is None or partition.replication is None or not partition.is_leader:
+                continue
+            if self._has_records(partition, one):
+                continue
+            if not proofs.led_at(partition, self.asked_ms, now_ms):
+                unproven.append(partition)
+        return unproven
+
+    def _has_records(self, partition: Partition, one: Wanted) -> bool:
+        return partition.log.log_start_offset <= one.fetch_offset < self._end(partition)
+
+    def _check_led(self, partition: Partition) -> None:
+        if not self.is_replica and partition.leader == self.broker.id:
+            check_led(self.broker, partition, self.asked_ms, self.now_ms)
+
     def respond(self, now_ms: int) -> FetchResponse:
         self.now_ms = now_ms
         budget, results = self.bytes_max, []
@@ -235,6 +286,7 @@ class Fetch:
                 results.append((one, answer))
         if self.session is not None:
             self.session.rotate(served)
+            self.session.answered_ms = now_ms
         hinted = [answer.current_leader.leader_id for _, answer in results if answer.current_leader]
         return FetchResponse(
             session_id=self.session.id if self.session else NO_SESSION,
@@ -315,7 +367,7 @@ class Fetch:
             if not self.is_counted and one.current_leader_epoch >= 0:
                 self.broker.replicas.on_follower_fetch(
                     partition, self.replica_id, one.fetch_offset, one.log_start_offset, self.replica_epoch,
-                    self.now_ms,
+                    self.vouched_ms, self.now_ms,
                 )  # fmt: skip
             if self._is_throttled(partition):
                 return 0
@@ -354,11 +406,15 @@ class Fetch:
         try:
             partition = self._partition(one)
             self._check_settled(partition, one)
+            if not self._has_records(partition, one):
+                self._check_led(partition)
             answer.high_watermark = partition.high_watermark
             answer.last_stable_offset = partition.last_stable_offset
             answer.log_start_offset = partition.log.log_start_offset
             answer.aborted_transactions = [] if self.read_committed else None
             answer.diverging_epoch = _diverging(partition, one)
+            if answer.diverging_epoch is not None:
+                self._check_led(partition)
             if self.rack:
                 answer.preferred_read_replica = self._preferred(partition, one)
             if answer.diverging_epoch is None and answer.preferred_read_replica == NO_REPLICA:

@@ -1,7 +1,8 @@
 """FindCoordinator (key 10): which broker coordinates a group.
 
 It is the leader of the partition of `__consumer_offsets` that the group's id hashes to. The topic is
-created when it is first asked for, and the answer waits for that.
+created when it is first asked for, and the answer waits for that. While there are fewer brokers than
+offsets.topic.replication.factor asks for, the answer is COORDINATOR_NOT_AVAILABLE, and the client asks again.
 
 v1 key type: groups (0); transactions (1) and share groups (2) · v3 flexible · v4 several keys at once
 (KIP-699)
@@ -11,7 +12,7 @@ Left out: transactional ids (TRANSACTIONAL_ID_AUTHORIZATION_FAILED) and share gr
 
 from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
-from ottla.api.writes import Writes
+from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.parked import Parked
@@ -25,14 +26,15 @@ WAIT_MS = 10_000
 
 def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse | Parked:
     keys = request.coordinator_keys if call.version >= BATCHED_SINCE else [request.key]
-    writes = Writes(call.broker, lambda: _respond(call, request.key_type, keys))
+    writes = Writes(call.broker, lambda: _respond(call, request.key_type, keys, writes.items))
     if request.key_type == GROUP and any(keys) and OFFSETS_TOPIC not in call.broker.image.topics:
         writes.add(lambda: plan_new_topic(call.broker, call.broker.groups.offsets_topic()))
     return writes.answer(call, WAIT_MS)  # type: ignore[no-any-return]
 
 
-def _respond(call: Call, key_type: int, keys: list[str]) -> FindCoordinatorResponse:
-    found = [_find(call, key_type, key) for key in keys]
+def _respond(call: Call, key_type: int, keys: list[str], created: list[Item]) -> FindCoordinatorResponse:
+    obstacle = next((item.error_message for item in created if item.error), None)
+    found = [_find(call, key_type, key, obstacle) for key in keys]
     if call.version >= BATCHED_SINCE:
         return FindCoordinatorResponse(coordinators=found)
     one = found[0]
@@ -45,9 +47,9 @@ def _respond(call: Call, key_type: int, keys: list[str]) -> FindCoordinatorRespo
     )
 
 
-def _find(call: Call, key_type: int, key: str) -> Coordinator:
+def _find(call: Call, key_type: int, key: str, obstacle: str | None) -> Coordinator:
     try:
-        broker = _coordinator_of(call, key_type, key)
+        broker = _coordinator_of(call, key_type, key, obstacle)
     except ApiError as error:
         return Coordinator(
             key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=error.message
@@ -55,7 +57,8 @@ def _find(call: Call, key_type: int, key: str) -> Coordinator:
     return Coordinator(key=key, node_id=broker.id, host=broker.host, port=broker.port)
 
 
-def _coordinator_of(call: Call, key_type: int, key: str) -> BrokerEndpoint:
+def _coordinator_of(call: Call, key_type: int, key: str, obstacle: str | None) -> BrokerEndpoint:
+    """`obstacle`: what kept the topic of the groups from being created."""
     if key_type == TRANSACTION:
         # A code that clients do not retry, so that they fail at once and with a reason.
         raise ApiError(
@@ -72,5 +75,7 @@ def _coordinator_of(call: Call, key_type: int, key: str) -> BrokerEndpoint:
     if leader is None or (
         leader.id == call.broker.id and TopicPartition(OFFSETS_TOPIC, index) in call.broker.store.lost
     ):
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group's partition has no leader now.")
+        raise ApiError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, obstacle or "The group's partition has no leader now."
+        )
     return leader

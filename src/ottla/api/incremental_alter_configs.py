@@ -1,16 +1,21 @@
-"""IncrementalAlterConfigs (key 44): set or delete single keys, append to or subtract from list keys.
+"""IncrementalAlterConfigs (key 44): set or delete single keys, append to or subtract from list keys, of
+topics, brokers and groups; set or delete levels of a broker's loggers, which are kept nowhere (KIP-412).
 
 v1 flexible
 """
 
+from collections.abc import Sequence
 from functools import partial
 
+from ottla.api.broker_loggers import change_levels
 from ottla.api.call import Call
-from ottla.api.config_resources import BROKER, TOPIC, alter
-from ottla.base.config import ConfigType, Row, rows
+from ottla.api.config_resources import BROKER_LOGGER, GROUP, TOPIC, alter, plan_change
+from ottla.base.config import ConfigType, Row, rows, rows_by_group_key, rows_by_topic_key
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.configs import BROKER_CONFIGS, describe_broker, describe_topic
 from ottla.broker.parked import Parked
+from ottla.controller.keeper import Operation
+from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -29,26 +34,36 @@ def incremental_alter_configs(
     return alter(  # type: ignore[no-any-return]
         call,
         request.resources,
-        partial(_changed, call),
-        validate_only=request.validate_only,
+        partial(_plan, call, request),
         result=AlterConfigsResourceResponse,
         respond=IncrementalAlterConfigsResponse,
     )
 
 
-def _changed(call: Call, resource: AlterConfigsResource, current: dict[str, str]) -> dict[str, str]:
+def _plan(
+    call: Call, request: IncrementalAlterConfigsRequest, resource: AlterConfigsResource
+) -> Sequence[Operation]:
     names = [config.name for config in resource.configs]
     if len(set(names)) != len(names):
         raise ApiError(ErrorCode.INVALID_REQUEST, "A config is given more than once.")
     for config in resource.configs:
+        if config.value is None and config.config_operation != DELETE:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{config.name}: a null value is not allowed.")
+    if resource.resource_type == BROKER_LOGGER:
+        change_levels(call, resource.resource_name, resource.configs, validate_only=request.validate_only)
+        return []
+    change = partial(_changed, call, resource)
+    return plan_change(call, resource, change, validate_only=request.validate_only)
+
+
+def _changed(call: Call, resource: AlterConfigsResource, current: dict[str, str]) -> dict[str, str]:
+    for config in resource.configs:
         if config.config_operation == DELETE:
             current.pop(config.name, None)
-        elif config.value is None:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{config.name}: a null value is not allowed.")
         elif config.config_operation == SET:
-            current[config.name] = config.value
+            current[config.name] = config.value or ""
         else:
-            current[config.name] = _list_change(call, resource, config, config.value)
+            current[config.name] = _list_change(call, resource, config, config.value or "")
     return current
 
 
@@ -63,7 +78,7 @@ def _list_change(call: Call, resource: AlterConfigsResource, config: AlterableCo
     else:
         entries = describe_broker(call.broker)
     text = next(entry.value for entry in entries if entry.name == config.name)
-    present = [part for part in text.split(",") if part]
+    present = [part for part in (text or "").split(",") if part]
     given = [part.strip() for part in value.split(",")]
     if config.config_operation == APPEND:
         return ",".join(present + [part for part in given if part not in present])
@@ -72,6 +87,7 @@ def _list_change(call: Call, resource: AlterConfigsResource, config: AlterableCo
 
 def _row(resource_type: int, name: str) -> Row | None:
     if resource_type == TOPIC:
-        return next((row for row in rows(LogConfig) if row.topic == name), None)
-    assert resource_type == BROKER, "plan_change lets no other type through"
+        return rows_by_topic_key(LogConfig).get(name)
+    if resource_type == GROUP:
+        return rows_by_group_key(GroupConfig).get(name)
     return next((row for cls in BROKER_CONFIGS for row in rows(cls) if row.name == name), None)

@@ -24,6 +24,7 @@ def list_config_resources(call: Call, request: ListConfigResourcesRequest) -> Li
     image = call.broker.image
     brokers = {str(broker) for broker in image.brokers} | set(image.broker_configs)
     named = {TOPIC: sorted(image.topics), BROKER: sorted(brokers - {""})}
+    named[GROUP] = sorted(group for group, configs in image.group_configs.items() if configs.values)
     named[BROKER_LOGGER] = [str(broker) for broker in sorted(image.brokers)]
     return ListConfigResourcesResponse(
         config_resources=[

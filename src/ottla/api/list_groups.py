@@ -1,13 +1,37 @@
 """ListGroups (key 16): the groups this broker coordinates.
 
+A coordinator that may not know all of its groups yet, or may have been replaced, cannot leave one out: then
+the whole answer is COORDINATOR_LOAD_IN_PROGRESS, after which clients ask again.
+
 v3 flexible · v4 filter by state (KIP-518) · v5 filter by type (KIP-848)
 """
 
 from ottla.api.call import Call
+from ottla.api.proven import proven
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.broker.parked import Parked
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
-def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse | Parked:
+    broker = call.broker
+    partitions = [
+        broker.partitions[TopicPartition(OFFSETS_TOPIC, index)] for index, _ in broker.groups.shards()
+    ]
+
+    def respond(now_ms: int) -> ListGroupsResponse:
+        if not all(
+            partition.is_settled and broker.proofs.led_at(partition, call.now_ms, now_ms)
+            for partition in partitions
+        ):
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return _listed(call, request)
+
+    return proven(call, partitions, respond, settled=True)
+
+
+def _listed(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     return ListGroupsResponse(

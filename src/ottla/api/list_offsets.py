@@ -8,7 +8,8 @@ storage, Kafka finds neither.
 
 Only the leader answers. A new one may not know yet how much of what it began with is committed: until its
 high watermark gets there, what lies beyond it, and where it is, is OFFSET_NOT_AVAILABLE (KIP-207). A follower
-(replica id) asks about the log, not about what is committed.
+(replica id) asks about the log, not about what is committed. Consumers are answered once it is certain that
+this broker led when it was asked (`proven`).
 
 v1 offset and timestamp · v2 isolation level · v4 leader epochs · v6 flexible · v7 max timestamp · v8 -4 ·
 v9 -5
@@ -16,8 +17,11 @@ v10 timeout · v11 -6
 """
 
 from ottla.api.call import Call
+from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import TopicPartition
 from ottla.broker.offline import report_damage
+from ottla.broker.parked import Parked
 from ottla.replication.partition import Partition
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -35,16 +39,28 @@ NOT_FOUND = (-1, -1, -1)
 READ_COMMITTED = 1
 
 
-def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Parked:
+    if request.replica_id >= 0:
+        return _respond(call, request, call.now_ms)
+    named = (
+        call.broker.partitions.get(TopicPartition(topic.name, one.partition_index))
+        for topic in request.topics
+        for one in topic.partitions
+    )
+    partitions = [partition for partition in named if partition is not None]
+    return proven(call, partitions, lambda now_ms: _respond(call, request, now_ms))
+
+
+def _respond(call: Call, request: ListOffsetsRequest, now_ms: int) -> ListOffsetsResponse:
     response = ListOffsetsResponse()
     for topic in request.topics:
-        results = [_answer(call, topic.name, one, request) for one in topic.partitions]
+        results = [_answer(call, topic.name, one, request, now_ms) for one in topic.partitions]
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=results))
     return response
 
 
 def _answer(
-    call: Call, topic: str, asked: ListOffsetsPartition, request: ListOffsetsRequest
+    call: Call, topic: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, now_ms: int
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
     try:
@@ -55,6 +71,7 @@ def _answer(
         if request.replica_id >= 0:
             end, is_settled = partition.log.log_end_offset, True
         else:
+            check_led(call.broker, partition, call.now_ms, now_ms)
             end = partition.visible_end(request.isolation_level == READ_COMMITTED)
             is_settled = partition.is_settled
         found = _look_up(partition, asked.timestamp, end)

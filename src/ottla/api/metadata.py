@@ -6,24 +6,25 @@ the image changes (`dispatch`). A broker about to stop is listed: it serves unti
 offline if its broker is not there or its directory failed; a leader that is, is none (LEADER_NOT_AVAILABLE).
 
 v0 an empty list asks for all topics; v1 null does · v2 cluster id · v4 allow_auto_topic_creation
-v5 offline replicas · v7 leader epochs · v8 authorized operations · v9 flexible · v10 topic ids in
-the answer · v12 and in the request · v13 top-level error
-Left out: authorized operations, until there are ACLs.
+v5 offline replicas · v7 leader epochs · v8 authorized operations, the cluster's up to v10 · v9 flexible
+v10 topic ids in the answer · v12 and in the request · v13 top-level error
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from ottla.api.authorized_operations import ON_CLUSTER, ON_TOPIC
 from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ErrorCode
-from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition, is_topic_name
+from ottla.base.ids import INTERNAL_TOPICS, OFFSETS_TOPIC, ZERO_UUID, TopicPartition, is_topic_name
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Parked
 from ottla.controller.draft import endpoints
 from ottla.controller.image import Image, PartitionState, Topic
+from ottla.controller.keeper import Operation
 from ottla.controller.topics import NewTopic
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -44,31 +45,45 @@ AUTO_CREATED_MAX = 1_000  # by one request; the client asks again for the others
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse | Parked:
     broker, image = call.broker, call.broker.image
     if request.topics is None or (call.version == 0 and not request.topics):
-        return _respond(image, [_describe(broker, topic) for topic in image.topics.values()])
+        return _respond(image, request, [_describe(broker, topic) for topic in image.topics.values()])
     asked = list({(one.name, one.topic_id): one for one in request.topics}.values())
     if call.version < BY_ID_SINCE and any(one.name is None or one.topic_id != ZERO_UUID for one in asked):
-        return _respond(image, [_refused(one) for one in asked])
+        return _respond(image, request, [_refused(one) for one in asked])
     may_create = call.broker.config.auto_create_topics and request.allow_auto_topic_creation
     created: dict[str, Item] = {}
-    writes = Writes(call.broker, lambda: _respond(image, [_answer(broker, one, created) for one in asked]))
+    writes = Writes(
+        call.broker, lambda: _respond(image, request, [_answer(broker, one, created) for one in asked])
+    )
     for name in dict.fromkeys(
         one.name for one in asked if one.name is not None and one.topic_id == ZERO_UUID
     ):
         if len(created) == AUTO_CREATED_MAX:
             break
         if may_create and name not in image.topics and is_topic_name(name):
-            created[name] = writes.add(partial(plan_new_topic, call.broker, NewTopic(name=name)))
+            created[name] = writes.add(partial(_plan_topic, call.broker, name))
     return writes.answer(call, AUTO_CREATE_WAIT_MS)  # type: ignore[no-any-return]
 
 
-def _respond(image: Image, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+def _plan_topic(broker: Broker, name: str) -> Sequence[Operation]:
+    new = broker.groups.offsets_topic() if name == OFFSETS_TOPIC else NewTopic(name=name)
+    return plan_new_topic(broker, new)
+
+
+def _respond(image: Image, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
     brokers = [
         MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
         for one in image.brokers.values()
     ]
-    return MetadataResponse(
+    response = MetadataResponse(
         brokers=brokers, cluster_id=image.cluster_id, controller_id=image.controller_id, topics=topics
     )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = ON_CLUSTER
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.name is not None:
+                topic.topic_authorized_operations = ON_TOPIC
+    return response
 
 
 def _answer(broker: Broker, asked: MetadataRequestTopic, created: dict[str, Item]) -> MetadataResponseTopic:

@@ -1,7 +1,9 @@
 """OffsetFetch (key 9): how far groups have read; only what is committed itself.
 
 A partition without a committed offset is answered with -1 and no error, and so is a group nobody knows. A
-null list of topics asks for everything the group has committed.
+null list of topics asks for everything the group has committed. A new coordinator may not know yet how much
+of what it loaded is committed, and one that was replaced may not know of later commits: neither says -1, nor
+an older offset; they say COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR.
 
 v2 all topics, top-level error · v5 leader epochs · v6 flexible · v7 require_stable (KIP-447) · v8 several
 groups
@@ -10,8 +12,10 @@ Left out: require_stable has nothing to wait for, since there are no commits in 
 """
 
 from ottla.api.call import Call
+from ottla.api.coordinated import check_coordinator, told_of_groups
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
+from ottla.broker.parked import Parked
 from ottla.group.offsets import CommittedOffset
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -28,9 +32,15 @@ from ottla.wire.messages.offset_fetch import (
 BATCHED_SINCE, TOPIC_IDS_SINCE, TOP_LEVEL_ERROR_SINCE = 8, 10, 2
 
 
-def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse | Parked:
+    is_batched = call.version >= BATCHED_SINCE
+    group_ids = [group.group_id for group in request.groups] if is_batched else [request.group_id]
+    return told_of_groups(call, group_ids, lambda now_ms: _respond(call, request, now_ms))
+
+
+def _respond(call: Call, request: OffsetFetchRequest, now_ms: int) -> OffsetFetchResponse:
     if call.version >= BATCHED_SINCE:
-        return OffsetFetchResponse(groups=[_fetch(call, group) for group in request.groups])
+        return OffsetFetchResponse(groups=[_fetch(call, group, now_ms) for group in request.groups])
     topics = request.topics
     asked = OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -40,7 +50,7 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
             OffsetFetchRequestTopics(name=one.name, partition_indexes=one.partition_indexes) for one in topics
         ],
     )
-    found = _fetch(call, asked)
+    found = _fetch(call, asked, now_ms)
     if found.error_code and call.version < TOP_LEVEL_ERROR_SINCE:
         found.topics = [_refused(topic, found.error_code) for topic in asked.topics or []]
     return OffsetFetchResponse(
@@ -64,13 +74,14 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
     )
 
 
-def _fetch(call: Call, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def _fetch(call: Call, asked: OffsetFetchRequestGroup, now_ms: int) -> OffsetFetchResponseGroup:
     response = OffsetFetchResponseGroup(group_id=asked.group_id)
     broker, group_id = call.broker, asked.group_id
     try:
         if not group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         shard = broker.groups.shard_of(group_id)
+        check_coordinator(call, group_id, now_ms)
         shard.check_fetch(group_id, asked.member_id, asked.member_epoch)
         high_watermark = broker.partitions[broker.groups.partition_of(group_id)].high_watermark
         if asked.topics is None:

@@ -2,13 +2,17 @@
 cut.
 
 The answer is the largest epoch not above the one asked for, and the offset at which it ended (KIP-101,
-KIP-279). Only the leader answers, and only to who knows its epoch (KIP-320).
+KIP-279). Only the leader answers, and only to who knows its epoch (KIP-320); a consumer hears of it once it
+is certain that this broker led when it was asked (`proven`).
 
 v2 current leader epoch · v3 replica id · v4 flexible
 """
 
 from ottla.api.call import Call
+from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError
+from ottla.base.ids import TopicPartition
+from ottla.broker.parked import Parked
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -18,19 +22,35 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 )
 
 
-def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+def offset_for_leader_epoch(
+    call: Call, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse | Parked:
+    named = (
+        call.broker.partitions.get(TopicPartition(topic.topic, one.partition))
+        for topic in request.topics
+        for one in topic.partitions
+    )
+    partitions = [partition for partition in named if partition is not None and request.replica_id < 0]
+    return proven(call, partitions, lambda now_ms: _respond(call, request, now_ms))
+
+
+def _respond(call: Call, request: OffsetForLeaderEpochRequest, now_ms: int) -> OffsetForLeaderEpochResponse:
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
-        results = [_answer(call, topic.topic, one) for one in topic.partitions]
+        results = [_answer(call, topic.topic, one, request.replica_id, now_ms) for one in topic.partitions]
         response.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=results))
     return response
 
 
-def _answer(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(
+    call: Call, topic: str, asked: OffsetForLeaderPartition, replica_id: int, now_ms: int
+) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition)
     try:
         partition = call.broker.partition(topic, asked.partition)
         partition.check_leader(asked.current_leader_epoch)
+        if replica_id < 0:
+            check_led(call.broker, partition, call.now_ms, now_ms)
         answer.leader_epoch, answer.end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
     except ApiError as error:
         answer.error_code = error.code

@@ -6,8 +6,9 @@ acks=-1  append, answer when the high watermark passes the batch, or the time is
 
 While it waits, this broker may stop leading: then nobody knows what becomes of the batch, and the answer is
 NOT_LEADER_OR_FOLLOWER. Too few replicas in sync is NOT_ENOUGH_REPLICAS before the append, and
-NOT_ENOUGH_REPLICAS_AFTER_APPEND after it. Where others may lead in our place without our knowledge (the
-session with the keeper may have expired), only acks=-1 says something, and the others are refused.
+NOT_ENOUGH_REPLICAS_AFTER_APPEND after it. Where others may lead in our place without our knowledge
+(`broker/proofs`), acks=1 waits for the proof, and what is wrong with a sequence is not said: this broker may
+not know the latest of it.
 
 An error is one partition's and leaves the others alone. A batch already written by the same idempotent
 producer is answered with the offset it got then.
@@ -25,10 +26,13 @@ from ottla.api.leaders import endpoints, leader_of
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Key, Parked
+from ottla.broker.proofs import Proof
 from ottla.log.directories import LogDirectoryError
+from ottla.log.validate import RejectedRecordsError
 from ottla.records.batch import HEADER_SIZE, TRANSACTIONAL, crc_ok, read_header
 from ottla.replication.partition import Partition
 from ottla.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -40,6 +44,12 @@ from ottla.wire.messages.produce import (
 
 LEGAL_ACKS = (-1, 0, 1)
 TOPIC_IDS_SINCE = 13
+SEQUENCE_ERRORS = {
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+}
 ATTRIBUTES_AT = 22  # the low byte of a batch's attributes
 
 
@@ -59,10 +69,11 @@ class Produce:
 
     broker: Broker
     acks: int
+    asked_ms: int
     response: ProduceResponse
     unsafe: list[Unsafe] = field(default_factory=list)
 
-    def ready(self, _key: Key, _now_ms: int) -> ProduceResponse | None:
+    def ready(self, _key: Key, now_ms: int) -> ProduceResponse | None:
         still = []
         for one in self.unsafe:
             partition = one.partition
@@ -77,7 +88,9 @@ class Produce:
                 if found is not None:
                     self.hint(one.reply, *found)
             elif partition.is_acknowledged(one.end_offset, self.acks):
-                pass
+                if self.acks != -1 and not self.broker.proofs.led_at(partition, self.asked_ms, now_ms):
+                    self.broker.proofs.seek(partition, self.asked_ms, now_ms)
+                    still.append(one)
             elif self.acks == -1 and partition.is_under_min_isr:
                 self._fail(one, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
             else:
@@ -103,7 +116,7 @@ class Produce:
 
 
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | None:
-    ongoing = Produce(call.broker, request.acks, ProduceResponse())
+    ongoing = Produce(call.broker, request.acks, call.now_ms, ProduceResponse())
     by_id = call.version >= TOPIC_IDS_SINCE
     for topic in request.topic_data:
         replies = [
@@ -120,7 +133,10 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | N
             raise CloseConnection("a produce with acks=0 failed")
         return None
     if ongoing.unsafe and ongoing.ready(None, call.now_ms) is None:
-        keys = tuple(dict.fromkeys(one.partition.id for one in ongoing.unsafe))
+        waiting = dict.fromkeys(one.partition.id for one in ongoing.unsafe)
+        keys: tuple[Key, ...] = tuple(waiting)
+        if request.acks != -1:
+            keys += tuple(Proof(id) for id in waiting)
         deadline_ms = call.now_ms + max(request.timeout_ms, 0)
         return Parked(keys=keys, deadline_ms=deadline_ms, ready=ongoing.ready, expire=ongoing.expire)
     return ongoing.response
@@ -140,8 +156,6 @@ def _produce_partition(
         if request.acks not in LEGAL_ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
         partition = call.broker.partition(call.topic_name(name, topic_id, by_id=by_id), asked.index)
-        if request.acks != -1 and partition.replication is not None:
-            _check_session(call)
         if not isinstance(asked.records, memoryview) or len(asked.records) < HEADER_SIZE:
             raise ApiError(ErrorCode.INVALID_RECORD, "There are no records in the request.")
         if asked.records[ATTRIBUTES_AT] & TRANSACTIONAL and crc_ok(asked.records, read_header(asked.records)):
@@ -154,7 +168,14 @@ def _produce_partition(
             produce_version=call.version,
         )
     except ApiError as error:
+        if error.code in SEQUENCE_ERRORS and not partition.led_at(call.now_ms, call.now_ms):
+            error = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         reply.error_code, reply.error_message = error.code, error.message
+        if isinstance(error, RejectedRecordsError):
+            reply.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+                for index, reason in error.records
+            ]
         if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             found = leader_of(call.broker, call.topic_name(name, topic_id, by_id=by_id), asked.index)
             if found is not None:
@@ -178,11 +199,3 @@ def _is_whole(partition: Partition) -> bool:
     """A new segment that could not be made must not be left behind as the one to write to."""
     segments = partition.log.segments
     return bool(segments) and segments[-1] is partition.log.active
-
-
-def _check_session(call: Call) -> None:
-    """After its session may have expired, another may lead in this broker's place, and take nothing from it
-    (design note 003)."""
-    expires_ms = call.broker.session_expires_ms
-    if expires_ms is not None and call.now_ms >= expires_ms:
-        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The keeper has not been heard of for too long.")

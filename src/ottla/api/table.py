@@ -73,6 +73,7 @@ TABLE = {
         _api(45, "alter_partition_reassignments"),
         _api(46, "list_partition_reassignments"),
         _api(47, "offset_delete"),
+        _api(55, "describe_quorum"),
         _api(56, "alter_partition"),
         _api(57, "update_features"),
         _api(60, "describe_cluster"),

@@ -1,8 +1,9 @@
 """A configuration key is one row: name, type, default, check, documentation. The rest is derived from it.
 
 A dataclass of rows is a config; `load` fills one from the properties an operator wrote. Kafka's names and
-defaults stand wherever Kafka has the key. A row with `topic=` may also be set per topic, under that name; one
-with `dynamic=True` may be changed while the broker runs. Values are parsed once, here, and are typed after.
+defaults stand wherever Kafka has the key. A row with `topic=` may also be set per topic, under that name, one
+with `group=` per group; one with `dynamic=True` may be changed while the broker runs. Values are parsed once,
+here, and are typed after.
 """
 
 import re
@@ -22,6 +23,7 @@ class ConfigError(ValueError):
 class ConfigType(IntEnum):
     """The type of a value as DescribeConfigs reports it."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -46,6 +48,7 @@ class Row:
     topic: str | None
     dynamic: bool
     synonyms: tuple[tuple[str, int], ...]
+    group: str | None = None
 
     def parse(self, name: str, text: str) -> Any:
         try:
@@ -75,11 +78,12 @@ def key(
     topic: str | None = None,
     dynamic: bool = False,
     synonyms: tuple[tuple[str, int], ...] = (),
+    group: str | None = None,
 ) -> Any:
     """Declare a key. `synonyms` are coarser broker keys for the same thing, with its factor to this one."""
     metadata = {
         "name": name, "doc": doc, "type": type, "check": check,
-        "topic": topic, "dynamic": dynamic, "synonyms": synonyms,
+        "topic": topic, "dynamic": dynamic, "synonyms": synonyms, "group": group,
     }  # fmt: skip
     return field(default=default, metadata=metadata)
 
@@ -100,6 +104,10 @@ def _rows(cls: type) -> Iterator[Row]:
 
 def rows_by_topic_key(cls: type) -> dict[str, Row]:
     return {row.topic: row for row in rows(cls) if row.topic}
+
+
+def rows_by_group_key(cls: type) -> dict[str, Row]:
+    return {row.group: row for row in rows(cls) if row.group}
 
 
 def rows_by_name(cls: type) -> dict[str, Row]:
@@ -128,14 +136,16 @@ def lookup(row: Row, properties: Mapping[str, str]) -> tuple[str, Any] | None:
 
 
 def override(config: C, properties: Mapping[str, str]) -> C:
-    """A topic's config: the broker's, with the topic's own keys laid over it, if it has any."""
+    """A topic's or a group's config: the broker's, with its own keys laid over it, if it has any."""
     if not properties:
         return config
-    by_key = rows_by_topic_key(type(config))
+    by_topic_key = rows_by_topic_key(type(config))
+    by_key = by_topic_key or rows_by_group_key(type(config))
     values = {row.attribute: getattr(config, row.attribute) for row in rows(type(config))}
     for name, text in properties.items():
         if name not in by_key:
-            raise ConfigError(f"unknown topic config name: {name}")
+            kind = "topic" if by_topic_key else "group"
+            raise ConfigError(f"unknown {kind} config name: {name}")
         values[by_key[name].attribute] = by_key[name].parse(name, text)
     return type(config)(**values)
 

@@ -5,9 +5,9 @@ or waits. Effects are left in `effects` in the order they arose, and whoever gav
 out.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.config import load, override
 from ottla.base.errors import ApiError, ErrorCode
@@ -16,16 +16,28 @@ from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition
 from ottla.broker import adopting, moves
 from ottla.broker.config import BrokerConfig
 from ottla.broker.controlling import Controlling
-from ottla.broker.effects import CleanLog, Effect, Send, Sign, SyncFolder, SyncLog, TakeOffline, WriteNodes
+from ottla.broker.effects import (
+    CleanLog,
+    ConfirmTree,
+    Effect,
+    Send,
+    Sign,
+    SyncFolder,
+    SyncLog,
+    TakeOffline,
+    WriteNodes,
+)
 from ottla.broker.isr import IsrChanges
 from ottla.broker.liveness import Liveness
 from ottla.broker.making import Making
 from ottla.broker.offline import Notice, assume_lost, take_offline
 from ottla.broker.parked import Waiting
+from ottla.broker.ports import OnAnswer, OnOutcome, Random
+from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.proofs import Proofs
 from ottla.broker.replicas import Replicas
 from ottla.broker.reports import OwnReport
 from ottla.broker.status import Status, say_cleaned, status
-from ottla.broker.watermarks import HighWatermarks
 from ottla.controller import image as images
 from ottla.controller import znodes
 from ottla.controller.image import Image, PartitionState, Topic
@@ -38,30 +50,12 @@ from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.moving import Move
 from ottla.log.store import LogStore
-from ottla.replication.partition import Partition
+from ottla.replication.leader import PROMISE_MS
+from ottla.replication.partition import HighWatermarks, Partition
 from ottla.replication.sessions import Sessions
 
 if TYPE_CHECKING:
     from ottla.broker.groups import Groups
-
-
-class Random(Protocol):
-    """Where ids come from: the operating system, or a seed."""
-
-    def randbytes(self, count: int, /) -> bytes: ...
-    def randrange(self, low: int, high: int, /) -> int: ...
-
-
-OnOutcome = Callable[[Outcome, int], None]
-OnAnswer = Callable[[Any, int], None]  # the answer, or None if there will be none; now_ms
-
-
-@dataclass(slots=True)
-class ProducerIds:
-    """The block of producer ids this broker may give out; the next comes from the keeper."""
-
-    next: int = 0
-    end: int = 0
 
 
 @dataclass(slots=True)
@@ -83,6 +77,7 @@ class Broker:
     notice: Notice = field(init=False)
     liveness: Liveness = field(init=False)
     report: OwnReport = field(init=False)
+    proofs: Proofs = field(init=False)
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     effects: list[Effect] = field(default_factory=list)
     outcomes: dict[int, OnOutcome] = field(default_factory=dict)
@@ -90,7 +85,7 @@ class Broker:
     answers: dict[tuple[int, int, bytes], bytes] = field(default_factory=dict)
     last_token: int = 0
     is_clean: bool = True
-    session_expires_ms: int | None = None  # from then on others may lead in our place; None: nobody can
+    opened_ms: int = 0
     unsent_bytes: int = 0  # answers that clients have not read yet, as the shell last said
     damage: set[str] = field(default_factory=set)  # what was said of logs that cannot be read
     _groups: "Groups | None" = None
@@ -103,6 +98,9 @@ class Broker:
         self.controlling = Controlling(self)
         self.replicas, self.isr, self.notice = Replicas(self), IsrChanges(self), Notice(self)
         self.making, self.report = Making(self), OwnReport(self)
+        self.proofs = Proofs(
+            self.waiting, lambda now_ms: self.effects.append(ConfirmTree(now_ms)), self.replicas.hurry
+        )
         self._load_configs()
         self.liveness = Liveness(self.id)
         self.sessions = Sessions(
@@ -117,6 +115,7 @@ class Broker:
 
     def open(self, nodes: Iterable[NodeChanged], now_ms: int) -> list[str]:
         """Take up what the keeper and the disk hold. Answers what had to be repaired, a line each."""
+        self.opened_ms = now_ms
         for node in nodes:
             # Our own nodes would be those of an earlier incarnation.
             if node.path not in {
@@ -325,12 +324,15 @@ class Broker:
                     self._drop_topic(topic, now_ms)
                 case images.TopicConfigChanged(topic):
                     self._configure_logs(topic, now_ms)
+                case images.GroupConfigChanged(group) if self._groups is not None:
+                    self._groups.on_group_config(group)
                 case images.BrokerConfigChanged():
                     self._load_configs()
                     self._configure_logs(None, now_ms)
                 case images.BrokerChanged(broker) if broker == self.id:
                     for name in list(self.image.topics):
                         self._follow_topic(name, now_ms)
+        self.replicas.on_brokers(now_ms)
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
         self.notice.pump()
@@ -373,6 +375,7 @@ class Broker:
         self, id: TopicPartition, topic_id: bytes, state: PartitionState, seen: object, now_ms: int
     ) -> None:
         partition = self.partitions.get(id) or self._open_partition(id, topic_id, now_ms)
+        self.replicas.promise(partition)
         isr, watermark = partition.isr, partition.high_watermark
         changed = partition.on_state(
             leader=state.leader,
@@ -399,6 +402,7 @@ class Broker:
 
     def _open_partition(self, id: TopicPartition, topic_id: bytes, now_ms: int) -> Partition:
         log = self.store.get(id)
+        is_new = log is None
         if log is None:
             log = self.store.create(id, topic_id, self.topic_log_config(id.topic), now_ms)
         elif self.store.topic_id(id) is None:
@@ -410,6 +414,8 @@ class Broker:
             leader=-1, leader_epoch=-1, isr=(),
             high_watermark=max(self.store.high_watermarks.get(id, 0), log.log_start_offset),
         )  # fmt: skip
+        if not is_new:
+            partition.promises[self.id] = self.opened_ms + PROMISE_MS  # of the process before
         self.partitions[id] = partition
         return partition
 

@@ -7,7 +7,24 @@ from ottla.base.config import ConfigType, at_least, between, key, one_of
 LONG = ConfigType.LONG
 LONG_MAX = (1 << 63) - 1
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+INT_MAX = (1 << 31) - 1
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+
+# What a broker that keeps its cluster itself has by default: there will never be a second one.
+ALONE = {"offsets.topic.replication.factor": "1"}
+
+
+def _protocol_map(value: tuple[str, ...]) -> str | None:
+    are_known = all(one.count(":") == 1 and one.partition(":")[2].upper() in PROTOCOLS for one in value)
+    return None if are_known else f"must be NAME:PROTOCOL,... with the protocols {', '.join(PROTOCOLS)}"
+
+
+def _roles(value: tuple[str, ...]) -> str | None:
+    problem = one_of("broker", "controller")(value) if value else None
+    if problem is None and value == ("controller",):
+        return "must have broker among them (there are no controller processes: brokers elect one of them)"
+    return problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +36,20 @@ class BrokerConfig:
     listeners: str = key("listeners", "PLAINTEXT://127.0.0.1:9092", "The address to listen on.")
     advertised_listeners: str = key(
         "advertised.listeners", "", "The address clients are told to use; empty: the one listened on."
+    )
+    listener_protocols: tuple[str, ...] = key(
+        "listener.security.protocol.map",
+        tuple(f"{protocol}:{protocol}" for protocol in PROTOCOLS),
+        "The protocol that a listener's name stands for. Only PLAINTEXT is served.",
+        check=_protocol_map,
+    )
+    controller_listener_names: tuple[str, ...] = key(
+        "controller.listener.names",
+        (),
+        "Listeners of KRaft's controllers, which there are none of here: they are passed over.",
+    )
+    roles: tuple[str, ...] = key(
+        "process.roles", (), "Of KRaft; every process is a broker here.", check=_roles
     )
     log_dirs: tuple[str, ...] = key(
         "log.dirs", ("data",), "The folders that hold the logs.", synonyms=(("log.dir", 1),)
@@ -48,14 +79,14 @@ class BrokerConfig:
     )
     connections_max: int = key(
         "max.connections",
-        10_000,
-        "Connections at a time; more are closed at once.",
+        INT_MAX,
+        "Connections at a time; more are closed at once. The limit of open files (ulimit -n) holds, too.",
         check=at_least(1),
         dynamic=True,
     )
     connections_per_ip_max: int = key(
         "max.connections.per.ip",
-        1_000,
+        INT_MAX,
         "Connections at a time from one address.",
         check=at_least(1),
         dynamic=True,

@@ -3,15 +3,29 @@ apply.
 
 A value is looked for in this order, and the first found wins: the topic's own, this broker's, all brokers',
 the file or command line, the default. DescribeConfigs shows the whole chain as synonyms.
+
+Names that no row knows may be set for brokers, as in Kafka, whose plugins have keys of their own. Whether
+such a value is a secret nobody can say: it is kept, and never shown.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ottla.base.config import ConfigError, Row, load, lookup, rows
+from ottla.base.config import (
+    ConfigError,
+    ConfigType,
+    Row,
+    known_names,
+    load,
+    lookup,
+    override,
+    rows,
+    rows_by_group_key,
+)
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.config import BrokerConfig
+from ottla.broker.security import asks_for_security
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 
@@ -20,26 +34,34 @@ DYNAMIC_BROKER_CONFIG = 2
 DYNAMIC_DEFAULT_BROKER_CONFIG = 3
 STATIC_BROKER_CONFIG = 4
 DEFAULT_CONFIG = 5
+DYNAMIC_BROKER_LOGGER_CONFIG = 6
+DYNAMIC_GROUP_CONFIG = 8
 
 BROKER_CONFIGS: tuple[type, ...] = (BrokerConfig, LogConfig, StoreConfig, GroupConfig)
+_ROWS = {row.name: row for cls in BROKER_CONFIGS for row in rows(cls)}
+_NAMES = known_names(*BROKER_CONFIGS)
 
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
     name: str
-    value: str
+    value: str | None
     source: int
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    row: Row
+    """What is known of one key; a key without a row has neither type nor documentation."""
+
     name: str
     synonyms: tuple[Synonym, ...]
     read_only: bool
+    type: ConfigType = ConfigType.UNKNOWN
+    doc: str | None = None
+    is_sensitive: bool = False
 
     @property
-    def value(self) -> str:
+    def value(self) -> str | None:
         return self.synonyms[0].value
 
     @property
@@ -57,37 +79,64 @@ def describe_topic(broker: Broker, configs: Mapping[str, str]) -> list[Entry]:
         if row.topic in configs:
             own = row.text(row.parse(row.topic, configs[row.topic]))
             chain.insert(0, Synonym(row.topic, own, DYNAMIC_TOPIC_CONFIG))
-        entries.append(Entry(row, row.topic, tuple(chain), read_only=False))
+        entries.append(Entry(row.topic, tuple(chain), False, row.type, row.doc))
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def describe_group(broker: Broker, group: str) -> list[Entry]:
+    """Every key that a group can have; what it has not set comes from the broker, which Kafka calls the
+    default."""
+    own, config = broker.image.group_config(group), broker.groups.config
+    entries = []
+    for name, row in rows_by_group_key(GroupConfig).items():
+        chain = [Synonym(name, row.text(getattr(config, row.attribute)), DEFAULT_CONFIG)]
+        if name in own:
+            chain.insert(0, Synonym(name, own[name], DYNAMIC_GROUP_CONFIG))
+        entries.append(Entry(name, tuple(chain), False, row.type, row.doc))
     return sorted(entries, key=lambda entry: entry.name)
 
 
 def describe_broker(broker: Broker) -> list[Entry]:
     entries = [
-        Entry(row, row.name, tuple(_broker_chain(broker, row)), read_only=not row.dynamic)
+        Entry(row.name, tuple(_broker_chain(broker, row)), not row.dynamic, row.type, row.doc)
         for cls in BROKER_CONFIGS
         for row in rows(cls)
     ]
+    unknown: dict[str, list[Synonym]] = {}
+    for properties, source in _layers(broker)[:2]:
+        for name in properties.keys() - _NAMES:
+            unknown.setdefault(name, []).append(Synonym(name, None, source))
+    entries += [_unknown(name, chain) for name, chain in unknown.items()]
     return sorted(entries, key=lambda entry: entry.name)
 
 
 def describe_default_broker(broker: Broker) -> list[Entry]:
     """What was set for all brokers at once: only that, as Kafka shows it."""
-    shared = broker.image.broker_config("")
-    return [
-        Entry(row, row.name, (Synonym(row.name, shared[row.name], DYNAMIC_DEFAULT_BROKER_CONFIG),), False)
-        for cls in BROKER_CONFIGS
-        for row in rows(cls)
-        if row.name in shared
-    ]
+    source = DYNAMIC_DEFAULT_BROKER_CONFIG
+    entries = []
+    for name, value in broker.image.broker_config("").items():
+        row = _ROWS.get(name)
+        if row is None:
+            entries.append(_unknown(name, [Synonym(name, None, source)]))
+        else:
+            entries.append(Entry(name, (Synonym(name, value, source),), False, row.type, row.doc))
+    return sorted(entries, key=lambda entry: entry.name)
 
 
-def _broker_chain(broker: Broker, row: Row) -> Iterator[Synonym]:
-    layers = (
+def _unknown(name: str, chain: Sequence[Synonym]) -> Entry:
+    return Entry(name, tuple(chain), read_only=True, is_sensitive=True)
+
+
+def _layers(broker: Broker) -> tuple[tuple[Mapping[str, str], int], ...]:
+    return (
         (broker.image.broker_config(str(broker.id)), DYNAMIC_BROKER_CONFIG),
         (broker.image.broker_config(""), DYNAMIC_DEFAULT_BROKER_CONFIG),
         (broker.properties, STATIC_BROKER_CONFIG),
     )
-    for properties, source in layers:
+
+
+def _broker_chain(broker: Broker, row: Row) -> Iterator[Synonym]:
+    for properties, source in _layers(broker):
         found = lookup(row, properties)
         if found is not None:
             yield Synonym(found[0], row.text(found[1]), source)
@@ -95,12 +144,10 @@ def _broker_chain(broker: Broker, row: Row) -> Iterator[Synonym]:
 
 
 def check_broker_configs(configs: Mapping[str, str]) -> None:
-    """Refuse what a running broker cannot take: unknown keys, fixed keys, wrong values."""
-    known = {row.name: row for cls in BROKER_CONFIGS for row in rows(cls)}
+    """Refuse what a running broker cannot take: fixed keys, wrong values, security that is not honoured."""
+    _refuse_security(configs)
     for name in configs:
-        if name not in known:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"unknown broker config name: {name}")
-        if not known[name].dynamic:
+        if name in _NAMES and not (name in _ROWS and _ROWS[name].dynamic):
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
                 f"{name} cannot be changed while the broker runs; set it at its start.",
@@ -111,3 +158,24 @@ def check_broker_configs(configs: Mapping[str, str]) -> None:
     except ConfigError as error:
         # Kafka's code for this, and not INVALID_CONFIG as for topics (KAFKA-13609).
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
+
+
+def _refuse_security(configs: Mapping[str, str]) -> None:
+    """What asks for security is not kept without effect, as it ends a start."""
+    for name, value in configs.items():
+        if asks_for_security(name, value):
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG,
+                f"{name}: TLS, SASL and access control are not there yet; it would have no effect.",
+            )
+
+
+def check_group_configs(broker: Broker, group: str, configs: Mapping[str, str]) -> None:
+    if not group:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "A group needs a name: there are no defaults of all groups."
+        )
+    try:
+        override(broker.groups.config, configs)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None

@@ -39,6 +39,14 @@ class WriteNodes:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfirmTree:
+    """Have the keeper confirm that all changes of its tree before now have been seen, then call
+    `proofs.on_confirmed` with `asked_ms`. If the connection is lost meanwhile, nothing is called."""
+
+    asked_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Send:
     """Send a request to another broker, then call `on_peer_reply` with the token: with the answer, or with
     None if none can come any more (no connection, or it was lost; the request may have arrived or not).
@@ -120,5 +128,16 @@ class Halt:
 
 
 Effect: TypeAlias = (
-    Reply | Close | WriteNodes | Send | Probe | SyncLog | CleanLog | SyncFolder | CopyLog | TakeOffline | Halt
+    Reply
+    | Close
+    | WriteNodes
+    | ConfirmTree
+    | Send
+    | Probe
+    | SyncLog
+    | CleanLog
+    | SyncFolder
+    | CopyLog
+    | TakeOffline
+    | Halt
 )

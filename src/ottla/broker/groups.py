@@ -70,9 +70,10 @@ class Groups:
     def __init__(self, config: GroupConfig, image: Image, wake: Callable[[Hashable, int], None]) -> None:
         self.config = config
         self.image = image
+        self._too_few = -1  # the number of brokers that was last said to be too small
         topics = ImageTopics(image)
         self.runtime: Runtime[GroupShard] = Runtime(
-            new_shard=lambda _index: GroupShard(config, topics),
+            new_shard=lambda _index: GroupShard(config, topics, image.group_config),
             on_answered=wake,
             on_reloaded=lambda index, now_ms: wake(TopicPartition(OFFSETS_TOPIC, index), now_ms),
         )
@@ -102,6 +103,11 @@ class Groups:
             with suppress(ApiError):
                 self.runtime.execute(index, now_ms, lambda shard, turn: shard.forget_topic(turn, topic))
 
+    def on_group_config(self, group_id: str) -> None:
+        loaded = self.runtime.shards.get(self.partition_of(group_id).partition)
+        if loaded is not None:
+            loaded.shard.on_group_config(group_id)
+
     def partition_of(self, group_id: str) -> TopicPartition:
         topic = self.image.topics.get(OFFSETS_TOPIC)
         count = len(topic.assignment) if topic else self.config.offsets_partitions
@@ -119,11 +125,19 @@ class Groups:
         return ((index, loaded.shard) for index, loaded in sorted(self.runtime.shards.items()))
 
     def offsets_topic(self) -> NewTopic:
-        """What `__consumer_offsets` is created as. With fewer brokers than replicas wanted, each has one."""
+        """What `__consumer_offsets` is created as. It is not created with fewer replicas than wanted, because
+        brokers may still be starting, and nobody would add the missing ones later."""
+        factor, brokers = self.config.offsets_replication_factor, len(self.image.brokers)
+        if brokers < factor and brokers != self._too_few:
+            self._too_few = brokers
+            log.warning(
+                "consumer groups wait for brokers: there are %d, and %s needs %d "
+                "(offsets.topic.replication.factor)", brokers, OFFSETS_TOPIC, factor,
+            )  # fmt: skip
         return NewTopic(
             name=OFFSETS_TOPIC,
             partitions=self.config.offsets_partitions,
-            replication_factor=min(self.config.offsets_replication_factor, len(self.image.brokers)),
+            replication_factor=factor,
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",

@@ -7,13 +7,19 @@ epoch, and is dropped.
 
 A follower's fetch waits at its leader, and cannot name what the leader leads only since then. So when this
 broker begins to lead, it lets go of its followers' fetches, and for a moment lets them wait only briefly: the
-followers may hear of it a little later.
+followers may hear of it a little later. It does the same when somebody waits for what only their next fetch
+can tell: that they still follow this leader (`hurry`).
+
+A follower that begins to lead keeps its promise to the leader before (`replication/leader`, rule 8): its high
+watermark rests until the promise is over, or until that leader is seen to know: it fetches in the new epoch,
+it has lost the replica with its directory, or it had said that it would stop, and is gone.
 """
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.ids import TopicPartition
+from ottla.replication.leader import PROMISE_MS
 from ottla.replication.partition import Partition
 from ottla.replication.throttle import Throttle
 
@@ -43,7 +49,9 @@ class Replicas:
     led: dict[TopicPartition, Partition] = field(default_factory=dict)  # with followers elsewhere
     leader_throttle: Throttle = field(default_factory=Throttle)
     follower_throttle: Throttle = field(default_factory=Throttle)
+    held: dict[TopicPartition, Partition] = field(default_factory=dict)  # those that keep a promise
     grown: TopicPartition | None = None  # what a follower is woken for; None: there is more to follow
+    _stopping: set[int] = field(default_factory=set)
     _shrinks_ms: int = 0
     _hurried_ms: dict[int, int] = field(default_factory=dict)  # until when a follower's fetches wait briefly
 
@@ -59,12 +67,10 @@ class Replicas:
         if not changed:
             return
         if partition.replication is not None:
-            for follower in partition.replication.followers:
-                self._hurried_ms[follower] = now_ms + HURRY_MS
-                self.grown = None
-                self.broker.waiting.wake(Follows(follower), now_ms)
+            self.hurry(partition, now_ms)
         leader = partition.leader if partition.leader not in {-1, self.broker.id} else None
         before = self.leaders.pop(id, None)
+        self._keep(partition, None, now_ms)
         if before is not None and before != leader:
             self.fetchers[before].drop(id)
         if leader is None:
@@ -72,9 +78,48 @@ class Replicas:
         self.leaders[id] = leader
         self._fetcher(leader).follow(partition)
 
+    def hurry(self, partition: Partition, now_ms: int) -> None:
+        """Let the followers of a partition fetch again, and for a moment often."""
+        for follower in partition.replication.followers if partition.replication else ():
+            self._hurried_ms[follower] = now_ms + HURRY_MS
+            self.grown = None
+            self.broker.waiting.wake(Follows(follower), now_ms)
+
+    # -- promises to earlier leaders --
+
+    def promise(self, partition: Partition) -> None:
+        """Before this replica changes its role: the leader it has followed may count on it a while longer."""
+        before = self.leaders.get(partition.id)
+        fetched_ms = self.fetchers[before].sent_ms if before is not None else None
+        if before is not None and fetched_ms is not None:
+            partition.promises[before] = fetched_ms + PROMISE_MS
+
+    def _keep(self, partition: Partition, leader: int | None, now_ms: int) -> None:
+        """Hold what is promised, less what was promised to a `leader` that knows by now that it is none."""
+        for promised in list(partition.promises):
+            if promised == leader or partition.id in self.broker.image.offline.get(promised, ()):
+                del partition.promises[promised]
+        if partition.replication is None or not partition.replication.is_held:
+            self.held.pop(partition.id, None)
+        elif now_ms < partition.promised_until_ms:
+            self.held[partition.id] = partition
+        else:
+            self.held.pop(partition.id, None)
+            if partition.release():
+                self.broker.on_watermark(partition, now_ms)
+
+    def on_brokers(self, now_ms: int) -> None:
+        """A broker came, went, or lost a directory: one that was about to stop, and is gone, has stopped."""
+        brokers = self.broker.image.brokers
+        for stopped in (None, *(self._stopping - brokers.keys())):
+            for partition in list(self.held.values()):
+                self._keep(partition, stopped, now_ms)
+        self._stopping = {broker.id for broker in brokers.values() if broker.is_stopping}
+
     def forget(self, id: TopicPartition) -> None:
         """A partition is no longer here."""
         self.led.pop(id, None)
+        self.held.pop(id, None)
         leader = self.leaders.pop(id, None)
         if leader is not None:
             self.fetchers[leader].drop(id)
@@ -104,7 +149,9 @@ class Replicas:
     # -- fetching ---------------------------------------------------------------------------------
 
     def pump(self, now_ms: int) -> None:
-        """Send what is due."""
+        """Send what is due, and let go of what was held for long enough."""
+        for partition in list(self.held.values()):
+            self._keep(partition, None, now_ms)
         broker = self.broker
         if broker.epoch < 0:
             return  # not registered: nobody would count what we have
@@ -137,10 +184,11 @@ class Replicas:
 
     def next_ms(self) -> int | None:
         brokers = self.broker.image.brokers
-        if not self.fetchers or self.broker.epoch < 0:
-            return None
-        due = (fetcher.next_ms() for leader, fetcher in self.fetchers.items() if leader in brokers)
-        return min((one for one in due if one is not None), default=None)
+        due = [partition.promised_until_ms for partition in self.held.values()]
+        if self.broker.epoch >= 0:
+            fetchers = (fetcher for leader, fetcher in self.fetchers.items() if leader in brokers)
+            due += (due_ms for fetcher in fetchers if (due_ms := fetcher.next_ms()) is not None)
+        return min(due, default=None)
 
     # -- leading ----------------------------------------------------------------------------------
 
@@ -164,7 +212,14 @@ class Replicas:
         return min(asked_ms, HURRIED_WAIT_MS) if now_ms < self._hurried_ms.get(follower, 0) else asked_ms
 
     def on_follower_fetch(
-        self, partition: Partition, follower: int, offset: int, log_start: int, broker_epoch: int, now_ms: int
+        self,
+        partition: Partition,
+        follower: int,
+        offset: int,
+        log_start: int,
+        broker_epoch: int,
+        vouched_ms: int,
+        now_ms: int,
     ) -> None:
         """A follower in the right epoch holds everything before `offset`. One whose incarnation we do not
         know yet tells us nothing until we do."""
@@ -173,9 +228,13 @@ class Replicas:
             return
         assert partition.replication is not None, "only a leader with followers is fetched from"
         start = partition.replication.followers[follower].log_start
+        if partition.id in self.held:
+            self._keep(partition, follower, now_ms)
         moved = partition.on_follower_fetch(
-            follower, offset, log_start=log_start, broker_epoch=broker_epoch, now_ms=now_ms
-        )
+            follower, offset, log_start=log_start, broker_epoch=broker_epoch, now_ms=now_ms,
+            vouched_ms=vouched_ms,
+        )  # fmt: skip
+        self.broker.proofs.on_follower_fetch(partition, now_ms)
         if moved or start != log_start:
             self.broker.on_watermark(partition, now_ms)  # or who waits for a deletion
         if partition.replication.pending is not None:

@@ -7,7 +7,7 @@ import typer
 from ottla.cli import cluster, output, settings
 from ottla.cli.cluster import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from ottla.cli.errors import USAGE, CommandError
-from ottla.cli.properties import parse_settings
+from ottla.cli.properties import parse_settings, without_effect
 from ottla.cli.settings import Resource
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def set_(
     """
     new = parse_settings(pairs, "configs set")
     client = _client(topic, broker, bootstrap)
+    for sentence in without_effect(new) if broker is not None else ():
+        output.say(sentence)  # the broker keeps it all the same, as Kafka does
     resource = _resource(client, topic, broker)
     settings.change(client, resource, new)
     output.say(f"{resource}: set {', '.join(new)}")

@@ -165,7 +165,8 @@ class Machine:
                 if not one.is_running:
                     raise CommandError(f"{one.name} ended: {_last_line(self.log_of(one))}")
             if time.monotonic() > deadline:
-                raise CommandError(f"{what} after {START_S:.0f} s; look into {self.folder}")
+                last = _last_line(self.log_of(needed[0]))
+                raise CommandError(f"{what} after {START_S:.0f} s; {needed[0].name} said last: {last}")
             time.sleep(POLL_S)
 
     # -- stop --

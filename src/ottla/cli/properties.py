@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ottla.base.config import known_names, rows
 from ottla.broker.config import BrokerConfig
+from ottla.broker.kafka_keys import remarks
 from ottla.cli.errors import USAGE, CommandError
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
@@ -87,13 +88,6 @@ def _same_setting() -> dict[str, set[str]]:
     return {name: group for group in groups if len(group) > 1 for name in group}
 
 
-def unknown_names(properties: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for every key that means nothing here, with the names that may have been meant."""
-    known = known_names(*CONFIGS)
-    for name in properties:
-        if name not in known:
-            import difflib  # late: hardly anybody pays for it
-
-            near = difflib.get_close_matches(name, known, 3)
-            meant = f"; did you mean {' or '.join(near)}?" if near else ""
-            yield f"the config key {name!r} is not known and is ignored{meant}"
+def without_effect(properties: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for keys that mean nothing here."""
+    return remarks(properties, known_names(*CONFIGS))

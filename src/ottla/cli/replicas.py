@@ -54,11 +54,11 @@ def troubled(
         if trouble.under_min_isr:
             if one.topic not in minima:
                 minima[one.topic] = _isr_min(client, one.topic)
-            isr_min = minima[one.topic]
+            isr_min = min(minima[one.topic], len(one.replicas))
         if (
             (trouble.under_replicated and len(one.isr) < len(one.replicas))
             or len(one.isr) < isr_min
-            or (trouble.unavailable and one.leader is None)
+            or ((trouble.unavailable or trouble.under_min_isr) and one.leader is None)
         ):
             found.append(one)
     return found

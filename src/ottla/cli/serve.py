@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import ottla
 from ottla.base.config import ConfigError, load
 from ottla.broker.config import BrokerConfig
+from ottla.broker.security import check_security
 from ottla.cli.errors import USAGE, CommandError
-from ottla.cli.properties import CONFIGS, lay_over, parse_settings, read_file, unknown_names
+from ottla.cli.properties import CONFIGS, lay_over, parse_settings, read_file, without_effect
 
 if TYPE_CHECKING:
     from ottla.shell.server import Server
@@ -69,9 +70,9 @@ def serve(options: StartOptions) -> None:
     """Run a broker until SIGTERM or SIGINT."""
     _set_up_logging(options.log_level)
     properties = properties_of(options)
-    for sentence in unknown_names(properties):
-        log.warning("%s", sentence)
     config = _checked(properties)
+    for sentence in without_effect(properties):
+        log.warning("%s", sentence)
     # Late, so that a mistake in the arguments is answered without loading a broker.
     from ottla.shell.listener import listen_address
     from ottla.shell.lock import StartError
@@ -146,6 +147,7 @@ def _checked(properties: dict[str, str]) -> BrokerConfig:
     try:
         for config in CONFIGS:
             load(config, properties)
+        check_security(properties)
         return load(BrokerConfig, properties)
     except ConfigError as error:
         raise CommandError(str(error), USAGE) from None

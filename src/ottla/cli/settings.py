@@ -15,6 +15,7 @@ SOURCES = {
     3: "cluster, dynamic",
     4: "broker, static",
     5: "default",
+    6: "logger",
     8: "group",
 }
 DEFAULT = "default"

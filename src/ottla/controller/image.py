@@ -81,6 +81,11 @@ class TopicConfigChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupConfigChanged:
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerConfigChanged:
     """Dynamic configuration of one broker, or of all ('')."""
 
@@ -111,6 +116,7 @@ Change: TypeAlias = (
     | TopicDeleted
     | TopicConfigChanged
     | BrokerConfigChanged
+    | GroupConfigChanged
     | BrokerChanged
     | BrokerReported
     | ControllerChanged
@@ -139,6 +145,7 @@ class Image:
     topic_names: dict[bytes, str] = field(default_factory=dict)
     topic_configs: dict[str, Configs] = field(default_factory=dict)
     broker_configs: dict[str, Configs] = field(default_factory=dict)
+    group_configs: dict[str, Configs] = field(default_factory=dict)
     producer_id_block_end: int = -1
     producer_id_block_version: int = -1
     deletions_version: int = -1
@@ -162,6 +169,10 @@ class Image:
         report, there = self.reports.get(broker), self.brokers.get(broker)
         return report if report and there and report.broker_epoch == there.epoch else None
 
+    def group_config(self, group: str) -> dict[str, str]:
+        found = self.group_configs.get(group)
+        return found.values if found else {}
+
     def apply(self, node: NodeChanged) -> list[Change]:
         self.revision += 1
         path = node.path
@@ -178,6 +189,10 @@ class Image:
             name = path.removeprefix(znodes.BROKER_CONFIGS).replace(znodes.DEFAULT_BROKER, "")
             _apply_configs(self.broker_configs, name, node)
             return [BrokerConfigChanged(name)]
+        if path.startswith(znodes.GROUP_CONFIGS):
+            group = znodes.group_of_path(path)
+            _apply_configs(self.group_configs, group, node)
+            return [GroupConfigChanged(group)]
         return self._apply_cluster(node)
 
     def _apply_topic(self, name: str, node: NodeChanged) -> list[Change]:

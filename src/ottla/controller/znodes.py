@@ -9,6 +9,7 @@ too small ISR, whether a broker stopped cleanly before it came, and whether it i
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 
 from ottla.base.ids import uuid_from_text, uuid_text
 
@@ -17,6 +18,7 @@ BROKERS = "/brokers/ids/"
 TOPICS = "/brokers/topics/"
 TOPIC_CONFIGS = "/config/topics/"
 BROKER_CONFIGS = "/config/brokers/"
+GROUP_CONFIGS = "/config/groups/"
 DEFAULT_BROKER = "<default>"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -70,6 +72,16 @@ def topic_config_path(topic: str) -> str:
 def broker_config_path(broker: str) -> str:
     """`broker` is an id, or '' for the default of all brokers."""
     return BROKER_CONFIGS + (broker or DEFAULT_BROKER)
+
+
+def group_config_path(group: str) -> str:
+    """A group may be called anything, also with slashes, or a single dot: whatever could be taken for more
+    than a name is escaped."""
+    return GROUP_CONFIGS + quote(group, safe="").replace(".", "%2E")
+
+
+def group_of_path(path: str) -> str:
+    return unquote(path.removeprefix(GROUP_CONFIGS))
 
 
 Replicas = Mapping[int, tuple[int, ...]]  # by partition

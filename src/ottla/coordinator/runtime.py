@@ -195,6 +195,7 @@ class Runtime(Generic[S]):
                 self.next_ms = due_ms
         for answer, reply in turn.answers:
             answer.reply, answer.after_offset = reply, loaded.journal.end_offset
+            answer.given_ms = turn.now_ms
             self.on_answered(answer, turn.now_ms)
 
 

@@ -16,11 +16,13 @@ class StoredRecord(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """An answer somebody waits for. It has been given when `reply` is set, and may be sent once everything
-    below `after_offset` of the shard's partition is committed."""
+    """An answer somebody waits for. It has been given when `reply` is set, at `given_ms`, and may be sent
+    once everything below `after_offset` of the shard's partition is committed, and it is certain that nobody
+    else coordinated at that time."""
 
     reply: Any = None
     after_offset: int = 0
+    given_ms: int = 0
 
 
 @dataclass(slots=True)

@@ -1,14 +1,28 @@
 """The configuration of groups and of the topic their offsets are kept in.
 
 One row per key, with Kafka's names and defaults. Keys that only make sense together are checked together,
-when the config is made. Left out: group.coordinator.threads, group.coordinator.append.linger.ms and
-offsets.load.buffer.size (one thread, one write per operation, no load buffer), offsets.topic.* beyond those
-here, group.share.* and group.streams.*.
+when the config is made. A group may have values of its own for some keys (`base.config.override`); what was
+stored for it under other limits counts as the nearest value that is allowed now (`config_of_group`).
+
+Left out: share.* and streams.* keys of groups; group.coordinator.threads, group.coordinator.append.linger.ms
+and offsets.load.buffer.size (one thread, one write per operation, no load buffer); offsets.topic.* beyond
+those here; group.share.* and group.streams.*.
 """
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from ottla.base.config import ConfigError, ConfigType, at_least, between, key, one_of
+from ottla.base.config import (
+    ConfigError,
+    ConfigType,
+    at_least,
+    between,
+    key,
+    one_of,
+    override,
+    rows_by_group_key,
+)
 
 INT_MAX = (1 << 31) - 1
 MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
@@ -92,7 +106,7 @@ class GroupConfig:
     consumer_session_timeout_ms: int = key(
         "group.consumer.session.timeout.ms", 45_000,
         "Remove a member of a consumer group that has been silent for this long.",
-        check=at_least(1),
+        check=at_least(1), group="consumer.session.timeout.ms",
     )  # fmt: skip
     consumer_session_timeout_ms_min: int = key(
         "group.consumer.min.session.timeout.ms", 45_000,
@@ -106,7 +120,7 @@ class GroupConfig:
     consumer_heartbeat_interval_ms: int = key(
         "group.consumer.heartbeat.interval.ms", 5_000,
         "How often members of a consumer group are told to send a heartbeat.",
-        check=at_least(1),
+        check=at_least(1), group="consumer.heartbeat.interval.ms",
     )  # fmt: skip
     consumer_heartbeat_interval_ms_min: int = key(
         "group.consumer.min.heartbeat.interval.ms", 5_000,
@@ -160,3 +174,21 @@ class GroupConfig:
     @property
     def allows_downgrade(self) -> bool:
         return self.consumer_migration_policy.lower() in ("bidirectional", "downgrade")
+
+
+def config_of_group(config: GroupConfig, values: Mapping[str, str]) -> GroupConfig:
+    """The config of a group for which these values are stored."""
+    with suppress(ConfigError):
+        return override(config, values)
+    with suppress(ConfigError):
+        return override(config, _nearest(config, values))
+    return config
+
+
+def _nearest(config: GroupConfig, values: Mapping[str, str]) -> dict[str, str]:
+    nearest = {}
+    for name, row in rows_by_group_key(GroupConfig).items():
+        if name in values:
+            low, high = (getattr(config, f"{row.attribute}_{end}") for end in ("min", "max"))
+            nearest[name] = str(min(max(row.parse(name, values[name]), low), high))
+    return nearest

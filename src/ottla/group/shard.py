@@ -19,13 +19,14 @@ Offsets without members make a group too: Empty, classic, without a protocol. A 
 offsets is forgotten when expiry next looks.
 """
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
 from ottla.group.classic import Caller, ClassicGroup
 from ottla.group.commits import Commit
-from ottla.group.config import GroupConfig
+from ottla.group.config import GroupConfig, config_of_group
 from ottla.group.consumer import ConsumerGroup
 from ottla.group.consumer_member import JOIN_EPOCH
 from ottla.group.offsets import Offsets
@@ -69,9 +70,17 @@ class Listed(NamedTuple):
 
 
 class GroupShard:
-    def __init__(self, config: GroupConfig, topics: Topics) -> None:
+    """`values_of` gives the config values that a group has of its own."""
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        topics: Topics,
+        values_of: Callable[[str], Mapping[str, str]] = lambda _group_id: {},
+    ) -> None:
         self.config = config
         self.topics = topics
+        self.values_of = values_of
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
 
@@ -100,7 +109,7 @@ class GroupShard:
         if not isinstance(group, ConsumerGroup):
             if entry.value is None:
                 return
-            group = self.groups[entry.group] = ConsumerGroup(entry.group, self.config, self.topics)
+            group = self.groups[entry.group] = self._new_consumer_group(entry.group)
         group.replay(entry)
         if isinstance(entry, ConsumerGroupMetadata) and entry.value is None:
             self._end(entry.group, timestamp_ms)
@@ -182,15 +191,28 @@ class GroupShard:
         if request.member_epoch != JOIN_EPOCH:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {request.group_id}.")
         if group is None or not group.members:
-            new = ConsumerGroup(request.group_id, self.config, self.topics)
+            new = self._new_consumer_group(request.group_id)
             if group is not None:
                 turn.write(store(GroupMetadata(request.group_id, None)))
         else:
-            new = ConsumerGroup.from_classic(turn, group, self.config, self.topics)
+            new = ConsumerGroup.from_classic(turn, group, self._config_of(request.group_id), self.topics)
         new.heartbeat(turn, answer, request, caller)
         if group is not None:
             classic = group
             turn.once_stored(lambda: classic.close(turn, ErrorCode.REBALANCE_IN_PROGRESS))
+
+    def on_group_config(self, group_id: str) -> None:
+        """A group's own values changed. Its members learn of it, and their sessions change, with their next
+        heartbeats."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            group.config = self._config_of(group_id)
+
+    def _new_consumer_group(self, group_id: str) -> ConsumerGroup:
+        return ConsumerGroup(group_id, self._config_of(group_id), self.topics)
+
+    def _config_of(self, group_id: str) -> GroupConfig:
+        return config_of_group(self.config, self.values_of(group_id))
 
     def _take_its_place(self, classic: ClassicGroup | None) -> None:
         """A consumer group goes on as a classic one, which is not replayed."""

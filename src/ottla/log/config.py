@@ -20,6 +20,11 @@ def _gzip_level(value: int) -> str | None:
     return None if value == -1 or 1 <= value <= 9 else "must be -1 or between 1 and 9"
 
 
+def _cleanup_policy(value: tuple[str, ...]) -> str | None:
+    """An empty list is legal (KIP-1161)."""
+    return one_of("delete", "compact")(value) if value else None
+
+
 def _throttled(value: tuple[str, ...]) -> str | None:
     if value == ("*",):
         return None
@@ -69,8 +74,9 @@ class LogConfig:
         type=LONG, topic="retention.bytes", dynamic=True,
     )  # fmt: skip
     cleanup_policy: tuple[str, ...] = key(
-        "log.cleanup.policy", ("delete",), "What happens to old segments: delete, compact, or both.",
-        check=one_of("delete", "compact"), topic="cleanup.policy", dynamic=True,
+        "log.cleanup.policy", ("delete",),
+        "What happens to old segments: delete, compact, or both; with neither, everything is kept.",
+        check=_cleanup_policy, topic="cleanup.policy", dynamic=True,
     )  # fmt: skip
     file_delete_delay_ms: int = key(
         "log.segment.delete.delay.ms", 60_000,

@@ -5,9 +5,9 @@ bisection; on disk it is Kafka's: entries of 8 bytes (relative offset, position)
 offset), big-endian. Offsets are relative to the segment's base offset, which is why a segment never spans
 more than 2^31 - 1 of them.
 
-Files are written whole, when a segment is closed, and are only a help: one that is missing or makes no sense
-is rebuilt from the log. Apache Kafka leaves preallocated files with zeros behind the last entry; these are
-not entries.
+Files are written whole, when a segment is closed or repaired, and are only a help: one that is missing or
+makes no sense is rebuilt from the log. Apache Kafka leaves preallocated files with zeros behind the last
+entry; these are not entries.
 """
 
 import sys

@@ -1,8 +1,9 @@
 """One segment of a log: a file of batches, named after its first offset, and the two indexes beside it.
 
 Rules: batches are appended whole and never change. The file is opened when it is first needed. The indexes of
-the segment that is being written live in memory and go to disk when it is closed; those of an older one are
-read when they are first needed, and rebuilt if they are missing or wrong.
+the segment that is being written live in memory and go to disk when it is closed; their files are there from
+the first batch on, for tools that expect them, and hold what is right for the batches that were there when
+writing began. Those of an older one are read when they are first needed, and rebuilt if missing or wrong.
 
 Not obvious: a segment remembers where its last batches begin (`_tail`) and where sequential readers stopped
 (`_hints`), so that reading at the end, or going on where the last read ended, needs neither index nor scan.
@@ -64,8 +65,8 @@ def file_name(offset: int, suffix: str) -> str:
 
 class Segment:
     __slots__ = (
-        "_file", "_first_timestamp", "_full", "_hints", "_index", "_index_bytes_max", "_interval",
-        "_max_offset", "_max_timestamp", "_rebuilt", "_saved_size", "_since_entry", "_tail_ends",
+        "_file", "_first_timestamp", "_full", "_has_index_files", "_hints", "_index", "_index_bytes_max",
+        "_interval", "_max_offset", "_max_timestamp", "_rebuilt", "_saved_size", "_since_entry", "_tail_ends",
         "_tail_positions", "_times", "base_offset", "created_ms", "directory", "files", "size",
     )  # fmt: skip
 
@@ -87,6 +88,7 @@ class Segment:
         self.configure(config)
         self._full = False
         self._rebuilt = False
+        self._has_index_files = False
         self._saved_size = -1  # the size for which the index files are right
         self._file: File | None = None
         self._index: OffsetIndex | None = None if size else OffsetIndex()
@@ -167,8 +169,21 @@ class Segment:
 
     def append(self, view: memoryview, last_offset: int, max_timestamp: int) -> None:
         """Write one batch behind the last."""
+        if not self._has_index_files:
+            self._make_index_files()
         (self._file or self.file).append(view)
         self.note(last_offset, len(view), max_timestamp)
+
+    def _make_index_files(self) -> None:
+        """Not before something is written: ten thousand empty partitions are made, and kept, without. What a
+        crash or a truncation left there, for a log that was longer, is replaced."""
+        self.save_indexes()
+        for suffix in () if self.size else (".index", ".timeindex"):
+            file = self.files.open(self.path(suffix))
+            if file.size:
+                file.truncate(0)
+            file.close()
+        self._has_index_files = True
 
     def note(self, last_offset: int, size: int, max_timestamp: int) -> None:
         """Account for a batch of `size` bytes that now stands at the end of the file."""
@@ -431,7 +446,7 @@ class Segment:
         self.index.truncate(offset - self.base_offset)
         self.times.truncate(offset - self.base_offset)
         self.file.truncate(position)
-        self.size, self._saved_size = position, -1
+        self.size, self._saved_size, self._has_index_files = position, -1, False
         if not position:
             self._reset()
             return self.base_offset

@@ -1,17 +1,19 @@
 """What a leader asks of a batch before it becomes part of the log: Kafka's LogValidator, for format 2 only.
 
 Most batches are judged by their 61-byte header, their checksum, and a walk over the lengths of their records.
-Records are looked at one by one only where a config asks for something the header cannot answer: keys in a
+Records are looked at one by one only where a config asks for something that walk cannot answer: keys in a
 compacted topic, the oldest timestamp. A batch is rewritten only for compression.type; broker time is set in
-place.
+place, and so is the newest timestamp of the records where the header names another one.
 
 The answers: CORRUPT_MESSAGE for bytes that changed on the way, INVALID_RECORD for a batch that contradicts
-itself, and the codes that name their reason. Nothing here changes the log.
-
-Left out: the header's max timestamp is believed, where Kafka recomputes it from the records.
+itself, and the codes that name their reason. Where single records are at fault they are listed (KIP-467), up
+to RECORD_ERRORS_MAX of them, so that an answer stays small. Nothing here changes the log.
 """
 
+from collections.abc import Iterator
+
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.files import Buffer
 from ottla.log.config import LONG_MAX, LogConfig
 from ottla.records.batch import (
     CODEC_MASK,
@@ -23,6 +25,7 @@ from ottla.records.batch import (
     crc_ok,
     read_header,
     set_log_append_time,
+    set_max_timestamp,
     split,
 )
 from ottla.records.builder import recompress
@@ -31,6 +34,16 @@ from ottla.records.compression import Codec
 from ottla.records.record import open_body, walk
 
 ZSTD_SINCE_PRODUCE = 7
+RECORD_ERRORS_MAX = 1_000
+
+
+class RejectedRecordsError(ApiError):
+    """A batch is refused for some of its records: the index of each in the batch, and what is wrong."""
+
+    def __init__(self, code: ErrorCode, records: list[tuple[int, str]]) -> None:
+        first, reason = records[0]
+        super().__init__(code, f"The batch is refused for its record {first}, and perhaps others: {reason}.")
+        self.records = records
 
 
 class Validator:
@@ -61,17 +74,18 @@ class Validator:
         header = self._check_header(view, internal)
         if header.attributes & CODEC_MASK == Codec.ZSTD and produce_version < ZSTD_SINCE_PRODUCE:
             raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later.")
-        body = check_structure(view, header)
+        body, newest = check_structure(view, header)
         if not internal:
-            self._check_timestamps(header, body, now_ms)
-            if self._compacts and any(raw[4] is None for raw in walk(body, header.count)):
-                raise _invalid("a record without a key in a compacted topic")
+            self._check_records(header, body, newest, now_ms)
         if self._codec is not None and self._codec != header.codec and not header.is_control:
             view = memoryview(recompress(view, header, self._codec, self._level))
             header = read_header(view)
             self._check_size(len(view))
         if self._append_time:
             set_log_append_time(view, now_ms)
+            header = read_header(view)
+        elif newest != header.max_timestamp and not header.is_log_append_time:
+            set_max_timestamp(view, newest)
             header = read_header(view)
         return view, header
 
@@ -107,20 +121,33 @@ class Validator:
                 f"The batch has {size} bytes, a segment {self._segment_bytes}.",
             )
 
-    def _check_timestamps(
-        self, header: BatchHeader, body: memoryview | bytes | bytearray, now_ms: int
-    ) -> None:
-        if header.is_log_append_time:
-            raise ApiError(ErrorCode.INVALID_TIMESTAMP, "A producer may not set the time of appending.")
-        if self._append_time or header.max_timestamp == NO_TIMESTAMP:
-            return
-        if header.max_timestamp > now_ms + self._after_max_ms:
-            raise _out_of_range(header.max_timestamp, now_ms, "ahead of")
-        if self._before_max_ms == LONG_MAX:
-            return
-        oldest = header.base_timestamp + min(raw[3] for raw in walk(body, header.count))
-        if oldest != NO_TIMESTAMP and oldest < now_ms - self._before_max_ms:
-            raise _out_of_range(oldest, now_ms, "behind")
+    def _check_records(self, header: BatchHeader, body: Buffer, newest: int, now_ms: int) -> None:
+        """Most batches need not be opened to know that nothing is wrong with any record."""
+        is_new = newest > min(now_ms + self._after_max_ms, LONG_MAX) and not self._append_time
+        if is_new or self._compacts or self._before_max_ms < LONG_MAX or header.is_log_append_time:
+            code, rejected = ErrorCode.INVALID_RECORD, list[tuple[int, str]]()
+            for index, fault, reason in self._faults(header, body, now_ms):
+                if fault is ErrorCode.INVALID_TIMESTAMP:
+                    code = fault
+                if len(rejected) < RECORD_ERRORS_MAX:
+                    rejected.append((index, reason))
+            if rejected:
+                raise RejectedRecordsError(code, rejected)
+
+    def _faults(self, header: BatchHeader, body: Buffer, now_ms: int) -> Iterator[tuple[int, ErrorCode, str]]:
+        """What is wrong with which record. A missing key is said before a wrong timestamp."""
+        oldest = -LONG_MAX if self._before_max_ms == LONG_MAX else now_ms - self._before_max_ms
+        newest, base = min(now_ms + self._after_max_ms, LONG_MAX), header.base_timestamp
+        has_limits, claims_broker_time = not self._append_time, header.is_log_append_time
+        for index, raw in enumerate(walk(body, header.count)):
+            timestamp = base + raw[3]
+            if self._compacts and raw[4] is None:
+                yield index, ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key"
+            elif claims_broker_time:
+                yield index, ErrorCode.INVALID_TIMESTAMP, "a producer may not set the time of appending"
+            elif has_limits and not oldest <= timestamp <= newest and timestamp != NO_TIMESTAMP:
+                reason = f"its timestamp {timestamp} is too far from the broker's clock, {now_ms}"
+                yield index, ErrorCode.INVALID_TIMESTAMP, reason
 
 
 def check_replicated(view: memoryview, log_end: int) -> list[tuple[BatchHeader, memoryview]]:
@@ -140,11 +167,12 @@ def check_replicated(view: memoryview, log_end: int) -> list[tuple[BatchHeader, 
     return checked
 
 
-def check_structure(view: memoryview, header: BatchHeader) -> memoryview | bytes | bytearray:
-    """The batch's records, uncompressed, after a look at nothing but their lengths."""
+def check_structure(view: memoryview, header: BatchHeader) -> tuple[Buffer, int]:
+    """The batch's records, uncompressed, after a look at nothing but their lengths and timestamps; and the
+    newest of these."""
     body = open_body(view, header) if header.attributes & CODEC_MASK else view[HEADER_SIZE:]
-    check_records(body, header.count)
-    return body
+    newest = header.base_timestamp + check_records(body, header.count)
+    return body, max(newest, NO_TIMESTAMP)
 
 
 def _check_producer(header: BatchHeader) -> None:
@@ -179,9 +207,3 @@ def _wrong_size(announced: int, size: int) -> ApiError:
 
 def _invalid(what: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_RECORD, f"The batch is refused: {what}.")
-
-
-def _out_of_range(timestamp: int, now_ms: int, where: str) -> ApiError:
-    return ApiError(
-        ErrorCode.INVALID_TIMESTAMP, f"Timestamp {timestamp} is too far {where} the broker's clock, {now_ms}."
-    )

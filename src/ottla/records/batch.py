@@ -150,6 +150,12 @@ def set_log_append_time(view: bytearray | memoryview, now_ms: int) -> None:
     set_crc(view)
 
 
+def set_max_timestamp(view: bytearray | memoryview, timestamp: int) -> None:
+    """Correct the newest timestamp in a view that holds exactly one batch."""
+    _OFFSET.pack_into(view, _MAX_TIMESTAMP_AT, timestamp)
+    set_crc(view)
+
+
 def split(records: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
     """The batches of a records field, one after the other, each with a view of exactly its bytes.
 

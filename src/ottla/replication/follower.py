@@ -103,6 +103,7 @@ class Fetcher:
     _news: dict[TopicPartition, None] = field(default_factory=dict)  # to be looked at before the next fetch
     _gone: dict[Key, None] = field(default_factory=dict)
     is_waiting: bool = False
+    sent_ms: int | None = None  # when the leader was last asked
     rests_until_ms: int = 0
     failures: int = 0
 
@@ -147,7 +148,8 @@ class Fetcher:
         lost = [one for one in lost if one.rests_until_ms <= now_ms]
         request: FetchRequest | ListOffsetsRequest | None
         request = self._ask_where(lost) if lost else self._fetch(now_ms, broker_epoch)
-        self.is_waiting = request is not None
+        if request is not None:
+            self.is_waiting, self.sent_ms = True, now_ms
         return request
 
     def on_synced(self) -> None:

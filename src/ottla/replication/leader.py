@@ -18,6 +18,12 @@ Rules:
    it may lack what an earlier leader committed.
 6. One proposal at a time, conditional on the state it was decided on. Nothing but a newer state settles it,
    or the word that it was not and will not be written (KIP-497).
+7. Whoever can be elected in this leader's place is in its maximal ISR, or eligible. A fetch that goes on in a
+   session was sent after the answer before it, and so vouches that its sender still followed this leader
+   when that answer was given. Once all others have vouched for a time, this leader led until then
+   (`led_until_ms`), and what it says of that time is true (design note 007).
+8. A follower that is elected keeps a promise: its high watermark rests (`is_held`) until PROMISE_MS after its
+   last fetch from the leader before. So a leader that was vouched for less than LEASE_MS ago still leads.
 """
 
 from collections.abc import Mapping
@@ -29,6 +35,9 @@ from ottla.base.errors import ApiError, ErrorCode
 ANY_EPOCH = -1  # the state does not say in which incarnation a member was found in sync
 UNKNOWN = -1
 REFUSED_MS = 500  # a follower the controller refused is not proposed again before
+PROMISE_MS = 1_000
+LEASE_MS = 900  # less than the promise, for clocks that do not run at one speed
+FOR_EVER_MS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,8 @@ Effect: TypeAlias = HighWatermarkAdvanced | ProposeIsr
 
 @dataclass(slots=True)
 class Follower:
-    """What a follower's fetches in this epoch have told. `log_end` is -1 before the first."""
+    """What a follower's fetches in this epoch have told. `log_end` is -1 before the first; until `vouched_ms`
+    it surely had no other leader."""
 
     log_end: int = UNKNOWN
     log_start: int = UNKNOWN
@@ -59,6 +69,7 @@ class Follower:
     fetched_ms: int = 0
     leader_end_at_fetch: int = 0
     refused_ms: int = UNKNOWN
+    vouched_ms: int = UNKNOWN
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,6 +86,7 @@ class Leader:
     lag_ms_max: int
     now_ms: int
     has_eligible: bool = False
+    is_held: bool = False
     pending: dict[int, int] | None = None
     followers: dict[int, Follower] = field(init=False)
 
@@ -94,9 +106,17 @@ class Leader:
         return self._advance()
 
     def on_fetch(
-        self, follower_id: int, offset: int, *, log_start: int, broker_epoch: int, now_ms: int
+        self,
+        follower_id: int,
+        offset: int,
+        *,
+        log_start: int,
+        broker_epoch: int,
+        now_ms: int,
+        vouched_ms: int = UNKNOWN,
     ) -> list[Effect]:
-        """A follower asks for `offset`: it holds everything before it."""
+        """A follower asks for `offset`: it holds everything before it. It goes on from what it was answered
+        at `vouched_ms`."""
         follower = self.followers.get(follower_id)
         if follower is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -104,12 +124,14 @@ class Leader:
             raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
         if broker_epoch > follower.broker_epoch:
             follower.leader_end_at_fetch, follower.refused_ms = self.log_end + 1, UNKNOWN
+            follower.vouched_ms = UNKNOWN
         if offset >= self.log_end:
             follower.caught_up_ms = now_ms
         elif offset >= follower.leader_end_at_fetch:
             follower.caught_up_ms = max(follower.caught_up_ms, follower.fetched_ms)
         follower.log_end, follower.log_start, follower.broker_epoch = offset, log_start, broker_epoch
         follower.fetched_ms = now_ms
+        follower.vouched_ms = max(follower.vouched_ms, vouched_ms)
         follower.leader_end_at_fetch = self.log_end
         return self._maybe_expand(follower_id, now_ms) + self._advance()
 
@@ -163,7 +185,27 @@ class Leader:
             if member in self.followers:
                 self.followers[member].refused_ms = now_ms + REFUSED_MS
 
+    def on_released(self) -> list[Effect]:
+        """What was promised to the leader before is kept."""
+        self.is_held = False
+        return self._advance()
+
     # -- what follows -----------------------------------------------------------------------------
+
+    @property
+    def led_until_ms(self) -> int:
+        """Until then nobody else can have led; -1 if that cannot be said."""
+        if self.has_eligible:
+            return UNKNOWN
+        until_ms = FOR_EVER_MS
+        for member, epoch in self.isr_maximal.items():
+            if member == self.broker_id:
+                continue
+            follower = self.followers.get(member)
+            if follower is None or epoch not in {ANY_EPOCH, follower.broker_epoch}:
+                return UNKNOWN
+            until_ms = min(until_ms, follower.vouched_ms)
+        return until_ms
 
     def low_watermark(self, log_start: int) -> int:
         """Below this no replica in sync has anything any more."""
@@ -194,7 +236,7 @@ class Leader:
         return follower.log_end < self.log_end and now_ms - follower.caught_up_ms > self.lag_ms_max
 
     def _advance(self) -> list[Effect]:
-        if self.has_eligible or len(self.isr) < min(self.isr_min, len(self.replicas)):
+        if self.is_held or self.has_eligible or len(self.isr) < min(self.isr_min, len(self.replicas)):
             return []
         safe = self.safe_end
         for member, epoch in self.isr_maximal.items():

@@ -12,14 +12,22 @@ A follower cuts its log only where its leader's epochs say that they part, never
 (KIP-101, KIP-279).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.log.log import Appended, Log
 from ottla.log.reading import Read
-from ottla.replication.leader import ANY_EPOCH, Effect, HighWatermarkAdvanced, Leader, ProposeIsr
+from ottla.replication.leader import (
+    ANY_EPOCH,
+    LEASE_MS,
+    UNKNOWN,
+    Effect,
+    HighWatermarkAdvanced,
+    Leader,
+    ProposeIsr,
+)
 
 NO_EPOCH = -1
 LAG_MS_MAX = 30_000
@@ -39,6 +47,7 @@ class Partition:
     partition_epoch: int = -1
     is_leader: bool = False
     leader_high_watermark: int = -1  # a follower's leader may have committed more than it has given yet
+    promises: dict[int, int] = field(default_factory=dict)  # leaders before; until when each may count on us
     seen: object = None  # the state as it was last given, so that the same one need not be given again
     replication: Leader | None = None  # where this broker leads and there are followers
 
@@ -103,6 +112,7 @@ class Partition:
             high_watermark=self.high_watermark,
             isr_min=self.log.config.min_insync_replicas,
             has_eligible=has_eligible,
+            is_held=now_ms < self.promised_until_ms,
             lag_ms_max=lag_ms_max,
             now_ms=now_ms,
         )
@@ -147,7 +157,7 @@ class Partition:
     def _check_writable(self, acks: int) -> None:
         if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if acks == -1 and len(self.isr) < self.log.config.min_insync_replicas:
+        if acks == -1 and self.is_under_min_isr:
             raise ApiError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.isr)} replicas of {self.id} are in sync, min.insync.replicas asks for "
@@ -156,7 +166,9 @@ class Partition:
 
     @property
     def is_under_min_isr(self) -> bool:
-        return len(self.isr) < self.log.config.min_insync_replicas
+        """Of a partition with fewer replicas than min.insync.replicas, all must be in sync (since Kafka 3.7,
+        KIP-966)."""
+        return len(self.isr) < min(self.log.config.min_insync_replicas, len(self.replicas))
 
     def advance(self) -> bool:
         """The log has grown, or more of it is safe: move the high watermark as far as the in-sync replicas
@@ -184,15 +196,32 @@ class Partition:
         return moved
 
     def on_follower_fetch(
-        self, follower_id: int, offset: int, *, log_start: int, broker_epoch: int, now_ms: int
+        self,
+        follower_id: int,
+        offset: int,
+        *,
+        log_start: int,
+        broker_epoch: int,
+        now_ms: int,
+        vouched_ms: int = UNKNOWN,
     ) -> bool:
         """A follower of this epoch holds everything before `offset`. Did the high watermark move?"""
         assert self.replication is not None, "only a leader with followers is fetched from"
         return self._take(
             self.replication.on_fetch(
-                follower_id, offset, log_start=log_start, broker_epoch=broker_epoch, now_ms=now_ms
+                follower_id, offset, log_start=log_start, broker_epoch=broker_epoch, now_ms=now_ms,
+                vouched_ms=vouched_ms,
             )
-        )
+        )  # fmt: skip
+
+    @property
+    def promised_until_ms(self) -> int:
+        return max(self.promises.values(), default=0)
+
+    def release(self) -> bool:
+        """What this broker promised as a follower is kept. Did the high watermark move?"""
+        self.promises.clear()
+        return self.replication is not None and self._take(self.replication.on_released())
 
     def on_refused(self, proposal: ProposeIsr, now_ms: int) -> bool:
         """What this leader proposed is not written and never will be. Did the high watermark move?"""
@@ -248,6 +277,16 @@ class Partition:
         more of an earlier leader (KIP-207)."""
         return self.replication is None or self.high_watermark >= self.replication.epoch_start
 
+    def led_at(self, time_ms: int, now_ms: int) -> bool:
+        """Has this broker surely led at that time, by what its followers say? Then nobody knows more of it
+        than this leader (design note 007)."""
+        if not self.is_leader:
+            return False
+        if self.replication is None:
+            return True
+        until_ms = self.replication.led_until_ms
+        return until_ms >= time_ms or until_ms + LEASE_MS >= now_ms
+
     @property
     def low_watermark(self) -> int:
         start = self.log.log_start_offset
@@ -270,3 +309,19 @@ class Partition:
             )
         self.log.advance_log_start(target)
         return self.log.log_start_offset
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermarks(Mapping[TopicPartition, int]):
+    """The high watermarks of all partitions, made only when somebody reads them."""
+
+    partitions: dict[TopicPartition, Partition]
+
+    def __getitem__(self, id: TopicPartition) -> int:
+        return self.partitions[id].high_watermark
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self.partitions)
+
+    def __len__(self) -> int:
+        return len(self.partitions)

@@ -1,11 +1,14 @@
 """Incremental fetch sessions (KIP-227): what a fetcher wants is remembered, and only changes travel.
 
 Rules: a session belongs to whoever knows its id and next epoch. An epoch out of step is refused and changes
-nothing. A full fetch (epoch 0) starts a session if there is room; epoch -1 ends it. Sessions are bounded: a
-new one takes the place of the one unused longest, but only if that has been idle for two minutes, else it
-is not granted (id 0), and the fetcher goes on with full requests. So are the partitions that all sessions
-hold together: a session that would add too many is not granted, or ends. What was sent in one leader epoch
-is sent again in the next.
+nothing. A full fetch (epoch 0) starts a session if there is room; epoch -1 ends it. What was sent in one
+leader epoch is sent again in the next.
+
+Sessions are bounded, and so are the partitions that all of them hold together. In a full table a new session
+takes the place of one that has been idle for two minutes; else, if it is a follower's, of a consumer's; else
+of one of its own kind that is older than two minutes and smaller than itself. If there is none, it is not
+granted (id 0), and the fetcher goes on with full requests. A session that would add too many partitions is
+not granted, or ends; one of a follower first ends those of consumers.
 
 The order of a session's partitions is the order of reading: one that has just given records goes to the
 end, so that with many partitions and few bytes each gets its turn.
@@ -57,6 +60,9 @@ class Session:
     wanted: dict[tuple[str | bytes, int], Wanted] = field(default_factory=dict)
     epoch: int = 1
     used_ms: int = 0
+    answered_ms: int = -1  # when the last answer was given; whoever goes on in this session has it
+    opened_ms: int = 0
+    is_follower: bool = False
 
     def update(self, asked: Iterable[Wanted], forgotten: Iterable[tuple[str | bytes, int]]) -> None:
         for one in asked:
@@ -82,15 +88,17 @@ class Sessions:
     new_id: Callable[[], int]
     by_id: dict[int, Session] = field(default_factory=dict)
 
-    def open(self, asked: Sequence[Wanted], *, by_topic_id: bool, now_ms: int) -> Session | None:
-        if not self._has_room(len(asked)):
+    def open(
+        self, asked: Sequence[Wanted], *, by_topic_id: bool, now_ms: int, is_follower: bool = False
+    ) -> Session | None:
+        if not self._make_room(len(asked), is_follower=is_follower):
             return None
-        if len(self.by_id) >= self.slots and not self._evict(now_ms):
+        if len(self.by_id) >= self.slots and not self._evict(len(asked), now_ms, is_follower=is_follower):
             return None
         session_id = self.new_id()
         while session_id in self.by_id:
             session_id = self.new_id()
-        session = Session(session_id, by_topic_id, used_ms=now_ms)
+        session = Session(session_id, by_topic_id, used_ms=now_ms, opened_ms=now_ms, is_follower=is_follower)
         session.update(asked, ())
         self.by_id[session_id] = session
         return session
@@ -101,13 +109,27 @@ class Sessions:
         """Change what a session wants. One that grows too large ends; its fetcher begins again without."""
         before = len(session.wanted)
         session.update(asked, forgotten)
-        if len(session.wanted) > before and not self._has_room(0):
+        if len(session.wanted) > before and not self._make_room(0, is_follower=session.is_follower):
             self.close(session.id)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
-    def _has_room(self, more: int) -> bool:
-        held = sum(len(session.wanted) for session in self.by_id.values())
-        return held + more <= self.slots * PARTITIONS_PER_SLOT
+    def _make_room(self, more: int, *, is_follower: bool) -> bool:
+        """Is there room for so many partitions more? For a follower, consumers' sessions give theirs up, the
+        one unused longest first, but none of them in vain."""
+        excess = sum(len(session.wanted) for session in self.by_id.values()) + more
+        excess -= self.slots * PARTITIONS_PER_SLOT
+        given_up = []
+        for session in self.by_id.values() if is_follower else ():
+            if excess <= 0:
+                break
+            if not session.is_follower:
+                excess -= len(session.wanted)
+                given_up.append(session.id)
+        if excess > 0:
+            return False
+        for session_id in given_up:
+            self.close(session_id)
+        return True
 
     def close(self, session_id: int) -> None:
         self.by_id.pop(session_id, None)
@@ -126,9 +148,24 @@ class Sessions:
         self.by_id[session_id] = self.by_id.pop(session_id)
         return session
 
-    def _evict(self, now_ms: int) -> bool:
+    def _evict(self, size: int, now_ms: int, *, is_follower: bool) -> bool:
+        """Take a place away for a session of `size` partitions: the stalest, or the least valuable of those
+        that it may take, unless that is worth more than itself."""
         oldest = next(iter(self.by_id.values()), None)
-        if oldest is None or now_ms - oldest.used_ms < EVICTION_IDLE_MS:
+        if oldest is not None and now_ms - oldest.used_ms >= EVICTION_IDLE_MS:
+            del self.by_id[oldest.id]
+            return True
+        evictable = [
+            session
+            for session in self.by_id.values()
+            if now_ms - session.opened_ms > EVICTION_IDLE_MS or (is_follower and not session.is_follower)
+        ]
+        least = min(evictable, key=_worth, default=None)
+        if least is None or _worth(least) >= (is_follower, size):
             return False
-        del self.by_id[oldest.id]
+        del self.by_id[least.id]
         return True
+
+
+def _worth(session: Session) -> tuple[bool, int]:
+    return session.is_follower, len(session.wanted)

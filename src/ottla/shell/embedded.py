@@ -17,10 +17,12 @@ import tempfile
 import threading
 from collections.abc import Container, Mapping
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from types import TracebackType
 from typing import Self
 
 from ottla.shell.keeping import KeeperMaker
+from ottla.shell.lock import StartError
 from ottla.shell.main import new_event_loop
 from ottla.shell.server import Server
 
@@ -91,6 +93,9 @@ class EmbeddedBroker:
         self._thread.start()
         try:
             self._address = started.result(START_S)
+        except FutureTimeoutError:
+            self.stop()
+            raise StartError(f"the broker did not start within {START_S:.0f} s; its log says why") from None
         except BaseException:
             self.stop()
             raise
@@ -168,10 +173,17 @@ class EmbeddedBroker:
             durable_keeper=self._kept is not None,
             keeper=self._keeper,
         )
-        await server.start()
+        starting = asyncio.ensure_future(server.start())
+        ending = asyncio.ensure_future(self._ended.wait())
+        await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done() and self.failure is None:  # whoever waited for it has given up
+            starting.cancel()
+            await asyncio.wait([starting])
+            return
+        await starting
         self._server = server
         started.set_result(str(server.address))
-        await self._ended.wait()
+        await ending
         self._server = None
         if self._is_killed:
             await server.kill()

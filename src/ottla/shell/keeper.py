@@ -31,9 +31,6 @@ class KeeperListener(Protocol):
 
     def on_session(self, event: Session) -> None: ...
 
-    def on_contact(self, expires_ms: int) -> None:
-        """Until then, on the broker's own clock, the session is certain to live."""
-
     def on_failure(self, reason: str) -> None:
         """This keeper cannot go on."""
 
@@ -53,6 +50,10 @@ class Keeper(Protocol):
     async def load(self, listener: KeeperListener) -> list[NodeChanged]: ...
 
     def write(self, operations: Iterable[Operation], done: OnOutcome) -> None: ...
+
+    def confirm(self, done: Callable[[], None]) -> None:
+        """Call back once all that was written by anybody before this call has been told. If the keeper cannot
+        be reached, or is lost meanwhile, nothing is called."""
 
     def owns(self, path: str) -> bool:
         """Whether an ephemeral node is there and belongs to this session."""

@@ -1,7 +1,7 @@
 """The embedded keeper behind the port: its SQLite file is written in a thread of its own."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ottla.controller.keeper import NodeChanged, Operation, Outcome
 from ottla.shell.keeper import KeeperListener, OnOutcome
@@ -33,6 +33,10 @@ class LocalKeeper:
             done(result[1])
 
         self._worker.submit(lambda: self._keeper.write(asked), written)
+
+    def confirm(self, done: Callable[[], None]) -> None:
+        """Nobody else writes here."""
+        done()
 
     def owns(self, path: str) -> bool:  # noqa: ARG002
         return True  # there is no other session

@@ -91,6 +91,12 @@ class SharedTree:
             self._tell(changed)
             session.post(done, outcome)
 
+    def confirm(self, session: "SharedKeeper", done: Callable[[], None]) -> None:
+        """Behind all that was posted before. A session that was muted is told nothing."""
+        with self._lock:
+            if session in self._sessions:
+                session.post(done)
+
     def _drop_nodes_of(self, session: "SharedKeeper") -> None:
         self._writes += 1
         gone = sorted((path for path, node in self._nodes.items() if node.owner is session), reverse=True)
@@ -147,6 +153,9 @@ class SharedKeeper:
 
     def write(self, operations: Iterable[Operation], done: OnOutcome) -> None:
         self._tree.write(self, tuple(operations), done)
+
+    def confirm(self, done: Callable[[], None]) -> None:
+        self._tree.confirm(self, done)
 
     def owns(self, path: str) -> bool:
         return self._tree.owner_of(path) is self

@@ -12,9 +12,9 @@ told before its outcome.
 Rules of the tree: nodes with data are told, nodes without are folders. A node that is told is told after its
 parent; a child of a parent that was deleted and made again is told again after the new parent.
 
-A session is certain to live for two thirds of its timeout after a `sync` was sent that was answered: the
-leader itself has answered, and it hears of a client's touches from the other servers twice a tick, which
-is at most half a session. (A plain read proves less: a server that is cut off answers it for a while.)
+To confirm what is known, a write that changes nothing goes through the ensemble's quorum (a `sync` does not:
+a leader that has lost its quorum answers it for a while). Before its answer come the watches of all that was
+written before it; what they tell to read is read before the last read, which is asked for after that answer.
 
 Left out: authentication and access control lists; every node is open.
 """
@@ -30,7 +30,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
 
-from ottla.controller.keeper import NodeChanged, Operation, Refused, Unknown
+from ottla.controller.keeper import ANY, Check, NodeChanged, Operation, Refused, Unknown
+from ottla.controller.znodes import CONTROLLER_EPOCH
 from ottla.shell.keeper import KeeperListener, OnOutcome, Session
 from ottla.shell.lock import StartError
 from ottla.shell.zookeeper_link import Link, split_ensemble
@@ -43,11 +44,10 @@ TOPS = (
 )  # fmt: skip
 FOLDERS = (
     "/brokers", "/brokers/ids", "/brokers/offline", "/brokers/reports", "/brokers/topics", "/cluster",
-    "/config", "/config/brokers", "/config/topics",
+    "/config", "/config/brokers", "/config/groups", "/config/topics",
 )  # fmt: skip
-CONTACTS_PER_SESSION = 6
-CERTAIN_SHARE = 2 / 3  # of a session's timeout
 DEAD_S = 1.0
+SILENCE_S, SILENCE_AGAIN_S = 3.0, 60.0  # at a start, until it is said that ZooKeeper is silent
 STRANGERS_MAX = 3
 LISTED_PER_S, LIST_DELAY_S_MIN = 50_000, 0.01
 
@@ -67,13 +67,11 @@ class ZooKeeperKeeper:
         loop: asyncio.AbstractEventLoop,
         ensemble: str,
         session_timeout_ms: int,
-        now_ms: Callable[[], int],
     ) -> None:
         self.ensemble = ensemble
         self.where = f"ZooKeeper at {ensemble}"
         hosts, self._chroot = split_ensemble(ensemble)
         self._loop = loop
-        self._now_ms = now_ms
         self._link = Link(loop, hosts, session_timeout_ms, self._on_state, self._on_event)
         self._listener: KeeperListener
         self._loaded: asyncio.Future[None] = loop.create_future()
@@ -90,31 +88,29 @@ class ZooKeeperKeeper:
         self._sent: dict[int, OnOutcome] = {}
         self._last_sent = 0
         self._lost: list[OnOutcome] = []
-        self._certain_ms = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._is_closed = False
 
     # -- life -------------------------------------------------------------------------------------
 
     async def load(self, listener: KeeperListener) -> list[NodeChanged]:
-        """As long as answers come it may take its time; a large tree does. The patience has two halves: after
-        the first, a process that stood still itself finds the answers that came meanwhile."""
+        """As long as answers come it may take its time; a large tree does. Until ZooKeeper is there, this
+        waits, and says so from time to time."""
         self._listener = listener
         self._link.start()
-        silent = 0
+        patience_s = SILENCE_S
         try:
             while not self._loaded.done():
                 answered = self._link.answered
-                await asyncio.wait([self._loaded], timeout=self._link.timeout_ms / 2000)
-                silent = silent + 1 if self._link.answered == answered else 0
-                if silent == 2 and not self._loaded.done():
-                    raise StartError(f"no ZooKeeper answers at {self.ensemble}")
+                await asyncio.wait([self._loaded], timeout=patience_s)
+                if self._link.answered == answered and not self._loaded.done():
+                    log.warning("no ZooKeeper answers at %s; waiting for it", self.ensemble)
+                    patience_s = SILENCE_AGAIN_S
             self._loaded.result()
         except (StartError, asyncio.CancelledError):
             await self.close()
             raise
         changed, self._changed = self._changed, []
-        listener.on_contact(self._certain_ms)
         return changed
 
     async def close(self) -> None:
@@ -134,7 +130,6 @@ class ZooKeeperKeeper:
             return
         if state == KazooState.CONNECTED:
             self._connections += 1
-            self._touch()
             self._read_everything()
             return
         was_current, self._is_current = self._is_current, False
@@ -143,7 +138,6 @@ class ZooKeeperKeeper:
         self._after(DEAD_S, "dead", self._check_alive)
         if state == KazooState.LOST and self._loaded.done():
             self._is_expired = True
-            self._listener.on_contact(self._now_ms())
         elif was_current:
             log.warning("the connection to ZooKeeper at %s is lost", self.ensemble)
             self._listener.on_session(Session.SUSPENDED)
@@ -160,20 +154,6 @@ class ZooKeeperKeeper:
         if self._link.is_dead:
             self._fail("to go on", RuntimeError("kazoo's thread has ended"))
 
-    def _touch(self) -> None:
-        """One is asked after the other is answered: so kazoo, which takes any request for a sign of life of
-        its own, still finds the time to miss an answer."""
-        sent_ms = self._now_ms()
-
-        def answered(_path: Any, error: Exception | None) -> None:
-            if error is None or isinstance(error, NoNodeError):  # the chroot is not there yet
-                self._certain_ms = sent_ms + int(self._link.timeout_ms * CERTAIN_SHARE)
-                if self._loaded.done() and not self._is_expired:
-                    self._listener.on_contact(self._certain_ms)
-                self._after(self._link.timeout_ms / 1000 / CONTACTS_PER_SESSION, "touch", self._touch)
-
-        self._link.ask(lambda client: client.sync_async(self._chroot or "/"), answered, urgent=True)
-
     def _on_everything_read(self) -> None:
         self._is_current = True
         for path in sorted(self._known.keys() - self._met, reverse=True):
@@ -188,7 +168,6 @@ class ZooKeeperKeeper:
             log.warning("the session with ZooKeeper had expired; there is a new one")
         else:
             log.warning("the connection to ZooKeeper is back")
-        self._listener.on_contact(self._certain_ms)
         self._listener.on_session(Session.EXPIRED if is_expired else Session.RESUMED)
         lost, self._lost = self._lost, []
         for done in lost:
@@ -380,10 +359,25 @@ class ZooKeeperKeeper:
         self._link.ask(multi.commit, lambda value, error: answers.append((value, error)))
         for path in multi.relisted:
             self._list(path)
-        *first, last = multi.paths or ["/controller_epoch"]
+        *first, last = multi.paths or [CONTROLLER_EPOCH]
         for path in first:
             self._read(path)
         self._read(last, then=read_back)
+
+    def confirm(self, done: Callable[[], None]) -> None:
+        if not self._is_current:
+            return
+        check = Multi(self._chroot, (Check(CONTROLLER_EPOCH, ANY),), self._below, self._is_there)
+
+        def read() -> None:
+            self._flush()
+            done()
+
+        def committed(_results: Any, error: Exception | None) -> None:
+            if not isinstance(error, LOST):
+                self._read(CONTROLLER_EPOCH, then=read)
+
+        self._link.ask(check.commit, self._answer_to(committed, is_visit=False))
 
     def _below(self, path: str) -> list[str]:
         """What is known below a node, children first."""

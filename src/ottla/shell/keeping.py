@@ -155,6 +155,15 @@ class Keeping:
 
         self.keeper.write(operations, written)
 
+    def confirm(self, asked_ms: int) -> None:
+        broker, now_ms = self._server.broker, self._server.now_ms
+
+        def confirmed() -> None:
+            broker.proofs.on_confirmed(asked_ms, now_ms())
+            self._server.carry_out()
+
+        self.keeper.confirm(lambda: self._take(confirmed))
+
     # -- what the keeper says --
 
     def on_nodes(self, nodes: list[NodeChanged]) -> None:
@@ -180,9 +189,6 @@ class Keeping:
         self.is_suspended = event is Session.SUSPENDED
         if event is Session.EXPIRED and self._is_open:
             self._take(self._register_again)
-
-    def on_contact(self, expires_ms: int) -> None:
-        self._server.broker.session_expires_ms = expires_ms
 
     def on_failure(self, reason: str) -> None:
         self._server.halt(reason)
@@ -238,7 +244,6 @@ def keeper_maker(server: "Server", *, durable: bool) -> KeeperMaker:
     def make(loop: asyncio.AbstractEventLoop) -> Keeper:
         from ottla.shell.keeper_zookeeper import ZooKeeperKeeper  # a broker of its own need not pay for kazoo
 
-        timeout_ms = config.zookeeper_session_timeout_ms
-        return ZooKeeperKeeper(loop, config.zookeeper_connect, timeout_ms, server.now_ms)
+        return ZooKeeperKeeper(loop, config.zookeeper_connect, config.zookeeper_session_timeout_ms)
 
     return make

@@ -22,8 +22,9 @@ from ottla.base.files import OsFiles
 from ottla.base.ids import uuid_text
 from ottla.broker import effects
 from ottla.broker.broker import Broker
-from ottla.broker.config import BrokerConfig
+from ottla.broker.config import ALONE, BrokerConfig
 from ottla.broker.effects import is_shortage
+from ottla.broker.security import check_security
 from ottla.controller import znodes
 from ottla.controller.image import BrokerEndpoint
 from ottla.controller.keeper import NodeChanged
@@ -59,7 +60,10 @@ class Server:
         durable_keeper: bool = True,
         keeper: KeeperMaker | None = None,
     ) -> None:
-        self.broker = Broker(OsFiles(), random.SystemRandom(), properties)
+        check_security(properties)
+        self._holds_keeper = keeper is None and not properties.get("zookeeper.connect", "").strip()
+        given = ALONE | properties if self._holds_keeper else properties
+        self.broker = Broker(OsFiles(), random.SystemRandom(), given)
         self.scratch = bytearray(SCRATCH_BYTES)
         self.address = Address("", 0)
         self.connections: dict[int, Connection] = {}
@@ -68,7 +72,6 @@ class Server:
         self._held_total = 0
         self._on_halt = on_halt
         self._make_keeper = keeper or keeper_maker(self, durable=durable_keeper)
-        self._holds_keeper = keeper is None and not self.config.zookeeper_connect
         self._clock = Clock()
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._connections_made = 0
@@ -334,6 +337,8 @@ class Server:
                     connection.close(reason)
             case effects.WriteNodes(token, operations):
                 self._keeping.write(token, operations)
+            case effects.ConfirmTree(asked_ms):
+                self._keeping.confirm(asked_ms)
             case effects.Send():
                 self._peers.send(effect)
             case effects.Probe():

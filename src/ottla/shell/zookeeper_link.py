@@ -16,7 +16,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, KazooException
 from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
-from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent
+from kazoo.protocol.states import Callback, EventType, KazooState, KeeperState, WatchedEvent
 
 from ottla.shell.lock import StartError
 
@@ -59,6 +59,14 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def async_result(self) -> Answer:
         return Answer(self)
+
+    def dispatch_callback(self, callback: Callback) -> None:
+        """A watch is told in the thread that tells answers, too, so that it comes before the answers that
+        ZooKeeper gave after it: all that a watch of ours does is post to the loop."""
+        if callback.type == "watch":
+            callback.func(*callback.args)
+        else:
+            super().dispatch_callback(callback)
 
     def select(
         self, readers: list[Any], writers: list[Any], _x: list[Any], timeout: float | None = None
@@ -153,9 +161,9 @@ class Link:
         threading.Thread(target=stop, name="ottla-zookeeper-stop", daemon=True).start()
         await asyncio.wait([ended], timeout=STOP_S)
 
-    def ask(self, call: Call, done: Done, *, urgent: bool = False) -> None:
-        """Calls are carried out in the order they are asked; an urgent one goes before those that wait."""
-        if urgent or self._in_flight < IN_FLIGHT_MAX:
+    def ask(self, call: Call, done: Done) -> None:
+        """Calls are carried out in the order they are asked."""
+        if self._in_flight < IN_FLIGHT_MAX:
             self._call(call, done)
         else:
             self._waiting.append((call, done))

@@ -71,10 +71,10 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client takes as `bootstrap.servers`: all brokers, those that are down included."""
+        """What a client takes as `bootstrap.servers`: all brokers that were ever started."""
         if not self._running:
             raise RuntimeError("the cluster is not running: call start(), or use it in a with statement")
-        return ",".join(f"127.0.0.1:{self._ports[id]}" for id in self.ids)
+        return ",".join(f"127.0.0.1:{self._ports[id]}" for id in self.ids if id in self._ports)
 
     def start(self, id: int | None = None) -> Self:
         """Start one broker, or all that do not run; returns when all that run know of each other."""

@@ -1,6 +1,5 @@
 """The broker that `from ottla import Broker` gives: an embedded one, with what a test wants close at hand."""
 
-import difflib
 import logging
 import os
 import warnings
@@ -9,6 +8,7 @@ from typing import Any, TypeAlias
 
 from ottla.base.config import known_names
 from ottla.broker.config import BrokerConfig
+from ottla.broker.kafka_keys import remarks
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.shell.embedded import EmbeddedBroker
@@ -73,12 +73,8 @@ def _admin(bootstrap: str) -> Any:
 
 def warn_of_unknown(config: Mapping[str, str]) -> None:
     """A key that nobody knows is most often a slip."""
-    known = known_names(BrokerConfig, LogConfig, StoreConfig, GroupConfig)
-    for name in config:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 3)
-            meant = f"; did you mean {' or '.join(near)}?" if near else ""
-            warnings.warn(f"the config key {name!r} is not known and is ignored{meant}", stacklevel=3)
+    for sentence in remarks(config, known_names(BrokerConfig, LogConfig, StoreConfig, GroupConfig)):
+        warnings.warn(sentence, stacklevel=3)
 
 
 def texts(config: Mapping[str, Setting] | None) -> dict[str, str]:

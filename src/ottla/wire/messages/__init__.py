@@ -38,6 +38,7 @@ FLEXIBLE_SINCE: Final[dict[int, int | None]] = {
     45: 0,  # alter_partition_reassignments
     46: 0,  # list_partition_reassignments
     47: None,  # offset_delete
+    55: 0,  # describe_quorum
     56: 2,  # alter_partition
     57: 0,  # update_features
     60: 0,  # describe_cluster
@@ -80,6 +81,7 @@ VERSIONS: Final[dict[int, tuple[int, int]]] = {
     45: (0, 1),  # alter_partition_reassignments
     46: (0, 0),  # list_partition_reassignments
     47: (0, 0),  # offset_delete
+    55: (0, 2),  # describe_quorum
     56: (2, 3),  # alter_partition
     57: (0, 2),  # update_features
     60: (0, 2),  # describe_cluster

@@ -1,0 +1,59 @@
+"""Answers that wait until this broker surely led what they speak of when it was asked (`broker/proofs`).
+
+In nearly all cases that is known at once, and nothing waits. What cannot be proven in time is refused,
+partition by partition, with an error after which clients look for the leader and try again.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from ottla.api.call import Call
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.broker import Broker
+from ottla.broker.parked import Key, Parked
+from ottla.broker.proofs import Proof
+from ottla.replication.partition import Partition
+
+WAIT_MS = 2_000
+
+R = TypeVar("R")
+
+
+def check_led(broker: Broker, partition: Partition, asked_ms: int, now_ms: int) -> None:
+    """Refuse to speak of a partition that others may have led since."""
+    if not broker.proofs.led_at(partition, asked_ms, now_ms):
+        raise ApiError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"Neither the keeper nor the followers confirm that broker {broker.id} leads {partition.id}.",
+        )
+
+
+def proven(
+    call: Call,
+    partitions: Iterable[Partition],
+    respond: Callable[[int], R],
+    *,
+    settled: bool = False,
+) -> R | Parked:
+    """What `respond` answers at its time, or Parked until that is proven, or the time is up; it refuses what
+    is not proven itself. `settled`: wait, too, until partitions know all that was committed before them."""
+    broker, asked_ms = call.broker, call.now_ms
+
+    def is_open(partition: Partition, now_ms: int) -> bool:
+        if not partition.is_leader:
+            return False
+        return not broker.proofs.led_at(partition, asked_ms, now_ms) or (settled and not partition.is_settled)
+
+    waits_for = [partition for partition in partitions if is_open(partition, asked_ms)]
+    if not waits_for:
+        return respond(asked_ms)
+
+    def ready(_key: Key, now_ms: int) -> R | None:
+        return None if any(is_open(partition, now_ms) for partition in waits_for) else respond(now_ms)
+
+    keys: list[Key] = []
+    for partition in waits_for:
+        if not broker.proofs.led_at(partition, asked_ms, asked_ms):
+            broker.proofs.seek(partition, asked_ms, asked_ms)
+        keys += (Proof(partition.id), partition.id)
+    return Parked(keys=tuple(keys), deadline_ms=asked_ms + WAIT_MS, ready=ready, expire=respond)

@@ -1,0 +1,72 @@
+"""Apache Kafka's own command-line tools against a running Ottla."""
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from bench import apache
+from bench.servers import clean_environment
+from tests.clients.harness import BrokerProcess
+from tests.compat.apache import QUICK_JVM, complaints, dump
+from tests.compat.traffic import send
+
+TOOL_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def broker(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    running = BrokerProcess(tmp_path_factory.mktemp("tools"))
+    running.start()
+    yield running
+    running.kill()
+    assert running.bugs() == []
+
+
+def tool(broker: BrokerProcess, name: str, *arguments: str) -> str:
+    command = apache.java(name, "--bootstrap-server", broker.bootstrap, *arguments)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=TOOL_S, env=clean_environment() | QUICK_JVM
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    return done.stdout
+
+
+def configs(broker: BrokerProcess, kind: str, name: str, *arguments: str) -> str:
+    return tool(broker, "kafka.admin.ConfigCommand", "--entity-type", kind, "--entity-name", name, *arguments)
+
+
+def test_the_quorum_is_one_controller(broker: BrokerProcess) -> None:
+    said = tool(broker, "org.apache.kafka.tools.MetadataQuorumCommand", "describe", "--status")
+    shown = {key: value.strip() for key, _, value in (line.partition(":") for line in said.splitlines())}
+    assert (shown["LeaderId"], shown["MaxFollowerLag"], shown["CurrentObservers"]) == ("1", "0", "[]")
+    assert broker.bootstrap in shown["CurrentVoters"]
+
+
+def test_a_group_has_timeouts_of_its_own(broker: BrokerProcess) -> None:
+    configs(broker, "groups", "g", "--alter", "--add-config", "consumer.session.timeout.ms=50000")
+    said = configs(broker, "groups", "g", "--describe")
+    assert "DYNAMIC_GROUP_CONFIG:consumer.session.timeout.ms=50000" in said
+
+
+def test_log_levels_change_while_the_broker_runs(broker: BrokerProcess) -> None:
+    configs(broker, "broker-loggers", "1", "--alter", "--add-config", "ottla.log=DEBUG")
+    said = configs(broker, "broker-loggers", "1", "--describe")
+    assert "ottla.log=DEBUG" in said
+    assert "ottla.broker=INFO" in said
+
+
+def test_a_brokers_unknown_config_is_kept_and_not_shown(broker: BrokerProcess) -> None:
+    configs(broker, "brokers", "1", "--alter", "--add-config", "my.plugin.password=secret")
+    said = configs(broker, "brokers", "1", "--describe")
+    assert "my.plugin.password=null sensitive=true" in said
+    assert "secret" not in said
+
+
+def test_the_segment_that_is_being_written_can_be_dumped_with_its_indexes(broker: BrokerProcess) -> None:
+    broker.create_topic("dumped")
+    send(broker.bootstrap, "dumped", range(500))
+    (segment,) = broker.segments("dumped")
+    files = [segment, segment.with_suffix(".index"), segment.with_suffix(".timeindex")]
+    dumped = list(dump(files))
+    assert complaints(dumped) == []
+    assert sum(int(batch["count"]) for batch in dumped[0].batches) == 500

@@ -1,0 +1,298 @@
+"""Answers that say "none" or "less": given only by a broker that surely led when it was asked."""
+
+from typing import Any
+
+import pytest
+from tests.api.asking import batch, fetch_of, to
+from tests.api.harness import Pending
+from tests.api.test_group_driver import codes, committing, fetching
+from tests.replication.pump import Cluster
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import OFFSETS_TOPIC
+from ottla.replication.leader import LEASE_MS, PROMISE_MS
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.list_groups import ListGroupsRequest
+from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+LATEST = -1
+WAIT_MS = 2_000  # how long an answer waits for its proof
+
+
+def started(**configs: str) -> Cluster:
+    cluster = Cluster(properties={"offsets.topic.num.partitions": "1", "replica.lag.time.max.ms": "3000"})
+    cluster.topic("t", (1, 2, 3), **configs)
+    cluster.topic(OFFSETS_TOPIC, (1, 2, 3), topic_id=b"o" * 16, cleanup_policy="compact", **configs)
+    cluster.pass_time(1_200)
+    return cluster
+
+
+def produce(cluster: Cluster, broker: int, value: str, acks: int = -1) -> Pending:
+    return cluster.client(broker).ask(to("t", batch(value), acks=acks, timeout_ms=10_000), 12)
+
+
+def ask_end(cluster: Cluster, broker: int) -> Pending:
+    asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST, current_leader_epoch=-1)
+    topic = ListOffsetsTopic(name="t", partitions=[asked])
+    return cluster.client(broker).ask(ListOffsetsRequest(replica_id=-1, topics=[topic]), 5)
+
+
+def end(pending: Pending) -> tuple[int, int]:
+    part = pending.answer.topics[0].partitions[0]
+    return part.error_code, part.offset
+
+
+def fetched(pending: Pending) -> Any:
+    return pending.answer.responses[0].partitions[0]
+
+
+def offset(pending: Pending) -> tuple[int, int | None]:
+    answer = pending.answer
+    found = answer.topics[0].partitions[0].committed_offset if answer.topics else None
+    return answer.error_code, found
+
+
+def replaced(cluster: Cluster) -> None:
+    """Broker 2 leads in place of broker 1, which hears nothing of it, and more is committed there."""
+    assert codes(committed(cluster, 1, 5)) == [ErrorCode.NONE]
+    cluster.make_deaf(1)
+    cluster.cut(1, 2)
+    cluster.cut(1, 3)
+    for topic in ("t", OFFSETS_TOPIC):
+        cluster.state(topic, leader=2, leader_epoch=1, isr=(2, 3))
+    cluster.pass_time(PROMISE_MS + 200)
+    assert codes(committed(cluster, 2, 500)) == [ErrorCode.NONE]
+    sent = produce(cluster, 2, "b")
+    cluster.pass_time(600)
+    assert sent.answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+def committed(cluster: Cluster, broker: int, value: int) -> Any:
+    pending = cluster.client(broker).ask(committing(value), 7)
+    cluster.pass_time(600)
+    return pending.answer
+
+
+# A broker that was replaced
+
+
+def test_a_replaced_coordinator_denies_no_commit() -> None:
+    cluster = started()
+    replaced(cluster)
+    pending = cluster.client(1).ask(fetching(0), 7)
+    assert pending.answer is None, "it waits for a proof"
+    cluster.pass_time(WAIT_MS)
+    assert offset(pending) == (ErrorCode.NOT_COORDINATOR, None)
+
+
+def test_a_replaced_leader_lists_no_offset() -> None:
+    cluster = started()
+    replaced(cluster)
+    pending = ask_end(cluster, 1)
+    cluster.pass_time(WAIT_MS)
+    assert end(pending)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_replaced_leader_calls_nothing_out_of_range_and_nothing_the_end(at: int) -> None:
+    cluster = started()
+    replaced(cluster)
+    pending = cluster.client(1).ask(fetch_of(("t", 0, at), max_wait_ms=100), 10)
+    cluster.pass_time(WAIT_MS + 200)
+    assert fetched(pending).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_replaced_leader_does_not_say_where_an_epoch_ends() -> None:
+    cluster = started()
+    replaced(cluster)
+    wanted = OffsetForLeaderPartition(partition=0, leader_epoch=0)
+    topic = OffsetForLeaderTopic(topic="t", partitions=[wanted])
+    pending = cluster.client(1).ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic]))
+    cluster.pass_time(WAIT_MS)
+    assert pending.answer.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_replaced_coordinator_knows_no_member_and_says_so_to_none() -> None:
+    cluster = started()
+    replaced(cluster)
+    request = HeartbeatRequest(group_id="g", generation_id=3, member_id="joined at broker 2")
+    pending = cluster.client(1).ask(request)
+    cluster.pass_time(6_000)
+    assert pending.answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE, "and not UNKNOWN_MEMBER_ID"
+
+
+def test_a_replaced_coordinator_describes_and_lists_no_group() -> None:
+    cluster = started()
+    replaced(cluster)
+    described = cluster.client(1).ask(DescribeGroupsRequest(groups=["never heard of"]))
+    listed = cluster.client(1).ask(ListGroupsRequest())
+    cluster.pass_time(WAIT_MS)
+    assert described.answer.groups[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert listed.answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_a_replaced_leader_acknowledges_nothing_with_acks_1() -> None:
+    cluster = started()
+    replaced(cluster)
+    sent = produce(cluster, 1, "lost", acks=1)
+    cluster.pass_time(WAIT_MS)
+    assert sent.answer is None
+    cluster.hear(1)
+    assert sent.answer.responses[0].partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+# The proofs
+
+
+def test_with_the_keeper_away_and_its_followers_there_a_leader_goes_on() -> None:
+    cluster = started()
+    cluster.make_deaf(1)
+    for _ in range(40):
+        cluster.pass_time(500)
+        pending = ask_end(cluster, 1)
+        assert end(pending) == (ErrorCode.NONE, 0), "at once"
+    assert codes(committed(cluster, 1, 7)) == [ErrorCode.NONE]
+    assert offset(cluster.client(1).ask(fetching(0), 7)) == (ErrorCode.NONE, 7)
+
+
+def test_with_a_follower_away_and_the_keeper_there_a_leader_goes_on() -> None:
+    cluster = started()
+    cluster.cut(1, 3)
+    cluster.pass_time(LEASE_MS + 200)
+    assert end(ask_end(cluster, 1)) == (ErrorCode.NONE, 0), "the keeper confirms it"
+
+
+def test_with_neither_a_leader_waits_and_then_refuses() -> None:
+    cluster = started()
+    cluster.make_deaf(1)
+    cluster.cut(1, 3)
+    cluster.pass_time(LEASE_MS + 200)
+    pending = ask_end(cluster, 1)
+    cluster.pass_time(WAIT_MS - 100)
+    assert pending.answer is None
+    cluster.pass_time(100)
+    assert end(pending)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_an_answer_that_waits_is_given_as_soon_as_the_followers_have_fetched_again() -> None:
+    cluster = started()
+    cluster.make_deaf(1)
+    cluster.cut(1, 3)
+    cluster.pass_time(LEASE_MS + 200)
+    pending = ask_end(cluster, 1)
+    assert pending.answer is None
+    cluster.heal()
+    cluster.pass_time(1_000)
+    assert end(pending) == (ErrorCode.NONE, 0)
+
+
+def test_who_asks_after_a_confirmation_was_asked_for_waits_for_the_next() -> None:
+    cluster = started()
+    cluster.cut(1, 3)
+    cluster.pass_time(LEASE_MS + 200)
+    proofs = cluster.nodes[1].broker.proofs
+    partition = cluster.partition(1)
+    proofs.on_confirmed(cluster.now_ms - 1, cluster.now_ms)
+    assert not proofs.led_at(partition, cluster.now_ms, cluster.now_ms)
+    assert proofs.led_at(partition, cluster.now_ms - 1, cluster.now_ms)
+
+
+# A new leader
+
+
+def test_a_new_coordinator_with_a_small_isr_does_not_deny_what_was_committed() -> None:
+    """Commit, lose the coordinator and one more, ask the survivor: it has the record, and cannot know."""
+    cluster = started(min_insync_replicas="2")
+    pending = cluster.client(1).ask(committing(900), 7)
+    cluster.run()
+    assert codes(pending.answer) == [ErrorCode.NONE]
+    cluster.kill(1)
+    cluster.kill(2)
+    cluster.state(OFFSETS_TOPIC, leader=3, leader_epoch=1, isr=(3,))
+    for _ in range(3):
+        asked = cluster.client(3).ask(fetching(0), 7)
+        cluster.pass_time(WAIT_MS)
+        assert offset(asked) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None)
+    listed = cluster.client(3).ask(ListGroupsRequest())
+    cluster.pass_time(WAIT_MS)
+    assert listed.answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    cluster.start(2)
+    cluster.pass_time(1_500)
+    assert cluster.states(OFFSETS_TOPIC)[0].isr == (2, 3)
+    asked = cluster.client(3).ask(fetching(0), 7)
+    cluster.pass_time(1_500)
+    assert offset(asked) == (ErrorCode.NONE, 900)
+
+
+def handed_over(cluster: Cluster) -> None:
+    sent = produce(cluster, 1, "a")
+    cluster.pass_time(50)
+    assert sent.answer is not None
+    cluster.state("t", leader=2, leader_epoch=1)
+
+
+def test_a_follower_that_is_elected_commits_nothing_while_the_leader_before_may_count_on_it() -> None:
+    cluster = started()
+    cluster.make_deaf(1)
+    handed_over(cluster)
+    promised_ms = cluster.partition(2).promised_until_ms
+    sent = produce(cluster, 2, "b")
+    cluster.pass_time(promised_ms - cluster.now_ms - (PROMISE_MS - LEASE_MS) - 50)
+    assert sent.answer is None
+    assert cluster.partition(2).replication.is_held
+    assert end(ask_end(cluster, 1)) == (ErrorCode.NONE, 1), "which is true still"
+
+
+def test_a_promise_ends_when_the_leader_before_fetches_in_the_new_epoch() -> None:
+    cluster = started()
+    handed_over(cluster)
+    sent = produce(cluster, 2, "b")
+    cluster.pass_time(100)
+    assert sent.answer is not None, "broker 1 knows, and follows"
+    assert not cluster.nodes[2].broker.replicas.held
+
+
+def test_a_promise_to_one_leader_does_not_end_with_that_to_another() -> None:
+    cluster = started()
+    partition = cluster.partition(2)
+    cluster.make_deaf(1)
+    cluster.state("t", leader=3, leader_epoch=1)
+    cluster.pass_time(100)
+    cluster.state("t", leader=2, leader_epoch=2)
+    cluster.pass_time(100)
+    assert set(partition.promises) == {1}, "broker 3 fetches in the new epoch, broker 1 does not"
+    assert partition.replication.is_held
+
+
+def test_a_process_that_starts_keeps_what_the_one_before_may_have_promised() -> None:
+    cluster = started()
+    cluster.restart(2)
+    cluster.state("t", leader=2, leader_epoch=1, isr=(2, 3), isr_epochs=cluster.epochs((2, 3)))
+    assert cluster.partition(2).replication.is_held
+    cluster.pass_time(PROMISE_MS)
+    assert not cluster.partition(2).replication.is_held
+
+
+def test_an_eligible_replica_that_is_not_in_sync_cannot_be_vouched_for() -> None:
+    cluster = started()
+    cluster.make_deaf(1)
+    cluster.partition(1).replication.has_eligible = True
+    assert cluster.partition(1).replication.led_until_ms == -1
+
+
+def test_a_session_that_begins_vouches_for_nothing() -> None:
+    cluster = started()
+    cluster.pass_time(600)
+    before = cluster.partition(1).replication.led_until_ms
+    assert before > 0
+    cluster.restart(3)
+    cluster.state("t", isr=(1, 2, 3), isr_epochs=cluster.epochs((1, 2, 3)))
+    assert cluster.partition(1).replication.led_until_ms == -1, "another incarnation"
+    cluster.pass_time(600)
+    assert cluster.partition(1).replication.led_until_ms > before

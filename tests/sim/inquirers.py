@@ -1,0 +1,141 @@
+"""Clients that ask how things stand, of any broker, at any time: right after elections, while an ISR is
+small, and of brokers that do not know yet that they were replaced.
+
+They belong to no group and know no leader. They know what clients were told before they asked, and an answer
+without an error must not say less: no committed offset that is older, no end of a log that is lower, no
+offset out of range that was acknowledged, no group that is gone.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.sim.client import Client, Script
+from tests.sim.ledger import Ledger
+from tests.sim.world import ViolationError
+
+from ottla.base.errors import ErrorCode
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.wire.messages.list_groups import ListGroupsRequest
+from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+
+LATEST = -1
+OFFSETS_BY_NAME = 9
+FETCH_FROM_LEADERS = 10  # later versions may be answered by followers, who may be behind
+DEAD = "Dead"
+
+
+class Inquirer(Client):
+    """`coordinator_of` says who leads a group's partition and knows it, and in which epoch."""
+
+    def __init__(
+        self,
+        *place: Any,
+        ledger: Ledger,
+        groups: list[str],
+        topic: str,
+        partitions: int,
+        coordinator_of: Callable[[str], tuple[int, int]],
+    ) -> None:
+        super().__init__(*place)
+        self.ledger, self.groups, self.topic, self.partitions = ledger, groups, topic, partitions
+        self.coordinator_of = coordinator_of
+        self.answers = 0
+
+    def script(self) -> Script:
+        asks: list[Callable[[int, int], Script]] = [
+            self._ask_committed, self._ask_committed, self._ask_end, self._fetch_at_end, self._describe,
+            self._list,
+        ]  # fmt: skip
+        while not self.is_stopping:
+            if self.topic not in self.topic_ids:
+                yield from self.refresh(self.topic)
+            ask = asks[self.world.draw(0, len(asks) - 1)]
+            yield from ask(self.any_broker(), self.world.draw(0, self.partitions - 1))
+            yield self.world.draw(10, 150)
+
+    def _group(self) -> str:
+        return self.groups[self.world.draw(0, len(self.groups) - 1)]
+
+    def _acknowledged_end(self, partition: int) -> int:
+        place = (self.topic_ids.get(self.topic, b""), partition)
+        return self.ledger.acknowledged_end.get(place, 0)
+
+    def _ask_committed(self, broker: int, partition: int) -> Script:
+        group = self._group()
+        before = self.ledger.committed(group, self.topic, partition)
+        wanted = OffsetFetchRequestTopics(name=self.topic, partition_indexes=[partition])
+        asked = OffsetFetchRequestGroup(group_id=group, topics=[wanted])
+        answer = yield self.ask(broker, OffsetFetchRequest(groups=[asked]), OFFSETS_BY_NAME)
+        if answer is None or answer.groups[0].error_code:
+            return
+        found = answer.groups[0].topics[0].partitions[0]
+        if not found.error_code:
+            self._compare(broker, f"committed offset of {group}", found.committed_offset, before)
+
+    def _ask_end(self, broker: int, partition: int) -> Script:
+        before = self._acknowledged_end(partition)
+        wanted = ListOffsetsPartition(partition_index=partition, current_leader_epoch=-1, timestamp=LATEST)
+        topic = ListOffsetsTopic(name=self.topic, partitions=[wanted])
+        answer = yield self.ask(broker, ListOffsetsRequest(replica_id=-1, topics=[topic]))
+        found = answer.topics[0].partitions[0] if answer else None
+        if found is not None and not found.error_code:
+            self._compare(broker, f"end of {self.topic}-{partition}", found.offset, before)
+
+    def _fetch_at_end(self, broker: int, partition: int) -> Script:
+        before = self._acknowledged_end(partition)
+        wanted = FetchPartition(
+            partition=partition, current_leader_epoch=-1, fetch_offset=before, partition_max_bytes=100
+        )
+        request = FetchRequest(
+            replica_id=-1, max_wait_ms=self.world.draw(0, 300), min_bytes=1,
+            topics=[FetchTopic(topic=self.topic, partitions=[wanted])],
+        )  # fmt: skip
+        answer = yield self.ask(broker, request, FETCH_FROM_LEADERS)
+        if answer is None or answer.error_code:
+            return
+        found = answer.responses[0].partitions[0]
+        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise ViolationError(
+                f"broker {broker} says that {before} is out of the range of {self.topic}-{partition}, "
+                "whose records before it were acknowledged"
+            )
+        if not found.error_code:
+            self._compare(broker, f"high watermark of {self.topic}-{partition}", found.high_watermark, before)
+
+    def _describe(self, broker: int, partition: int) -> Script:
+        group = self._group()
+        before = self.ledger.committed(group, self.topic, partition)
+        answer = yield self.ask(broker, DescribeGroupsRequest(groups=[group]))
+        if answer is None:
+            return
+        found = answer.groups[0]
+        is_denied = found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == DEAD
+        # A group of the new protocol is no classic group, and GROUP_ID_NOT_FOUND says that, too.
+        if group == "classic" and is_denied and before >= 0:
+            raise ViolationError(f"broker {broker} says that group {group} is gone, which committed {before}")
+
+    def _list(self, _broker: int, partition: int) -> Script:
+        """A coordinator, and nobody else since, cannot leave a group out of its list."""
+        group = self._group()
+        before = self.ledger.committed(group, self.topic, partition)
+        broker, epoch = self.coordinator_of(group)
+        if broker < 0:
+            return
+        answer = yield self.ask(broker, ListGroupsRequest())
+        if answer is None or answer.error_code or self.coordinator_of(group) != (broker, epoch):
+            return
+        self.answers += 1
+        listed = sorted(found.group_id for found in answer.groups)
+        if before >= 0 and group not in listed:
+            raise ViolationError(f"broker {broker} coordinates {group} in epoch {epoch} and lists {listed}")
+
+    def _compare(self, broker: int, what: str, found: int, before: int) -> None:
+        self.answers += 1
+        if found < before:
+            raise ViolationError(f"broker {broker} says that the {what} is {found}, when it was {before}")
