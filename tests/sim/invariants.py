@@ -18,6 +18,7 @@ from tests.sim.world import ViolationError, World
 
 from ottla.base.ids import TopicPartition, uuid_from_text
 from ottla.controller import znodes
+from ottla.controller.election import LOST
 from ottla.controller.znodes import State
 from ottla.records.batch import split
 
@@ -111,7 +112,7 @@ class Invariants:
         recorded += zip(state.elr, state.elr_epochs, strict=False)
         for broker, epoch in recorded:
             partition = self.replica(broker, TopicPartition(topic, index), topic_id)
-            if partition is None or self.machines[broker].process.broker.epoch != epoch:
+            if epoch == LOST or partition is None or self.machines[broker].process.broker.epoch != epoch:
                 continue
             if partition.log.log_end_offset < end:
                 raise ViolationError(
