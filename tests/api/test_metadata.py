@@ -10,6 +10,7 @@ from ottla.broker.effects import WriteNodes
 from ottla.controller import znodes
 from ottla.controller.keeper import Create, Delete
 from ottla.controller.registration import registration
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 
@@ -275,3 +276,18 @@ def test_one_request_makes_a_bounded_number_of_topics(monkeypatch: pytest.Monkey
     names = ["a", "b", "c"]
     assert list(codes(client.send(about(*names))).values()) == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert set(codes(client.send(about(*names))).values()) == {0}
+
+
+def test_the_list_of_brokers_is_never_empty_for_whoever_answers_is_there() -> None:
+    machine, client = started(advertised_listeners="PLAINTEXT://here:9092")
+    me = znodes.BROKERS + str(machine.broker.id)
+    before = client.send(MetadataRequest(topics=[])).brokers
+    machine.write(Delete(me))  # all sessions expired: ZooKeeper was away for long
+    assert machine.broker.image.brokers == {}
+    assert client.send(MetadataRequest(topics=[])).brokers == before
+    described = client.send(DescribeClusterRequest(include_cluster_authorized_operations=False)).brokers
+    assert [(one.broker_id, one.host, one.port) for one in described] == [
+        (one.node_id, one.host, one.port) for one in before
+    ]
+    machine.write(*registration(7, "elsewhere", 9092, None)[:1])
+    assert [one.node_id for one in client.send(MetadataRequest(topics=[])).brokers] == [7]

@@ -1,4 +1,4 @@
-"""Offsets that expire, or go with their topic or group, in more bytes than one batch may have."""
+"""Offsets that expire, by the time of day, or go with their topic or group: also many megabytes of them."""
 
 import pytest
 from tests.api.asking import create
@@ -65,3 +65,49 @@ def test_one_that_is_too_large_even_alone_does_not_hold_up_the_others(machine: M
     machine.broker.partitions[partition].log._validator._max_bytes = 20_000  # somebody has lowered it
     machine.pass_time(HOUR_MS)
     assert groups(machine) == [LONG]
+
+
+# The time of day
+
+DAY_MS, CHECK_MS = 24 * HOUR_MS, 600_000
+
+
+def a_day_apart(wall_offset_ms: int) -> Machine:
+    """The machine's clock was set while the broker ran: its own is that much off. Offsets are kept a day."""
+    machine = Machine({"offsets.topic.num.partitions": "1", "offsets.retention.minutes": "1440"})
+    client = machine.client()
+    client.send(FindCoordinatorRequest(key="g"), 2)
+    create(client, "t", 1)
+    machine.wall_offset_ms = wall_offset_ms
+    machine.pass_time(1)
+    commit(machine.client(), INNOCENT, 0)
+    return machine
+
+
+def start_again(machine: Machine) -> None:
+    """The clock of a broker that starts shows the time of day."""
+    machine.stop()
+    machine.now_ms += machine.wall_offset_ms
+    machine.wall_offset_ms = 0
+    machine.start()
+
+
+@pytest.mark.parametrize("wall_offset_ms", [7 * DAY_MS, -7 * DAY_MS])
+def test_a_restart_with_another_steady_clock_expires_nothing_early_or_late(
+    wall_offset_ms: int,
+) -> None:
+    machine = a_day_apart(wall_offset_ms)
+    start_again(machine)
+    machine.pass_time(DAY_MS - 2 * CHECK_MS)
+    assert groups(machine) == [INNOCENT]
+    machine.pass_time(3 * CHECK_MS)
+    assert groups(machine) == []
+
+
+def test_a_clock_that_is_set_while_the_broker_runs_counts_for_what_is_stored() -> None:
+    machine = a_day_apart(0)
+    machine.wall_offset_ms = DAY_MS
+    machine.pass_time(1)
+    assert groups(machine) == [INNOCENT], "nobody has looked yet"
+    machine.pass_time(CHECK_MS)
+    assert groups(machine) == []

@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from confluent_kafka import Producer
 from tests.cluster.load import read_all
 from tests.cluster.real import QUIET, SESSION_S, RealBroker, RealCluster
+from tests.cluster.zookeeper import Ensemble, wait_for
 from tests.ports import free_ports
 
 WITHIN_S = 60.0
@@ -54,6 +56,38 @@ def test_a_broker_that_was_killed_may_come_back_before_its_session_is_over(
         assert "is there from an earlier session" in victim.log
     finally:
         victim.kill()
+
+
+def test_a_broker_that_restarts_waits_for_zookeeper_as_long_as_that_is_away(
+    cluster: RealCluster, tmp_path: Path
+) -> None:
+    session_s, linger_s = 8.0, 3.0
+    zookeeper = Ensemble(tmp_path)
+    settings = cluster.settings | {"zookeeper.session.timeout.ms": str(int(session_s * 1000))}
+    victim = RealBroker(1, free_ports(1)[0], tmp_path / "broker", zookeeper.hosts, settings)
+    try:
+        zookeeper.start()
+        victim.start()
+        victim.kill()
+        (victim.data[0] / "incarnation").unlink()  # without it nothing tells whose the session is
+        victim.launch()
+        wait_for(lambda: "is there from an earlier session" in victim.log, WITHIN_S, "it waits for itself")
+        zookeeper.pause()
+        wait_for(lambda: "is away; waiting for it" in victim.log, WITHIN_S, "it waits for ZooKeeper")
+        began_s = time.monotonic()
+        wait_for(lambda: time.monotonic() > began_s + session_s + linger_s, WITHIN_S, "a session and more")
+        assert victim.is_running, victim.log[-3000:]
+        zookeeper.resume()
+        victim.wait_ready()
+        victim.stop()
+        zookeeper.kill(1)
+        victim.launch()
+        wait_for(lambda: "no ZooKeeper answers" in victim.log, WITHIN_S, "it says what it waits for")
+        zookeeper.start()
+        victim.wait_ready()
+    finally:
+        victim.kill()
+        zookeeper.stop()
 
 
 def test_brokers_that_start_at_once_found_one_cluster(cluster: RealCluster, tmp_path: Path) -> None:

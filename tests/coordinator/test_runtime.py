@@ -1,12 +1,13 @@
 """The runtime, with a shard that counts: decide, append, replay, answer; load, unload, timers."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.coordinator.runtime import RETRY_MS, Runtime
+from ottla.coordinator.runtime import RETRY_MS, UNIT_BYTES, Runtime
 from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
 
 
@@ -55,6 +56,7 @@ class Journal:
     committed: int = 0
     waits: bool = False
     error: ApiError | None = None
+    unreadable: dict[int, Exception] = field(default_factory=dict)
 
     @property
     def end_offset(self) -> int:
@@ -64,14 +66,17 @@ class Journal:
     def committed_offset(self) -> int:
         return self.committed if self.waits else self.end_offset
 
-    def stored(self) -> list[tuple[StoredRecord, int, int]]:
-        return list(self.records)
+    def stored(self) -> Iterator[tuple[StoredRecord, int, int] | None]:
+        for at, stored in enumerate(list(self.records)):
+            if at in self.unreadable:
+                raise self.unreadable.pop(at)
+            yield stored
 
-    def append(self, records: list[StoredRecord], now_ms: int) -> int:
+    def append(self, records: list[StoredRecord], now_ms: int, wall_ms: int) -> int:
         if self.error is not None:
             raise self.error
         start = self.end_offset
-        self.records += [(record, start + at, now_ms) for at, record in enumerate(records)]
+        self.records += [(record, start + at, wall_ms) for at, record in enumerate(records)]
         return start
 
 
@@ -362,3 +367,152 @@ def test_the_next_time_is_the_nearest_of_all_shards() -> None:
     world.load(index=1, now_ms=100)
     world.load(index=2, now_ms=50)
     assert world.runtime.next_ms == 1_050
+
+
+def test_what_is_stored_carries_the_time_of_day_and_timers_go_by_the_steady_clock() -> None:
+    world = World()
+    world.runtime.wall_ms = lambda now_ms: now_ms + 1_000_000
+    shard = world.load(now_ms=5)
+    world.add(now_ms=7)
+    assert world.journal.records[0][2] == 1_000_007
+    assert shard.seen[-1] == ("replay", b"k", 0, 1_000_007)
+    assert world.runtime.next_ms == 1_005
+
+
+# Loading in slices
+
+
+def slow(records: int, slice_work: int = 10) -> World:
+    """A runtime that replays ten records in a slice, and a journal that holds this many."""
+    world = World()
+    world.journal.records = [(StoredRecord(b"%d" % at, b"1"), at, at) for at in range(records)]
+    world.runtime.slice_work = slice_work
+    world.runtime.on_tick(0)
+    return world
+
+
+def refusal(world: World, index: int = 7) -> str:
+    with pytest.raises(ApiError) as refused:
+        world.add(index=index)
+    return refused.value.code.name
+
+
+def test_a_long_log_is_loaded_in_slices_and_operations_are_refused_meanwhile() -> None:
+    world = slow(25)
+    world.runtime.load(7, world.journal, 0, now_ms=100)
+    for replayed in (10, 20):
+        assert len(world.made[0].counts) == replayed
+        assert refusal(world) == "COORDINATOR_LOAD_IN_PROGRESS"
+        with pytest.raises(ApiError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+            world.runtime.shard(7)
+        assert world.runtime.next_ms == 100, "the next slice is due at once"
+        assert "loaded" not in world.made[0].seen
+        world.runtime.on_tick(101)
+    assert world.made[0].seen.count("loaded") == 1
+    assert len(world.runtime.shard(7).counts) == 25
+    assert (world.add().reply, world.journal.end_offset) == ("was 0", 26), "nothing was written before"
+    assert world.runtime.next_ms == 1_101
+
+
+def test_what_is_short_is_there_at_once_and_all_loads_share_a_slice() -> None:
+    world = slow(4)
+    for index in range(5):
+        world.runtime.load(index, world.journal, 0, now_ms=0)
+    assert sorted(world.runtime.shards) == [0, 1]
+    assert list(world.runtime.loading) == [2, 3, 4]
+    world.runtime.on_tick(1)
+    assert sorted(world.runtime.shards) == [0, 1, 2, 3], "first come, first served"
+    world.runtime.on_tick(1)
+    assert sorted(world.runtime.shards) == [0, 1, 2, 3, 4]
+    assert not world.runtime.loading
+
+
+def test_a_large_record_counts_as_several() -> None:
+    world = slow(0)
+    for at in range(4):
+        world.journal.records.append((StoredRecord(b"%d" % at, b"1".zfill(5 * UNIT_BYTES)), at, 0))
+    world.runtime.load(7, world.journal, 0, now_ms=0)
+    assert len(world.made[0].counts) == 2
+
+
+def test_a_log_of_which_nothing_is_for_the_coordinator_is_read_in_slices_too() -> None:
+    world = slow(0)
+    left = iter([None] * 25)
+    world.journal.stored = lambda: left  # type: ignore[method-assign]
+    world.runtime.load(7, world.journal, 0, now_ms=0)
+    assert len(list(left)) == 15
+
+
+def test_a_load_that_is_asked_for_twice_goes_on_and_a_newer_epoch_begins_anew() -> None:
+    world = slow(15)
+    world.runtime.load(7, world.journal, 4, now_ms=0)
+    world.runtime.load(7, world.journal, 4, now_ms=0)
+    world.runtime.load(7, world.journal, 3, now_ms=0)
+    assert len(world.made) == 1
+    world.runtime.load(7, world.journal, 5, now_ms=0)
+    world.runtime.on_tick(1)
+    world.runtime.on_tick(1)
+    assert world.runtime.shards[7].leader_epoch == 5
+    assert world.runtime.shard(7) is world.made[1]
+    assert set(world.made[1].counts.values()) == {1}, "no record was replayed twice"
+
+
+def test_a_shard_that_is_unloaded_while_it_is_loaded_is_gone() -> None:
+    world = slow(15)
+    world.runtime.load(7, world.journal, 0, now_ms=0)
+    world.runtime.unload(7)
+    assert refusal(world) == "NOT_COORDINATOR"
+    world.runtime.on_tick(1)
+    assert len(world.made[0].counts) == 10
+    assert world.runtime.next_ms is None
+
+
+def test_damage_in_the_middle_of_a_load_leaves_no_coordinator_and_holds_up_no_other() -> None:
+    world = slow(25)
+    damage: list[tuple[int, str]] = []
+    world.runtime.on_damaged = lambda index, error: damage.append((index, error.message or ""))
+    world.journal.unreadable[12] = ApiError(ErrorCode.CORRUPT_MESSAGE, "the checksum is wrong")
+    world.runtime.load(7, world.journal, 0, now_ms=0)
+    world.runtime.load(8, Journal(), 0, now_ms=0)
+    world.runtime.on_tick(1)
+    assert damage == [(7, "the checksum is wrong")]
+    assert refusal(world) == "NOT_COORDINATOR"
+    assert list(world.runtime.shards) == [8]
+
+
+def test_a_log_that_cannot_be_read_now_is_loaded_from_its_beginning_a_little_later() -> None:
+    world = slow(25)
+    world.journal.unreadable[12] = OSError(24, "Too many open files")
+    world.runtime.load(7, world.journal, 0, now_ms=0)
+    with pytest.raises(OSError, match="Too many open files"):
+        world.runtime.on_tick(1)
+    assert world.runtime.next_ms == 1 + RETRY_MS
+    world.runtime.on_tick(RETRY_MS)
+    assert refusal(world) == "COORDINATOR_LOAD_IN_PROGRESS"
+    assert world.made[1].counts == {}
+    for _ in range(3):
+        world.runtime.on_tick(1 + RETRY_MS)
+    assert set(world.runtime.shard(7).counts.values()) == {1}
+    assert len(world.runtime.shard(7).counts) == 25
+
+
+def test_a_shard_that_is_being_loaded_is_told_what_is_committed() -> None:
+    world = slow(15)
+    world.runtime.load(7, world.journal, 0, now_ms=0)
+    world.runtime.on_committed(7, 12)
+    assert world.made[0].seen[-1] == ("committed", 12)
+
+
+def test_what_happens_to_all_shards_happens_to_one_that_is_being_loaded_once_it_is_there() -> None:
+    world = slow(15)
+    other = Journal()
+    world.runtime.load(8, other, 0, now_ms=0)
+    world.journal.unreadable[12] = OSError(24, "Too many open files")
+    world.runtime.load(7, world.journal, 0, now_ms=0)
+    world.runtime.execute_everywhere(5, lambda _, turn: turn.write(StoredRecord(b"all", b"1")))
+    with pytest.raises(OSError, match="Too many open files"):
+        world.runtime.on_tick(6)
+    for _ in range(2):
+        assert (world.journal.end_offset, other.end_offset) == (15, 1)
+        world.runtime.on_tick(6 + RETRY_MS)
+    assert world.runtime.shard(7).seen[-2:] == ["loaded", ("replay", b"all", 15, 6 + RETRY_MS)]

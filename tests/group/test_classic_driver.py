@@ -4,6 +4,7 @@ After every turn it checks what must always be true. The tests here are of a gro
 described, deleted.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,12 +44,12 @@ class Journal:
     def committed_offset(self) -> int:
         return len(self.records)
 
-    def stored(self) -> list[tuple[StoredRecord, int, int]]:
-        return list(self.records)
+    def stored(self) -> Iterator[tuple[StoredRecord, int, int]]:
+        return iter(list(self.records))
 
-    def append(self, records: list[StoredRecord], now_ms: int) -> int:
+    def append(self, records: list[StoredRecord], now_ms: int, wall_ms: int) -> int:
         base = len(self.records)
-        self.records.extend((record, base + at, now_ms) for at, record in enumerate(records))
+        self.records.extend((record, base + at, wall_ms) for at, record in enumerate(records))
         return base
 
 
@@ -86,7 +87,7 @@ class Dialogue:
 
     def __post_init__(self) -> None:
         self.runtime: Runtime[Shard] = Runtime(
-            lambda _: Shard(self.config, ClassicGroup(GROUP, self.config, now_ms=self.now_ms)),
+            lambda _: Shard(self.config, ClassicGroup(GROUP, self.config, wall_ms=self.now_ms)),
             self._on_answered,
         )
         self.restart()
@@ -119,6 +120,8 @@ class Dialogue:
         self.epoch += 1
         self.answers.clear()
         self.runtime.load(0, self.journal, self.epoch, self.now_ms)
+        while self.runtime.loading:
+            self.runtime.on_tick(self.now_ms)
 
     def advance(self, ms: int) -> None:
         until_ms = self.now_ms + ms
@@ -349,7 +352,7 @@ def test_old_records_lack_a_timestamp_a_rebalance_timeout_and_maybe_the_leader()
     value = GroupMetadataValue(
         protocol_type="connect", generation=4, protocol="p", leader="gone", members=[member]
     )
-    group = ClassicGroup.from_record(GROUP, value, GroupConfig(), now_ms=5)
+    group = ClassicGroup.from_record(GROUP, value, GroupConfig(), wall_ms=5)
     assert group.state_timestamp_ms is None
     assert group.members["m"].rebalance_timeout_ms == 7_000
     assert group.roster.leader == "m"

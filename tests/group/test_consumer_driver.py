@@ -119,7 +119,7 @@ class OneGroup:
 
     def join(self, turn, answer, request, caller):
         if self.group is None:
-            self.group = ClassicGroup(GROUP, self.config, now_ms=turn.now_ms)
+            self.group = ClassicGroup(GROUP, self.config, wall_ms=turn.wall_ms)
         if isinstance(self.group, ClassicGroup):
             self.group.join(turn, answer, request, caller)
         else:
@@ -149,12 +149,12 @@ class Journal:
     committed_offset = end_offset
 
     def stored(self):
-        return list(self.records)
+        return iter(list(self.records))
 
-    def append(self, records, now_ms):
+    def append(self, records, now_ms, wall_ms):
         start = len(self.records)
         for at, record in enumerate(records, start):
-            self.records.append((record, at, now_ms))
+            self.records.append((record, at, wall_ms))
         return start
 
 
@@ -176,6 +176,8 @@ class Cluster:
         self.runtime = Runtime(lambda _: OneGroup(self.config, self.topics), lambda answer, now_ms: None)
         self.leader_epoch += 1
         self.runtime.load(0, self.journal, self.leader_epoch, self.now_ms)
+        while self.runtime.loading:
+            self.runtime.on_tick(self.now_ms)
         self.check()
 
     @property

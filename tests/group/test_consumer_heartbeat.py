@@ -340,9 +340,11 @@ def test_one_that_was_stored_by_a_broker_that_could_read_it_keeps_its_topics():
     group = cluster.group
     member = group.members["one"]
     found = RegularExpressionValue(topics=["t"], version=1, timestamp=1)
-    cluster.journal.append([store(RegularExpression(GROUP, pattern, found))], 0)
+    cluster.journal.append([store(RegularExpression(GROUP, pattern, found))], 0, 0)
     record = next(r for r, *_ in cluster.journal.records if b"one" in r.key and r.key[:2] == b"\0\5")
-    cluster.journal.append([record._replace(value=record.value.replace(b"\2t", b"\6" + pattern.encode()))], 0)
+    cluster.journal.append(
+        [record._replace(value=record.value.replace(b"\2t", b"\6" + pattern.encode()))], 0, 0
+    )
     cluster.restart()
     assert member.regex != cluster.group.members["one"].regex == pattern
     cluster.topics.set("v", 1)
@@ -400,20 +402,103 @@ def test_a_silent_member_is_removed_when_its_session_ends():
     assert cluster.group.is_empty
 
 
-def test_after_a_restart_sessions_and_revocations_are_timed_anew():
+def test_after_a_restart_members_have_a_session_and_revocations_are_timed_anew():
     cluster = Cluster(t=2)
     Consumer(cluster, "one", rebalance_timeout_ms=30_000).join()
     Consumer(cluster, "two").join()
     cluster.beat("one", 1)
     cluster.pass_ms(10_000)
     cluster.restart()
-    assert cluster.timers == {
-        ("consumer", GROUP, "session", "one"): cluster.now_ms + SESSION_MS,
-        ("consumer", GROUP, "session", "two"): cluster.now_ms + SESSION_MS,
-        ("consumer", GROUP, "rebalance", "one"): cluster.now_ms + 30_000,
-    }
+    assert cluster.timers["consumer", GROUP, "rebalance", "one"] == cluster.now_ms + 30_000
     cluster.pass_ms(30_000)
     assert list(cluster.group.members) == ["two"]
+    cluster.pass_ms(SESSION_MS - 30_000 - 1)
+    assert list(cluster.group.members) == ["two"]
+    cluster.pass_ms(1)
+    assert cluster.group.is_empty
+
+
+# Sessions and failovers
+
+
+def test_a_dead_member_is_gone_before_long_however_many_coordinators_fail():
+    cluster = Cluster(t=2)
+    Consumer(cluster, "dead").join()
+    alive = Consumer(cluster, "alive").join()
+    settle(alive)
+    died_ms, failover_ms = cluster.now_ms, 20_000
+    while "dead" in cluster.group.members:
+        assert cluster.now_ms < died_ms + 2 * SESSION_MS
+        for _ in range(4):
+            cluster.pass_ms(failover_ms // 4)
+            alive.confirm()
+        cluster.restart()
+    settle(alive)
+    assert alive.owned == {"t": {0, 1}}
+
+
+def test_a_member_that_is_heard_of_costs_no_record_and_outlives_any_number_of_coordinators():
+    cluster = Cluster(t=1)
+    one = Consumer(cluster, "one").join()
+    end = cluster.journal.end_offset
+    for _ in range(10):
+        cluster.pass_ms(cluster.config.consumer_heartbeat_interval_ms)
+        one.beat()
+        cluster.restart()
+        cluster.pass_ms(cluster.config.consumer_heartbeat_interval_ms)
+        one.beat()
+    assert cluster.journal.end_offset == end
+    assert (list(cluster.group.members), one.epoch) == (["one"], 1)
+
+
+def test_a_member_that_is_heard_of_again_has_a_whole_session_also_at_the_next_coordinator():
+    cluster = Cluster(t=1)
+    one = Consumer(cluster, "one").join()
+    cluster.pass_ms(SESSION_MS - 1)
+    cluster.restart()
+    assert cluster.group.members["one"].silent_ms > 0
+    one.beat()
+    assert cluster.group.members["one"].silent_ms == 0
+    cluster.restart()
+    cluster.pass_ms(SESSION_MS - 1)
+    assert "one" in cluster.group.members
+    cluster.pass_ms(1)
+    assert cluster.group.is_empty
+
+
+def test_time_without_a_coordinator_does_not_count_as_silence():
+    cluster = Cluster(t=1)
+    one = Consumer(cluster, "one").join()
+    cluster.pass_ms(SESSION_MS // 4)
+    for _ in range(3):
+        cluster.now_ms += 10 * SESSION_MS
+        cluster.restart()
+    cluster.pass_ms(SESSION_MS // 2)
+    one.beat()
+    assert (one.epoch, list(cluster.group.members)) == (1, ["one"])
+
+
+def test_who_is_heard_of_again_has_no_longer_to_give_up_partitions():
+    cluster = Cluster(t=2)
+    Consumer(cluster, "one", rebalance_timeout_ms=30_000).join()
+    Consumer(cluster, "two").join()
+    cluster.beat("one", 1)
+    due_ms = cluster.timers["consumer", GROUP, "rebalance", "one"]
+    cluster.pass_ms(SESSION_MS // 2)
+    assert cluster.group.members["one"].silent_ms > 0
+    cluster.beat("one", 1)
+    assert cluster.group.members["one"].silent_ms == 0
+    assert cluster.timers["consumer", GROUP, "rebalance", "one"] == due_ms
+
+
+def test_where_heartbeats_are_rare_silence_is_not_stored():
+    cluster = Cluster(GroupConfig(consumer_heartbeat_interval_ms=15_000), t=1)
+    one = Consumer(cluster, "one").join()
+    end = cluster.journal.end_offset
+    for _ in range(5):
+        cluster.pass_ms(15_000)
+        one.beat()
+    assert cluster.journal.end_offset == end
 
 
 def test_a_timer_that_outlives_its_reason_means_nothing():
@@ -431,7 +516,7 @@ def test_a_member_in_an_unknown_state_has_to_rejoin_with_nothing():
     cluster = Cluster(t=1)
     Consumer(cluster, "one").join()
     value = CurrentMemberAssignmentValue(member_epoch=1, previous_member_epoch=0, state=9)
-    cluster.journal.append([store(CurrentMemberAssignment(GROUP, "one", value))], 0)
+    cluster.journal.append([store(CurrentMemberAssignment(GROUP, "one", value))], 0, 0)
     cluster.restart()
     assert cluster.group.members["one"].state is MemberState.UNKNOWN
     assert cluster.refused("one", 1) == FENCED

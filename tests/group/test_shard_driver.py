@@ -5,6 +5,7 @@ After every turn a fresh shard that replays the journal has to know the same gro
 "decide, then replay" promises. Of a classic group only what is stored can be compared.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,14 +89,14 @@ class Journal:
     def committed_offset(self) -> int:
         return self.committed if self.waits else self.end_offset
 
-    def stored(self) -> list[tuple[StoredRecord, int, int]]:
-        return list(self.records)
+    def stored(self) -> Iterator[tuple[StoredRecord, int, int]]:
+        return iter(list(self.records))
 
-    def append(self, records: list[StoredRecord], now_ms: int) -> int:
+    def append(self, records: list[StoredRecord], now_ms: int, wall_ms: int) -> int:
         if self.error is not None:
             raise self.error
         base = len(self.records)
-        self.records.extend((record, base + at, now_ms) for at, record in enumerate(records))
+        self.records.extend((record, base + at, wall_ms) for at, record in enumerate(records))
         return base
 
 
@@ -145,6 +146,8 @@ class Room:
         """Another coordinator takes over from what is stored."""
         self.epoch += 1
         self.runtime.load(0, self.journal, self.epoch, self.now_ms)
+        while self.runtime.loading:
+            self.runtime.on_tick(self.now_ms)
 
     def advance(self, ms: int) -> None:
         """Time goes by, from one timer to the next."""

@@ -231,7 +231,7 @@ def test_a_group_stored_without_the_time_it_became_empty_goes_by_the_commits() -
     room = Room(SHORT)
     room.commit(1)
     value = GroupMetadataValue(protocol_type="consumer", generation=3, current_state_timestamp=-1)
-    room.journal.append([store(GroupMetadata(G, value))], room.now_ms)
+    room.journal.append([store(GroupMetadata(G, value))], room.now_ms, room.now_ms)
     room.restart()
     room.advance(HOUR_MS // 2)
     room.commit(2, partition=1)

@@ -292,6 +292,29 @@ def test_where_no_zookeeper_answers_the_start_waits_and_says_so_rarely(
     assert said() == [f"no ZooKeeper answers at {where}; waiting for it"]
 
 
+def test_a_start_waits_for_a_zookeeper_that_comes_later_than_a_session(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    late = Ensemble(tmp_path)
+
+    async def live() -> None:
+        keeper = ZooKeeperKeeper(asyncio.get_running_loop(), f"{late.hosts}/late", 1_000)
+        loading = asyncio.ensure_future(Watcher(keeper).load())
+        async with asyncio.timeout(60.0):
+            while "no ZooKeeper answers" not in caplog.text:  # noqa: ASYNC110 - somebody else says it
+                await asyncio.sleep(0.01)
+        await asyncio.to_thread(late.start)
+        async with asyncio.timeout(60.0):
+            assert await loading == []
+        await keeper.close()
+
+    try:
+        asyncio.run(live())
+    finally:
+        late.stop()
+    assert caplog.text.count("no ZooKeeper answers") == 1
+
+
 def test_what_happens_to_the_connection_is_logged_once(place: str, caplog: pytest.LogCaptureFixture) -> None:
     async def story(one: Watcher, _other: Watcher) -> None:
         client_of(one)._connection._socket.shutdown(2)

@@ -11,6 +11,7 @@ import pytest
 
 from ottla.controller.keeper import NodeChanged
 from ottla.shell import keeping, server
+from ottla.shell.keeper import Session
 from ottla.shell.keeper_shared import SharedKeeper, SharedTree
 from ottla.shell.lock import StartError
 from ottla.shell.server import Server
@@ -171,6 +172,32 @@ def test_an_id_that_is_taken_is_refused_and_its_owner_is_not_disturbed(
         del world.keepers[second]
         assert owner.broker.epoch == epoch
         assert owner.broker.image.controller_id == 1
+
+    run(world, story)
+
+
+def test_while_the_keeper_is_away_a_broker_waits_for_its_earlier_session_as_long_as_that_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(keeping, "LINGER_S", 0.1)
+    world = World(tmp_path)
+
+    async def story() -> None:
+        crashed, again = world.server(1), world.server(1)
+        await crashed.start()
+        await crashed.kill()
+        (tmp_path / "1" / "incarnation").unlink()  # without it nothing tells whose the session is
+        starting = asyncio.ensure_future(again.start())
+        await until(lambda: "waiting for that to end" in caplog.text)
+        again._keeping.on_session(Session.SUSPENDED)
+        began_s = asyncio.get_running_loop().time()
+        await until(lambda: asyncio.get_running_loop().time() > began_s + 1.0)  # session and linger: 0.2 s
+        assert not starting.done()
+        assert caplog.text.count("is away; waiting for it") == 1
+        world.keepers[crashed].abandon(0.0)
+        again._keeping.on_session(Session.RESUMED)
+        await starting
+        assert again.broker.epoch > 0
 
     run(world, story)
 

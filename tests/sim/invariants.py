@@ -112,8 +112,8 @@ class Invariants:
         recorded += zip(state.elr, state.elr_epochs, strict=False)
         for broker, epoch in recorded:
             partition = self.replica(broker, TopicPartition(topic, index), topic_id)
-            if epoch == LOST or partition is None or self.machines[broker].process.broker.epoch != epoch:
-                continue
+            if partition is None or epoch == LOST or self.machines[broker].process.broker.epoch != epoch:
+                continue  # LOST is -1, and so is the epoch of a broker that does not know its own yet
             if partition.log.log_end_offset < end:
                 raise ViolationError(
                     f"broker {broker} may lead {topic}-{index}, whose records up to {end} were acknowledged, "

@@ -16,6 +16,7 @@ from ottla.broker import controlling
 from ottla.controller import draft, election
 from ottla.controller.election import Around, Rule
 from ottla.controller.keeper import ANY, Put
+from ottla.coordinator.runtime import Journal, Loaded, Runtime
 from ottla.log.log import Log
 from ottla.replication.leader import Leader
 from ottla.replication.partition import Partition
@@ -127,6 +128,18 @@ def _early_vouch(stack: ExitStack) -> None:
 @plant("a new leader does not keep the promise of a follower")
 def _no_promise(stack: ExitStack) -> None:
     _replace(stack, Partition, "promised_until_ms", property(lambda self: 0))
+
+
+@plant("a coordinator answers before it is loaded")
+def _half_loaded(stack: ExitStack) -> None:
+    original = Runtime.load
+
+    def load(self: Runtime[Any], index: int, journal: Journal, leader_epoch: int, now_ms: int) -> None:
+        original(self, index, journal, leader_epoch, now_ms)
+        if half := self.loading.get(index):
+            self.shards[index] = Loaded(index, half.shard, journal, leader_epoch)
+
+    _replace(stack, Runtime, "load", load)
 
 
 # Followers

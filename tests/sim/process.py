@@ -47,6 +47,7 @@ PROBE_TIMEOUT_MS = 800
 PROBE = b"are you there?"
 REGISTER_AGAIN_MS = 200
 DRAIN_MS = 2_000
+LOAD_RECORDS, LOAD_MS = 1, 10  # a slice of a coordinator's load, slow enough to meet what happens
 CLUSTER_ID = "a-simulated-cluster"
 
 
@@ -74,6 +75,9 @@ class Process:
         self.world, self.network, self.clock = world, network, clock
         self.is_successor = is_successor
         self.broker = Broker(disk, random, properties)
+        coordinator = self.broker.groups.runtime
+        coordinator.slice_work = LOAD_RECORDS
+        coordinator.on_tick(clock.now_ms())
         self.place = self.broker.id
         self.keeper = KeeperClient(world, keeper, network, self, self.place)
         self.is_dead = self.is_paused = self.is_serving = self.is_open = self.is_stopping = False
@@ -374,7 +378,8 @@ class Process:
         if due_ms is None or (self._deadline_ms is not None and due_ms >= self._deadline_ms):
             return
         self._deadline_ms = due_ms
-        self._after(self.clock.until(due_ms), lambda: self._on_deadline(due_ms))
+        slice_ms = LOAD_MS if self.broker.groups.runtime.loading else 0
+        self._after(max(self.clock.until(due_ms), slice_ms), lambda: self._on_deadline(due_ms))
 
     def _on_deadline(self, due_ms: int) -> None:
         if self._deadline_ms != due_ms:

@@ -1,10 +1,11 @@
-"""DescribeCluster (key 60): the brokers, the controller, the cluster's id.
+"""DescribeCluster (key 60): the brokers (as in Metadata), the controller, the cluster's id.
 
 v1 endpoint type: brokers (1); controllers (2) are not separate here · v2 fenced brokers
 """
 
 from ottla.api.authorized_operations import ON_CLUSTER
 from ottla.api.call import Call
+from ottla.api.metadata import listed_brokers
 from ottla.base.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -28,6 +29,6 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
     response.controller_id = image.controller_id
     response.brokers = [
         DescribeClusterBroker(broker_id=one.id, host=one.host, port=one.port, rack=one.rack)
-        for one in image.brokers.values()
+        for one in listed_brokers(call.broker)
     ]
     return response

@@ -1,4 +1,5 @@
-"""ListGroups (key 16): the groups this broker coordinates.
+"""ListGroups (key 16): the groups this broker coordinates. While some of them are being loaded, the others,
+and COORDINATOR_LOAD_IN_PROGRESS.
 
 A coordinator that may not know all of its groups yet, or may have been replaced, cannot leave one out: then
 the whole answer is COORDINATOR_LOAD_IN_PROGRESS, after which clients ask again.
@@ -34,7 +35,9 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse | 
 def _listed(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
+    is_loading = call.broker.groups.runtime.loading
     return ListGroupsResponse(
+        error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE,
         groups=[
             ListedGroup(
                 group_id=group.group_id,
@@ -45,5 +48,5 @@ def _listed(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
             for _, shard in call.broker.groups.shards()
             for group in shard.listed()
             if (not states or group.state.lower() in states) and (not types or group.type.lower() in types)
-        ]
+        ],
     )

@@ -2,8 +2,10 @@
 
 A topic that is not there is created if the client allows it and `auto.create.topics.enable` does; the
 answer waits for that, so that a first produce needs no second try. Answers are encoded once and kept until
-the image changes (`dispatch`). A broker about to stop is listed: it serves until it is gone. A replica is
-offline if its broker is not there or its directory failed; a leader that is, is none (LEADER_NOT_AVAILABLE).
+the image changes (`dispatch`). A broker about to stop is listed: it serves until it is gone. The list is
+never empty: when all sessions have ended, because ZooKeeper was away, whoever answers is there all the same.
+A replica is offline if its broker is not there or its directory failed; a leader that is, is none
+(LEADER_NOT_AVAILABLE).
 
 v0 an empty list asks for all topics; v1 null does · v2 cluster id · v4 allow_auto_topic_creation
 v5 offline replicas · v7 leader epochs · v8 authorized operations, the cluster's up to v10 · v9 flexible
@@ -23,7 +25,7 @@ from ottla.base.ids import INTERNAL_TOPICS, OFFSETS_TOPIC, ZERO_UUID, TopicParti
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Parked
 from ottla.controller.draft import endpoints
-from ottla.controller.image import Image, PartitionState, Topic
+from ottla.controller.image import BrokerEndpoint, PartitionState, Topic
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import NewTopic
 from ottla.wire.messages.metadata import (
@@ -45,14 +47,14 @@ AUTO_CREATED_MAX = 1_000  # by one request; the client asks again for the others
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse | Parked:
     broker, image = call.broker, call.broker.image
     if request.topics is None or (call.version == 0 and not request.topics):
-        return _respond(image, request, [_describe(broker, topic) for topic in image.topics.values()])
+        return _respond(broker, request, [_describe(broker, topic) for topic in image.topics.values()])
     asked = list({(one.name, one.topic_id): one for one in request.topics}.values())
     if call.version < BY_ID_SINCE and any(one.name is None or one.topic_id != ZERO_UUID for one in asked):
-        return _respond(image, request, [_refused(one) for one in asked])
+        return _respond(broker, request, [_refused(one) for one in asked])
     may_create = call.broker.config.auto_create_topics and request.allow_auto_topic_creation
     created: dict[str, Item] = {}
     writes = Writes(
-        call.broker, lambda: _respond(image, request, [_answer(broker, one, created) for one in asked])
+        call.broker, lambda: _respond(broker, request, [_answer(broker, one, created) for one in asked])
     )
     for name in dict.fromkeys(
         one.name for one in asked if one.name is not None and one.topic_id == ZERO_UUID
@@ -69,10 +71,18 @@ def _plan_topic(broker: Broker, name: str) -> Sequence[Operation]:
     return plan_new_topic(broker, new)
 
 
-def _respond(image: Image, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+def listed_brokers(broker: Broker) -> list[BrokerEndpoint]:
+    image = broker.image
+    return list(image.brokers.values()) or [one for one in image.seen.values() if one.id == broker.id]
+
+
+def _respond(
+    broker: Broker, request: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    image = broker.image
     brokers = [
         MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
-        for one in image.brokers.values()
+        for one in listed_brokers(broker)
     ]
     response = MetadataResponse(
         brokers=brokers, cluster_id=image.cluster_id, controller_id=image.controller_id, topics=topics

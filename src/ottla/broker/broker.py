@@ -32,6 +32,7 @@ from ottla.broker.liveness import Liveness
 from ottla.broker.making import Making
 from ottla.broker.offline import Notice, assume_lost, take_offline
 from ottla.broker.parked import Waiting
+from ottla.broker.partitions import open_partition
 from ottla.broker.ports import OnAnswer, OnOutcome, Random
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.proofs import Proofs
@@ -50,7 +51,6 @@ from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.moving import Move
 from ottla.log.store import LogStore
-from ottla.replication.leader import PROMISE_MS
 from ottla.replication.partition import HighWatermarks, Partition
 from ottla.replication.sessions import Sessions
 
@@ -263,8 +263,14 @@ class Broker:
         if self._groups is None:
             from ottla.broker.groups import Groups
 
-            self._groups = Groups(load(GroupConfig, self.properties), self.image, self.waiting.wake)
+            config = load(GroupConfig, self.properties)
+            self._groups = Groups(config, self.image, self.waiting.wake, self.wall_ms)
         return self._groups
+
+    @property
+    def is_loading(self) -> bool:
+        """Is a coordinator being loaded?"""
+        return self._groups is not None and bool(self._groups.runtime.loading)
 
     def _coordinate(self, partition: Partition, now_ms: int) -> None:
         """A partition of an internal topic is ours to lead, or no longer: so are the groups in it."""
@@ -374,7 +380,7 @@ class Broker:
     def _follow(
         self, id: TopicPartition, topic_id: bytes, state: PartitionState, seen: object, now_ms: int
     ) -> None:
-        partition = self.partitions.get(id) or self._open_partition(id, topic_id, now_ms)
+        partition = self.partitions.get(id) or open_partition(self, id, topic_id, now_ms)
         self.replicas.promise(partition)
         isr, watermark = partition.isr, partition.high_watermark
         changed = partition.on_state(
@@ -399,25 +405,6 @@ class Broker:
             self.waiting.wake(partition.id, now_ms)
             self.replicas.wake(partition, now_ms)
         partition.seen = seen  # not before: it may have failed, and is repeated then
-
-    def _open_partition(self, id: TopicPartition, topic_id: bytes, now_ms: int) -> Partition:
-        log = self.store.get(id)
-        is_new = log is None
-        if log is None:
-            log = self.store.create(id, topic_id, self.topic_log_config(id.topic), now_ms)
-        elif self.store.topic_id(id) is None:
-            self.store.set_topic_id(id, topic_id)
-        if log.safe_end < log.log_end_offset:
-            log.flush()  # what a crash left was seen by consumers before; the watermark must not go back
-        partition = Partition(
-            id=id, topic_id=topic_id, log=log, broker_id=self.id,
-            leader=-1, leader_epoch=-1, isr=(),
-            high_watermark=max(self.store.high_watermarks.get(id, 0), log.log_start_offset),
-        )  # fmt: skip
-        if not is_new:
-            partition.promises[self.id] = self.opened_ms + PROMISE_MS  # of the process before
-        self.partitions[id] = partition
-        return partition
 
     def release(self, partition: Partition) -> None:
         """It is not here any more: nobody leads or follows it on this broker."""

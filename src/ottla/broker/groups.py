@@ -1,12 +1,11 @@
 """The group coordinator on this broker: which groups are ours, and the topic that stores them.
 
 A group belongs to the partition of `__consumer_offsets` that its id hashes to, and whoever leads that
-partition coordinates it. The shard is loaded when leadership comes and dropped when it goes.
+partition coordinates it. The shard is loaded when leadership comes, in slices, and dropped when it goes.
 """
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -65,9 +64,15 @@ class ImageTopics:
 
 
 class Groups:
-    """`wake` wakes what is parked under an answer, or under a partition."""
+    """`wake` wakes what is parked under an answer, or under a partition; `wall_ms` tells the time of day."""
 
-    def __init__(self, config: GroupConfig, image: Image, wake: Callable[[Hashable, int], None]) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        image: Image,
+        wake: Callable[[Hashable, int], None],
+        wall_ms: Callable[[int], int],
+    ) -> None:
         self.config = config
         self.image = image
         self._too_few = -1  # the number of brokers that was last said to be too small
@@ -76,6 +81,8 @@ class Groups:
             new_shard=lambda _index: GroupShard(config, topics, image.group_config),
             on_answered=wake,
             on_reloaded=lambda index, now_ms: wake(TopicPartition(OFFSETS_TOPIC, index), now_ms),
+            on_damaged=_report_damage,
+            wall_ms=wall_ms,
         )
 
     def on_elected(
@@ -89,19 +96,14 @@ class Groups:
         groups have no coordinator: to go on without it would be to forget what was committed."""
         codec = Codec.from_id(self.config.offsets_compression_codec)
         journal = PartitionJournal(partition, on_appended, codec, on_failed)
-        try:
-            self.runtime.load(partition.id.partition, journal, partition.leader_epoch, now_ms)
-        except ApiError as damage:
-            log.error("the groups stored in %s cannot be loaded: %s", partition.id, damage)
+        self.runtime.load(partition.id.partition, journal, partition.leader_epoch, now_ms)
 
     def on_resigned(self, id: TopicPartition) -> None:
         self.runtime.unload(id.partition)
 
     def on_topic_deleted(self, topic: str, now_ms: int) -> None:
         """Its offsets go too; those that cannot be deleted now are left to expire."""
-        for index in list(self.runtime.shards):
-            with suppress(ApiError):
-                self.runtime.execute(index, now_ms, lambda shard, turn: shard.forget_topic(turn, topic))
+        self.runtime.execute_everywhere(now_ms, lambda shard, turn: shard.forget_topic(turn, topic))
 
     def on_group_config(self, group_id: str) -> None:
         loaded = self.runtime.shards.get(self.partition_of(group_id).partition)
@@ -144,6 +146,10 @@ class Groups:
                 "segment.bytes": str(self.config.offsets_segment_bytes),
             },
         )
+
+
+def _report_damage(index: int, damage: ApiError) -> None:
+    log.error("the groups stored in %s-%d cannot be loaded: %s", OFFSETS_TOPIC, index, damage)
 
 
 def _distance(value: int) -> int:

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.turn import StoredRecord
 from ottla.log.directories import LogDirectoryError
-from ottla.log.log import Log
 from ottla.records.batch import crc_ok, split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.records.record import read_records
 from ottla.replication.partition import Partition
 
-LOAD_BYTES = 1024 * 1024
+LOAD_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,35 +32,39 @@ class PartitionJournal:
     def committed_offset(self) -> int:
         return self.partition.high_watermark
 
-    def stored(self) -> Iterator[tuple[StoredRecord, int, int]]:
-        return stored_records(self.partition.log)
+    def stored(self) -> Iterator[tuple[StoredRecord, int, int] | None]:
+        """Up to where the log ends when this is first asked; None for a batch or a record that holds nothing
+        of the coordinator's. What is damaged is an error, as nobody checks it after us.
 
-    def append(self, records: list[StoredRecord], now_ms: int) -> int:
+        Much may happen before the last record is asked for. Segments go: what was in them was deleted, or
+        stands later in the log too. The log may move to another directory, and be another object then."""
+        offset, end = self.partition.log.log_start_offset, self.partition.log.log_end_offset
+        while offset < end:
+            log = self.partition.log
+            found = log.read(max(offset, log.log_start_offset), LOAD_BYTES, end=end)
+            if not found.records:
+                return  # compaction left nothing between here and the end
+            for header, batch in split(memoryview(found.records)):
+                if not crc_ok(batch, header):
+                    where = f"the checksum of the batch at offset {header.base_offset} is wrong"
+                    raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{log.directory}: {where}")
+                offset = header.next_offset
+                if header.is_control:
+                    yield None
+                    continue
+                for record in read_records(batch, header):
+                    if record.key is None:
+                        yield None
+                    else:
+                        yield StoredRecord(record.key, record.value), record.offset, record.timestamp
+
+    def append(self, records: list[StoredRecord], now_ms: int, wall_ms: int) -> int:
         batch = build_batch(
-            [NewRecord(record.key, record.value, timestamp=now_ms) for record in records], codec=self.codec
+            [NewRecord(record.key, record.value, timestamp=wall_ms) for record in records], codec=self.codec
         )
         try:
-            appended = self.partition.append_internal(memoryview(batch), now_ms)
+            appended = self.partition.append_internal(memoryview(batch), now_ms, wall_ms)
         except LogDirectoryError as error:
             raise ApiError(self.on_failed(error)) from None
         self.on_appended(self.partition, now_ms)
         return appended.base_offset
-
-
-def stored_records(log: Log) -> Iterator[tuple[StoredRecord, int, int]]:
-    """Everything in a journal, as (record, offset, timestamp); control batches hold nothing of the
-    coordinator's. What is damaged is an error, as nobody checks it after us."""
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        found = log.read(offset, LOAD_BYTES, end=log.log_end_offset)
-        if not found.records:
-            return  # compaction left nothing between here and the end
-        for header, batch in split(memoryview(found.records)):
-            if not crc_ok(batch, header):
-                where = f"{log.directory}: the checksum of the batch at offset {header.base_offset} is wrong"
-                raise ApiError(ErrorCode.CORRUPT_MESSAGE, where)
-            if not header.is_control:
-                for record in read_records(batch, header):
-                    if record.key is not None:
-                        yield StoredRecord(record.key, record.value), record.offset, record.timestamp
-            offset = header.next_offset

@@ -16,7 +16,8 @@ from ottla.cli.machine import bootstrap_in
 from ottla.cli.raw import Cluster
 from ottla.cli.rebalancing import RawMoving, Rebalancing, Targets, led_by_others, plan
 from ottla.cli.settings import Resource
-from ottla.controller.balance import Move, Partition, summary
+from ottla.controller.balance import Move, summary
+from ottla.controller.balance_leaders import Partition
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -40,9 +41,10 @@ def rebalance(
 ) -> None:
     """Spread replicas and leaders evenly over the brokers that are there, moving as little as possible.
 
-    Clients go on meanwhile. It may be interrupted: what has begun goes on, and the same command
-    takes up the rest. Racks are kept: no rack has two replicas of a partition while another has none.
-    Where another than the first replica leads, the first one is elected.
+    Every topic is spread, and so is the sum of them. Racks are kept: no rack has two replicas of a
+    partition while another has none. Where another than the first replica leads, the first one is elected.
+    Clients go on meanwhile. It may be interrupted: what has begun goes on, and the same command takes up
+    the rest.
 
     \b
     Examples:

@@ -11,7 +11,8 @@ from typing import Protocol
 from ottla.base.errors import ErrorCode
 from ottla.cli.errors import CommandError
 from ottla.cli.raw import Cluster
-from ottla.controller.balance import Move, Partition, balance
+from ottla.controller.balance import Move, balance
+from ottla.controller.balance_leaders import Partition
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

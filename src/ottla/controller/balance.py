@@ -5,21 +5,29 @@ Goals, each kept while the next is sought:
 
 1. no replica on a broker that is not there (or is about to stop), and none twice;
 2. no rack has two replicas of a partition while another has none;
-3. every broker has as many replicas as any other, or one more;
-4. every broker is the first choice (preferred leader) of as many partitions as any other, or one more, by
-   another order of the same replicas.
+3. of every topic, every broker has as many replicas as any other, or one more: a topic is as quick as the
+   broker that has most of it;
+4. every broker has as many replicas of all topics as any other, or one more;
+5. and 6. the same for first places (preferred leaders), of every topic and of all, as far as another order
+   of the same replicas can do it.
 
 Replicas move one at a time from the fullest broker to the emptiest that may take one, so nothing moves that
-need not; where racks stand against 3, racks win. Leaders move along chains: a partition of a broker with
-too many is led by another of its replicas, who may give one of its own to a third.
+need not; where racks stand against 3 and 4, racks win. For 4, a replica moves only to a broker that has less
+of its topic, so that the two change places in 3. Leaders move along chains: a partition of a broker with too
+many is led by another of its replicas (`balance_leaders`).
+
+Why it ends, and why a second run finds nothing: every move for 3 makes the sum of squares of the counts by
+topic smaller, every move for 4 the sum of squares of the totals, and the first no larger; and it goes on
+until there is none of either kind.
 """
 
-from collections import Counter, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Partition: TypeAlias = tuple[str, int]
+from ottla.controller.balance_leaders import Partition, even_leaders
+
 Assignment: TypeAlias = Mapping[Partition, tuple[int, ...]]
 
 
@@ -42,8 +50,9 @@ def balance(present: Assignment, racks: Mapping[int, str | None]) -> list[Move]:
     state = _Layout(present, racks)
     state.leave_missing()
     state.spread_racks()
-    state.even_replicas()
-    state.even_leaders()
+    while state.even_topics() or state.even_totals():
+        pass
+    even_leaders(state.replicas, state.racks)
     return [
         Move(*id, present[id], tuple(replicas))
         for id, replicas in sorted(state.replicas.items())
@@ -52,27 +61,35 @@ def balance(present: Assignment, racks: Mapping[int, str | None]) -> list[Move]:
 
 
 class _Layout:
-    """An assignment being changed, and how many replicas and first places every broker has in it."""
+    """An assignment being changed, and how many replicas every broker has in it: of all topics, of each."""
 
     def __init__(self, present: Assignment, racks: Mapping[int, str | None]) -> None:
         self.racks = {broker: racks[broker] for broker in sorted(racks)}
         self.replicas = {id: list(replicas) for id, replicas in sorted(present.items())}
         self.load: Counter[int] = Counter(dict.fromkeys(self.racks, 0))
+        self.topic_load = {topic: self.load.copy() for topic, _ in self.replicas}
         self.held: dict[int, dict[Partition, None]] = {broker: {} for broker in self.racks}
+        self.held_of: dict[tuple[str, int], dict[Partition, None]] = defaultdict(dict)
         for id, replicas in self.replicas.items():
             for broker in replicas:
                 if broker in self.racks:
-                    self.load[broker] += 1
-                    self.held[broker][id] = None
+                    self._take(id, broker)
+
+    def _take(self, id: Partition, broker: int) -> None:
+        self.load[broker] += 1
+        self.topic_load[id[0]][broker] += 1
+        self.held[broker][id] = None
+        self.held_of[id[0], broker][id] = None
 
     def _move(self, id: Partition, source: int, target: int) -> None:
         replicas = self.replicas[id]
         replicas[replicas.index(source)] = target
         if source in self.racks:
             self.load[source] -= 1
+            self.topic_load[id[0]][source] -= 1
             del self.held[source][id]
-        self.load[target] += 1
-        self.held[target][id] = None
+            del self.held_of[id[0], source][id]
+        self._take(id, target)
 
     def _crowding(self, id: Partition, without: int) -> Counter[str | None]:
         """How many replicas of a partition every rack has, but for one of them."""
@@ -90,9 +107,11 @@ class _Layout:
 
     def _emptiest(self, id: Partition, source: int) -> int | None:
         """Where a replica goes that must leave: the least crowded rack, there the broker with least."""
-        others = self._crowding(id, source)
+        others, of_topic = self._crowding(id, source), self.topic_load[id[0]]
         free = [broker for broker in self.racks if broker not in self.replicas[id]]
-        return min(free, key=lambda one: (others[self.racks[one]], self.load[one], one), default=None)
+        return min(
+            free, key=lambda one: (others[self.racks[one]], of_topic[one], self.load[one], one), default=None
+        )
 
     def leave_missing(self) -> None:
         for id, replicas in self.replicas.items():
@@ -114,15 +133,37 @@ class _Layout:
                 return source, target
         return None
 
-    def even_replicas(self) -> None:
-        """From the fullest that can give to the emptiest that can take, until nobody differs by two. A pair
-        is looked through once, and again only after the others are done: a move may have made room."""
-        moved = True
-        while moved:
-            moved, looking = False, dict[tuple[int, int], Iterator[Partition]]()
-            while (found := self._next_move(looking)) is not None:
+    def even_topics(self) -> bool:
+        """Was anything moved?"""
+        moved = False
+        for topic in self.topic_load:
+            while (found := self._next_of(topic)) is not None:
                 self._move(*found)
                 moved = True
+        return moved
+
+    def _next_of(self, topic: str) -> tuple[Partition, int, int] | None:
+        """From the broker with most of a topic to the one with least; of several, by the totals."""
+        counts = self.topic_load[topic]
+        order = sorted(counts, key=lambda one: (counts[one], self.load[one], one))
+        for source in reversed(order):
+            for target in order:
+                if counts[source] - counts[target] < 2:
+                    break
+                for id in self.held_of[topic, source]:
+                    if self._may_take(id, source, target):
+                        return id, source, target
+        return None
+
+    def even_totals(self) -> bool:
+        """From the fullest that can give to the emptiest that can take, until nobody differs by two. A pair
+        is looked through once, and again only after the others are done: a move may have made room. Was
+        anything moved?"""
+        moved, looking = False, dict[tuple[int, int], Iterator[Partition]]()
+        while (found := self._next_move(looking)) is not None:
+            self._move(*found)
+            moved = True
+        return moved
 
     def _next_move(
         self, looking: dict[tuple[int, int], Iterator[Partition]]
@@ -135,62 +176,14 @@ class _Layout:
                 if (source, target) not in looking:
                     looking[source, target] = iter(list(self.held[source]))
                 for id in looking[source, target]:
-                    if id in self.held[source] and self._may_take(id, source, target):
+                    counts = self.topic_load[id[0]]
+                    if (
+                        id in self.held[source]
+                        and counts[source] > counts[target]
+                        and self._may_take(id, source, target)
+                    ):
                         return id, source, target
         return None
-
-    def even_leaders(self) -> None:
-        leads = Counter(dict.fromkeys(self.racks, 0))
-        led: dict[int, dict[Partition, None]] = {broker: {} for broker in self.racks}
-        for id, replicas in self.replicas.items():
-            if replicas[0] in self.racks:
-                leads[replicas[0]] += 1
-                led[replicas[0]][id] = None
-        while True:
-            for source in sorted(leads, key=lambda one: (-leads[one], one)):
-                chain = self._chain(source, leads, led)
-                if chain:
-                    break
-            else:
-                return
-            for id, giver, taker in chain:
-                replicas = self.replicas[id]
-                replicas.remove(taker)
-                replicas.insert(0, taker)
-                del led[giver][id]
-                led[taker][id] = None
-                leads[giver] -= 1
-                leads[taker] += 1
-
-    def _chain(
-        self, source: int, leads: Counter[int], led: dict[int, dict[Partition, None]]
-    ) -> list[tuple[Partition, int, int]]:
-        """The shortest way for one first place from `source` to a broker that has two less."""
-        came: dict[int, tuple[Partition, int]] = {}
-        queue, seen = deque([source]), {source}
-        while queue:
-            giver = queue.popleft()
-            for id in led[giver]:
-                for taker in self.replicas[id]:
-                    if taker in seen or taker not in self.racks:
-                        continue
-                    seen.add(taker)
-                    came[taker] = id, giver
-                    if leads[source] - leads[taker] >= 2:
-                        return _way(came, source, taker)
-                    queue.append(taker)
-        return []
-
-
-def _way(
-    came: Mapping[int, tuple[Partition, int]], source: int, end: int
-) -> list[tuple[Partition, int, int]]:
-    chain = []
-    while end != source:
-        id, giver = came[end]
-        chain.append((id, giver, end))
-        end = giver
-    return chain[::-1]
 
 
 def summary(assignment: Iterable[tuple[int, ...]], brokers: Iterable[int]) -> dict[int, tuple[int, int]]:

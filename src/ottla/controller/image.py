@@ -139,6 +139,7 @@ class Image:
     controller_epoch_version: int = -1
     seat_epoch: int = UNKNOWN_EPOCH  # the epoch in which the controller's seat was taken, as its node says
     brokers: dict[int, BrokerEndpoint] = field(default_factory=dict)
+    seen: dict[int, BrokerEndpoint] = field(default_factory=dict)  # each broker as it last was there
     offline: dict[int, frozenset[tuple[str, int]]] = field(default_factory=dict)
     reports: dict[int, Report] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
@@ -289,7 +290,7 @@ class Image:
             self._forget_offline(broker_id)
         fields = znodes.parse(node.data)
         is_clean = fields.get("is_clean", True)
-        self.brokers[broker_id] = BrokerEndpoint(
+        self.brokers[broker_id] = self.seen[broker_id] = BrokerEndpoint(
             broker_id, fields["host"], fields["port"], fields["rack"], node.created,
             is_clean, fields.get("is_stopping", False),
             fields.get("clean_since", 0) if is_clean else node.created, fields.get("incarnation", ""),

@@ -27,7 +27,11 @@ class Answer:
 
 @dataclass(slots=True)
 class Turn:
+    """`now_ms` is for timers. What is stored, and compared with what was stored, is `wall_ms`, the time of
+    day: the steady clock of another broker, or of this one after a restart, shows something else."""
+
     now_ms: int
+    wall_ms: int
     records: list[StoredRecord] = field(default_factory=list)
     answers: list[tuple[Answer, Any]] = field(default_factory=list)
     timers: dict[TimerKey, int | None] = field(default_factory=dict)

@@ -61,10 +61,10 @@ class _Join(NamedTuple):
 class ClassicGroup(RebalancingGroup):
     @classmethod
     def from_record(
-        cls, group_id: str, value: GroupMetadataValue, config: GroupConfig, now_ms: int
+        cls, group_id: str, value: GroupMetadataValue, config: GroupConfig, wall_ms: int
     ) -> "ClassicGroup":
         """The group as it was last stored. Of the protocols that members support only the chosen one was."""
-        group = cls(group_id, config, now_ms=now_ms)
+        group = cls(group_id, config, wall_ms=wall_ms)
         group.state = GroupState.STABLE if value.members else GroupState.EMPTY
         stored_ms = value.current_state_timestamp
         group.state_timestamp_ms = None if stored_ms == -1 else stored_ms

@@ -48,11 +48,11 @@ class InitialDelay:
 class RebalancingGroup:
     """A group without its requests."""
 
-    def __init__(self, group_id: str, config: GroupConfig, *, now_ms: int | None) -> None:
+    def __init__(self, group_id: str, config: GroupConfig, *, wall_ms: int | None) -> None:
         self.group_id = group_id
         self.config = config
         self.state = GroupState.EMPTY
-        self.state_timestamp_ms = now_ms
+        self.state_timestamp_ms = wall_ms
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
@@ -133,7 +133,7 @@ class RebalancingGroup:
 
     def go(self, turn: Turn, to: GroupState) -> None:
         check_step(self.state, to)
-        self.state, self.state_timestamp_ms = to, turn.now_ms
+        self.state, self.state_timestamp_ms = to, turn.wall_ms
 
     def choose_protocol(self) -> None:
         """What the members agree on and, if they are consumers, what they then read."""

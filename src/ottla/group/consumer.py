@@ -26,7 +26,7 @@ from ottla.group import consumer_classic, consumer_describe
 from ottla.group.classic import Caller, ClassicGroup
 from ottla.group.classic_rebalance import refused_join
 from ottla.group.config import GroupConfig
-from ottla.group.consumer_change import cancel_timers, fence, set_session, settle
+from ottla.group.consumer_change import cancel_timers, fence, is_session_over, set_session, settle
 from ottla.group.consumer_member import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -75,7 +75,7 @@ class ConsumerGroup(ConsumerState):
         return group
 
     def on_loaded(self, turn: Turn) -> None:
-        """Sessions, and the time to give up partitions, begin anew."""
+        """Sessions go on as far as is stored; the time to give up partitions begins anew."""
         for member in self.members.values():
             set_session(self, turn, member)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -91,6 +91,8 @@ class ConsumerGroup(ConsumerState):
             return None
         if kind in ("join", "sync") and member.classic is None:
             return None  # it speaks the new protocol by now
+        if kind == "session" and not is_session_over(self, turn, member):
+            return None
         return self._remove(turn, member)
 
     # ConsumerGroupHeartbeat
@@ -302,6 +304,7 @@ def _described(member: Member, request: ConsumerGroupHeartbeatRequest, caller: C
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         assignor=member.assignor if request.server_assignor is None else request.server_assignor,
         classic=None,
+        silent_ms=0,
     )
 
 

@@ -9,9 +9,20 @@
 
 `fence` is the other way to raise the group epoch: members go. The next heartbeat of those who stay works out
 the target. A heartbeat that changes nothing does only the last step, which costs nothing then either.
+
+Sessions. A member that no coordinator has heard of for its session timeout is removed. Heartbeats are not
+stored, so a new coordinator does not know when the last one came; if it began a new session for everybody, a
+member that died would live on, and keep its partitions, for as long as failovers come before a session ends.
+So silence is stored: each time a member has been silent for a step, a quarter of its session and at least two
+heartbeat intervals, its record says for how long (`silent_ms`), and the next coordinator goes on from there.
+Whoever is heard of again is stored without. A live member, whose heartbeats come more often, costs no
+record; and time in which there was no coordinator to be heard by does not count, so nobody is removed because
+a failover took long. Members that speak the classic protocol have full sessions, as in Kafka.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
 
 from ottla.base.errors import ApiError
 from ottla.coordinator.turn import Turn
@@ -30,6 +41,8 @@ from ottla.group.consumer_state import NOWHERE, ConsumerState, Resolved
 from ottla.group.reconcile import check_state, reconcile
 from ottla.group.regex import resolve
 from ottla.group.target import all_topics, metadata_hash, work_out
+
+SESSION_STEPS: Final = 4
 
 
 def settle(
@@ -61,6 +74,8 @@ def settle(
     if after.member_id not in group.members or moved.position != group.members[after.member_id].position:
         turn.write(position_record(group.group_id, moved))
         _time_revocation(group, turn, moved)
+    elif group.members[after.member_id].silent_ms:
+        turn.write(position_record(group.group_id, moved))
     return moved
 
 
@@ -83,10 +98,28 @@ def cancel_timers(group: ConsumerState, turn: Turn, member_id: str) -> None:
 
 
 def set_session(group: ConsumerState, turn: Turn, member: Member) -> None:
-    """From now on; a classic member has said itself how long its session is."""
-    classic = member.classic
-    timeout_ms = classic.session_timeout_ms if classic else group.config.consumer_session_timeout_ms
-    turn.set_timer(group.timer("session", member.member_id), turn.now_ms + timeout_ms)
+    """From now on."""
+    turn.set_timer(group.timer("session", member.member_id), turn.now_ms + _step_ms(group, member))
+
+
+def is_session_over(group: ConsumerState, turn: Turn, member: Member) -> bool:
+    """A member was silent for another step. If its session goes on, that is stored."""
+    silent_ms = member.silent_ms + _step_ms(group, member)
+    if member.classic is not None or silent_ms >= group.config.consumer_session_timeout_ms:
+        return True
+    silent = replace(member, silent_ms=silent_ms)
+    turn.write(position_record(group.group_id, silent))
+    set_session(group, turn, silent)
+    return False
+
+
+def _step_ms(group: ConsumerState, member: Member) -> int:
+    """When to look again whether it was heard of. A classic member has said how long its session is."""
+    if member.classic is not None:
+        return member.classic.session_timeout_ms
+    timeout_ms = group.config.consumer_session_timeout_ms
+    step_ms = max(timeout_ms // SESSION_STEPS, 2 * group.config.consumer_heartbeat_interval_ms)
+    return min(step_ms, max(timeout_ms - member.silent_ms, 0))
 
 
 def _time_revocation(group: ConsumerState, turn: Turn, member: Member) -> None:
@@ -157,7 +190,7 @@ def _match(
             matched[pattern] = _resolve(pattern, group, matched[pattern])
         if known is None or known.topics != matched[pattern]:
             is_moved = True
-            found = Resolved(matched[pattern], group.topics.revision, turn.now_ms)
+            found = Resolved(matched[pattern], group.topics.revision, turn.wall_ms)
             turn.write(pattern_record(group.group_id, pattern, found))
     for pattern in sorted(group.resolved.keys() - matched.keys()):
         turn.write(pattern_tombstone(group.group_id, pattern))

@@ -41,7 +41,8 @@ class ClassicSide(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Member:
     """`epoch` is where the member is on its way to the target; `previous_epoch` is accepted too, because the
-    reply that told it of its epoch may have been lost."""
+    reply that told it of its epoch may have been lost. `silent_ms` is how long it has not been heard of, as
+    far as that is stored."""
 
     member_id: str
     instance_id: str | None = None
@@ -58,6 +59,7 @@ class Member:
     state: MemberState = MemberState.STABLE
     assigned: Partitions = field(default_factory=dict)
     pending: Partitions = field(default_factory=dict)
+    silent_ms: int = 0
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch

@@ -108,7 +108,7 @@ def downgrade(
         for member in group.members.values()
         if member.member_id != leaving.member_id
     )
-    classic = ClassicGroup(group.group_id, group.config, now_ms=turn.now_ms)
+    classic = ClassicGroup(group.group_id, group.config, wall_ms=turn.wall_ms)
     classic.generation, classic.protocol_type = group.epoch, PROTOCOL_TYPE
     for member in group.members.values():
         cancel_timers(group, turn, member.member_id)

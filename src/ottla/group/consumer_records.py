@@ -58,6 +58,7 @@ def position_record(group_id: str, member: Member) -> StoredRecord:
         state=member.state,
         assigned_partitions=to_partitions(member.assigned),
         partitions_pending_revocation=to_partitions(member.pending),
+        silent_ms=member.silent_ms,
     )
     return store(CurrentMemberAssignment(group_id, member.member_id, value))
 

@@ -157,6 +157,7 @@ class ConsumerState:
                 state=MemberState(value.state),
                 assigned=to_partitions(value.assigned_partitions),
                 pending=to_partitions(value.partitions_pending_revocation),
+                silent_ms=value.silent_ms,
             )
         elif known is not None:
             # Its subscription's tombstone follows.

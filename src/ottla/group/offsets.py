@@ -51,11 +51,11 @@ class CommittedOffset(NamedTuple):
             topic_id=self.topic_id,
         )
 
-    def is_expired(self, now_ms: int, retention_ms: int, since_ms: int | None) -> bool:
+    def is_expired(self, wall_ms: int, retention_ms: int, since_ms: int | None) -> bool:
         if self.expire_timestamp_ms is not None:
-            return now_ms >= self.expire_timestamp_ms
+            return wall_ms >= self.expire_timestamp_ms
         began_ms = self.commit_timestamp_ms if since_ms is None else since_ms
-        return now_ms - began_ms >= retention_ms
+        return wall_ms - began_ms >= retention_ms
 
 
 class Offsets:
@@ -137,7 +137,7 @@ class Offsets:
     def expired(
         self,
         group: str,
-        now_ms: int,
+        wall_ms: int,
         retention_ms: int,
         *,
         since_ms: int | None = None,
@@ -160,7 +160,7 @@ class Offsets:
             for topic, entries in self._newest.get(group, {}).items()
             if not is_subscribed(topic)
             for partition, entry in entries.items()
-            if entry.is_expired(now_ms, retention_ms, since_ms)
+            if entry.is_expired(wall_ms, retention_ms, since_ms)
             and not self.has_pending_transaction(group, topic, partition)
         )
 

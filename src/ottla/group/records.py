@@ -121,11 +121,14 @@ class TargetAssignmentMemberValue:
 
 @message(key=8, versions=(0, 0), flexible=0)
 class CurrentMemberAssignmentValue:
+    """`silent_ms` is Ottla's own (see `consumer_change`), in a tagged field, which Kafka passes over."""
+
     member_epoch: i32
     previous_member_epoch: i32
     state: i8
     assigned_partitions: list[TopicPartitions] = field(default_factory=list)
     partitions_pending_revocation: list[TopicPartitions] = field(default_factory=list)
+    silent_ms: Annotated[i32, tag(10_000)] = 0
 
 
 @message(key=16, versions=(0, 0), flexible=0)

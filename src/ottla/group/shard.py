@@ -94,7 +94,7 @@ class GroupShard:
             case OffsetCommit(group_id, topic, partition, value):
                 self.offsets.replay(group_id, topic, partition, value, offset)
                 if value is not None and group_id not in self.groups:
-                    self.groups[group_id] = ClassicGroup(group_id, self.config, now_ms=timestamp_ms)
+                    self.groups[group_id] = ClassicGroup(group_id, self.config, wall_ms=timestamp_ms)
             case GroupMetadata(group_id, value):
                 if value is not None:
                     group = ClassicGroup.from_record(group_id, value, self.config, timestamp_ms)
@@ -118,7 +118,7 @@ class GroupShard:
         """A group is gone. If its offsets are not, they still need one, or they would never expire: another
         kind of group has taken its place, which may have nothing stored yet."""
         if self.offsets.has_any(group_id):
-            self.groups[group_id] = ClassicGroup(group_id, self.config, now_ms=timestamp_ms)
+            self.groups[group_id] = ClassicGroup(group_id, self.config, wall_ms=timestamp_ms)
         else:
             del self.groups[group_id]
 
@@ -156,7 +156,7 @@ class GroupShard:
             if request.member_id:
                 raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
             group = self.groups[request.group_id] = ClassicGroup(
-                request.group_id, self.config, now_ms=turn.now_ms
+                request.group_id, self.config, wall_ms=turn.wall_ms
             )
         group.join(turn, answer, request, caller)
 
@@ -246,13 +246,13 @@ class GroupShard:
         elif commit.epoch >= 0:
             modern = commit.version >= CONSUMER_COMMITS_SINCE
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if modern else ErrorCode.ILLEGAL_GENERATION)
-        expire_ms = -1 if commit.retention_ms < 0 else turn.now_ms + commit.retention_ms
+        expire_ms = -1 if commit.retention_ms < 0 else turn.wall_ms + commit.retention_ms
         for one in commit.offsets:
             value = OffsetCommitValue(
                 offset=one.offset,
                 leader_epoch=one.leader_epoch,
                 metadata=one.metadata,
-                commit_timestamp=turn.now_ms,
+                commit_timestamp=turn.wall_ms,
                 expire_timestamp=expire_ms,
             )
             turn.write(store(OffsetCommit(commit.group_id, one.topic, one.partition, value)))
@@ -327,23 +327,23 @@ class GroupShard:
         """Forget offsets nobody has needed for long, and groups that have nothing left."""
         turn.is_divisible = True
         for group_id, group in list(self.groups.items()):
-            gone = self._expired(group_id, group, turn.now_ms)
+            gone = self._expired(group_id, group, turn.wall_ms)
             left = sum(map(len, self.offsets.newest(group_id).values())) - len(gone)
             if not left and self._is_unused(group):
                 self._forget(turn, group_id, group)
             else:
                 turn.write(*(store(OffsetCommit(group_id, topic, index, None)) for topic, index in gone))
 
-    def _expired(self, group_id: str, group: Group, now_ms: int) -> list[tuple[str, int]]:
+    def _expired(self, group_id: str, group: Group, wall_ms: int) -> list[tuple[str, int]]:
         """By the rules of `Offsets.expired`."""
         retention_ms = self.config.offsets_retention_ms
         if isinstance(group, ClassicGroup):
             if group.is_empty:
                 since_ms = None if group.protocol_type is None else group.state_timestamp_ms
-                return self.offsets.expired(group_id, now_ms, retention_ms, since_ms=since_ms)
+                return self.offsets.expired(group_id, wall_ms, retention_ms, since_ms=since_ms)
             if group.state is not GroupState.STABLE or group.subscribed_topics is None:
                 return []
-        return self.offsets.expired(group_id, now_ms, retention_ms, is_subscribed=group.reads)
+        return self.offsets.expired(group_id, wall_ms, retention_ms, is_subscribed=group.reads)
 
     @staticmethod
     def _is_unused(group: Group) -> bool:

@@ -149,10 +149,12 @@ class Partition:
             produce_version=produce_version,
         )
 
-    def append_internal(self, records: memoryview, now_ms: int) -> Appended:
+    def append_internal(self, records: memoryview, now_ms: int, wall_ms: int) -> Appended:
         """A batch of this broker's own making: what a coordinator stores."""
         self._check_writable(-1)
-        return self.log.append(records, leader_epoch=self.leader_epoch, now_ms=now_ms, internal=True)
+        return self.log.append(
+            records, leader_epoch=self.leader_epoch, now_ms=now_ms, wall_ms=wall_ms, internal=True
+        )
 
     def _check_writable(self, acks: int) -> None:
         if not self.is_leader:

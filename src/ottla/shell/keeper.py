@@ -11,11 +11,30 @@ A keeper's promises:
   expired, what waited is refused: it was decided by another incarnation.
 """
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Protocol
 
 from ottla.controller.keeper import NodeChanged, Operation, Outcome
+
+log = logging.getLogger(__name__)
+
+REMIND_S = 60.0
+
+
+class Reminder:
+    """What somebody waits for: said at once, and then once a minute."""
+
+    def __init__(self) -> None:
+        self._due_s = 0.0
+
+    def say(self, text: str) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._due_s:
+            log.warning("%s", text)
+            self._due_s = now_s + REMIND_S
 
 
 class Session(Enum):
@@ -47,7 +66,8 @@ class Keeper(Protocol):
     def is_shared(self) -> bool:
         """Whether other brokers may be there: then there is a session that can expire."""
 
-    async def load(self, listener: KeeperListener) -> list[NodeChanged]: ...
+    async def load(self, listener: KeeperListener) -> list[NodeChanged]:
+        """If nobody answers, this waits for as long as it takes, and says so."""
 
     def write(self, operations: Iterable[Operation], done: OnOutcome) -> None: ...
 

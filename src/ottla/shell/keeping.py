@@ -3,13 +3,17 @@
 Rules
 - What comes from the keeper is given to the broker in order, an outcome after the changes before it. If one
   finds no file descriptor it is given again, and the rest waits behind it.
-- A broker's node of another session is not shown to it: it would take that incarnation for its own. It is
-  waited for, unless it is of the last process on the same disk, which is gone: then it is taken away.
+- A broker's node of another session is not shown to it: it would take that incarnation for its own.
+- At a start, an earlier incarnation may still be in the tree. If it is of the last process on the same disk,
+  that one is gone, and its nodes are taken away. Else its session is waited for, as long as that can last.
+  While the keeper is away no session ends, and when it is back all begin anew: only time in which it is
+  there counts.
 - A session that expired is followed by another registration. The broker has not stopped meanwhile, so its
   logs are what they were, and it says so; and which of them it has lost to failed directories.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections import deque
@@ -19,7 +23,7 @@ from typing import TYPE_CHECKING
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Unknown, Written
 from ottla.controller.registration import candidacy, founding, registration, succession
-from ottla.shell.keeper import Keeper, Session
+from ottla.shell.keeper import Keeper, Reminder, Session
 from ottla.shell.keeper_local import LocalKeeper
 from ottla.shell.lock import StartError, check_cluster
 
@@ -30,6 +34,7 @@ log = logging.getLogger(__name__)
 
 LINGER_S = 3.0  # how much longer than its timeout an old session may stay
 AGAIN_S = 0.5
+ROUND_S = 0.1
 KeeperMaker = Callable[[asyncio.AbstractEventLoop], Keeper]
 
 
@@ -49,6 +54,7 @@ class Keeping:
         self._clean_since: int | None = None  # None: never registered yet
         self._incarnation = ""
         self._changed = asyncio.Event()
+        self._expiries = 0
 
     # -- start --
 
@@ -71,15 +77,20 @@ class Keeping:
             await self._write(succession(self._server.broker.id, nodes))
 
     async def _outwait(self) -> None:
+        """Rounds are counted and not the time, which goes on for a process that stands still itself."""
         limit_s = self._server.config.zookeeper_session_timeout_ms / 1000 + LINGER_S
         log.warning("%s is there from an earlier session; waiting for that to end", self._own_path)
-        try:
-            async with asyncio.timeout(limit_s):
-                while self._others is not None:
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError:
-            raise self._taken() from None
+        waited_s, reminder = 0.0, Reminder()
+        while self._others is not None:
+            if waited_s >= limit_s:
+                raise self._taken()
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), ROUND_S)
+            waited_s += ROUND_S
+            if self.is_suspended:
+                waited_s = 0.0
+                reminder.say(f"{self.keeper.where} is away; waiting for it, then for the session to end")
 
     def _taken(self) -> StartError:
         where = znodes.parse(self._others) if self._others else {}
@@ -100,16 +111,17 @@ class Keeping:
             self._incarnation = self._server.broker.random.randbytes(16).hex()
             self._server.lock.write_incarnation(self._incarnation)
         while True:
+            expiries = self._expiries
             outcome = await self._write(self._registration(cluster_id))
             if isinstance(outcome, Written) or self.keeper.owns(self._own_path):
                 break
-            if isinstance(outcome, Unknown):
+            if isinstance(outcome, Unknown) or self._expiries != expiries:
                 continue
             image = self._server.broker.image
             if outcome.path == znodes.CLUSTER_ID and image.cluster_id:
                 check_cluster({**claims, self.keeper.where: image.cluster_id})
             elif outcome.path == self._own_path and self._others is not None:
-                raise self._taken()
+                await self._outwait()  # of a session that expired meanwhile, or somebody was quicker
             else:
                 raise StartError(f"cannot register broker {self._server.broker.id}: {outcome.reason}")
         self._remember()
@@ -187,6 +199,7 @@ class Keeping:
 
     def on_session(self, event: Session) -> None:
         self.is_suspended = event is Session.SUSPENDED
+        self._expiries += event is Session.EXPIRED
         if event is Session.EXPIRED and self._is_open:
             self._take(self._register_again)
 

@@ -32,6 +32,7 @@ from ottla.log.directories import LogDirectoryError
 from ottla.shell import descriptors, directories
 from ottla.shell.chores import Chores
 from ottla.shell.clock import Clock
+from ottla.shell.collector import Collector
 from ottla.shell.connection import Connection
 from ottla.shell.keeping import KeeperMaker, Keeping, keeper_maker
 from ottla.shell.listener import Address, advertised_address, listen_address
@@ -73,6 +74,7 @@ class Server:
         self._on_halt = on_halt
         self._make_keeper = keeper or keeper_maker(self, durable=durable_keeper)
         self._clock = Clock()
+        self._collector = Collector()
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._connections_made = 0
         self._is_carrying = False
@@ -237,6 +239,7 @@ class Server:
     async def _end(self, *, clean: bool) -> None:
         await self._peers.close()
         self._chores.close()
+        self._collector.pause(False)
         for _ in range(CLOSING_ROUNDS):
             await asyncio.sleep(0)
         self._close_logs(clean=clean)
@@ -321,6 +324,7 @@ class Server:
                     self._carry_out(effect)
         finally:
             self._is_carrying = False
+        self._collector.pause(self.broker.is_loading)
         self._schedule_deadline()
 
     def _carry_out(self, effect: effects.Effect) -> None:
