@@ -105,3 +105,48 @@ def test_whoever_stops_leading_has_nothing_to_propose() -> None:
     cluster.pass_time(3_000)
     cluster.state("t", leader=2, leader_epoch=1)
     assert cluster.nodes[1].broker.isr.waiting == {}
+
+
+def test_what_the_controller_does_not_answer_is_told_to_the_keeper_until_it_is_settled() -> None:
+    cluster = behind()
+    while not requests(cluster):
+        cluster.pass_time(50)
+    (request,) = requests(cluster)
+    assert cluster.nodes[1].broker.image.report(1) is None, "it may still answer"
+    cluster.pass_time(1_200)
+    report = cluster.nodes[2].broker.image.report(1)
+    assert report is not None
+    (proposed,) = report.proposals
+    member = request.topics[0].partitions[0].new_isr_with_epochs[0]
+    assert proposed == (TOPIC_ID, 0, 0, 0, ((member.broker_id, member.broker_epoch),))
+    (proposal,) = cluster.proposals
+    cluster.settle(proposal, lambda _one: ErrorCode.NONE)
+    cluster.pass_time(400)
+    report = cluster.nodes[2].broker.image.report(1)
+    assert report is not None
+    assert report.proposals == ()
+
+
+def test_a_request_that_is_lost_is_told_to_the_keeper_at_once() -> None:
+    cluster = behind()
+    cluster.pass_time(3_000)
+    (proposal,) = cluster.proposals
+    cluster._answer(1, proposal.token, None)
+    cluster.pass_time(200)
+    report = cluster.nodes[2].broker.image.report(1)
+    assert report is not None
+    assert len(report.proposals) == 1
+
+
+def test_a_failure_of_before_says_nothing_about_the_next_proposal() -> None:
+    cluster = behind()
+    cluster.pass_time(3_000)
+    (proposal,) = cluster.proposals
+    cluster._answer(1, proposal.token, None)
+    broker = cluster.nodes[1].broker
+    assert broker.isr.unanswered(cluster.now_ms)
+    cluster.state("t", leader=1, leader_epoch=1)
+    assert broker.isr.waiting == {}
+    while not broker.isr.waiting:
+        cluster.pass_time(50)
+    assert broker.isr.unanswered(cluster.now_ms) == ()

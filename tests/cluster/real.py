@@ -125,10 +125,12 @@ class RealCluster:
         zookeepers: int = 1,
         settings: Mapping[str, str] | None = None,
         network: Network | None = None,
+        tick_ms: int = 500,
     ) -> None:
         self.folder = folder
         self._network = network
-        self.zookeeper = Ensemble(folder, zookeepers, host=network.keeper if network else "127.0.0.1")
+        host = network.keeper if network else "127.0.0.1"
+        self.zookeeper = Ensemble(folder, zookeepers, tick_ms, host)
         self.settings = SETTINGS | dict(settings or {})
         self.brokers: dict[int, RealBroker] = {}
         for port in free_ports(brokers):

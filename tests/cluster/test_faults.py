@@ -4,48 +4,19 @@ In every case: nothing acknowledged is lost, duplicated or reordered; no reader 
 high watermark go back. The longest time without a leader is printed.
 """
 
-import os
 import time
 import uuid
-from collections.abc import Callable
 
 import pytest
 from confluent_kafka import KafkaError, Producer
-from tests.cluster.load import Load, check
+from tests.cluster.load import Load
 from tests.cluster.namespaces import Network
 from tests.cluster.real import LAG_S, QUIET, SESSION_S, START_S, RealCluster, restart_rolling
+from tests.cluster.survival import IS_SLOW, SLACK_S, flows_again, survive
 from tests.cluster.zookeeper import wait_for
 
-PARTITIONS = 3
-WARM_UP = 1_000  # records
-IS_SLOW = bool(os.environ.get("OTTLA_SLOW_MACHINE"))
-SLACK_S = 12.0 if IS_SLOW else 2.0
 HANDOVER_S = SESSION_S + SLACK_S if IS_SLOW else 1.0  # one that stands still loses its session
 REQUEST_S = 5.0  # a client waits so long for an answer before it looks for another leader
-
-
-def survive(
-    cluster: RealCluster, name: str, fault: Callable[[str, Load], object], silence_s_max: float
-) -> None:
-    """Load, the fault in the midst of it, load again, and the check of the whole history."""
-    topic = cluster.create_topic(f"{name}-{uuid.uuid4().hex[:6]}", PARTITIONS)
-    with Load(cluster.bootstrap, topic, PARTITIONS) as load:
-        wait_for(lambda: load.acked > WARM_UP, 60, "the load is acknowledged")
-        fault(topic, load)
-        flows_again(load)
-    history = load.finish()
-    silence_s = history.longest_silence()
-    print(f"\n{name}: {len(history.acked)} acknowledged, longest time without a leader {silence_s:.2f} s")
-    assert check(history)[:5] == []
-    assert history.refused == []
-    assert len(history.acked) == load.sent
-    assert silence_s <= silence_s_max
-
-
-def flows_again(load: Load) -> None:
-    """Everything sent until now is acknowledged, and more."""
-    goal = load.sent + WARM_UP
-    wait_for(lambda: load.acked >= goal, 60, "writes flow again")
 
 
 def test_kill_9_of_a_leader(cluster: RealCluster) -> None:

@@ -73,6 +73,7 @@ def test_a_broker_that_was_killed_may_come_back_before_its_session_is_over(
     try:
         victim.start()
         victim.kill()
+        (victim.data[0] / "incarnation").unlink()  # without it nothing tells whose the session is
         victim.start()
         assert "is there from an earlier session" in victim.log
     finally:
@@ -90,6 +91,7 @@ def test_a_broker_that_restarts_waits_for_zookeeper_as_long_as_that_is_away(
         zookeeper.start()
         victim.start()
         victim.kill()
+        (victim.data[0] / "incarnation").unlink()  # without it nothing tells whose the session is
         victim.launch()
         wait_for(lambda: "is there from an earlier session" in victim.log, WITHIN_S, "it waits for itself")
         zookeeper.pause()

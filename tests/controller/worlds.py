@@ -30,6 +30,7 @@ class World:
         self.racks = racks or {}
         self.versions: dict[str, int] = {}
         self.unclean: set[int] = set()
+        self.suspected: set[int] = set()  # by the controller, to be gone
         self.markers: dict[int, int] = {}
         for broker in range(1, brokers + 1):
             self.start(broker)
@@ -125,7 +126,7 @@ class World:
     # The controller
 
     def draft(self, name: str) -> Draft:
-        return Draft(self.image, self.image.topics[name], self.config(name))
+        return Draft(self.image, self.image.topics[name], self.config(name), self.suspected)
 
     def decide(self, name: str, *decisions: Callable[[Draft], None]) -> Draft:
         draft = self.draft(name)
@@ -139,7 +140,7 @@ class World:
         """Look at every topic; answers what an operator would be told."""
         alarms = []
         for topic in list(self.image.topics.values()):
-            if not is_settled(self.image, topic):
+            if not is_settled(self.image, topic, self.suspected):
                 alarms += self.decide(topic.name).alarms
         return alarms
 

@@ -266,6 +266,15 @@ def test_a_late_refusal_of_an_older_proposal_changes_nothing() -> None:
     assert node.pending == dict(isr(0, 1, 2))
 
 
+def test_a_follower_that_a_newer_state_does_not_admit_is_not_proposed_again_at_once() -> None:
+    """A controller that cannot tell the leader why writes the next partition epoch, and nothing else."""
+    node = leader(0, 1)
+    assert fetch(node, 2, 0) == [ProposeIsr(isr(0, 1, 2), 5)]
+    node.on_state(node.isr, node.replicas, 6, now_ms=50)
+    assert fetch(node, 2, 0, now_ms=49 + REFUSED_MS) == []
+    assert fetch(node, 2, 0, now_ms=50 + REFUSED_MS) == [ProposeIsr(isr(0, 1, 2), 6)]
+
+
 def test_a_newer_state_settles_what_was_proposed_on_the_old_one() -> None:
     node = leader(0, 1)
     fetch(node, 2, 0)

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -119,6 +120,43 @@ def test_a_broker_that_stopped_cleanly_says_so_when_it_comes_back(
     run(world, story)
 
 
+def test_a_broker_that_was_killed_takes_its_place_at_once_with_the_seat_it_had(tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    async def story() -> None:
+        first = world.server(1)
+        await first.start()
+        epoch = first.broker.epoch
+        assert first.broker.controlling.is_active
+        await first.kill()
+        world.keepers[first].abandon(3600)
+        again = world.server(1)
+        await again.start()
+        assert again.broker.epoch > epoch
+        await until(lambda: again.broker.controlling.is_active)
+
+    run(world, story)
+
+
+def test_a_copy_of_a_directory_is_no_proof_that_its_broker_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "LINGER_S", 0.1)
+    world = World(tmp_path)
+
+    async def story() -> None:
+        owner = world.server(1)
+        await owner.start()
+        shutil.copytree(tmp_path / "1", tmp_path / "copy")
+        copy = world.server(1, "copy")
+        with pytest.raises(StartError, match="broker id 1 is registered already"):
+            await copy.start()
+        del world.keepers[copy]
+        assert owner.broker.epoch > 0
+
+    run(world, story)
+
+
 def test_an_id_that_is_taken_is_refused_and_its_owner_is_not_disturbed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +186,7 @@ def test_while_the_keeper_is_away_a_broker_waits_for_its_earlier_session_as_long
         crashed, again = world.server(1), world.server(1)
         await crashed.start()
         await crashed.kill()
+        (tmp_path / "1" / "incarnation").unlink()  # without it nothing tells whose the session is
         starting = asyncio.ensure_future(again.start())
         await until(lambda: "waiting for that to end" in caplog.text)
         again._keeping.on_session(Session.SUSPENDED)

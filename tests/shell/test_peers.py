@@ -10,7 +10,7 @@ import pytest
 from tests.ports import free_ports
 
 from ottla import Broker
-from ottla.broker.effects import Send
+from ottla.broker.effects import Probe, Send, Sign
 from ottla.controller.image import BrokerEndpoint
 from ottla.shell import peers
 from ottla.shell.peers import Peers
@@ -28,6 +28,7 @@ class Host:
         self.scratch = bytearray(64 * 1024)
         self.endpoints: dict[int, BrokerEndpoint] = {}
         self.answers: list[tuple[int, Any]] = []
+        self.signs: list[tuple[int, int, Sign]] = []
         self.patience_s = 60.0
         self._answered = asyncio.Event()
 
@@ -48,8 +49,19 @@ class Host:
         self.answers.append((token, answer))
         self._answered.set()
 
+    def on_probed(self, peer: int, epoch: int, sign: Sign) -> None:
+        self.signs.append((peer, epoch, sign))
+        self._answered.set()
+
     def carry_out(self) -> None:
         pass
+
+    async def until_probed(self, count: int) -> list[tuple[int, int, Sign]]:
+        async with asyncio.timeout(WITHIN_S):
+            while len(self.signs) < count:
+                self._answered.clear()
+                await self._answered.wait()
+        return self.signs
 
     async def until(self, count: int) -> list[tuple[int, Any]]:
         async with asyncio.timeout(WITHIN_S):
@@ -215,5 +227,58 @@ def test_what_is_unanswered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             for token in range(4):
                 made.send(Send(1, "fetch", token, METADATA))
             assert await host.until(4) == [(token, None) for token in range(4)]
+
+    run(story)
+
+
+def test_a_probe_is_answered_and_the_end_of_its_connection_is_told() -> None:
+    broker = Broker().start()
+
+    async def story(host: Host, made: Peers) -> None:
+        host.at(1, broker.bootstrap_servers, epoch=7)
+        for count in (1, 2):
+            made.probe(Probe(1, 7))
+            await host.until_probed(count)
+        await asyncio.to_thread(broker.stop)
+        await host.until_probed(3)
+        made.probe(Probe(1, 7))
+        signs = await host.until_probed(4)
+        assert signs == [
+            (1, 7, Sign.ANSWERED), (1, 7, Sign.ANSWERED), (1, 7, Sign.LOST), (1, 7, Sign.REFUSED),
+        ]  # fmt: skip
+
+    run(story)
+
+
+def test_a_probe_of_a_name_with_several_addresses_is_refused_if_all_of_them_refuse() -> None:
+    async def story(host: Host, made: Peers) -> None:
+        host.at(1, f"localhost:{free_ports(1)[0]}")
+        made.probe(Probe(1, 1))
+        assert await host.until_probed(1) == [(1, 1, Sign.REFUSED)]
+
+    run(story)
+
+
+def test_whoever_listens_and_does_not_answer_a_probe_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "PROBE_S", 0.05)
+
+    async def story(host: Host, made: Peers) -> None:
+        async with stranger() as mute, stranger(b"\0\0\0\1?") as babbler, stranger(None) as rude:
+            for id, (address, sign) in enumerate(
+                [(mute, Sign.SILENT), (babbler, Sign.SILENT), (rude, Sign.LOST)]
+            ):
+                host.at(id, address)
+                made.probe(Probe(id, 1))
+                assert (await host.until_probed(id + 1))[-1] == (id, 1, sign)
+
+    run(story)
+
+
+def test_a_probe_of_another_incarnation_is_for_nobody(ottla_broker: Broker) -> None:
+    async def story(host: Host, made: Peers) -> None:
+        host.at(1, ottla_broker.bootstrap_servers, epoch=8)
+        made.probe(Probe(1, 7))
+        made.probe(Probe(2, 1))
+        assert await host.until_probed(2) == [(1, 7, Sign.SILENT), (2, 1, Sign.SILENT)]
 
     run(story)

@@ -17,7 +17,7 @@ from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.groups import java_hash
 from ottla.controller import znodes
 
-SESSION_MS = 2_000
+SESSIONS_MS = (2_000, 2_000, 6_000)
 NOBODY = (-1, -1)
 PROPERTIES = {
     "auto.create.topics.enable": "false",
@@ -37,12 +37,12 @@ PROPERTIES = {
 
 
 class Cluster:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, size: int = 0, session_ms: int = 0) -> None:
         self.world = world
         self.network = Network(world)
-        self.keeper = SimKeeper(world, SESSION_MS)
+        self.keeper = SimKeeper(world, session_ms or world.random.choice(SESSIONS_MS))
         self.ledger = Ledger()
-        size = world.random.choices([1, 2, 3, 4, 5], [4, 6, 70, 15, 5])[0]
+        size = size or world.random.choices([1, 2, 3, 4, 5], [4, 6, 70, 15, 5])[0]
         self.replicas = min(size, 3)
         self.isr_min = min(self.replicas, 2)
         self.may_lose = self.replicas > 1
@@ -77,7 +77,7 @@ class Cluster:
             for name, count in self.partitions.items()
         }
 
-    def add_clients(self) -> None:
+    def add_clients(self, *, has_admin: bool = True) -> None:
         draw = self.world.draw
         for topic, count in self.partitions.items():
             for partition in range(count):
@@ -99,7 +99,8 @@ class Cluster:
                 self.clients.append(member)
         for number in range(draw(1, 2)):
             self.clients.append(self._inquirer(f"i-{number}"))
-        self._add_admin()
+        if has_admin:
+            self._add_admin()
         for client in (*self.clients, *self.consumers):
             client.start()
 

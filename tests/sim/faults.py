@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tests.sim.cluster import Cluster
 from tests.sim.keeper_client import KEEPER
 
-SESSION_MS = 2_000
+ESTRANGED_MS_MAX = 9_000  # as long as all the noise
 
 
 class Faults:
@@ -23,7 +23,7 @@ class Faults:
         self.unclean: dict[int, bool] = {}  # not yet back in sync; did it lose records?
         self.healing: list[Callable[[], None]] = []
         names = ["kill", "power", "stop", "disk", "pause", "cut", "split", "cut_keeper", "keeper", "expire",
-                 "loss", "slow", "clock"]  # fmt: skip
+                 "loss", "slow", "clock", "refuse", "estrange", "deafen"]  # fmt: skip
         self.kinds = [name for name in names if self.world.chance(0.45)] or ["kill"]
         if self.world.has_disks:
             self.kinds.append("directory")
@@ -52,7 +52,8 @@ class Faults:
                 machine.start()
             elif machine.running.is_paused:
                 machine.running.resume()
-            assert not any(id in link for link in self.network.cuts), "every cut was mended"
+            broken = [*self.network.cuts, *self.network.refusals]
+            assert not any(id in link for link in broken), "every cut was mended"
         self.network.loss = self.network.slow = 0
 
     def _for_a_while(self, heal: Callable[[], None], longest_ms: int = 5_000) -> None:
@@ -196,7 +197,7 @@ class Faults:
 
     # The network
 
-    def _cut_links(self, what: str, links: list[tuple[object, object]]) -> None:
+    def _cut_links(self, what: str, links: list[tuple[object, object]], longest_ms: int = 5_000) -> None:
         self.world.note("cut:", what)
         for source, target in links:
             self.network.cut(source, target)
@@ -206,7 +207,44 @@ class Faults:
             for source, target in links:
                 self.network.mend(source, target)
 
-        self._for_a_while(mend)
+        self._for_a_while(mend, longest_ms)
+
+    def _strangers(self) -> list[tuple[object, object]]:
+        """The controller and a broker, a leader more often than not; one way or both."""
+        controller = self.cluster.controller()
+        others = [other for other in self.cluster.machines if other != controller]
+        others = [other for other in self.cluster.leaders() if other != controller] or others
+        if controller is None or not others:
+            return []
+        other = others[self.world.draw(0, len(others) - 1)]
+        both: list[tuple[object, object]] = [(controller, other), (other, controller)]
+        return [both[:1], both[1:], both][self.world.draw(0, 2)]
+
+    def _refuse(self) -> None:
+        """The controller alone cannot reach a broker, or is not reached by it: what it hears is a refusal."""
+        links = self._strangers()
+        self.world.note("refused:", links)
+        for source, target in links:
+            self.network.refuse(source, target)
+
+        def admit() -> None:
+            self.world.note("no longer refused:", links)
+            for source, target in links:
+                self.network.admit(source, target)
+
+        self._for_a_while(admit, ESTRANGED_MS_MAX)
+
+    def _estrange(self) -> None:
+        links = self._strangers()
+        self._cut_links(f"the controller and one other, {links}", links, ESTRANGED_MS_MAX)
+
+    def _deafen(self) -> None:
+        """The controller hears no other broker; the keeper and the clients reach it."""
+        controller = self.cluster.controller()
+        others = [other for other in self.cluster.machines if other != controller]
+        links: list[tuple[object, object]] = [(other, controller) for other in others]
+        if controller is not None:
+            self._cut_links(f"b{controller} hears no broker", links, ESTRANGED_MS_MAX)
 
     def _cut(self) -> None:
         """One broker from the others, one way or both; or from the clients, too."""

@@ -31,6 +31,7 @@ class Invariants:
         self.states: dict[tuple[bytes, int], State] = {}
         self.topics: dict[str, tuple[bytes, dict[int, list[int]]]] = {}
         self.elections = 0
+        self.seats = 0  # how often the controller's was taken
         self._leaders: dict[tuple[bytes, int, int], int] = {}
         self._committed: dict[tuple[bytes, int], tuple[list[bytes], list[int]]] = {}
         self._checked: dict[tuple[int, int, bytes, int], int] = {}
@@ -40,6 +41,7 @@ class Invariants:
 
     def _on_written(self, _session: int, paths: Iterable[str]) -> None:
         for path in sorted(paths):
+            self.seats += path == znodes.CONTROLLER_EPOCH
             if not path.startswith(znodes.TOPICS):
                 continue
             topic = path.removeprefix(znodes.TOPICS).removesuffix(znodes.STATE)

@@ -21,6 +21,7 @@ class Machine:
         self.clock = Clock(world, world.draw(-3_000, 3_000), 1 + world.draw(-3, 3) / 1_000)
         self.process: Process | None = None
         self.starts = 0
+        self.knows_last = False  # does its disk say with which word the last process was registered?
 
     @property
     def running(self) -> Process | None:
@@ -33,8 +34,9 @@ class Machine:
         self.starts += 1
         self.process = Process(
             self.world, self.network, self.keeper, self.clock, self.disk, dict(self.properties),
-            Random(self.world.draw(0, 1 << 40)),
+            Random(self.world.draw(0, 1 << 40)), is_successor=self.knows_last,
         )  # fmt: skip
+        self.knows_last = True
 
     def kill(self) -> None:
         """kill -9."""
@@ -54,8 +56,10 @@ class Machine:
         self.world.note(f"b{self.id} loses power")
         self.running.end(is_silent=True)
         self.disk.power_lost(self.world.random)
+        self.knows_last = self.world.chance(0.5)
 
     def replace_disk(self) -> None:
         assert self.running is None
         self.world.note(f"b{self.id} gets an empty disk")
         self.disk.replaced()
+        self.knows_last = False

@@ -4,7 +4,8 @@ A link is from one place to another, one way. Frames of one direction of a conne
 at all: once one is lost nothing after it arrives, and each end finds out for itself: the client when its time
 is up, the server when it hears of a reset or not at all. What is sent into a cut may also wait there, and
 arrive when the link is mended, long after its sender gave up or was killed. A process that dies resets its
-connections, if the links are whole; a machine without power says nothing.
+connections, if the links are whole; a machine without power says nothing. Where nobody serves, or a link
+refuses (a firewall that says so), a connection is refused; into a cut, it is not answered.
 
 A server reads one request of a connection at a time: the next waits until the answer was given.
 """
@@ -14,6 +15,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tests.sim.world import World
+
+from ottla.broker.effects import Sign
 
 HELD = 0.5
 
@@ -38,6 +41,8 @@ class Network:
         self.slow = 0.0
         self.cuts: dict[tuple[Place, Place], int] = {}
         self.held: dict[tuple[Place, Place], list[Connection]] = {}
+        self.refusals: dict[tuple[Place, Place], int] = {}
+        self.dark: set[Place] = set()  # machines without power
         self.servers: dict[Any, Server] = {}
         self.connections: dict[int, Connection] = {}
         self._numbers = 0
@@ -55,6 +60,18 @@ class Network:
         self.cuts.pop((source, target), None)
         for connection in self.held.pop((source, target), ()):
             connection.release()
+
+    def refuse(self, source: Place, target: Place) -> None:
+        """No connection of one to the other is let through any more, those that are there included."""
+        self.refusals[source, target] = self.refusals.get((source, target), 0) + 1
+        for connection in list(self.connections.values()):
+            if (connection.source, connection.target) == (source, target):
+                connection.fail_later(self.delay_ms())
+
+    def admit(self, source: Place, target: Place) -> None:
+        left = self.refusals.pop((source, target)) - 1
+        if left > 0:
+            self.refusals[source, target] = left
 
     def passes(self, source: Place, target: Place) -> bool:
         if (source, target) in self.cuts:
@@ -75,10 +92,13 @@ class Network:
         connection = Connection(self, self._numbers, source, target)
         self.connections[connection.number] = connection
         server = self.servers.get(target)
-        if server is None or not self.passes(source, target) or not self.passes(target, source):
-            connection.fail_later(self.delay_ms() if server is None else 200)
-        else:
+        is_through = self.passes(source, target) and self.passes(target, source)
+        if server is not None and is_through and (source, target) not in self.refusals:
             connection.server = server
+            return connection
+        is_refused = is_through and target not in self.dark
+        connection.sign = Sign.REFUSED if is_refused else Sign.SILENT
+        connection.fail_later(self.delay_ms() if server is None or is_refused else 200)
         return connection
 
     def on_stopped(self, server: Server, *, is_silent: bool) -> None:
@@ -86,6 +106,8 @@ class Network:
         place = server.place
         if self.servers.get(place) is server:
             del self.servers[place]
+        if is_silent:
+            self.dark.add(place)
         for connection in [one for held in self.held.values() for one in held]:
             if is_silent and connection.source == place:
                 connection.held.clear()
@@ -102,6 +124,8 @@ class Connection:
         self.source, self.target = source, target
         self.server: Server | None = None
         self.is_open = True
+        self.sign = Sign.LOST  # what its end means
+        self.on_end: Callable[[], None] | None = None
         self.held: list[bytes] = []  # in a cut, on the way up
         self._asked: deque[OnAnswer] = deque()
         self._unread: deque[bytes] = deque()
@@ -150,6 +174,8 @@ class Connection:
         asked, self._asked = self._asked, deque()
         for on_answer in asked:
             on_answer(None)
+        if self.on_end is not None:
+            self.on_end()
         server = self.server
         if server is not None:
             delay_ms = self.network.delay_ms() if self.network.passes(self.source, self.target) else 5_000
@@ -160,6 +186,7 @@ class Connection:
 
     def _on_timeout(self, on_answer: OnAnswer) -> None:
         if self.is_open and on_answer in self._asked:
+            self.sign = Sign.SILENT
             self.close()
 
     # The server's end

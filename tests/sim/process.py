@@ -26,21 +26,25 @@ from ottla.broker.effects import (
     CopyLog,
     Effect,
     Halt,
+    Probe,
     Reply,
     Send,
+    Sign,
     SyncFolder,
     SyncLog,
     TakeOffline,
     WriteNodes,
 )
 from ottla.controller.keeper import NodeChanged, Outcome, Written
-from ottla.controller.registration import founding, registration
+from ottla.controller.registration import founding, registration, succession
 from ottla.log.directories import LogDirectoryError
 from ottla.log.moving import MoveError
 from ottla.wire.primitives import ProtocolError
 
 TICK_MS = 200
 PEER_TIMEOUT_MS = 1_500
+PROBE_TIMEOUT_MS = 800
+PROBE = b"are you there?"
 REGISTER_AGAIN_MS = 200
 DRAIN_MS = 2_000
 LOAD_RECORDS, LOAD_MS = 1, 10  # a slice of a coordinator's load, slow enough to meet what happens
@@ -65,9 +69,11 @@ class Clock:
 class Process:
     def __init__(
         self, world: World, network: Network, keeper: SimKeeper, clock: Clock, disk: Files,
-        properties: dict[str, str], random: Random,
+        properties: dict[str, str], random: Random, *, is_successor: bool = False,
     ) -> None:  # fmt: skip
+        """`is_successor`: its disk proves that the last process, and with it that one's session, is over."""
         self.world, self.network, self.clock = world, network, clock
+        self.is_successor = is_successor
         self.broker = Broker(disk, random, properties)
         coordinator = self.broker.groups.runtime
         coordinator.slice_work = LOAD_RECORDS
@@ -77,11 +83,13 @@ class Process:
         self.is_dead = self.is_paused = self.is_serving = self.is_open = self.is_stopping = False
         self._inbox: deque[Callable[[], None]] = deque()
         self._peers: dict[tuple[int, str], Connection] = {}
+        self._probes: dict[int, tuple[int, Connection]] = {}  # with the incarnation that is asked
         self._deadline_ms: int | None = None
         self._is_carrying = False
         self._clean_since: int | None = None
         self._early: list[NodeChanged] = []
         self._is_starting = False
+        network.dark.discard(self.place)
         self.input(self.keeper.connect)
 
     def clock_ms(self) -> int:
@@ -115,7 +123,7 @@ class Process:
         self.is_dead = True
         self.keeper.close(is_polite=is_polite)
         self.network.on_stopped(self, is_silent=is_silent)
-        for connection in self._peers.values():
+        for connection in [*self._peers.values(), *(line for _, line in self._probes.values())]:
             connection.close()
 
     def begin_stop(self, then: Callable[[], None]) -> None:
@@ -160,7 +168,12 @@ class Process:
     def _open(self) -> None:
         """Open the logs, once an earlier incarnation is out of the tree."""
         if self.keeper.knows(f"/brokers/ids/{self.place}"):
-            self._after(REGISTER_AGAIN_MS, self._open)
+            if self.is_successor:
+                self.is_successor = False
+                nodes = {node.path: node for node in self._early}
+                self.keeper.write(tuple(succession(self.place, nodes.values())), self._on_succeeded)
+            else:
+                self._after(REGISTER_AGAIN_MS, self._open)
             return
         self.is_open = True
         nodes, self._early = self._early, []
@@ -168,6 +181,10 @@ class Process:
             self.world.note(f"b{self.place} recovery:", line)
         self._tick()
         self._register()
+
+    def _on_succeeded(self, changes: list[NodeChanged], _outcome: Outcome) -> None:
+        self._early += changes
+        self._open()
 
     def on_session(self) -> None:
         if self.is_open:
@@ -211,6 +228,9 @@ class Process:
     # Requests
 
     def on_frame(self, connection: Connection, frame: bytes) -> None:
+        if frame is PROBE:
+            connection.answer(PROBE)
+            return
         buffer = bytearray(frame)
         try:
             answer = on_request(self.broker, connection.number, memoryview(buffer), self.clock_ms())
@@ -257,6 +277,8 @@ class Process:
                 self.keeper.confirm(lambda: self.broker.proofs.on_confirmed(asked_ms, self.clock_ms()))
             case Send(peer, channel, token, request):
                 self._send(peer, channel, token, request)
+            case Probe(peer, epoch):
+                self._probe(peer, epoch)
             case Halt(reason):
                 raise ViolationError(f"broker {self.place} halts: {reason}")
             case _:
@@ -318,6 +340,24 @@ class Process:
             self.input(lambda: self._on_peer_reply(token, request, version, answer))
 
         connection.ask(frame, on_answer, PEER_TIMEOUT_MS)
+
+    def _probe(self, peer: int, epoch: int) -> None:
+        asked, line = self._probes.get(peer, (-1, None))
+        if line is not None and line.is_open and asked != epoch:
+            line.close()  # that was another incarnation
+        if line is None or not line.is_open or asked != epoch:
+            line = self.network.connect(self.place, peer)
+            line.on_end = lambda: self._on_probed(peer, epoch, line.sign)
+            self._probes[peer] = (epoch, line)
+
+        def on_answer(answer: bytes | None) -> None:
+            if answer is not None:
+                self._on_probed(peer, epoch, Sign.ANSWERED)
+
+        line.ask(PROBE, on_answer, PROBE_TIMEOUT_MS)
+
+    def _on_probed(self, peer: int, epoch: int, sign: Sign) -> None:
+        self.input(lambda: self.broker.on_probed(peer, epoch, sign, self.clock_ms()))
 
     def _on_peer_reply(self, token: int, request: Any, version: int, answer: bytes | None) -> None:
         decoded = None if answer is None else decode_answer(type(request), version, answer)

@@ -42,11 +42,12 @@ class Producer(Client):
         super().__init__(*place)
         self.ledger, self.topic, self.partition, self.pace_ms = ledger, topic, partition, pace_ms
         self.sent = 0
+        self.voice = self.name  # among whose records there is an order
 
     def values(self) -> list[str]:
         count = self.world.draw(1, 3)
         self.sent += count
-        return [f"{self.name}#{number}" for number in range(self.sent - count, self.sent)]
+        return [f"{self.voice}#{number}" for number in range(self.sent - count, self.sent)]
 
     def leader(self) -> Script:
         """Who is said to lead; waits until somebody is."""
@@ -129,7 +130,8 @@ class SafeProducer(Producer):
 
 
 class HastyProducer(Producer):
-    """acks=1: what it sends may be lost, but is never there twice and never out of order."""
+    """acks=1: what it sends may be lost, but is never there twice and never out of order, unless an answer
+    was lost: what waits in a cut may then come after what is sent later on another connection."""
 
     def script(self) -> Script:
         while not self.is_stopping:
@@ -139,6 +141,8 @@ class HastyProducer(Producer):
                 return
             request = produce_request(self.topic, self.partition, batch_of(self.values()), 1, 1_500)
             answer = yield self.ask(leader, request, BY_NAME)
+            if answer is None:
+                self.voice = f"{self.name}.{self.sent}"
             if answer is None or answer.responses[0].partition_responses[0].error_code:
                 yield 700  # longer than a frame can be on its way, or the next could overtake it
                 yield from self.forget_leader()

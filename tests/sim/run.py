@@ -11,7 +11,9 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
 from tests.sim.client import Client
 from tests.sim.cluster import Cluster
@@ -19,6 +21,7 @@ from tests.sim.faults import Faults
 from tests.sim.world import ViolationError, World
 
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.broker import liveness
 from ottla.records.batch import split
 from ottla.records.record import read_records
 
@@ -64,7 +67,23 @@ class BugHandler(logging.Handler):
             self.bugs.append(text)
 
 
+@contextmanager
+def in_a_hurry() -> Iterator[None]:
+    """The faults of a seed last for some seconds: nobody takes longer over a suspicion."""
+    with (
+        patch.object(liveness, "UNREACHABLE_MS", 1_200),
+        patch.object(liveness, "DOUBT_MS", 2_500),
+        patch.object(liveness, "AGAIN_MS", 5_000),
+    ):
+        yield
+
+
 def run(seed: int, *, keep_all: bool = False) -> Outcome:
+    with in_a_hurry():
+        return _run(seed, keep_all=keep_all)
+
+
+def _run(seed: int, *, keep_all: bool = False) -> Outcome:
     world = World(seed, keep_all=keep_all)
     logger, handler = logging.getLogger("ottla"), BugHandler(world)
     level, propagate = logger.level, logger.propagate
@@ -103,6 +122,7 @@ def _counts(cluster: Cluster | None) -> dict[str, int]:
         "read": ledger.read_count,
         "committed": ledger.offsets_count,
         "elections": cluster.invariants.elections,
+        "seats": cluster.invariants.seats,
         "starts": sum(machine.starts for machine in cluster.machines.values()),
     }
 
@@ -115,7 +135,7 @@ def _live(cluster: Cluster, handler: BugHandler) -> None:
     noise_ms = world.draw(*NOISE_MS)
     faults = Faults(cluster, world.now_ms + noise_ms)
     faults.start()
-    _advance(cluster, handler, noise_ms)
+    advance(cluster, handler, noise_ms)
     faults.end()
     for client in cluster.clients:
         client.is_stopping = True
@@ -130,7 +150,7 @@ def _live(cluster: Cluster, handler: BugHandler) -> None:
     )
 
 
-def _advance(cluster: Cluster, handler: BugHandler, duration_ms: int) -> None:
+def advance(cluster: Cluster, handler: BugHandler, duration_ms: int) -> None:
     world, end_ms = cluster.world, cluster.world.now_ms + duration_ms
     while world.now_ms < end_ms:
         world.run_until(min(world.now_ms + CHECK_MS, end_ms))
@@ -144,7 +164,7 @@ def _wait(cluster: Cluster, handler: BugHandler, longest_ms: int, waiting: Waiti
     while (reason := waiting()) is not None:
         if cluster.world.now_ms >= end_ms:
             raise ViolationError(f"after {longest_ms} ms without a fault: {reason}")
-        _advance(cluster, handler, STEP_MS)
+        advance(cluster, handler, STEP_MS)
 
 
 def _unsettled(cluster: Cluster, expected: dict[str, int]) -> str | None:

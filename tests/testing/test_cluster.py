@@ -96,6 +96,23 @@ def test_the_death_of_a_leader_costs_a_moment_and_no_record(ottla_cluster: Clust
     eventually(lambda: len(partition(ottla_cluster, "orders").isrs) == 3, "it is in sync again")
 
 
+def test_nobody_waits_for_the_session_of_a_leader_or_a_controller_that_is_killed() -> None:
+    with Cluster(brokers=3, session_s=60) as cluster:
+        cluster.create_topic("orders")
+        produce(cluster, "orders", b"before")
+        client = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        for victim in (partition(cluster, "orders").leader, client.list_topics(timeout=30).controller_id):
+            cluster.kill(victim)
+            began = time.monotonic()
+            produce(cluster, "orders", b"after")
+            took_s = time.monotonic() - began
+            print(f"written again after {took_s:.2f} s")
+            assert took_s < 20, "within 2 s on a machine that has nothing else to do"
+            cluster.start(victim)
+            eventually(lambda: len(partition(cluster, "orders").isrs) == 3, "it is in sync again")
+        assert consume(cluster, "orders", 3) == [b"before", b"after", b"after"]
+
+
 def test_a_broker_that_is_stopped_hands_over_what_it_leads(
     ottla_cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:

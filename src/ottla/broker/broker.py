@@ -5,9 +5,9 @@ or waits. Effects are left in `effects` in the order they arose, and whoever gav
 out.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.config import load, override
 from ottla.base.errors import ApiError, ErrorCode
@@ -23,18 +23,23 @@ from ottla.broker.effects import (
     ConfirmTree,
     Effect,
     Send,
+    Sign,
     SyncFolder,
     SyncLog,
     TakeOffline,
     WriteNodes,
 )
 from ottla.broker.isr import IsrChanges
+from ottla.broker.liveness import Liveness
 from ottla.broker.making import Making
 from ottla.broker.offline import Notice, assume_lost, take_offline
 from ottla.broker.parked import Waiting
 from ottla.broker.partitions import open_partition
+from ottla.broker.ports import OnAnswer, OnOutcome, Random
+from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.proofs import Proofs
 from ottla.broker.replicas import Replicas
+from ottla.broker.reports import OwnReport
 from ottla.broker.status import Status, say_cleaned, status
 from ottla.controller import image as images
 from ottla.controller import znodes
@@ -53,25 +58,6 @@ from ottla.replication.sessions import Sessions
 
 if TYPE_CHECKING:
     from ottla.broker.groups import Groups
-
-
-class Random(Protocol):
-    """Where ids come from: the operating system, or a seed."""
-
-    def randbytes(self, count: int, /) -> bytes: ...
-    def randrange(self, low: int, high: int, /) -> int: ...
-
-
-OnOutcome = Callable[[Outcome, int], None]
-OnAnswer = Callable[[Any, int], None]  # the answer, or None if there will be none; now_ms
-
-
-@dataclass(slots=True)
-class ProducerIds:
-    """The block of producer ids this broker may give out; the next comes from the keeper."""
-
-    next: int = 0
-    end: int = 0
 
 
 @dataclass(slots=True)
@@ -93,6 +79,8 @@ class Broker:
     copies: ConfigCopies = field(init=False)
     adoption: Adoption = field(default_factory=Adoption)
     notice: Notice = field(init=False)
+    liveness: Liveness = field(init=False)
+    report: OwnReport = field(init=False)
     proofs: Proofs = field(init=False)
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     effects: list[Effect] = field(default_factory=list)
@@ -113,11 +101,12 @@ class Broker:
         )
         self.controlling = Controlling(self)
         self.replicas, self.isr, self.notice = Replicas(self), IsrChanges(self), Notice(self)
-        self.making, self.copies = Making(self), ConfigCopies(self)
+        self.making, self.copies, self.report = Making(self), ConfigCopies(self), OwnReport(self)
         self.proofs = Proofs(
             self.waiting, lambda now_ms: self.effects.append(ConfirmTree(now_ms)), self.replicas.hurry
         )
         self._load_configs()
+        self.liveness = Liveness(self.id)
         self.sessions = Sessions(
             self.config.fetch_session_slots, new_id=lambda: self.random.randrange(1, 2**31)
         )
@@ -133,7 +122,9 @@ class Broker:
         self.opened_ms = now_ms
         for node in nodes:
             # Our own nodes would be those of an earlier incarnation.
-            if node.path not in {znodes.BROKERS + str(self.id), znodes.OFFLINE + str(self.id)}:
+            if node.path not in {
+                f"{top}{self.id}" for top in (znodes.BROKERS, znodes.OFFLINE, znodes.REPORTS)
+            }:
                 self.image.apply(node)
         if not self.image.cluster_id:
             self.adoption = Adoption.look(self.store.disks, self.id)
@@ -315,6 +306,11 @@ class Broker:
     def on_peer_reply(self, token: int, answer: Any, now_ms: int) -> None:
         self.asked.pop(token)(answer, now_ms)
 
+    def on_probed(self, peer: int, epoch: int, sign: Sign, now_ms: int) -> None:
+        if self.liveness.on_probed(peer, epoch, sign, now_ms):
+            self.controlling.on_suspicion(now_ms)
+        self.effects += self.liveness.pump(now_ms)
+
     def on_nodes(self, nodes: Iterable[NodeChanged], now_ms: int) -> None:
         """The tree changed: apply all of it, then open, close and configure what that touches."""
         changes = [change for node in nodes for change in self.image.apply(node)]
@@ -341,6 +337,7 @@ class Broker:
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
         self.notice.pump()
+        self.liveness.on_brokers(self.image.brokers, now_ms)
         self.controlling.on_changes(changes, now_ms)
 
     def _follow_topic(self, name: str, now_ms: int) -> None:
@@ -447,7 +444,7 @@ class Broker:
         """When `on_deadline` should be called, unless something happens before."""
         due = self.waiting.next_deadline_ms()
         timer = self._groups.runtime.next_ms if self._groups is not None else None
-        satellites = (self.replicas, self.isr, self.making, self.copies)
+        satellites = (self.replicas, self.isr, self.making, self.copies, self.liveness)
         for one in (timer, *(satellite.next_ms() for satellite in satellites)):
             if one is not None and (due is None or one < due):
                 due = one
@@ -460,6 +457,7 @@ class Broker:
             self._groups.runtime.on_tick(now_ms)
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
+        self.effects += self.liveness.pump(now_ms)
         self.copies.pump(now_ms)
         self.making.pump(now_ms)  # last: these two may fail for lack of descriptors
 
@@ -468,6 +466,7 @@ class Broker:
         self.replicas.on_tick(now_ms)
         self.on_deadline(now_ms)
         self.notice.pump()
+        self.report.pump(now_ms)
         self.controlling.on_tick(now_ms)
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
         self._start_cleanings(now_ms)

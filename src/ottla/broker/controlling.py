@@ -2,9 +2,13 @@
 these; one at a time has the seat.
 
 Rules
-- The seat is taken when it is free, in one write with the controller's next epoch, and left when the image
-  says that somebody else has it. Nothing is assumed about being alone: every write checks the epoch, so
-  that what an earlier controller still writes is refused (KAFKA-3083).
+- The seat is taken when it is free, or its holder is suspected to be gone, in one write with the controller's
+  next epoch, and left when the image says that somebody else has it. Nothing is assumed about being alone:
+  every write checks the epoch, so that what an earlier controller still writes is refused (KAFKA-3083).
+- Nobody takes the seat twice from the same incarnation, nor back from one who took it, unless that one has
+  answered since: so brokers that cannot reach each other do not pass it around for ever.
+- A controller that is cut off from all the others leaves the seat to them. To a partition that another can
+  lead, whoever is suspected is not there (design note 008).
 - After a change of the image the topics it touches are looked at, all of them when a broker came or went,
   when the seat was taken, and from time to time. What should be another is written: one write at a time for
   a topic, several topics in one write.
@@ -21,7 +25,9 @@ moves leadership away, and `is_drained` tells when nothing is left that another 
 
 import logging
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -29,10 +35,13 @@ from ottla.controller import image as images
 from ottla.controller import znodes
 from ottla.controller.draft import Draft, endpoints
 from ottla.controller.election import LOST, Around, eligible, in_sync, successor
+from ottla.controller.isr import Proposal, propose
 from ottla.controller.keeper import ANY, Check, Operation, Outcome, Put, Unknown, Written
 from ottla.controller.plan import elect_preferred, imbalanced, is_settled, repair
-from ottla.controller.registration import candidacy
+from ottla.controller.reach import is_cut_off, is_reported
+from ottla.controller.registration import candidacy, resignation
 from ottla.controller.topics import fence, same_topics
+from ottla.controller.znodes import UNKNOWN_EPOCH
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -80,6 +89,9 @@ class Controlling:
         self._writes = 0
         self._epoch_taken = -1
         self._is_seeking = False
+        self._is_leaving = False
+        self._had_seat = False
+        self._spared: dict[int, tuple[int, int]] = {}  # whose seat is not taken: epoch, and since when
         self._is_announcing = False
         self._look_ms = 0
         self._balance_ms = 0
@@ -90,6 +102,10 @@ class Controlling:
         """Does this broker have the seat, as far as it knows?"""
         image = self.broker.image
         return image.controller_id == self.broker.id and self.broker.id in image.brokers
+
+    @property
+    def suspected(self) -> AbstractSet[int]:
+        return self.broker.liveness.suspected
 
     # -- inputs --
 
@@ -102,10 +118,22 @@ class Controlling:
                     self._unseen[topic] = None
                 case images.BrokerChanged() | images.BrokerConfigChanged() | images.ControllerChanged():
                     self._look_everywhere()
+        if self._had_seat and me is not None and self.broker.image.controller_id >= 0:
+            self._spare(self.broker.image.controller_id, now_ms)  # it could not reach us, and took the seat
+        self._had_seat = self.is_active
+        self._seek_seat(now_ms)
+        self._take_reports()
+        self.work(now_ms)
+
+    def on_suspicion(self, now_ms: int) -> None:
+        """Others are suspected than before."""
+        self._look_everywhere()
         self._seek_seat(now_ms)
         self.work(now_ms)
 
     def on_tick(self, now_ms: int) -> None:
+        self._doubt(now_ms)
+        self._leave_seat(now_ms)
         self._seek_seat(now_ms)
         self._announce_stop()
         if self.is_active:
@@ -113,6 +141,7 @@ class Controlling:
             if now_ms >= self._look_ms:
                 self._look_ms = now_ms + LOOK_INTERVAL_MS
                 self._look_everywhere()
+                self._take_reports()
             if now_ms >= self._balance_ms:
                 self._balance_ms = now_ms + config.leader_imbalance_check_interval_s * 1000
                 if config.auto_leader_rebalance_enable:
@@ -131,24 +160,84 @@ class Controlling:
             self._epoch_taken = image.controller_epoch
             self._balance_ms = now_ms + broker.config.leader_imbalance_check_interval_s * 1000
             self._look_everywhere()
-        if image.controller_id >= 0 or self._is_seeking or broker.id not in image.brokers:
+        if self._is_seeking or broker.id not in image.brokers or not self._may_be_taken():
             return
         if self.is_stopping and self._others_stay():
             return
+        if is_cut_off(image, broker.id, broker.liveness.unreachable(now_ms)):
+            return
         self._is_seeking = True
-        broker.write(candidacy(image, broker.id), self._on_seat)
+        holder = image.controller_id
+        broker.write(candidacy(image, broker.id), partial(self._on_seat, holder))
 
-    def _on_seat(self, outcome: Outcome, now_ms: int) -> None:
+    def _may_be_taken(self) -> bool:
+        """Is the seat free, or its holder suspected? Not while the two nodes of it are not of one time."""
+        image, holder = self.broker.image, self.broker.image.controller_id
+        if holder < 0:
+            return True
+        if holder not in self.suspected or image.seat_epoch not in {UNKNOWN_EPOCH, image.controller_epoch}:
+            return False
+        peer, (epoch, since_ms) = self.broker.liveness.peers[holder], self._spared.get(holder, (-1, 0))
+        return peer.epoch != epoch or peer.answered_ms > since_ms
+
+    def _spare(self, holder: int, now_ms: int) -> None:
+        there = self.broker.image.brokers.get(holder)
+        if there is not None and holder != self.broker.id:
+            self._spared[holder] = (there.epoch, now_ms)
+
+    def _on_seat(self, holder: int, outcome: Outcome, now_ms: int) -> None:
         """Refused: somebody was faster, or the image is behind; both will show in it."""
         self._is_seeking = False
         if isinstance(outcome, Written):
+            self._spare(holder, now_ms)
             log.info(
                 "broker %d is the controller in epoch %d", self.broker.id, self.broker.image.controller_epoch
             )
             self._seek_seat(now_ms)
             self.work(now_ms)
 
+    def _leave_seat(self, now_ms: int) -> None:
+        broker, image = self.broker, self.broker.image
+        unreachable = broker.liveness.unreachable(now_ms) if self.is_active else {}
+        if not unreachable or self._is_leaving or not is_cut_off(image, broker.id, unreachable):
+            return
+        log.warning("broker %d reaches no other broker, and leaves the controller's seat to them", broker.id)
+        self._is_leaving = True
+        broker.write(resignation(image), self._on_left)
+
+    def _on_left(self, _outcome: Outcome, _now_ms: int) -> None:
+        """Whatever came of it, the image shows; the next tick tries again if need be."""
+        self._is_leaving = False
+
+    def _doubt(self, now_ms: int) -> None:
+        """A broker that others reach is not gone: what refuses us is something in between."""
+        image, liveness = self.broker.image, self.broker.liveness
+        for suspect in liveness.doubtful(now_ms):
+            witnesses = [
+                id
+                for id in image.brokers
+                if id != suspect and liveness.is_witness(id, now_ms) and not is_reported(image, suspect, id)
+            ]
+            if witnesses:
+                log.warning("broker %d refuses us, but not broker %d; it counts again", suspect, witnesses[0])
+                liveness.trust(suspect, now_ms)
+                self._look_everywhere()
+
     # -- work --
+
+    def _take_reports(self) -> None:
+        """Proposals that came by way of the keeper, as if they had come by AlterPartition."""
+        image = self.broker.image
+        for leader in sorted(image.reports) if self.is_active else ():
+            report = image.report(leader)
+            for one in report.proposals if report is not None else ():
+                name = image.topic_names.get(one.topic_id)
+                state = image.topics[name].states.get(one.partition) if name is not None else None
+                if name is None or state is None or one.partition_epoch != state.partition_epoch:
+                    continue
+                proposal = Proposal(leader, one.partition, one.leader_epoch, one.partition_epoch, one.isr)
+                decide = partial(_decide_reported, proposal=proposal, topic_id=one.topic_id)
+                self.ask(Ask(name, decide, lambda _draft, _error, _now_ms: None))
 
     def _look_everywhere(self) -> None:
         self._unseen.update(dict.fromkeys(self.broker.image.topics))
@@ -167,7 +256,7 @@ class Controlling:
                 later[name] = None
                 continue
             topic = image.topics.get(name)
-            if topic is None or (name not in self.asked and is_settled(image, topic)):
+            if topic is None or (name not in self.asked and is_settled(image, topic, self.suspected)):
                 self._refuse(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_ms)
                 continue
             planned = self._plan(topic, now_ms)
@@ -191,7 +280,8 @@ class Controlling:
 
     def _plan(self, topic: images.Topic, now_ms: int) -> _Planned | None:
         """What to write about a topic; whoever needs no write is told at once."""
-        draft = Draft(self.broker.image, topic, self.broker.topic_log_config(topic.name))
+        config = self.broker.topic_log_config(topic.name)
+        draft = Draft(self.broker.image, topic, config, frozenset(self.suspected))
         asks, refused = list[Ask](), list[tuple[Ask, ApiError]]()
         for ask in self.asked.pop(topic.name, []):
             if ask.is_dropped:
@@ -284,8 +374,9 @@ class Controlling:
             return  # nobody to tell
         self._is_announcing = True
         node = znodes.broker_node(
-            me.host, me.port, me.rack, is_clean=me.is_clean, is_stopping=True, clean_since=me.clean_since
-        )
+            me.host, me.port, me.rack, is_clean=me.is_clean, is_stopping=True, clean_since=me.clean_since,
+            incarnation=me.incarnation,
+        )  # fmt: skip
         self.broker.write([Put(znodes.BROKERS + str(me.id), node, ANY)], self._on_announced)
 
     def _on_announced(self, _outcome: Outcome, _now_ms: int) -> None:
@@ -305,6 +396,7 @@ class Controlling:
                 if state.leader == me.id and len(state.isr) > 1:
                     replicas = topic.assignment.get(partition, ())
                     there = endpoints(image, topic.name, partition, replicas)
+                    there = {id: one for id, one in there.items() if id not in self.suspected}
                     if successor(state, Around(replicas, there, 1)) is not None:
                         return False
         return True
@@ -325,8 +417,20 @@ class Controlling:
 
     def _others_stay(self) -> bool:
         return any(
-            not one.is_stopping for one in self.broker.image.brokers.values() if one.id != self.broker.id
+            not one.is_stopping
+            for one in self.broker.image.brokers.values()
+            if one.id != self.broker.id and one.id not in self.suspected
         )
+
+
+def _decide_reported(draft: Draft, proposal: Proposal, topic_id: bytes) -> None:
+    """A leader that cannot be told that a member is ineligible sees the state move on without that one."""
+    try:
+        propose(draft, proposal, topic_id)
+    except ApiError as error:
+        if error.code is not ErrorCode.INELIGIBLE_REPLICA:
+            raise
+        draft.touch(proposal.partition)
 
 
 def _preferred(partition: int) -> Callable[[Draft], None]:

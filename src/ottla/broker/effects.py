@@ -2,6 +2,7 @@
 another."""
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeAlias
 
 from ottla.base.files import Buffer, Syncable
@@ -60,6 +61,24 @@ class Send:
     request: Any
 
 
+class Sign(Enum):
+    """What became of a probe of another broker."""
+
+    ANSWERED = "it answered"
+    REFUSED = "nobody listens at its address: its process is gone, or somebody in between refuses for it"
+    SILENT = "no answer in time, or none that can be understood"
+    LOST = "the connection was lost, whether something was asked on it or not"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Ask another broker for a sign of life, over a connection that stays, then call `on_probed`. When that
+    connection is lost later, call it again."""
+
+    peer: int
+    epoch: int  # the incarnation that is asked
+
+
 @dataclass(frozen=True, slots=True)
 class SyncLog:
     """Make a log's files durable in a worker, then call `on_synced`."""
@@ -114,6 +133,7 @@ Effect: TypeAlias = (
     | WriteNodes
     | ConfirmTree
     | Send
+    | Probe
     | SyncLog
     | CleanLog
     | SyncFolder

@@ -4,6 +4,8 @@ Rules: a proposal is sent, with all others that wait, until a newer state arrive
 no longer pending), or the controller says that it is not written and never will be. Whatever else comes
 back, or does not, leaves open whether it was written: the leader goes on counting with both, and we ask
 again, more and more slowly, whoever is the controller then.
+
+A controller that does not answer may hear of it by way of the keeper (`unanswered`, design note 008).
 """
 
 from collections.abc import Iterable
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.controller.znodes import Proposed
 from ottla.replication.leader import ProposeIsr
 from ottla.replication.partition import Partition
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from ottla.wire.messages.alter_partition import AlterPartitionRequest
 
 RETRY_MS_MIN, RETRY_MS_MAX = 50, 500
+UNANSWERED_MS = 1_000
+UNANSWERED_MAX = 1_000  # so many at a time go into a node of the keeper
 REFUSALS = {ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED}
 
 
@@ -30,11 +35,14 @@ class IsrChanges:
     is_sent: bool = False
     due_ms: int = 0
     attempts: int = 0
+    sent_ms: int = 0
+    has_failed: bool = False  # the last request was not answered
 
     def note(self, partition: Partition) -> None:
         """A leader was given an input: it may have something to propose, or no longer."""
         leader = partition.replication
         if leader is not None and leader.pending is not None:
+            self.has_failed = self.has_failed and bool(self.waiting)
             if partition.id not in self.waiting:
                 self.due_ms, self.attempts = 0, 0
             self.waiting[partition.id] = partition
@@ -61,7 +69,7 @@ class IsrChanges:
         if not proposals:
             return
         request = _request(self.broker.id, self.broker.epoch, proposals.values())
-        self.is_sent = True
+        self.is_sent, self.sent_ms = True, now_ms
         self.broker.send(
             controller,
             "controller",
@@ -69,10 +77,20 @@ class IsrChanges:
             lambda answer, answered_ms: self._on_answer(proposals, answer, answered_ms),
         )
 
+    def unanswered(self, now_ms: int) -> tuple[Proposed, ...]:
+        """What was proposed to a controller that does not answer."""
+        if not self.has_failed and not (self.is_sent and now_ms - self.sent_ms >= UNANSWERED_MS):
+            return ()
+        return tuple(
+            Proposed(partition.topic_id, id.partition, partition.leader_epoch, *proposed)
+            for id, partition in sorted(self.waiting.items())[:UNANSWERED_MAX]
+            if (proposed := _proposed(partition)) is not None
+        )
+
     def _on_answer(
         self, proposals: dict[tuple[bytes, int], tuple[Partition, ProposeIsr]], answer: Any, now_ms: int
     ) -> None:
-        self.is_sent = False
+        self.is_sent, self.has_failed = False, answer is None
         self.due_ms = now_ms + min(RETRY_MS_MIN << self.attempts, RETRY_MS_MAX)
         self.attempts = min(self.attempts + 1, 10)
         if answer is not None and not answer.error_code:
@@ -89,6 +107,14 @@ class IsrChanges:
         if partition.on_refused(proposal, now_ms):
             self.broker.on_watermark(partition, now_ms)
         self.note(partition)
+
+
+def _proposed(partition: Partition) -> tuple[int, tuple[tuple[int, int], ...]] | None:
+    leader = partition.replication
+    if leader is None or leader.pending is None:
+        return None
+    proposal = leader.proposal()
+    return proposal.partition_epoch, proposal.isr
 
 
 def _request(

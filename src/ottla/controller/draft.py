@@ -4,13 +4,18 @@ A draft begins as the image. Decisions (`plan`, `isr`, `reassignment`) change it
 those before it did; then it is written in one go, or not at all. However many decisions changed a
 partition, its partition epoch grows by one. `notes` says for the log what was decided, and `alarms` what an
 operator must know.
+
+A broker that the controller suspects to be gone (design note 008) is registered still, and to a partition it
+is not there, where another replica can lead without it. Where none can, the suspicion changes nothing:
+nobody would gain by a partition without a leader, or by an unclean one, and the suspect may live.
 """
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller import znodes
-from ottla.controller.election import Around, Rule
+from ottla.controller.election import Around, Rule, elect
 from ottla.controller.image import BrokerEndpoint, Image, Topic
 from ottla.controller.keeper import Operation, Put
 from ottla.controller.znodes import State
@@ -22,6 +27,7 @@ class Draft:
     image: Image
     topic: Topic
     config: LogConfig
+    suspected: AbstractSet[int] = frozenset()
     states: dict[int, State] = field(init=False)
     assignment: dict[int, tuple[int, ...]] = field(init=False)
     adding: dict[int, tuple[int, ...]] = field(init=False)
@@ -43,9 +49,15 @@ class Draft:
     def around(self, partition: int, *, allows_unclean: bool | None = None) -> Around:
         replicas = self.assignment[partition]
         there = endpoints(self.image, self.topic.name, partition, replicas)
+        isr_min = min(self.config.min_insync_replicas, len(replicas))
+        if not self.suspected.isdisjoint(there):
+            others = {one: endpoint for one, endpoint in there.items() if one not in self.suspected}
+            without = Around(replicas, others, isr_min)
+            if elect(self.states[partition], without) is not None:
+                return without
         if allows_unclean is None:
             allows_unclean = self.config.unclean_leader_election_enable
-        return Around(replicas, there, min(self.config.min_insync_replicas, len(replicas)), allows_unclean)
+        return Around(replicas, there, isr_min, allows_unclean)
 
     def put(self, partition: int, state: State, rule: Rule | None = None) -> None:
         before = self.topic.states[partition]
@@ -66,6 +78,13 @@ class Draft:
             self.alarms.append(f"{name}: broker {state.leader} leads, though {rule.value}")
         elif state.leader < 0:
             self.alarms.append(f"{name}: no leader; waits for one of {_ids(before)}")
+
+    def touch(self, partition: int) -> None:
+        """Nothing but the next partition epoch: so that whoever proposed on the one before hears that it was
+        not taken."""
+        state = self.states[partition]
+        if state == self.topic.states[partition]:
+            self.states[partition] = state._replace(partition_epoch=state.partition_epoch + 1)
 
     @property
     def is_reassigned(self) -> bool:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from ottla.base.ids import uuid_from_text
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged
-from ottla.controller.znodes import NO_LEADER, State
+from ottla.controller.znodes import NO_LEADER, UNKNOWN_EPOCH, Report, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class BrokerEndpoint:
     is_clean: bool = True
     is_stopping: bool = False
     clean_since: int = 0
+    incarnation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,13 @@ class BrokerChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerReported:
+    """A broker says something else of whom it cannot reach, or proposes by way of the keeper."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerChanged:
     """The controller's seat was taken or is free."""
 
@@ -110,6 +118,7 @@ Change: TypeAlias = (
     | BrokerConfigChanged
     | GroupConfigChanged
     | BrokerChanged
+    | BrokerReported
     | ControllerChanged
 )
 
@@ -128,9 +137,11 @@ class Image:
     controller_id: int = -1
     controller_epoch: int = 0
     controller_epoch_version: int = -1
+    seat_epoch: int = UNKNOWN_EPOCH  # the epoch in which the controller's seat was taken, as its node says
     brokers: dict[int, BrokerEndpoint] = field(default_factory=dict)
     seen: dict[int, BrokerEndpoint] = field(default_factory=dict)  # each broker as it last was there
     offline: dict[int, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    reports: dict[int, Report] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
     topic_names: dict[bytes, str] = field(default_factory=dict)
     topic_configs: dict[str, Configs] = field(default_factory=dict)
@@ -153,6 +164,11 @@ class Image:
     def broker_config(self, broker: str) -> dict[str, str]:
         found = self.broker_configs.get(broker)
         return found.values if found else {}
+
+    def report(self, broker: int) -> Report | None:
+        """What a broker reports, if it is there as the incarnation that reported."""
+        report, there = self.reports.get(broker), self.brokers.get(broker)
+        return report if report and there and report.broker_epoch == there.epoch else None
 
     def group_config(self, group: str) -> dict[str, str]:
         found = self.group_configs.get(group)
@@ -218,10 +234,13 @@ class Image:
             return self._apply_broker(int(node.path.removeprefix(znodes.BROKERS)), node)
         if node.path.startswith(znodes.OFFLINE):
             return self._apply_offline(int(node.path.removeprefix(znodes.OFFLINE)), node)
+        if node.path.startswith(znodes.REPORTS):
+            return self._apply_report(int(node.path.removeprefix(znodes.REPORTS)), node)
         if node.path == znodes.CLUSTER_ID:
             self.cluster_id = fields["id"]
         elif node.path == znodes.CONTROLLER:
             self.controller_id = fields.get("brokerid", -1)
+            self.seat_epoch = fields.get("epoch", UNKNOWN_EPOCH)
             return [ControllerChanged()]
         elif node.path == znodes.CONTROLLER_EPOCH:
             self.controller_epoch, self.controller_epoch_version = int(node.data or b"0"), node.version
@@ -245,6 +264,13 @@ class Image:
             self._forget_offline(broker_id)
         return [BrokerChanged(broker_id)]
 
+    def _apply_report(self, broker_id: int, node: NodeChanged) -> list[Change]:
+        if node.data is None:
+            self.reports.pop(broker_id, None)
+        else:
+            self.reports[broker_id] = znodes.parse_report_node(node.data)
+        return [BrokerReported(broker_id)]
+
     def _is_offline_before(self, epoch: int, broker_id: int) -> bool:
         """Was it written by an incarnation before this one? A broker writes it with its registration, or
         after."""
@@ -267,7 +293,7 @@ class Image:
         self.brokers[broker_id] = self.seen[broker_id] = BrokerEndpoint(
             broker_id, fields["host"], fields["port"], fields["rack"], node.created,
             is_clean, fields.get("is_stopping", False),
-            fields.get("clean_since", 0) if is_clean else node.created,
+            fields.get("clean_since", 0) if is_clean else node.created, fields.get("incarnation", ""),
         )  # fmt: skip
         return [BrokerChanged(broker_id)]
 

@@ -6,6 +6,7 @@ one.
 """
 
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller import reassignment
@@ -30,7 +31,7 @@ def plan(image: Image, config_of: Callable[[str], LogConfig]) -> dict[str, dict[
     return found
 
 
-def is_settled(image: Image, topic: Topic) -> bool:
+def is_settled(image: Image, topic: Topic, suspected: AbstractSet[int] = frozenset()) -> bool:
     """Surely nothing to do: every in-sync replica is there as recorded, and stays."""
     if topic.adding or topic.removing:
         return False
@@ -45,7 +46,7 @@ def is_settled(image: Image, topic: Topic) -> bool:
         epochs = state.isr_epochs if len(state.isr_epochs) == len(isr) else in_sync(state).values()
         for member, epoch in zip(isr, epochs, strict=True):
             broker = brokers.get(member)
-            if broker is None or broker.epoch != epoch or broker.is_stopping:
+            if broker is None or broker.epoch != epoch or broker.is_stopping or member in suspected:
                 return False
             if offline and (topic.name, partition) in offline.get(member, ()):
                 return False

@@ -5,11 +5,11 @@ The controller's epoch moves on with every new controller, in the same write tha
 whatever an earlier controller still tries to write is refused by the check on the epoch.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from ottla.controller import znodes
 from ottla.controller.image import Image
-from ottla.controller.keeper import Create, Operation, Put
+from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Operation, Put
 
 
 def registration(
@@ -21,10 +21,13 @@ def registration(
     is_clean: bool = True,
     clean_since: int = 0,
     lost: Collection[tuple[str, int]] = (),
+    incarnation: str = "",
 ) -> list[Operation]:
     """A broker that registers again without having stopped is clean since its endpoint in the image was. The
     replicas it has `lost` to failed directories are said in the same write: nobody counts on them."""
-    node = znodes.broker_node(host, port, rack, is_clean=is_clean, clean_since=clean_since)
+    node = znodes.broker_node(
+        host, port, rack, is_clean=is_clean, clean_since=clean_since, incarnation=incarnation
+    )
     operations: list[Operation] = [Create(znodes.BROKERS + str(broker_id), node, ephemeral=True)]
     if lost:
         offline = znodes.offline_node(lost)
@@ -37,14 +40,37 @@ def founding(image: Image, cluster_id: str) -> list[Operation]:
     return [] if image.cluster_id else [Create(znodes.CLUSTER_ID, znodes.cluster_id_node(cluster_id))]
 
 
+def succession(predecessor: int, nodes: Iterable[NodeChanged]) -> list[Operation]:
+    """Take an earlier incarnation of a broker out of the tree, whose process is known to be gone and whose
+    session is not over yet: all that goes with that session."""
+    own = {folder + str(predecessor) for folder in (znodes.BROKERS, znodes.OFFLINE, znodes.REPORTS)}
+    return [
+        Delete(node.path, node.version)
+        for node in nodes
+        if node.data is not None
+        and (
+            node.path in own
+            or (node.path == znodes.CONTROLLER and znodes.parse(node.data)["brokerid"] == predecessor)
+        )
+    ]
+
+
 def candidacy(image: Image, broker_id: int) -> list[Operation]:
-    """Take the controller's seat; refused if somebody else has it."""
-    epoch = str(image.controller_epoch + 1).encode()
+    """Take the controller's seat: a free one, or that of the controller whom the image names. Refused if
+    somebody has taken it since: nobody does without moving the epoch on."""
+    epoch = image.controller_epoch + 1
+    content = str(epoch).encode()
+    operations: list[Operation] = [Delete(znodes.CONTROLLER)] if image.controller_id >= 0 else []
+    operations.append(Create(znodes.CONTROLLER, znodes.controller_node(broker_id, epoch), ephemeral=True))
     if image.controller_epoch_version < 0:
-        bump: Operation = Create(znodes.CONTROLLER_EPOCH, epoch)
+        operations.append(Create(znodes.CONTROLLER_EPOCH, content))
     else:
-        bump = Put(znodes.CONTROLLER_EPOCH, epoch, image.controller_epoch_version)
-    seat = Create(znodes.CONTROLLER, znodes.controller_node(broker_id), ephemeral=True)
+        operations.append(Put(znodes.CONTROLLER_EPOCH, content, image.controller_epoch_version))
     if image.deletions_version < 0:
-        return [seat, bump, Create(znodes.DELETIONS, znodes.deletions_node())]
-    return [seat, bump]
+        operations.append(Create(znodes.DELETIONS, znodes.deletions_node()))
+    return operations
+
+
+def resignation(image: Image) -> list[Operation]:
+    """Leave the controller's seat; refused if somebody else has it by now."""
+    return [Check(znodes.CONTROLLER_EPOCH, image.controller_epoch_version), Delete(znodes.CONTROLLER)]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from ottla.base.ids import uuid_text
+from ottla.base.ids import uuid_from_text, uuid_text
 
 CLUSTER_ID = "/cluster/id"
 BROKERS = "/brokers/ids/"
@@ -25,8 +25,10 @@ CONTROLLER_EPOCH = "/controller_epoch"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 DELETIONS = "/cluster/deletions"  # its version counts the deletions of topics
 OFFLINE = "/brokers/offline/"
+REPORTS = "/brokers/reports/"
 STATE = "/state"
 NO_LEADER = -1
+UNKNOWN_EPOCH = -1
 
 
 class State(NamedTuple):
@@ -152,6 +154,53 @@ def offline_node(partitions: Iterable[tuple[str, int]]) -> bytes:
     return _json(version=1, topics=topics)
 
 
+class Proposed(NamedTuple):
+    """An ISR that a leader proposes, each member with its broker epoch."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[tuple[int, int], ...]
+
+
+class Report(NamedTuple):
+    """What a broker says in its node below /brokers/reports (design note 008).
+
+    broker_epoch   the incarnation that says it
+    unreachable    brokers that have not answered it for a while, each with its broker epoch
+    proposals      what it proposed to a controller that does not answer
+    """
+
+    broker_epoch: int
+    unreachable: dict[int, int] = {}  # noqa: RUF012 - nobody changes it
+    proposals: tuple[Proposed, ...] = ()
+
+
+def report_node(report: Report) -> bytes:
+    return _json(
+        version=1,
+        broker_epoch=report.broker_epoch,
+        unreachable={str(broker): epoch for broker, epoch in sorted(report.unreachable.items())},
+        proposals=[[uuid_text(one.topic_id), *one[1:]] for one in report.proposals],
+    )
+
+
+def parse_report_node(data: bytes) -> Report:
+    node = parse(data)
+    return Report(
+        node["broker_epoch"],
+        {int(broker): epoch for broker, epoch in node["unreachable"].items()},
+        tuple(
+            Proposed(
+                uuid_from_text(topic_id), partition, leader_epoch, partition_epoch,
+                tuple((member, epoch) for member, epoch in isr),
+            )
+            for topic_id, partition, leader_epoch, partition_epoch, isr in node["proposals"]
+        ),
+    )  # fmt: skip
+
+
 def config_node(configs: dict[str, str]) -> bytes:
     return _json(version=1, config=dict(sorted(configs.items())))
 
@@ -164,9 +213,11 @@ def broker_node(
     is_clean: bool = True,
     is_stopping: bool = False,
     clean_since: int = 0,
+    incarnation: str = "",
 ) -> bytes:
     """`is_clean`: this broker stopped cleanly before it started, so its logs end where they ended. Whoever
     knows that a start before this one was not clean says with `clean_since` in which broker epoch that was.
+    `incarnation` is a word of this process, by which its successor on the same disk knows that it is gone.
     """
     return _json(
         version=5,
@@ -178,6 +229,7 @@ def broker_node(
         is_clean=is_clean,
         is_stopping=is_stopping,
         clean_since=clean_since,
+        incarnation=incarnation,
     )
 
 
@@ -185,8 +237,9 @@ def deletions_node() -> bytes:
     return _json(version=1)
 
 
-def controller_node(broker_id: int) -> bytes:
-    return _json(version=1, brokerid=broker_id)
+def controller_node(broker_id: int, epoch: int = UNKNOWN_EPOCH) -> bytes:
+    """With the controller's epoch, so that whoever reads it knows whether /controller_epoch is as old."""
+    return _json(version=1, brokerid=broker_id, epoch=epoch)
 
 
 def cluster_id_node(cluster_id: str) -> bytes:

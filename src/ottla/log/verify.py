@@ -26,7 +26,8 @@ CHECKPOINTS = (
 )
 ALIKE_MAX = 20
 
-_FILES = {META, checkpoint.CLEAN_SHUTDOWN, *CHECKPOINTS, ".lock", "bootstrap.checkpoint", BROKER_CONFIG}
+_OWN_FILES = {".lock", "incarnation", BROKER_CONFIG}
+_FILES = {META, checkpoint.CLEAN_SHUTDOWN, *CHECKPOINTS, "bootstrap.checkpoint", *_OWN_FILES}
 _KEEPER = re.compile(r"keeper\.db(-\w+)?\Z")
 _SET_ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)\Z")
 

@@ -156,6 +156,7 @@ class Leader:
         """A newer state of this leader's epoch is written. What was proposed on the old one is either in it
         or will never be."""
         assert partition_epoch > self.partition_epoch, "states only move on"
+        self._pause_refused(isr, now_ms)
         self.isr, self.partition_epoch, self.pending = dict(isr), partition_epoch, None
         self.has_eligible = has_eligible
         self.on_replicas(replicas, now_ms)
@@ -174,11 +175,15 @@ class Leader:
         """The controller says that this proposal is not written and never will be."""
         if self.pending is None or proposal.partition_epoch != self.partition_epoch:
             return []
-        for member in self.pending.keys() - self.isr.keys():
-            if member in self.followers:
-                self.followers[member].refused_ms = now_ms + REFUSED_MS
+        self._pause_refused(self.isr, now_ms)
         self.pending = None
         return self._advance()
+
+    def _pause_refused(self, isr: Mapping[int, int], now_ms: int) -> None:
+        """Whoever was proposed and is not admitted is not proposed again at once."""
+        for member in (self.pending or {}).keys() - isr.keys():
+            if member in self.followers:
+                self.followers[member].refused_ms = now_ms + REFUSED_MS
 
     def on_released(self) -> list[Effect]:
         """What was promised to the leader before is kept."""

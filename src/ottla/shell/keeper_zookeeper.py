@@ -43,7 +43,7 @@ TOPS = (
     "admin", "brokers", "cluster", "config", "controller", "controller_epoch", "latest_producer_id_block",
 )  # fmt: skip
 FOLDERS = (
-    "/brokers", "/brokers/ids", "/brokers/offline", "/brokers/topics", "/cluster",
+    "/brokers", "/brokers/ids", "/brokers/offline", "/brokers/reports", "/brokers/topics", "/cluster",
     "/config", "/config/brokers", "/config/groups", "/config/topics",
 )  # fmt: skip
 DEAD_S = 1.0

@@ -4,9 +4,10 @@ Rules
 - What comes from the keeper is given to the broker in order, an outcome after the changes before it. If one
   finds no file descriptor it is given again, and the rest waits behind it.
 - A broker's node of another session is not shown to it: it would take that incarnation for its own.
-- At a start, an earlier incarnation may still be in the tree: its session is waited for, as long as that can
-  last. While the keeper is away no session ends, and when it is back all begin anew: only time in which it
-  is there counts.
+- At a start, an earlier incarnation may still be in the tree. If it is of the last process on the same disk,
+  that one is gone, and its nodes are taken away. Else its session is waited for, as long as that can last.
+  While the keeper is away no session ends, and when it is back all begin anew: only time in which it is
+  there counts.
 - A session that expired is followed by another registration. The broker has not stopped meanwhile, so its
   logs are what they were, and it says so; and which of them it has lost to failed directories.
 """
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Unknown, Written
-from ottla.controller.registration import candidacy, founding, registration
+from ottla.controller.registration import candidacy, founding, registration, succession
 from ottla.shell.keeper import Keeper, Reminder, Session
 from ottla.shell.keeper_local import LocalKeeper
 from ottla.shell.lock import StartError, check_cluster
@@ -51,6 +52,7 @@ class Keeping:
         self._is_busy = False
         self._inbox: deque[Callable[[], None]] = deque()
         self._clean_since: int | None = None  # None: never registered yet
+        self._incarnation = ""
         self._changed = asyncio.Event()
         self._expiries = 0
 
@@ -61,9 +63,18 @@ class Keeping:
         nodes = await self.keeper.load(self)
         self._look_for_others(nodes)
         if self._others is not None:
+            await self._succeed(nodes)
+        if self._others is not None:
             await self._outwait()
         early, self._early = self._early, []
         return self._visible([*nodes, *early])
+
+    async def _succeed(self, nodes: list[NodeChanged]) -> None:
+        """The directory's lock is ours: whoever registered with the word in it does not run any more."""
+        word = self._server.lock.incarnation()
+        if word and znodes.parse(self._others or b"{}").get("incarnation") == word:
+            log.warning("%s is left from the last process of this broker; taken away", self._own_path)
+            await self._write(succession(self._server.broker.id, nodes))
 
     async def _outwait(self) -> None:
         """Rounds are counted and not the time, which goes on for a process that stands still itself."""
@@ -96,6 +107,9 @@ class Keeping:
 
     async def register(self, cluster_id: str, claims: dict[str, str | None]) -> None:
         """Found the cluster if nobody has, and enter it. Several brokers may try that at once."""
+        if self.keeper.is_shared:
+            self._incarnation = self._server.broker.random.randbytes(16).hex()
+            self._server.lock.write_incarnation(self._incarnation)
         while True:
             expiries = self._expiries
             outcome = await self._write(self._registration(cluster_id))
@@ -120,6 +134,7 @@ class Keeping:
             *registration(
                 broker.id, address.host, address.port, rack,
                 is_clean=broker.is_clean, lost=broker.store.lost if self.keeper.is_shared else (),
+                incarnation=self._incarnation,
             ),
         ]  # fmt: skip
         if self.keeper.is_shared and broker.image.cluster_id:
@@ -200,6 +215,7 @@ class Keeping:
             is_clean=server.broker.is_clean or self._clean_since is not None,
             clean_since=self._clean_since or 0,
             lost=server.broker.store.lost,
+            incarnation=self._incarnation,
         )  # fmt: skip
 
         def written(outcome: Outcome) -> None:

@@ -2,12 +2,16 @@
 is."""
 
 import fcntl
+import logging
 import os
 
 from ottla.base.files import Files
 
+log = logging.getLogger(__name__)
+
 META = "meta.properties"
 SHARED = "ottla.keeper=shared"  # this directory's topics are known to a keeper outside of it
+INCARNATION = "incarnation"
 
 
 class StartError(Exception):
@@ -52,6 +56,35 @@ class DirectoryLock:
             raise UnusableError(
                 f"cannot write to {self.directory} as a data directory: {error.strerror}"
             ) from None
+
+    @property
+    def is_held(self) -> bool:
+        return self._fd >= 0
+
+    def incarnation(self) -> str:
+        """The word with which the last broker here registered: whoever reads it holds the lock, so that one
+        is gone. Nothing in a copy of the directory: its lock says nothing about the original's broker."""
+        try:
+            with open(os.path.join(self.directory, INCARNATION)) as file:
+                place, _, word = file.read().partition(" ")
+        except (OSError, ValueError):
+            return ""
+        return word.strip() if place == self._place() else ""
+
+    def write_incarnation(self, word: str) -> None:
+        """Before registering with it. Where that fails, the next start waits for the session to end."""
+        path = os.path.join(self.directory, INCARNATION)
+        try:
+            with open(path + ".tmp", "w") as file:
+                file.write(f"{self._place()} {word}\n")
+            os.replace(path + ".tmp", path)
+        except OSError as error:
+            log.warning("cannot write %s: %s", path, error.strerror)
+
+    def _place(self) -> str:
+        """Of the lock itself, which stays as long as the directory."""
+        found = os.fstat(self._fd)
+        return f"{found.st_dev}:{found.st_ino}"
 
     def release(self) -> None:
         if self._fd >= 0:

@@ -6,12 +6,15 @@ Rules
   incarnation). Whether and when to try again is the core's business.
 - A channel that failed is thrown away with all that was asked on it; the next request makes a new one.
 - An answer's records are views of a shared buffer: the core takes what it wants of them at once.
+- A probe has a connection of its own, which stays: its end is a sign, too (`Probes`).
 
 Left out: negotiation of versions. A request is sent in the newest version that we serve ourselves.
 """
 
 import asyncio
+import errno
 import logging
+import re
 import socket
 import struct
 import sys
@@ -20,7 +23,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, cast
 
 from ottla.api.table import TABLE
-from ottla.broker.effects import Send
+from ottla.broker.effects import Probe, Send, Sign
 from ottla.controller.image import BrokerEndpoint
 from ottla.wire.codec import decoder, encode_chunks
 from ottla.wire.frame import Splitter
@@ -30,15 +33,18 @@ from ottla.wire.header import (
     encode_request_header,
     response_is_flexible,
 )
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.primitives import ProtocolError
 
 log = logging.getLogger(__name__)
 
 CONNECT_S = 3.0
+PROBE_S = 2.0
 UNANSWERED_MAX = 256
 ANSWER_BYTES_MAX = 256 << 20
 UNSENT_BYTES_MAX = 16 << 20
 _LENGTH = struct.Struct(">i")
+_PROBE = ApiVersionsRequest(client_software_name="ottla", client_software_version="0")
 
 
 class Host(Protocol):
@@ -51,6 +57,10 @@ class Host(Protocol):
     def timeout_s(self) -> float: ...
     def on_peer_reply(self, token: int, answer: Any) -> None: ...
     def carry_out(self) -> None: ...
+
+
+class Prober(Host, Protocol):
+    def on_probed(self, peer: int, epoch: int, sign: Sign) -> None: ...
 
 
 def _incarnation(endpoint: BrokerEndpoint | None) -> tuple[str, int, int] | None:
@@ -66,12 +76,14 @@ class Asked(NamedTuple):
 
 
 class Peers:
-    def __init__(self, loop: asyncio.AbstractEventLoop, host: Host) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, host: Prober) -> None:
         self._loop = loop
         self._host = host
         self._channels: dict[tuple[int, str], Channel] = {}
         self._is_closed = False
         self._connecting: set[asyncio.Task[None]] = set()
+        self._probes = Probes(loop, host, self._connecting)
+        self.probe = self._probes.probe
 
     def send(self, effect: Send) -> None:
         endpoint = self._host.endpoint(effect.peer)
@@ -84,9 +96,8 @@ class Peers:
             channel.fail("the peer is another now")
             channel = None
         if channel is None:
-            channel = self._channels[key] = Channel(self._loop, self._host, endpoint, self._forget)
-            self._connecting.add(channel.connecting)
-            channel.connecting.add_done_callback(self._connecting.discard)
+            channel = Channel(self._loop, self._host, endpoint, self._forget, self._connecting)
+            self._channels[key] = channel
         channel.send(effect)
 
     def check(self) -> None:
@@ -94,11 +105,13 @@ class Peers:
         for (peer, _name), channel in list(self._channels.items()):
             if _incarnation(self._host.endpoint(peer)) != _incarnation(channel.endpoint):
                 channel.fail("the peer is gone")
+        self._probes.check()
 
     async def close(self) -> None:
         """Waits until attempts to connect have ended too: the loop may end right after, and would leave their
         sockets open."""
         self._is_closed = True
+        self._probes.close()
         for channel in list(self._channels.values()):
             channel.fail("the broker stops")
         await asyncio.gather(*self._connecting, return_exceptions=True)
@@ -114,6 +127,70 @@ class Peers:
             self._host.carry_out()
 
 
+class Probes:
+    """The connections that probes go over, one for each peer; to these it is the host."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, host: Prober, connecting: "set[asyncio.Task[None]]"
+    ) -> None:
+        self.scratch, self.client_id, self.endpoint = host.scratch, host.client_id, host.endpoint
+        self.carry_out = host.carry_out
+        self._loop = loop
+        self._host = host
+        self._connecting = connecting
+        self._channels: dict[int, Channel] = {}
+        self._is_closed = False
+
+    def probe(self, effect: Probe) -> None:
+        peer, endpoint = effect.peer, self.endpoint(effect.peer)
+        self.check()
+        if endpoint is None or endpoint.epoch != effect.epoch or self._is_closed:
+            self._loop.call_soon(self._tell, peer, effect.epoch, Sign.SILENT)
+            return
+        channel = self._channels.get(peer)
+        if channel is None:
+            channel = Channel(self._loop, self, endpoint, self._on_end, self._connecting)
+            self._channels[peer] = channel
+        channel.send(Send(peer, "probe", peer, _PROBE))
+
+    def check(self) -> None:
+        """Give up on peers that are gone, or came back as another incarnation."""
+        for peer, channel in list(self._channels.items()):
+            if _incarnation(self.endpoint(peer)) != _incarnation(channel.endpoint):
+                channel.fail("the peer is gone")
+
+    def close(self) -> None:
+        self._is_closed = True
+        for channel in list(self._channels.values()):
+            channel.fail("the broker stops")
+
+    def timeout_s(self) -> float:
+        return PROBE_S
+
+    def on_peer_reply(self, peer: int, answer: Any) -> None:
+        if answer is not None:
+            self._host.on_probed(peer, self._channels[peer].endpoint.epoch, Sign.ANSWERED)
+
+    def _on_end(self, channel: "Channel") -> None:
+        peer = channel.endpoint.id
+        self._channels.pop(peer, None)
+        if not self._is_closed:
+            self._host.on_probed(peer, channel.endpoint.epoch, channel.sign)
+
+    def _tell(self, peer: int, epoch: int, sign: Sign) -> None:
+        if not self._is_closed:
+            self._host.on_probed(peer, epoch, sign)
+            self._host.carry_out()
+
+
+def _is_refusal(error: OSError) -> bool:
+    """A name may stand for several addresses; then the error is made of those of all of them."""
+    codes = re.findall(r"\[Errno (\d+)\]", str(error))
+    return isinstance(error, ConnectionRefusedError) or (
+        bool(codes) and all(int(code) == errno.ECONNREFUSED for code in codes)
+    )
+
+
 class Channel(asyncio.BufferedProtocol):
     """One connection to a peer, and what was asked on it."""
 
@@ -123,8 +200,10 @@ class Channel(asyncio.BufferedProtocol):
         host: Host,
         endpoint: BrokerEndpoint,
         on_end: Callable[["Channel"], None],
+        connecting: "set[asyncio.Task[None]]",
     ) -> None:
         self.endpoint = endpoint
+        self.sign = Sign.SILENT  # how it ended
         self._loop = loop
         self._host = host
         self._on_end = on_end
@@ -136,6 +215,8 @@ class Channel(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
         self.connecting = loop.create_task(self._connect())
+        connecting.add(self.connecting)
+        self.connecting.add_done_callback(connecting.discard)
 
     # -- asking --
 
@@ -176,7 +257,7 @@ class Channel(asyncio.BufferedProtocol):
     # -- the connection --
 
     async def _connect(self) -> None:
-        reason = "no answer"
+        reason, sign = "no answer", Sign.SILENT
         try:
             async with asyncio.timeout(CONNECT_S):
                 await self._loop.create_connection(lambda: self, self.endpoint.host, self.endpoint.port)
@@ -184,8 +265,8 @@ class Channel(asyncio.BufferedProtocol):
         except TimeoutError:
             reason = f"no connection within {CONNECT_S:.0f} s"
         except OSError as error:
-            reason = str(error)
-        self.fail(reason)
+            reason, sign = str(error), Sign.REFUSED if _is_refusal(error) else sign
+        self.fail(reason, sign)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self._is_over:
@@ -200,7 +281,7 @@ class Channel(asyncio.BufferedProtocol):
             self._write(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.fail(str(exc) if exc else "the peer closed the connection")
+        self.fail(str(exc) if exc else "the peer closed the connection", Sign.LOST)
 
     def eof_received(self) -> bool:
         return False
@@ -235,11 +316,11 @@ class Channel(asyncio.BufferedProtocol):
             raise
         self._host.on_peer_reply(asked.token, answer)
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, sign: Sign = Sign.SILENT) -> None:
         """It is over: nothing will be answered any more."""
         if self._is_over:
             return
-        self._is_over = True
+        self._is_over, self.sign = True, sign
         self._on_end(self)
         if self._timer is not None:
             self._timer.cancel()

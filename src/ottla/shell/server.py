@@ -263,6 +263,11 @@ class Server:
             if isinstance(effect, effects.TakeOffline):
                 log.error("%s could not be closed cleanly: %s", effect.directory, effect.reason)
 
+    @property
+    def lock(self) -> DirectoryLock:
+        """The lock of the first directory that is there."""
+        return next(lock for lock in self._locks if lock.is_held)
+
     # -- connections ------------------------------------------------------------------------------
 
     def _connect(self) -> Connection:
@@ -341,6 +346,8 @@ class Server:
                 self._keeping.confirm(asked_ms)
             case effects.Send():
                 self._peers.send(effect)
+            case effects.Probe():
+                self._peers.probe(effect)
             case effects.TakeOffline(directory, reason):
                 self.broker.on_directory_failed(directory, reason, self.now_ms())
             case effects.Halt(reason):
@@ -394,6 +401,10 @@ class Server:
         """Its effects are carried out by the caller, who may have more answers."""
         if not self.is_ending:
             self.on_disk(lambda: self.broker.on_peer_reply(token, answer, self.now_ms()), is_repeated=True)
+
+    def on_probed(self, peer: int, epoch: int, sign: effects.Sign) -> None:
+        if not self.is_ending:
+            self.on_disk(lambda: self.broker.on_probed(peer, epoch, sign, self.now_ms()), is_repeated=True)
 
     def on_shortage(self, error: BaseException | None, again: Callable[[], None]) -> None:
         now_ms = self.now_ms()

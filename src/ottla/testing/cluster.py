@@ -30,7 +30,7 @@ class Cluster:
     config     properties of all of them, under Kafka's names
     data       a folder that keeps the records over `stop` and `start`; without it they go to a temporary
                one. The topics are known as long as this object lives.
-    session_s  how long after `kill` the others find out
+    session_s  how long after `kill` the others forget the broker; others lead in its place long before
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Cluster:
             self._data, self._tree = "", SharedTree()
 
     def kill(self, id: int) -> None:
-        """End a broker as a crash does. The others find out when its session is over."""
+        """End a broker as a crash does. The others notice that it does not listen any more."""
         self._taken_out(id).kill()
         self._keepers[id].abandon(self._session_s)
 
