@@ -6,13 +6,22 @@ import pytest
 from tests.api.asking import batch, fetch_of, to
 from tests.api.harness import Pending
 from tests.api.test_group_driver import codes, committing, fetching
-from tests.replication.pump import Cluster
+from tests.replication.pump import TOPIC_ID, Cluster
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC
+from ottla.controller import znodes
+from ottla.controller.keeper import Put
+from ottla.controller.znodes import State
 from ottla.replication.leader import LEASE_MS, PROMISE_MS
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.offset_for_leader_epoch import (
@@ -88,7 +97,7 @@ def test_a_replaced_coordinator_denies_no_commit() -> None:
     pending = cluster.client(1).ask(fetching(0), 7)
     assert pending.answer is None, "it waits for a proof"
     cluster.pass_time(WAIT_MS)
-    assert offset(pending) == (ErrorCode.NOT_COORDINATOR, None)
+    assert offset(pending) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None)
 
 
 def test_a_replaced_leader_lists_no_offset() -> None:
@@ -133,7 +142,7 @@ def test_a_replaced_coordinator_describes_and_lists_no_group() -> None:
     described = cluster.client(1).ask(DescribeGroupsRequest(groups=["never heard of"]))
     listed = cluster.client(1).ask(ListGroupsRequest())
     cluster.pass_time(WAIT_MS)
-    assert described.answer.groups[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert described.answer.groups[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert listed.answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
@@ -283,16 +292,230 @@ def test_an_eligible_replica_that_is_not_in_sync_cannot_be_vouched_for() -> None
     cluster = started()
     cluster.make_deaf(1)
     cluster.partition(1).replication.has_eligible = True
-    assert cluster.partition(1).replication.led_until_ms == -1
+    assert cluster.partition(1).replication.certain_until_ms == -1
 
 
 def test_a_session_that_begins_vouches_for_nothing() -> None:
     cluster = started()
     cluster.pass_time(600)
-    before = cluster.partition(1).replication.led_until_ms
+    before = cluster.partition(1).replication.certain_until_ms
     assert before > 0
     cluster.restart(3)
     cluster.state("t", isr=(1, 2, 3), isr_epochs=cluster.epochs((1, 2, 3)))
-    assert cluster.partition(1).replication.led_until_ms == -1, "another incarnation"
+    assert cluster.partition(1).replication.certain_until_ms == -1, "another incarnation"
     cluster.pass_time(600)
-    assert cluster.partition(1).replication.led_until_ms > before
+    assert cluster.partition(1).replication.certain_until_ms > before
+
+
+# Several changes in a row, and what a leader keeps in memory
+
+
+def acknowledged(sent: Any) -> bool:
+    return sent.answer is not None and sent.answer.responses[0].partition_responses[0].error_code == 0
+
+
+def assign(cluster: Cluster, *replicas: int, **state: Any) -> None:
+    """Another assignment and another state in one write, as a reassignment ends."""
+    states = cluster.states("t")
+    before = states[0]
+    after = before._replace(**state, partition_epoch=before.partition_epoch + 1)
+    states[0] = after._replace(isr_epochs=cluster.epochs(after.isr))
+    assert isinstance(states[0], State)
+    cluster.write(
+        Put(znodes.topic_path("t"), znodes.topic_node(TOPIC_ID, {0: replicas})),
+        Put(znodes.state_path("t"), znodes.state_node(1, states)),
+    )
+
+
+def test_a_promise_holds_where_the_new_leader_is_the_only_replica() -> None:
+    """A partition is moved from broker 1 to broker 2, and broker 1 hears of it a little late."""
+    cluster = Cluster()
+    cluster.topic("t", (1, 2))
+    cluster.pass_time(1_200)
+    cluster.make_deaf(1)
+    assign(cluster, 2, leader=2, leader_epoch=1, isr=(2,))
+    sent = produce(cluster, 2, "a")
+    cluster.run()
+    assert not acknowledged(sent) or end(ask_end(cluster, 1)) != (ErrorCode.NONE, 0)
+
+
+def test_nobody_enters_the_isr_of_a_leader_that_keeps_a_promise() -> None:
+    """Broker 3 has promised nothing to broker 1; led by broker 2 for a moment, it could be elected and free
+    while broker 1 may still answer."""
+    cluster = Cluster()
+    cluster.topic("t", (1, 2))
+    cluster.pass_time(1_200)
+    cluster.make_deaf(1)
+    assign(cluster, 1, 2, 3, leader=2, leader_epoch=1, isr=(2,))
+    assert cluster.partition(2).replication.is_held
+    cluster.run()
+    for _ in range(4):
+        if cluster.states("t")[0].isr != (2, 3):
+            cluster.pass_time(50)
+    if 3 in cluster.states("t")[0].isr:
+        cluster.state("t", leader=3, leader_epoch=2)  # an operator wants it, or broker 2 is about to stop
+    sent = produce(cluster, 3, "a")
+    cluster.pass_time(100)
+    assert not acknowledged(sent) or end(ask_end(cluster, 1)) != (ErrorCode.NONE, 0)
+
+
+def join(member_id: str = "") -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+
+
+def test_a_replaced_coordinator_knows_whoever_has_joined_at_the_next() -> None:
+    """Who has joined is in memory only until the group is synced: no high watermark holds it back."""
+    cluster = Cluster(
+        properties={"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
+    )
+    cluster.topic(OFFSETS_TOPIC, (1, 2, 3), topic_id=b"o" * 16, cleanup_policy="compact")
+    cluster.pass_time(1_200)
+    cluster.make_deaf(1)
+    cluster.state(OFFSETS_TOPIC, leader=2, leader_epoch=1)
+    cluster.run()
+    joined = cluster.client(2).ask(join(), 3)
+    cluster.pass_time(100)
+    assert cluster.partition(2, OFFSETS_TOPIC).replication.is_held
+    if joined.answer is None:
+        return
+    assert joined.answer.error_code == ErrorCode.NONE
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=joined.answer.member_id)
+    answered = cluster.client(1).ask(beat)
+    cluster.run()
+    assert answered.answer is None or answered.answer.error_code != ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_replica_that_does_not_lead_calls_nothing_out_of_range(knows: bool) -> None:
+    """A consumer that sends no leader epoch takes it for the leader, and starts over."""
+    cluster = started()
+    if knows:  # broker 1 led, was replaced, and has heard of it
+        cluster.cut(1, 2)
+        cluster.cut(1, 3)
+        cluster.state("t", leader=2, leader_epoch=1, isr=(2, 3))
+        leader, asked = 2, 1
+    else:  # broker 3 follows, and is behind
+        cluster.cut(1, 3)
+        cluster.cut(2, 3)
+        cluster.state("t", isr=(1, 2))
+        leader, asked = 1, 3
+    cluster.pass_time(1_200)
+    sent = produce(cluster, leader, "a")
+    cluster.pass_time(600)
+    assert acknowledged(sent)
+    pending = cluster.client(asked).ask(fetch_of(("t", 0, 1)), 11)
+    cluster.pass_time(WAIT_MS)
+    assert fetched(pending).error_code != ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def delete_all(cluster: Cluster, broker: int, offset: int) -> Any:
+    topic = DeleteRecordsTopic(
+        name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)]
+    )
+    pending = cluster.client(broker).ask(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000))
+    cluster.pass_time(3_000)
+    return pending.answer.topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("offset", [-1, 1])
+def test_a_new_leader_deletes_all_that_was_committed_or_nothing(offset: int) -> None:
+    cluster = started()
+    sent = produce(cluster, 1, "a")
+    cluster.run()
+    assert acknowledged(sent), "and broker 2 does not know it yet"
+    assert cluster.partition(2).high_watermark == 0
+    cluster.state("t", leader=2, leader_epoch=1)
+    result = delete_all(cluster, 2, offset)
+    assert (result.error_code, result.low_watermark) != (ErrorCode.NONE, 0)
+    assert result.error_code != ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_coordinator_without_a_proof_answers_offset_fetch_with_what_every_client_repeats() -> None:
+    """librdkafka does not repeat an OffsetFetch after NOT_COORDINATOR: what was assigned is never read."""
+    cluster = without_lease()
+    cluster.make_deaf(1)
+    pending = cluster.client(1).ask(fetching(0), 7)
+    cluster.pass_time(WAIT_MS)
+    assert pending.answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+# -- waiting --
+
+
+def without_lease(**configs: str) -> Cluster:
+    cluster = started(**configs)
+    cluster.cut(1, 3)
+    cluster.pass_time(LEASE_MS + 200)
+    return cluster
+
+
+def test_an_answer_that_waits_is_given_when_the_keeper_is_back() -> None:
+    """The confirmation that was asked for while the keeper was away is lost, and nobody asks again."""
+    cluster = without_lease()
+    cluster.make_deaf(1)
+    joined = cluster.client(1).ask(join(), 3)
+    cluster.pass_time(4_000)  # a new group waits 3 s for others; then the answer is given, and has no proof
+    assert joined.answer is None
+    cluster.hear(1)
+    cluster.pass_time(8_000)
+    assert joined.answer is not None
+
+
+def test_records_do_not_wait_for_the_proof_of_another_partition() -> None:
+    cluster = Cluster()
+    cluster.topic("t", (1, 2), (1, 3))
+    cluster.pass_time(1_200)
+    sent = cluster.client(1).ask(to("t", batch("a"), timeout_ms=1_000), 12)
+    cluster.pass_time(100)
+    assert acknowledged(sent)
+    cluster.make_deaf(1)
+    cluster.cut(1, 3)
+    cluster.pass_time(LEASE_MS + 200)
+    pending = cluster.client(1).ask(fetch_of(("t", 0, 0), ("t", 1, 0), max_wait_ms=500), 10)
+    cluster.pass_time(50)
+    assert pending.answer is not None, "partition 0 has records"
+
+
+def test_a_fetch_that_records_wake_proves_the_rest_instead_of_refusing_it() -> None:
+    cluster = Cluster()
+    cluster.topic("t", (1, 2), (1, 3))
+    cluster.pass_time(1_200)
+    cluster.cut(1, 3)
+    cluster.pass_time(LEASE_MS + 200)
+    pending = cluster.client(1).ask(fetch_of(("t", 0, 0), ("t", 1, 0), max_wait_ms=500), 10)
+    cluster.client(1).ask(to("t", batch("a"), timeout_ms=1_000), 12)
+    cluster.pass_time(100)
+    parts = pending.answer.responses[0].partitions
+    assert [part.error_code for part in parts] == [0, 0], "the keeper is there to confirm it"
+
+
+def test_fetches_that_cannot_vouch_promise_nothing() -> None:
+    """A leader that is dead for seconds is asked again and again, each time in a new session: its successor
+    need not wait for it."""
+    cluster = started()
+    cluster.cut(1, 2)
+    cluster.cut(1, 3)
+    cluster.pass_time(6_000)  # until its session is over
+    cluster.state("t", leader=2, leader_epoch=1, isr=(2, 3))
+    assert not cluster.partition(2).replication.is_held
+
+
+def test_a_promise_that_begins_with_more_replicas_ends_in_its_time() -> None:
+    """A process that has just started leads alone, and is given a second replica: nothing of that is a change
+    of leaders, and the promise it keeps has an end all the same."""
+    cluster = Cluster()
+    cluster.topic("t", (2,))
+    cluster.pass_time(1_200)
+    cluster.restart(2)
+    assign(cluster, 2, leader=2, leader_epoch=1, isr=(2,))
+    assign(cluster, 2, 1)
+    assert cluster.partition(2).replication.is_held
+    cluster.pass_time(2_500)
+    assert cluster.states("t")[0].isr == (1, 2)

@@ -60,6 +60,9 @@ class Cluster:
         }
         self.invariants = Invariants(world, self.keeper, self.machines, self.ledger)
         self.partitions = {"orders": world.draw(1, 2), "moving": 1}
+        self.moving_replicas = self.replicas
+        if self.is_synced and world.chance(0.5):
+            self.moving_replicas, self.may_lose = 1, False
         self.clients: list[Client] = []
         self.consumers: list[Consumer] = []
         self.founder = Founder(*self._place("founder"), topics=self._topics())
@@ -72,10 +75,15 @@ class Cluster:
     def _topics(self) -> dict:
         return {
             name: new_topic(
-                name, count, self.replicas, segment_bytes="1200" if name == "orders" else "1000000"
+                name, count, self.expected[name], segment_bytes="1200" if name == "orders" else "1000000"
             )
             for name, count in self.partitions.items()
         }
+
+    @property
+    def expected(self) -> dict[str, int]:
+        """How many replicas each topic should have."""
+        return {"orders": self.replicas, "moving": self.moving_replicas}
 
     def add_clients(self, *, has_admin: bool = True) -> None:
         draw = self.world.draw
@@ -106,8 +114,8 @@ class Cluster:
 
     def _inquirer(self, name: str) -> Inquirer:
         return Inquirer(
-            *self._place(name), ledger=self.ledger, groups=["classic", "next"], topic="orders",
-            partitions=self.partitions["orders"], coordinator_of=self._coordinator_of,
+            *self._place(name), ledger=self.ledger, groups=["classic", "next"], read="orders",
+            topics=self.partitions, coordinator_of=self._coordinator_of,
         )  # fmt: skip
 
     def _coordinator_of(self, group: str) -> tuple[int, int]:
@@ -137,7 +145,11 @@ class Cluster:
             self.may_lose = False
         if kinds and self.world.chance(0.7):
             admin = Admin(
-                *self._place("admin"), kinds=kinds, topic="moving", partitions=1, replicas=self.replicas
+                *self._place("admin"),
+                kinds=kinds,
+                topic="moving",
+                partitions=1,
+                replicas=self.moving_replicas,
             )
             self.clients.append(admin)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from tests.sim.cluster import Cluster
 from tests.sim.keeper_client import KEEPER
 
+LATE_MS = 1_500  # longer than a leader may count on what its followers said
 ESTRANGED_MS_MAX = 9_000  # as long as all the noise
 
 
@@ -23,7 +24,8 @@ class Faults:
         self.unclean: dict[int, bool] = {}  # not yet back in sync; did it lose records?
         self.healing: list[Callable[[], None]] = []
         names = ["kill", "power", "stop", "disk", "pause", "cut", "split", "cut_keeper", "keeper", "expire",
-                 "loss", "slow", "clock", "refuse", "estrange", "deafen"]  # fmt: skip
+                 "loss", "slow", "clock", "refuse", "estrange", "deafen",
+                 "late_news"]  # fmt: skip
         self.kinds = [name for name in names if self.world.chance(0.45)] or ["kill"]
         if self.world.has_disks:
             self.kinds.append("directory")
@@ -272,6 +274,15 @@ class Faults:
         both = [(broker, KEEPER), (KEEPER, broker)]
         way = self.world.draw(0, 2)
         self._cut_links(f"b{broker} and the keeper ({way})", [both[:1], both[1:], both][way])
+
+    def _late_news(self) -> None:
+        """A broker hears late of what is written to the keeper, while its session lives."""
+        broker = self._any()
+        process = self.cluster.machines[broker].running
+        if process is not None:
+            self.world.note(f"b{broker} hears late of news")
+            process.keeper.late_ms = LATE_MS
+            self._for_a_while(lambda: setattr(process.keeper, "late_ms", 0))
 
     def _loss(self) -> None:
         self.network.loss = self.world.draw(1, 8) / 100

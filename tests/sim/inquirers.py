@@ -31,19 +31,21 @@ DEAD = "Dead"
 
 
 class Inquirer(Client):
-    """`coordinator_of` says who leads a group's partition and knows it, and in which epoch."""
+    """`read` is the topic that the groups read, of all `topics` and their numbers of partitions;
+    `coordinator_of` says who leads a group's partition and knows it, and in which epoch."""
 
     def __init__(
         self,
         *place: Any,
         ledger: Ledger,
         groups: list[str],
-        topic: str,
-        partitions: int,
+        read: str,
+        topics: dict[str, int],
         coordinator_of: Callable[[str], tuple[int, int]],
     ) -> None:
         super().__init__(*place)
-        self.ledger, self.groups, self.topic, self.partitions = ledger, groups, topic, partitions
+        self.ledger, self.groups, self.read, self.topics = ledger, groups, read, topics
+        self.topic = read
         self.coordinator_of = coordinator_of
         self.answers = 0
 
@@ -52,11 +54,13 @@ class Inquirer(Client):
             self._ask_committed, self._ask_committed, self._ask_end, self._fetch_at_end, self._describe,
             self._list,
         ]  # fmt: skip
+        of_logs = (self._ask_end, self._fetch_at_end)
         while not self.is_stopping:
+            ask = asks[self.world.draw(0, len(asks) - 1)]
+            self.topic = self.read if ask not in of_logs else list(self.topics)[self.world.draw(0, 1)]
             if self.topic not in self.topic_ids:
                 yield from self.refresh(self.topic)
-            ask = asks[self.world.draw(0, len(asks) - 1)]
-            yield from ask(self.any_broker(), self.world.draw(0, self.partitions - 1))
+            yield from ask(self.any_broker(), self.world.draw(0, self.topics[self.topic] - 1))
             yield self.world.draw(10, 150)
 
     def _group(self) -> str:

@@ -44,6 +44,7 @@ class KeeperClient:
         self.session = 0
         self.is_connected = False
         self.is_closed = False
+        self.late_ms = 0  # so much later may changes be told, in a session that lives
         self._delivered: dict[str, Identity] = {}
         self._sent: dict[str, Identity] = {}
         self._dirty: set[str] = set()
@@ -162,7 +163,8 @@ class KeeperClient:
         self._dirty |= set(paths)
         if not self._is_flushing:
             self._is_flushing = True
-            self._later(self.links.delay_ms(), self._flush, self._connection)
+            late_ms = self.world.draw(0, self.late_ms) if self.late_ms else 0
+            self._later(self.links.delay_ms() + late_ms, self._flush, self._connection)
 
     def _flush(self) -> None:
         self._is_flushing = False

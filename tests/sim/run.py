@@ -139,8 +139,7 @@ def _live(cluster: Cluster, handler: BugHandler) -> None:
     faults.end()
     for client in cluster.clients:
         client.is_stopping = True
-    expected = dict.fromkeys(cluster.partitions, cluster.replicas)
-    _wait(cluster, handler, SETTLING_MS, lambda: _unsettled(cluster, expected))
+    _wait(cluster, handler, SETTLING_MS, lambda: _unsettled(cluster, cluster.expected))
     _check_end(cluster)
     auditors = cluster.auditors()
     for auditor in auditors:

@@ -6,7 +6,7 @@ v1 member type
 
 from ottla.api.authorized_operations import ON_GROUP
 from ottla.api.call import Call
-from ottla.api.coordinated import check_coordinator, told_of_groups
+from ottla.api.coordinated import answer_about_groups, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.parked import Parked
 from ottla.wire.messages.consumer_group_describe import (
@@ -26,7 +26,7 @@ def consumer_group_describe(
                 group.authorized_operations = ON_GROUP
         return ConsumerGroupDescribeResponse(groups=groups)
 
-    return told_of_groups(call, request.group_ids, respond)
+    return answer_about_groups(call, request.group_ids, respond)
 
 
 def _describe(call: Call, group_id: str, now_ms: int) -> DescribedGroup:

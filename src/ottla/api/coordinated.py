@@ -31,11 +31,18 @@ _STORAGE = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
-_NO_COORDINATOR = {
-    ErrorCode.INVALID_GROUP_ID,
+# What rests on nothing that this coordinator knows: there is none here, or the request itself is wrong.
+_AT_ONCE = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.INVALID_SESSION_TIMEOUT,
+    ErrorCode.INVALID_REGULAR_EXPRESSION,
+    ErrorCode.MEMBER_ID_REQUIRED,
+    ErrorCode.UNSUPPORTED_ASSIGNOR,
+    ErrorCode.UNSUPPORTED_VERSION,
 }
 
 
@@ -53,15 +60,15 @@ def coordinated(
     *,
     timeout_ms: int = PATIENCE_MS,
 ) -> Any:
-    """The answer of an operation, or Parked until it has one that may be sent. A refusal rests on what the
-    coordinator knows as much as any answer does, unless it says that there is no coordinator here."""
+    """The answer of an operation, or Parked until it has one that may be sent. Most refusals rest on what the
+    coordinator knows as much as any answer does, and wait alike."""
     broker, answer = call.broker, Answer()
     try:
         broker.groups.execute(group_id, call.now_ms, lambda shard, turn: operation(shard, turn, answer))
     except ApiError as error:
         code = _STORAGE.get(error.code, error.code)
         refusal = refuse(ApiError(code, error.message))
-        if code in _NO_COORDINATOR or error.code in _STORAGE:
+        if code in _AT_ONCE or error.code in _STORAGE:
             return refusal
         end_offset = broker.partitions[broker.groups.partition_of(group_id)].log.log_end_offset
         answer.reply, answer.after_offset, answer.given_ms = refusal, end_offset, call.now_ms
@@ -90,24 +97,27 @@ def _sendable(broker: Broker, id: TopicPartition, answer: Answer, now_ms: int) -
     partition = broker.partitions[id]
     if answer.reply is None or partition.high_watermark < answer.after_offset:
         return None
+    if partition.replication is not None and partition.replication.is_held:
+        return None  # the coordinator before may still answer, and knows nothing of what is in memory here
     if not broker.proofs.led_at(partition, answer.given_ms, now_ms):
-        broker.proofs.seek(partition, answer.given_ms, now_ms)
+        broker.proofs.ask_for(partition, answer.given_ms, now_ms)
         return None
     return answer.reply
 
 
 def check_coordinator(call: Call, group_id: str, now_ms: int) -> None:
     """Refuse to speak of a group while this broker may not know all that was committed, or may have been
-    replaced: with errors after which clients ask again, or ask another."""
+    replaced: with the one error after which every client asks again (librdkafka, told NOT_COORDINATOR, would
+    look for another and leave the partitions it asked about unread)."""
     broker = call.broker
     partition = broker.partitions.get(broker.groups.partition_of(group_id))
-    if partition is None or not broker.proofs.led_at(partition, call.now_ms, now_ms):
+    if partition is None or not partition.is_leader:
         raise ApiError(ErrorCode.NOT_COORDINATOR)
-    if not partition.is_settled:
+    if not partition.is_settled or not broker.proofs.led_at(partition, call.now_ms, now_ms):
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
-def told_of_groups(call: Call, group_ids: Iterable[str], respond: Callable[[int], R]) -> R | Parked:
+def answer_about_groups(call: Call, group_ids: Iterable[str], respond: Callable[[int], R]) -> R | Parked:
     """What `respond` says of groups, once this broker can be certain of it. It calls `check_coordinator`."""
     broker = call.broker
     ids = dict.fromkeys(broker.groups.partition_of(group_id) for group_id in group_ids)

@@ -1,6 +1,7 @@
 """DeleteRecords (key 21): everything before an offset goes; -1 means up to the high watermark.
 
-It is answered when all replicas in sync have let go of it (Kafka's low watermark), or the time is up.
+It is answered when all replicas in sync have let go of it (Kafka's low watermark), or the time is up. A new
+leader deletes nothing before it knows how much is committed (`proven`).
 
 v2 flexible
 """
@@ -8,8 +9,9 @@ v2 flexible
 from dataclasses import dataclass, field
 
 from ottla.api.call import Call
+from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.ids import INTERNAL_TOPICS
+from ottla.base.ids import INTERNAL_TOPICS, TopicPartition
 from ottla.broker.parked import Key, Parked
 from ottla.replication.partition import Partition
 from ottla.wire.messages.delete_records import (
@@ -47,11 +49,21 @@ class Deletion:
 
 
 def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse | Parked:
+    named = (
+        call.broker.partitions.get(TopicPartition(topic.name, asked.partition_index))
+        for topic in request.topics
+        for asked in topic.partitions
+    )
+    partitions = [partition for partition in named if partition is not None]
+    return proven(call, partitions, lambda now_ms: _delete_all(call, request, now_ms), settled=True)
+
+
+def _delete_all(call: Call, request: DeleteRecordsRequest, now_ms: int) -> DeleteRecordsResponse | Parked:
     ongoing = Deletion()
     for topic in request.topics:
-        results = [_delete(call, ongoing, topic.name, one) for one in topic.partitions]
+        results = [_delete(call, ongoing, topic.name, asked, now_ms) for asked in topic.partitions]
         ongoing.response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
-    if ongoing.ready(None, call.now_ms) is not None:
+    if ongoing.ready(None, now_ms) is not None:
         return ongoing.response
     return Parked(
         keys=tuple(dict.fromkeys(partition.id for partition, _, _ in ongoing.waiting)),
@@ -62,7 +74,7 @@ def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsRe
 
 
 def _delete(
-    call: Call, ongoing: Deletion, topic: str, asked: DeleteRecordsPartition
+    call: Call, ongoing: Deletion, topic: str, asked: DeleteRecordsPartition, now_ms: int
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
     try:
@@ -70,6 +82,9 @@ def _delete(
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition = call.broker.partition(topic, asked.partition_index)
         partition.check_leader()
+        check_led(call.broker, partition, call.now_ms, now_ms)
+        if not partition.is_settled:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if "delete" not in partition.log.config.cleanup_policy:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "Records of a compacted topic cannot be deleted.")
         ongoing.waiting.append((partition, partition.delete_records(asked.offset), result))

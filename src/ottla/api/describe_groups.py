@@ -8,7 +8,7 @@ v3 authorized operations · v4 static members · v5 flexible · v6 error message
 
 from ottla.api.authorized_operations import ON_GROUP
 from ottla.api.call import Call
-from ottla.api.coordinated import check_coordinator, told_of_groups
+from ottla.api.coordinated import answer_about_groups, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.parked import Parked
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -24,7 +24,7 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroup
                 group.authorized_operations = ON_GROUP
         return DescribeGroupsResponse(groups=groups)
 
-    return told_of_groups(call, request.groups, respond)
+    return answer_about_groups(call, request.groups, respond)
 
 
 def _describe(call: Call, group_id: str, now_ms: int) -> DescribedGroup:

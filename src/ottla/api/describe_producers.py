@@ -1,7 +1,10 @@
 """DescribeProducers (key 61): the idempotent producers whose state a partition holds (KIP-664)."""
 
 from ottla.api.call import Call
+from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError
+from ottla.base.ids import TopicPartition
+from ottla.broker.parked import Parked
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -11,19 +14,30 @@ from ottla.wire.messages.describe_producers import (
 )
 
 
-def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse | Parked:
+    named = (
+        call.broker.partitions.get(TopicPartition(topic.name, index))
+        for topic in request.topics
+        for index in topic.partition_indexes
+    )
+    partitions = [partition for partition in named if partition is not None]
+    return proven(call, partitions, lambda now_ms: _respond(call, request, now_ms))
+
+
+def _respond(call: Call, request: DescribeProducersRequest, now_ms: int) -> DescribeProducersResponse:
     response = DescribeProducersResponse()
     for topic in request.topics:
-        results = [_describe(call, topic.name, index) for index in topic.partition_indexes]
+        results = [_describe(call, topic.name, index, now_ms) for index in topic.partition_indexes]
         response.topics.append(TopicResponse(name=topic.name, partitions=results))
     return response
 
 
-def _describe(call: Call, topic: str, index: int) -> PartitionResponse:
+def _describe(call: Call, topic: str, index: int, now_ms: int) -> PartitionResponse:
     answer = PartitionResponse(partition_index=index)
     try:
         partition = call.broker.partition(topic, index)
         partition.check_leader()
+        check_led(call.broker, partition, call.now_ms, now_ms)
     except ApiError as error:
         answer.error_code, answer.error_message = error.code, error.message
         return answer

@@ -16,10 +16,10 @@ v18 high watermark of the follower
 Left out: aborted transactions (no transactions yet).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ottla.api.call import Call
+from ottla.api.fetch_sessions import TOPIC_IDS_SINCE, resolve
 from ottla.api.leaders import endpoints, leader_of
 from ottla.api.proven import WAIT_MS, check_led
 from ottla.base.errors import ApiError, ErrorCode
@@ -33,7 +33,7 @@ from ottla.broker.proofs import Proof
 from ottla.broker.replicas import Follows
 from ottla.replication.leader import Follower
 from ottla.replication.partition import Partition
-from ottla.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
+from ottla.replication.sessions import NO_SESSION, Session, Wanted
 from ottla.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -45,11 +45,11 @@ from ottla.wire.messages.fetch import (
 )
 
 FOLLOWERS_SINCE = 11
-TOPIC_IDS_SINCE = 13
 NO_REPLICA = NEVER = -1
 STORAGE_ERROR_SINCE = 6
 READ_COMMITTED = 1
 FETCH_BYTES_MIN = 64 * 1024
+RECORDS_WAIT_MS = 25  # that records wait for the proof of what is said of other partitions
 WAIT_MS_MAX = 300_000
 
 
@@ -59,7 +59,7 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
     if request.replica_state:
         replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
     try:
-        wanted, session, incremental = _resolve(
+        wanted, session, incremental = resolve(
             call, request, is_follower=replica_id in call.broker.image.brokers
         )
     except ApiError as error:
@@ -88,6 +88,8 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
         call.broker.isr.pump(call.now_ms)
     if is_urgent or (replica_id < 0 and ongoing.is_satisfied()):
         return ongoing.respond_proven(call.now_ms)
+    for partition in ongoing.unproven(call.now_ms):
+        call.broker.proofs.ask_for(partition, call.now_ms, call.now_ms)  # there is time for it now
     keys: tuple[Key, ...] = tuple(ongoing.available)
     wait_ms = _wait_ms(call.broker, request.max_wait_ms)
     if replica_id >= 0:
@@ -115,49 +117,6 @@ def _bytes_max(broker: Broker) -> int:
     return min(broker.config.fetch_bytes_max, max(left, FETCH_BYTES_MIN))
 
 
-def _resolve(
-    call: Call, request: FetchRequest, *, is_follower: bool
-) -> tuple[list[Wanted], Session | None, bool]:
-    """What to read, under which session, and whether the answer may leave out what has not changed."""
-    sessions = call.broker.sessions
-    by_id = call.version >= TOPIC_IDS_SINCE
-    asked = list({one.key: one for one in _asked(call, request, by_id)}.values())  # the last one counts
-    if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
-        sessions.close(request.session_id)
-        if request.session_epoch == FINAL_EPOCH or not asked:
-            return asked, None, False
-        session = sessions.open(asked, by_topic_id=by_id, now_ms=call.now_ms, is_follower=is_follower)
-        return asked, session, False
-    session = sessions.resume(
-        request.session_id, request.session_epoch, by_topic_id=by_id, now_ms=call.now_ms
-    )
-    forgotten = [
-        (topic.topic_id if by_id else topic.topic, partition)
-        for topic in request.forgotten_topics_data
-        for partition in topic.partitions
-    ]
-    sessions.update(session, asked, forgotten)
-    wanted = list(session.wanted.values())
-    if not wanted:
-        sessions.close(session.id)
-        return wanted, None, False
-    for one in wanted:
-        if by_id and not one.topic:
-            one.topic = call.broker.image.topic_names.get(one.topic_id, "")
-    return wanted, session, True
-
-
-def _asked(call: Call, request: FetchRequest, by_id: bool) -> Iterable[Wanted]:
-    names = call.broker.image.topic_names
-    for topic in request.topics:
-        name = names.get(topic.topic_id, "") if by_id else topic.topic
-        for one in topic.partitions:
-            yield Wanted(
-                name, topic.topic_id, one.partition, one.fetch_offset, one.partition_max_bytes,
-                one.current_leader_epoch, one.last_fetched_epoch, one.log_start_offset,
-            )  # fmt: skip
-
-
 @dataclass(slots=True, kw_only=True)
 class Fetch:
     """One request on its way: what it wants, and how many bytes wait in each partition."""
@@ -181,6 +140,7 @@ class Fetch:
     available: dict[TopicPartition, int] = field(default_factory=dict)
     by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
     total: int = 0
+    proven_ms: int = NEVER  # when it was last proven that this broker leads all that it must lead
     is_counted: bool = False  # the leader has heard how far this follower is
 
     @property
@@ -202,7 +162,8 @@ class Fetch:
             if self.replica_id >= 0 and (follower := self._quiet(one, id)) is not None:
                 follower.caught_up_ms = follower.fetched_ms = self.now_ms
                 follower.vouched_ms = self.vouched_ms
-                self.broker.proofs.on_follower_fetch(self.broker.partitions[id], self.now_ms)
+                if self.broker.proofs.is_awaited:
+                    self.broker.proofs.on_follower_fetch(self.broker.partitions[id], self.now_ms)
                 continue
             try:
                 self._count(id, one)
@@ -213,11 +174,11 @@ class Fetch:
         self.is_counted = True
         return has_error or self.total >= self.bytes_min
 
-    def ready(self, key: Key, now_ms: int) -> FetchResponse | None:
+    def ready(self, key: Key, now_ms: int) -> FetchResponse | Parked | None:
         """One partition moved: count it again. Enough, or an error: answer."""
         id = self.broker.replicas.grown if isinstance(key, Follows) else key
         if id is None:
-            return self.respond(now_ms)
+            return self.respond_proven(now_ms)
         assert isinstance(id, TopicPartition), "a fetch waits for partitions"
         one = self.by_partition.get(id)
         if one is None:
@@ -225,8 +186,8 @@ class Fetch:
         try:
             self._count(id, one)
         except (ApiError, OSError):
-            return self.respond(now_ms)
-        return self.respond(now_ms) if self.total >= self.bytes_min else None
+            return self.respond_proven(now_ms)
+        return self.respond_proven(now_ms) if self.total >= self.bytes_min else None
 
     def _count(self, id: TopicPartition, one: Wanted) -> None:
         ready = self._available(one)
@@ -235,19 +196,19 @@ class Fetch:
 
     def respond_proven(self, now_ms: int) -> FetchResponse | Parked:
         """The answer; if it speaks of an end, or of an offset out of range, once it is proven to be true."""
-        unproven = self._unproven(now_ms)
+        unproven = self.unproven(now_ms)
         if not unproven:
             return self.respond(now_ms)
         for partition in unproven:
-            self.broker.proofs.seek(partition, self.asked_ms, now_ms)
+            self.broker.proofs.ask_for(partition, self.asked_ms, now_ms)
         return Parked(
             keys=tuple(key for partition in unproven for key in (Proof(partition.id), partition.id)),
-            deadline_ms=now_ms + WAIT_MS,
-            ready=lambda _key, woken_ms: None if self._unproven(woken_ms) else self.respond(woken_ms),
+            deadline_ms=now_ms + (RECORDS_WAIT_MS if self.total else WAIT_MS),
+            ready=lambda _key, woken_ms: None if self.unproven(woken_ms) else self.respond(woken_ms),
             expire=self.respond,
         )
 
-    def _unproven(self, now_ms: int) -> list[Partition]:
+    def unproven(self, now_ms: int) -> list[Partition]:
         """The partitions of which there is nothing to give, and others may have led them since."""
         if self.is_replica:
             return []
@@ -260,13 +221,15 @@ class Fetch:
                 continue
             if not proofs.led_at(partition, self.asked_ms, now_ms):
                 unproven.append(partition)
+        if not unproven:
+            self.proven_ms = now_ms
         return unproven
 
     def _has_records(self, partition: Partition, one: Wanted) -> bool:
         return partition.log.log_start_offset <= one.fetch_offset < self._end(partition)
 
     def _check_led(self, partition: Partition) -> None:
-        if not self.is_replica and partition.leader == self.broker.id:
+        if self.proven_ms != self.now_ms and not self.is_replica and partition.leader == self.broker.id:
             check_led(self.broker, partition, self.asked_ms, self.now_ms)
 
     def respond(self, now_ms: int) -> FetchResponse:
@@ -468,11 +431,11 @@ class Fetch:
 
 
 def _check_offset(partition: Partition, one: Wanted) -> None:
-    """A follower that has not got yet what its leader has committed says that it will come."""
+    """A replica that does not lead cannot know where the log ends: there may be more than it has."""
     log = partition.log
     if log.log_start_offset <= one.fetch_offset <= log.log_end_offset:
         return
-    if log.log_end_offset < one.fetch_offset <= partition.leader_high_watermark:
+    if log.log_end_offset < one.fetch_offset and not partition.is_leader:
         raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
     raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
 

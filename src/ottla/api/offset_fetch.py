@@ -3,7 +3,7 @@
 A partition without a committed offset is answered with -1 and no error, and so is a group nobody knows. A
 null list of topics asks for everything the group has committed. A new coordinator may not know yet how much
 of what it loaded is committed, and one that was replaced may not know of later commits: neither says -1, nor
-an older offset; they say COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR.
+an older offset; both say COORDINATOR_LOAD_IN_PROGRESS, after which every client asks again.
 
 v2 all topics, top-level error · v5 leader epochs · v6 flexible · v7 require_stable (KIP-447) · v8 several
 groups
@@ -12,7 +12,7 @@ Left out: require_stable has nothing to wait for, since there are no commits in 
 """
 
 from ottla.api.call import Call
-from ottla.api.coordinated import check_coordinator, told_of_groups
+from ottla.api.coordinated import answer_about_groups, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.broker.parked import Parked
@@ -35,7 +35,7 @@ BATCHED_SINCE, TOPIC_IDS_SINCE, TOP_LEVEL_ERROR_SINCE = 8, 10, 2
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse | Parked:
     is_batched = call.version >= BATCHED_SINCE
     group_ids = [group.group_id for group in request.groups] if is_batched else [request.group_id]
-    return told_of_groups(call, group_ids, lambda now_ms: _respond(call, request, now_ms))
+    return answer_about_groups(call, group_ids, lambda now_ms: _respond(call, request, now_ms))
 
 
 def _respond(call: Call, request: OffsetFetchRequest, now_ms: int) -> OffsetFetchResponse:

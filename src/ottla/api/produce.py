@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from ottla.api.call import Call, CloseConnection
 from ottla.api.leaders import endpoints, leader_of
+from ottla.api.proven import WAIT_MS
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Key, Parked
@@ -55,12 +56,14 @@ ATTRIBUTES_AT = 22  # the low byte of a batch's attributes
 
 @dataclass(slots=True)
 class Unsafe:
-    """An appended batch that is not as safe yet as its producer asked."""
+    """An appended batch that is not as safe yet as its producer asked; or a refused one, whose producer is
+    told so if this broker surely leads."""
 
     partition: Partition
     leader_epoch: int
     end_offset: int
     reply: PartitionProduceResponse
+    is_refused: bool = False
 
 
 @dataclass(slots=True)
@@ -87,9 +90,10 @@ class Produce:
                 found = leader_of(self.broker, *partition.id)
                 if found is not None:
                     self.hint(one.reply, *found)
-            elif partition.is_acknowledged(one.end_offset, self.acks):
-                if self.acks != -1 and not self.broker.proofs.led_at(partition, self.asked_ms, now_ms):
-                    self.broker.proofs.seek(partition, self.asked_ms, now_ms)
+            elif one.is_refused or partition.is_acknowledged(one.end_offset, self.acks):
+                needs_proof = one.is_refused or self.acks != -1
+                if needs_proof and not self.broker.proofs.led_at(partition, self.asked_ms, now_ms):
+                    self.broker.proofs.ask_for(partition, self.asked_ms, now_ms)
                     still.append(one)
             elif self.acks == -1 and partition.is_under_min_isr:
                 self._fail(one, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
@@ -111,7 +115,8 @@ class Produce:
 
     def expire(self, _now_ms: int) -> ProduceResponse:
         for one in self.unsafe:
-            self._fail(one, ErrorCode.REQUEST_TIMED_OUT)
+            late = ErrorCode.NOT_LEADER_OR_FOLLOWER if one.is_refused else ErrorCode.REQUEST_TIMED_OUT
+            self._fail(one, late)
         return self.response
 
 
@@ -134,10 +139,8 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | N
         return None
     if ongoing.unsafe and ongoing.ready(None, call.now_ms) is None:
         waiting = dict.fromkeys(one.partition.id for one in ongoing.unsafe)
-        keys: tuple[Key, ...] = tuple(waiting)
-        if request.acks != -1:
-            keys += tuple(Proof(id) for id in waiting)
-        deadline_ms = call.now_ms + max(request.timeout_ms, 0)
+        keys: tuple[Key, ...] = (*waiting, *map(Proof, waiting))
+        deadline_ms = call.now_ms + max(request.timeout_ms, WAIT_MS if request.acks == 1 else 0)
         return Parked(keys=keys, deadline_ms=deadline_ms, ready=ongoing.ready, expire=ongoing.expire)
     return ongoing.response
 
@@ -168,8 +171,9 @@ def _produce_partition(
             produce_version=call.version,
         )
     except ApiError as error:
-        if error.code in SEQUENCE_ERRORS and not partition.led_at(call.now_ms, call.now_ms):
-            error = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if error.code in SEQUENCE_ERRORS and request.acks:
+            refused = Unsafe(partition, partition.leader_epoch, 0, reply, is_refused=True)
+            ongoing.unsafe.append(refused)
         reply.error_code, reply.error_message = error.code, error.message
         if isinstance(error, RejectedRecordsError):
             reply.record_errors = [

@@ -49,11 +49,19 @@ def proven(
         return respond(asked_ms)
 
     def ready(_key: Key, now_ms: int) -> R | None:
-        return None if any(is_open(partition, now_ms) for partition in waits_for) else respond(now_ms)
+        still = [partition for partition in waits_for if is_open(partition, now_ms)]
+        ask(still, now_ms)
+        return None if still else respond(now_ms)
 
-    keys: list[Key] = []
-    for partition in waits_for:
-        if not broker.proofs.led_at(partition, asked_ms, asked_ms):
-            broker.proofs.seek(partition, asked_ms, asked_ms)
-        keys += (Proof(partition.id), partition.id)
-    return Parked(keys=tuple(keys), deadline_ms=asked_ms + WAIT_MS, ready=ready, expire=respond)
+    def ask(unproven: list[Partition], now_ms: int) -> None:
+        for partition in unproven:
+            if not broker.proofs.led_at(partition, asked_ms, now_ms):
+                broker.proofs.ask_for(partition, asked_ms, now_ms)
+
+    ask(waits_for, asked_ms)
+    return Parked(
+        keys=tuple(key for partition in waits_for for key in (Proof(partition.id), partition.id)),
+        deadline_ms=asked_ms + WAIT_MS,
+        ready=ready,
+        expire=respond,
+    )

@@ -444,7 +444,7 @@ class Broker:
         """When `on_deadline` should be called, unless something happens before."""
         due = self.waiting.next_deadline_ms()
         timer = self._groups.runtime.next_ms if self._groups is not None else None
-        satellites = (self.replicas, self.isr, self.making, self.copies, self.liveness)
+        satellites = (self.replicas, self.isr, self.making, self.copies, self.liveness, self.proofs)
         for one in (timer, *(satellite.next_ms() for satellite in satellites)):
             if one is not None and (due is None or one < due):
                 due = one
@@ -457,6 +457,7 @@ class Broker:
             self._groups.runtime.on_tick(now_ms)
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
+        self.proofs.pump(now_ms)
         self.effects += self.liveness.pump(now_ms)
         self.copies.pump(now_ms)
         self.making.pump(now_ms)  # last: these two may fail for lack of descriptors

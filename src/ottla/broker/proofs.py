@@ -8,8 +8,9 @@ either is enough (design note 007):
     the keeper      has confirmed that what this broker knows of the tree is not older than that
 
 Rules: nobody is asked while the followers vouch of their own accord, which they do while they fetch. When an
-answer has to wait, both are asked: the followers are let go to fetch again, and the keeper confirms, one
-confirmation under way at a time. What waits is parked under `Proof`, and woken by whichever comes first.
+answer has to wait, both are asked: the followers are let go to fetch again, and the keeper confirms, for all
+that wait together, one confirmation at a time and not more than some dozen in a second. What waits is parked
+under `Proof`, and woken by whichever comes first.
 """
 
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from ottla.broker.parked import Waiting
 from ottla.replication.partition import Partition
 
 CONFIRM_AGAIN_MS = 1_000  # a confirmation that was lost with the connection is asked for again
+CONFIRM_APART_MS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,38 +39,47 @@ class Proofs:
     confirm: Callable[[int], None]
     hurry: Callable[[Partition, int], None]
     confirmed_ms: int = -1  # what is known of the tree was true then, or later
-    _asked_ms: int | None = None  # when the confirmation was asked for that is under way
-    _sought: dict[TopicPartition, int] = field(default_factory=dict)  # the latest time to be proven
+    _asked_ms: int = -1  # when a confirmation was last asked for
+    _is_asked: bool = False  # and whether that is under way
+    _awaited: dict[TopicPartition, int] = field(default_factory=dict)  # the latest time to be proven
 
     def led_at(self, partition: Partition, time_ms: int, now_ms: int) -> bool:
         """Has this broker surely led then?"""
         return partition.is_leader and (self.confirmed_ms >= time_ms or partition.led_at(time_ms, now_ms))
 
-    def seek(self, partition: Partition, time_ms: int, now_ms: int) -> None:
-        """Somebody is about to wait for the proof that this broker led then."""
-        if partition.id not in self._sought:
+    def ask_for(self, partition: Partition, time_ms: int, now_ms: int) -> None:
+        """Somebody waits, or is about to wait, for the proof that this broker led then."""
+        if partition.id not in self._awaited:
             self.hurry(partition, now_ms)
-        self._sought[partition.id] = max(time_ms, self._sought.get(partition.id, 0))
-        if self._asked_ms is None or now_ms >= self._asked_ms + CONFIRM_AGAIN_MS:
-            self._confirm(now_ms)
+        self._awaited[partition.id] = max(time_ms, self._awaited.get(partition.id, 0))
+        self.pump(now_ms)
 
-    def _confirm(self, now_ms: int) -> None:
-        self._asked_ms = now_ms
-        self.confirm(now_ms)
+    def next_ms(self) -> int | None:
+        if not self._awaited:
+            return None
+        return self._asked_ms + (CONFIRM_AGAIN_MS if self._is_asked else CONFIRM_APART_MS)
+
+    def pump(self, now_ms: int) -> None:
+        due_ms = self.next_ms()
+        if due_ms is not None and now_ms >= due_ms:
+            self._asked_ms, self._is_asked = now_ms, True
+            self.confirm(now_ms)
+
+    @property
+    def is_awaited(self) -> bool:
+        return bool(self._awaited)
 
     def on_follower_fetch(self, partition: Partition, now_ms: int) -> None:
-        time_ms = self._sought.get(partition.id)
+        time_ms = self._awaited.get(partition.id)
         if time_ms is not None and partition.led_at(time_ms, now_ms):
-            del self._sought[partition.id]
+            del self._awaited[partition.id]
             self.waiting.wake(Proof(partition.id), now_ms)
 
     def on_confirmed(self, asked_ms: int, now_ms: int) -> None:
         """The keeper confirms all that is known of the tree, as of when it was asked."""
         self.confirmed_ms = max(self.confirmed_ms, asked_ms)
         if asked_ms == self._asked_ms:
-            self._asked_ms = None
-        for id in [id for id, time_ms in self._sought.items() if time_ms <= self.confirmed_ms]:
-            del self._sought[id]
+            self._is_asked = False
+        for id in [id for id, time_ms in self._awaited.items() if time_ms <= self.confirmed_ms]:
+            del self._awaited[id]
             self.waiting.wake(Proof(id), now_ms)
-        if self._sought and self._asked_ms is None:
-            self._confirm(now_ms)  # for those who came after it was asked

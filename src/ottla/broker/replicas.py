@@ -11,8 +11,9 @@ followers may hear of it a little later. It does the same when somebody waits fo
 can tell: that they still follow this leader (`hurry`).
 
 A follower that begins to lead keeps its promise to the leader before (`replication/leader`, rule 8): its high
-watermark rests until the promise is over, or until that leader is seen to know: it fetches in the new epoch,
-it has lost the replica with its directory, or it had said that it would stop, and is gone.
+watermark rests until the promise is over, or until that leader shows that it knows of its replacement: it
+fetches in the new epoch, it has lost the replica with its directory, or it had said that it would stop, and
+is gone (`Server` does not serve on when it loses the keeper while it stops).
 """
 
 from dataclasses import dataclass, field
@@ -64,13 +65,13 @@ class Replicas:
             self.led[id] = partition
         else:
             self.led.pop(id, None)
+        self._hold_or_release(partition, None, now_ms)
         if not changed:
             return
         if partition.replication is not None:
             self.hurry(partition, now_ms)
         leader = partition.leader if partition.leader not in {-1, self.broker.id} else None
         before = self.leaders.pop(id, None)
-        self._keep(partition, None, now_ms)
         if before is not None and before != leader:
             self.fetchers[before].drop(id)
         if leader is None:
@@ -79,8 +80,10 @@ class Replicas:
         self._fetcher(leader).follow(partition)
 
     def hurry(self, partition: Partition, now_ms: int) -> None:
-        """Let the followers of a partition fetch again, and for a moment often."""
+        """Let the followers of a partition fetch again, and for a moment often, unless they do already."""
         for follower in partition.replication.followers if partition.replication else ():
+            if now_ms < self._hurried_ms.get(follower, 0) - HURRIED_WAIT_MS:
+                continue
             self._hurried_ms[follower] = now_ms + HURRY_MS
             self.grown = None
             self.broker.waiting.wake(Follows(follower), now_ms)
@@ -90,11 +93,11 @@ class Replicas:
     def promise(self, partition: Partition) -> None:
         """Before this replica changes its role: the leader it has followed may count on it a while longer."""
         before = self.leaders.get(partition.id)
-        fetched_ms = self.fetchers[before].sent_ms if before is not None else None
-        if before is not None and fetched_ms is not None:
-            partition.promises[before] = fetched_ms + PROMISE_MS
+        vouched_ms = self.fetchers[before].vouched_ms if before is not None else None
+        if before is not None and vouched_ms is not None:
+            partition.promises[before] = vouched_ms + PROMISE_MS
 
-    def _keep(self, partition: Partition, leader: int | None, now_ms: int) -> None:
+    def _hold_or_release(self, partition: Partition, leader: int | None, now_ms: int) -> None:
         """Hold what is promised, less what was promised to a `leader` that knows by now that it is none."""
         for promised in list(partition.promises):
             if promised == leader or partition.id in self.broker.image.offline.get(promised, ()):
@@ -105,15 +108,17 @@ class Replicas:
             self.held[partition.id] = partition
         else:
             self.held.pop(partition.id, None)
-            if partition.release():
+            if partition.end_promises():
                 self.broker.on_watermark(partition, now_ms)
+            else:
+                self.broker.waiting.wake(partition.id, now_ms)  # a coordinator's answers were held, too
 
     def on_brokers(self, now_ms: int) -> None:
         """A broker came, went, or lost a directory: one that was about to stop, and is gone, has stopped."""
         brokers = self.broker.image.brokers
         for stopped in (None, *(self._stopping - brokers.keys())):
             for partition in list(self.held.values()):
-                self._keep(partition, stopped, now_ms)
+                self._hold_or_release(partition, stopped, now_ms)
         self._stopping = {broker.id for broker in brokers.values() if broker.is_stopping}
 
     def forget(self, id: TopicPartition) -> None:
@@ -151,7 +156,7 @@ class Replicas:
     def pump(self, now_ms: int) -> None:
         """Send what is due, and let go of what was held for long enough."""
         for partition in list(self.held.values()):
-            self._keep(partition, None, now_ms)
+            self._hold_or_release(partition, None, now_ms)
         broker = self.broker
         if broker.epoch < 0:
             return  # not registered: nobody would count what we have
@@ -229,7 +234,7 @@ class Replicas:
         assert partition.replication is not None, "only a leader with followers is fetched from"
         start = partition.replication.followers[follower].log_start
         if partition.id in self.held:
-            self._keep(partition, follower, now_ms)
+            self._hold_or_release(partition, follower, now_ms)
         moved = partition.on_follower_fetch(
             follower, offset, log_start=log_start, broker_epoch=broker_epoch, now_ms=now_ms,
             vouched_ms=vouched_ms,

@@ -25,6 +25,7 @@ from ottla.base.ids import TopicPartition
 from ottla.log.directories import LogDirectoryError
 from ottla.replication.asking import Asked, Asking, Key
 from ottla.replication.partition import Partition
+from ottla.replication.sessions import INITIAL_EPOCH
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -103,7 +104,7 @@ class Fetcher:
     _news: dict[TopicPartition, None] = field(default_factory=dict)  # to be looked at before the next fetch
     _gone: dict[Key, None] = field(default_factory=dict)
     is_waiting: bool = False
-    sent_ms: int | None = None  # when the leader was last asked
+    vouched_ms: int | None = None  # when a fetch was last sent that the leader may count on
     rests_until_ms: int = 0
     failures: int = 0
 
@@ -149,7 +150,9 @@ class Fetcher:
         request: FetchRequest | ListOffsetsRequest | None
         request = self._ask_where(lost) if lost else self._fetch(now_ms, broker_epoch)
         if request is not None:
-            self.is_waiting, self.sent_ms = True, now_ms
+            self.is_waiting = True
+            if isinstance(request, FetchRequest) and request.session_epoch != INITIAL_EPOCH:
+                self.vouched_ms = max(now_ms, self.vouched_ms or 0)
         return request
 
     def on_synced(self) -> None:

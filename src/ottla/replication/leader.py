@@ -20,10 +20,11 @@ Rules:
    or the word that it was not and will not be written (KIP-497).
 7. Whoever can be elected in this leader's place is in its maximal ISR, or eligible. A fetch that goes on in a
    session was sent after the answer before it, and so vouches that its sender still followed this leader
-   when that answer was given. Once all others have vouched for a time, this leader led until then
-   (`led_until_ms`), and what it says of that time is true (design note 007).
+   when that answer was given. Once all others have vouched for a time, it is certain that this leader led
+   until then (`certain_until_ms`), and what it says of that time is true (design note 007).
 8. A follower that is elected keeps a promise: its high watermark rests (`is_held`) until PROMISE_MS after its
    last fetch from the leader before. So a leader that was vouched for less than LEASE_MS ago still leads.
+   Until then nobody enters the ISR either: one that has promised nothing could be elected next.
 """
 
 from collections.abc import Mapping
@@ -193,7 +194,7 @@ class Leader:
     # -- what follows -----------------------------------------------------------------------------
 
     @property
-    def led_until_ms(self) -> int:
+    def certain_until_ms(self) -> int:
         """Until then nobody else can have led; -1 if that cannot be said."""
         if self.has_eligible:
             return UNKNOWN
@@ -202,9 +203,10 @@ class Leader:
             if member == self.broker_id:
                 continue
             follower = self.followers.get(member)
-            if follower is None or epoch not in {ANY_EPOCH, follower.broker_epoch}:
+            if follower is None or (epoch != follower.broker_epoch and epoch != ANY_EPOCH):
                 return UNKNOWN
-            until_ms = min(until_ms, follower.vouched_ms)
+            if follower.vouched_ms < until_ms:
+                until_ms = follower.vouched_ms
         return until_ms
 
     def low_watermark(self, log_start: int) -> int:
@@ -218,6 +220,8 @@ class Leader:
     def _maybe_expand(self, follower_id: int, now_ms: int) -> list[Effect]:
         follower = self.followers[follower_id]
         if follower_id in self.isr or self.pending is not None or now_ms < follower.refused_ms:
+            return []
+        if self.is_held:
             return []
         if follower.log_end < max(self.high_watermark, self.epoch_start):
             return []

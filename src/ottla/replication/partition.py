@@ -46,7 +46,6 @@ class Partition:
     replicas: tuple[int, ...] = ()
     partition_epoch: int = -1
     is_leader: bool = False
-    leader_high_watermark: int = -1  # a follower's leader may have committed more than it has given yet
     promises: dict[int, int] = field(default_factory=dict)  # leaders before; until when each may count on us
     seen: object = None  # the state as it was last given, so that the same one need not be given again
     replication: Leader | None = None  # where this broker leads and there are followers
@@ -82,13 +81,11 @@ class Partition:
         self.replicas, self.partition_epoch = replicas, partition_epoch
         if changed or not is_leader:
             self.replication = None
-        if changed:
-            self.leader_high_watermark = -1
         if not is_leader:
             return changed
         members = {member: epochs.get(member, ANY_EPOCH) for member in isr}
         if self.replication is None:
-            if len(replicas) > 1:
+            if len(replicas) > 1 or self._is_promised_to_others(now_ms):
                 self._begin_replication(members, bool(elr), lag_ms_max, now_ms)
         elif is_newer:
             self._take(
@@ -220,7 +217,12 @@ class Partition:
     def promised_until_ms(self) -> int:
         return max(self.promises.values(), default=0)
 
-    def release(self) -> bool:
+    def _is_promised_to_others(self, now_ms: int) -> bool:
+        return any(
+            now_ms < until_ms for leader, until_ms in self.promises.items() if leader != self.broker_id
+        )
+
+    def end_promises(self) -> bool:
         """What this broker promised as a follower is kept. Did the high watermark move?"""
         self.promises.clear()
         return self.replication is not None and self._take(self.replication.on_released())
@@ -236,7 +238,6 @@ class Partition:
         watermark move?"""
         if records:
             self.log.append_batches(records, now_ms)
-        self.leader_high_watermark = high_watermark
         moved = False
         committed = min(high_watermark, self.log.log_end_offset)
         if committed > self.high_watermark:
@@ -286,7 +287,7 @@ class Partition:
             return False
         if self.replication is None:
             return True
-        until_ms = self.replication.led_until_ms
+        until_ms = self.replication.certain_until_ms
         return until_ms >= time_ms or until_ms + LEASE_MS >= now_ms
 
     @property

@@ -163,7 +163,7 @@ class Link:
 
     def ask(self, call: Call, done: Done) -> None:
         """Calls are carried out in the order they are asked."""
-        if self._in_flight < IN_FLIGHT_MAX:
+        if self._in_flight < IN_FLIGHT_MAX and not self._waiting:
             self._call(call, done)
         else:
             self._waiting.append((call, done))
