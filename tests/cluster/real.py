@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tests.cluster.namespaces import Network
 from tests.cluster.zookeeper import Ensemble, die_with_parent, wait_for
@@ -243,7 +243,18 @@ class RealCluster:
             name, partitions, replicas, config={key.replace("_", "."): value for key, value in config.items()}
         )
         client = self.admin()  # it must live as long as the request
-        client.create_topics([new], operation_timeout=20)[name].result(30)
+
+        def is_created() -> bool:
+            """Sessions may end some time after ZooKeeper is back: then brokers are away for a moment."""
+            try:
+                client.create_topics([new], operation_timeout=20)[name].result(30)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
+                    raise
+                return False
+            return True
+
+        wait_for(is_created, START_S, f"{name} is created")
         return name
 
     @contextlib.contextmanager
