@@ -388,8 +388,8 @@ def test_without_any_configs_nothing_is_deleted_or_compacted_until_somebody_says
     assert machine.reports == []
 
 
-def test_records_that_somebody_deletes_are_deleted_under_an_empty_policy_too() -> None:
-    """As in Apache Kafka: the policy is about what goes by itself."""
+def test_what_lies_before_the_start_of_the_log_goes_under_an_empty_policy_too() -> None:
+    """It was deleted before: nobody can read it."""
     machine = machine_with(cleanup_policy="")
     machine.broker.partitions[TopicPartition("t", 0)].log.advance_log_start(1)
     cleanings(machine)

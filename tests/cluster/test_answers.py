@@ -84,6 +84,13 @@ def fetched_at(broker: RealBroker, topic: str, offset: int) -> Any | None:
     return answer.responses[0].partitions[0] if answer is not None and answer.responses else None
 
 
+def commits(consumer: Consumer) -> bool:
+    with contextlib.suppress(KafkaException):
+        consumer.commit(asynchronous=False)
+        return True
+    return False
+
+
 class Committer:
     """A member of nothing that commits for a group, as a consumer with assigned partitions does."""
 
@@ -150,7 +157,14 @@ def _replace(cluster: RealCluster, topic: str, group: str, old: int) -> None:
 def _ask_replaced(cluster: RealCluster, topic: str, group: str, old: int, committer: Committer) -> None:
     broker = cluster.brokers[old]
     produce(cluster, topic, 5)
-    end = max(end_at(other, topic) or 0 for other in cluster.brokers.values() if other is not broker)
+    ends: list[int] = []
+
+    def is_told() -> bool:
+        ends.extend(end_at(other, topic) or 0 for other in cluster.brokers.values() if other is not broker)
+        return max(ends) > 0
+
+    wait_for(is_told, START_S, "the end of the log is told")
+    end = max(ends)
     committer.commit(end)
     for _ in range(3):
         assert committed_at(broker, group, topic) in {None, end}
@@ -189,7 +203,7 @@ def test_with_zookeeper_away_and_all_in_sync_offsets_and_groups_go_on(cluster: R
     keeper_of_offsets = cluster.brokers[coordinator(cluster, group)]
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap, "group.id": f"{group}-members",
-         "auto.offset.reset": "earliest", "enable.auto.commit": False, "session.timeout.ms": 6_000, **QUIET}
+         "auto.offset.reset": "earliest", "enable.auto.commit": False, "session.timeout.ms": 45_000, **QUIET}
     )  # fmt: skip
     consumer.subscribe([topic])
     read = 0
@@ -210,14 +224,13 @@ def test_with_zookeeper_away_and_all_in_sync_offsets_and_groups_go_on(cluster: R
             produce(cluster, topic, 1)
             count += 1
             wait_for(reads_on, START_S, "a member reads on")
-            consumer.commit(asynchronous=False)
+            wait_for(lambda: commits(consumer), START_S, "a member commits")
             committer.commit(count)
             wait_for(lambda told=count: end_at(leader, topic) == told, START_S, "the end of the log is told")
             wait_for(
                 lambda told=count: committed_at(keeper_of_offsets, group, topic) == told,
                 START_S, "offsets are told",
             )  # fmt: skip
-            time.sleep(0.2)
     finally:
         cluster.zookeeper.resume()
     consumer.close()

@@ -68,7 +68,7 @@ def test_a_zookeeper_that_has_lost_its_nodes_costs_no_broker_its_logs(
 def test_a_broker_that_was_killed_may_come_back_before_its_session_is_over(
     cluster: RealCluster, tmp_path: Path
 ) -> None:
-    settings = cluster.settings | {"zookeeper.session.timeout.ms": "10000"}  # a start is quicker
+    settings = cluster.settings | {"zookeeper.session.timeout.ms": "10000"}  # the most that its ticks allow
     victim = RealBroker(1, free_ports(1)[0], tmp_path, f"{cluster.zookeeper.hosts}/came-back", settings)
     try:
         victim.start()

@@ -1,6 +1,7 @@
 """Clients that try to use up what a broker has: memory, connections, descriptors, patience."""
 
 import contextlib
+import resource
 import socket
 import struct
 import time
@@ -112,6 +113,8 @@ def test_connections_over_the_limit_are_closed_and_room_is_used_again(
 
 
 def test_thousands_of_clients_may_come_from_one_address(start_broker: StartBroker) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 4_096), hard), hard))
     broker = start_broker()  # they are behind a proxy
     with contextlib.ExitStack() as stack:
         for wire in many(stack, broker.port, 1_500):

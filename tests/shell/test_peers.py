@@ -231,7 +231,8 @@ def test_what_is_unanswered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     run(story)
 
 
-def test_a_probe_is_answered_and_the_end_of_its_connection_is_told() -> None:
+def test_a_probe_is_answered_and_the_end_of_its_connection_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "PROBE_S", 60.0)
     broker = Broker().start()
 
     async def story(host: Host, made: Peers) -> None:
@@ -260,13 +261,12 @@ def test_a_probe_of_a_name_with_several_addresses_is_refused_if_all_of_them_refu
 
 
 def test_whoever_listens_and_does_not_answer_a_probe_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "PROBE_S", 0.05)
-
     async def story(host: Host, made: Peers) -> None:
         async with stranger() as mute, stranger(b"\0\0\0\1?") as babbler, stranger(None) as rude:
             for id, (address, sign) in enumerate(
                 [(mute, Sign.SILENT), (babbler, Sign.SILENT), (rude, Sign.LOST)]
             ):
+                monkeypatch.setattr(peers, "PROBE_S", 0.05 if address == mute else 60.0)
                 host.at(id, address)
                 made.probe(Probe(id, 1))
                 assert (await host.until_probed(id + 1))[-1] == (id, 1, sign)

@@ -10,7 +10,7 @@ from tests.sim.ledger import Ledger
 from tests.sim.machine import Machine
 from tests.sim.members import Auditor, ClassicMember, ConsumerMember
 from tests.sim.network import Network
-from tests.sim.producers import HastyProducer, SafeProducer
+from tests.sim.producers import HastyProducer, Newcomer, SafeProducer
 from tests.sim.world import World
 
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
@@ -42,6 +42,7 @@ class Cluster:
         self.network = Network(world)
         self.keeper = SimKeeper(world, session_ms or world.random.choice(SESSIONS_MS))
         self.ledger = Ledger()
+        is_story = bool(size)
         size = size or world.random.choices([1, 2, 3, 4, 5], [4, 6, 70, 15, 5])[0]
         self.replicas = min(size, 3)
         self.isr_min = min(self.replicas, 2)
@@ -61,7 +62,7 @@ class Cluster:
         self.invariants = Invariants(world, self.keeper, self.machines, self.ledger)
         self.partitions = {"orders": world.draw(1, 2), "moving": 1}
         self.moving_replicas = self.replicas
-        if self.is_synced and world.chance(0.5):
+        if not is_story and self.is_synced and world.chance(0.5):
             self.moving_replicas, self.may_lose = 1, False
         self.clients: list[Client] = []
         self.consumers: list[Consumer] = []
@@ -97,6 +98,9 @@ class Cluster:
                 if self.world.chance(0.4):
                     name = f"h-{topic}{partition}"
                     self.clients.append(HastyProducer(*self._place(name), pace_ms=2 * pace_ms, **where))
+                if self.world.chance(0.3):
+                    newcomer = Newcomer(*self._place(f"n-{topic}{partition}"), pace_ms=pace_ms, **where)
+                    self.clients.append(newcomer)
                 self.consumers.append(Consumer(*self._place(f"c-{topic}{partition}"), **where))
         for kind, name in ((ClassicMember, "classic"), (ConsumerMember, "next")):
             for number in range(draw(0, 2)):

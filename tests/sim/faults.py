@@ -276,13 +276,19 @@ class Faults:
         self._cut_links(f"b{broker} and the keeper ({way})", [both[:1], both[1:], both][way])
 
     def _late_news(self) -> None:
-        """A broker hears late of what is written to the keeper, while its session lives."""
-        broker = self._any()
+        """A broker hears late of what is written to the keeper, while its session lives; most often of its
+        replacement by a controller that is refused its connections."""
+        broker, controller = self._any(), self.cluster.controller()
         process = self.cluster.machines[broker].running
-        if process is not None:
-            self.world.note(f"b{broker} hears late of news")
-            process.keeper.late_ms = LATE_MS
-            self._for_a_while(lambda: setattr(process.keeper, "late_ms", 0))
+        if process is None:
+            return
+        self.world.note(f"b{broker} hears late of news")
+        process.keeper.late_ms = LATE_MS
+        self._for_a_while(lambda: setattr(process.keeper, "late_ms", 0))
+        if controller is not None and controller != broker and self.world.chance(0.7):
+            self.world.note(f"refused: ({controller}, {broker})")
+            self.network.refuse(controller, broker)
+            self._for_a_while(lambda: self.network.admit(controller, broker))
 
     def _loss(self) -> None:
         self.network.loss = self.world.draw(1, 8) / 100

@@ -48,6 +48,7 @@ class Inquirer(Client):
         self.topic = read
         self.coordinator_of = coordinator_of
         self.answers = 0
+        self._answered: dict[str, int] = {}  # who last knew something
 
     def script(self) -> Script:
         asks: list[Callable[[int, int], Script]] = [
@@ -60,8 +61,13 @@ class Inquirer(Client):
             self.topic = self.read if ask not in of_logs else list(self.topics)[self.world.draw(0, 1)]
             if self.topic not in self.topic_ids:
                 yield from self.refresh(self.topic)
-            yield from ask(self.any_broker(), self.world.draw(0, self.topics[self.topic] - 1))
+            yield from ask(self._who(ask.__name__), self.world.draw(0, self.topics[self.topic] - 1))
             yield self.world.draw(10, 150)
+
+    def _who(self, what: str) -> int:
+        """Anybody, or whoever last knew: a client does not hear at once that another one leads."""
+        known = self._answered.get(what)
+        return known if known is not None and self.world.chance(0.6) else self.any_broker()
 
     def _group(self) -> str:
         return self.groups[self.world.draw(0, len(self.groups) - 1)]
@@ -80,6 +86,7 @@ class Inquirer(Client):
             return
         found = answer.groups[0].topics[0].partitions[0]
         if not found.error_code:
+            self._answered["_ask_committed"] = broker
             self._compare(broker, f"committed offset of {group}", found.committed_offset, before)
 
     def _ask_end(self, broker: int, partition: int) -> Script:
@@ -89,6 +96,7 @@ class Inquirer(Client):
         answer = yield self.ask(broker, ListOffsetsRequest(replica_id=-1, topics=[topic]))
         found = answer.topics[0].partitions[0] if answer else None
         if found is not None and not found.error_code:
+            self._answered["_ask_end"] = broker
             self._compare(broker, f"end of {self.topic}-{partition}", found.offset, before)
 
     def _fetch_at_end(self, broker: int, partition: int) -> Script:
@@ -110,6 +118,7 @@ class Inquirer(Client):
                 "whose records before it were acknowledged"
             )
         if not found.error_code:
+            self._answered["_fetch_at_end"] = broker
             self._compare(broker, f"high watermark of {self.topic}-{partition}", found.high_watermark, before)
 
     def _describe(self, broker: int, partition: int) -> Script:

@@ -107,27 +107,12 @@ def _early_coordinator(stack: ExitStack) -> None:
 @plant("a new coordinator answers from what it knows to be committed so far")
 def _unsettled_coordinator(stack: ExitStack) -> None:
     _replace(stack, offset_fetch, "check_coordinator", lambda _call, _group_id, _now_ms: None)
-    _replace(stack, offset_fetch, "told_of_groups", lambda call, _ids, respond: respond(call.now_ms))
+    _replace(stack, offset_fetch, "answer_about_groups", lambda call, _ids, respond: respond(call.now_ms))
 
 
 @plant("a broker takes it for granted that it still leads")
 def _unproven(stack: ExitStack) -> None:
     _replace(stack, Partition, "led_at", lambda self, _time_ms, _now_ms: self.is_leader)
-
-
-@plant("an answer is proven by a fetch that was sent before the question")
-def _early_vouch(stack: ExitStack) -> None:
-    original = Leader.on_fetch
-
-    def on_fetch(self: Leader, *place: Any, **fetched: Any) -> list[Any]:
-        return original(self, *place, **{**fetched, "vouched_ms": fetched["now_ms"] + 10_000})
-
-    _replace(stack, Leader, "on_fetch", on_fetch)
-
-
-@plant("a new leader does not keep the promise of a follower")
-def _no_promise(stack: ExitStack) -> None:
-    _replace(stack, Partition, "promised_until_ms", property(lambda self: 0))
 
 
 @plant("a coordinator answers before it is loaded")

@@ -1,4 +1,4 @@
-"""Producers: idempotent with acks=all, which never give up, and with acks=1, which never try again."""
+"""Producers: idempotent with acks=all, which never give up; with acks=1, which never try again; newcomers."""
 
 from typing import Any
 
@@ -146,3 +146,25 @@ class HastyProducer(Producer):
             if answer is None or answer.responses[0].partition_responses[0].error_code:
                 yield 700  # longer than a frame can be on its way, or the next could overtake it
                 yield from self.forget_leader()
+
+
+class Newcomer(Producer):
+    """acks=all, each time as a client that has just come: it asks who leads, of anybody, and sends once. So
+    records are acknowledged by a new leader while others still believe in the one before."""
+
+    def script(self) -> Script:
+        while not self.is_stopping:
+            yield self.world.draw(1, self.pace_ms)
+            yield from self.refresh(self.topic)
+            leader = self.leader_of(self.topic, self.partition)
+            if leader < 0:
+                continue
+            self.voice = f"{self.name}.{self.sent}"  # what was not answered may come at any time
+            values = self.values()
+            request = produce_request(self.topic, self.partition, batch_of(values), -1, 400)
+            answer = yield self.ask(leader, request, BY_NAME, 500)
+            part = None if answer is None else answer.responses[0].partition_responses[0]
+            if part is not None and not part.error_code:
+                self.world.note(f"{self.name} acked {part.base_offset} +{len(values)} by b{leader}")
+                place = (self.topic_ids[self.topic], self.partition)
+                self.ledger.on_acknowledged(place, part.base_offset, values, self.name)

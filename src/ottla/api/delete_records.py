@@ -86,7 +86,9 @@ def _delete(
         if not partition.is_settled:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if "delete" not in partition.log.config.cleanup_policy:
-            raise ApiError(ErrorCode.POLICY_VIOLATION, "Records of a compacted topic cannot be deleted.")
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION, "Records can be deleted where cleanup.policy has delete."
+            )
         ongoing.waiting.append((partition, partition.delete_records(asked.offset), result))
     except ApiError as error:
         result.error_code = error.code

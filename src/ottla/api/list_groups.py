@@ -1,8 +1,8 @@
-"""ListGroups (key 16): the groups this broker coordinates. While some of them are being loaded, the others,
-and COORDINATOR_LOAD_IN_PROGRESS.
+"""ListGroups (key 16): the groups this broker coordinates.
 
-A coordinator that may not know all of its groups yet, or may have been replaced, cannot leave one out: then
-the whole answer is COORDINATOR_LOAD_IN_PROGRESS, after which clients ask again.
+While some of them are being loaded, the others are listed, with COORDINATOR_LOAD_IN_PROGRESS for the whole. A
+coordinator that may not know all that was committed, or may have been replaced, lists nothing, with the same
+error. One that was elected and has not heard of it lists none of its groups, as in Kafka.
 
 v3 flexible · v4 filter by state (KIP-518) · v5 filter by type (KIP-848)
 """

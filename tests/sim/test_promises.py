@@ -1,0 +1,88 @@
+"""A leader that lives, is replaced, and hears of it late (design note 007): what a new leader acknowledges in
+the meantime is not denied; and it would be, if followers kept no promise or vouched for what they cannot know."""
+
+from typing import Any
+from unittest.mock import PropertyMock, patch
+
+import pytest
+from tests.sim.client import Script
+from tests.sim.inquirers import Inquirer
+from tests.sim.producers import Newcomer
+from tests.sim.stories import Story
+from tests.sim.test_suspicion import led_by_others
+from tests.sim.world import ViolationError
+
+from ottla.replication.leader import Leader
+from ottla.replication.partition import Partition
+
+SEEDS = range(6)
+VERY_LATE_MS = 600_000
+REPLACED_MS = 2_000
+
+
+class Insistent(Inquirer):
+    """Asks one broker for the ends of one topic's logs, many times a second."""
+
+    broker = -1
+
+    def script(self) -> Script:
+        while not self.is_stopping:
+            yield from self.refresh(self.topic) if self.topic not in self.topic_ids else ()
+            for partition in range(self.topics[self.topic]):
+                yield from self._ask_end(self.broker, partition)
+            yield self.world.draw(3, 12)
+
+
+def a_leader_that_hears_late_of_its_replacement(seed: int) -> None:
+    story = Story(seed)
+    cluster, old, controller = story.cluster, led_by_others(story), story.controller
+    led = [place for place in story.places() if story.leader(*place) == old]
+    for topic, partition in led:
+        newcomer = Newcomer(
+            *cluster._place(f"late-{topic}{partition}"), ledger=cluster.ledger, topic=topic,
+            partition=partition, pace_ms=20,
+        )  # fmt: skip
+        newcomer.brokers = [one for one in story.machines if one != old]
+        newcomer.start()
+    for topic in sorted({topic for topic, _ in led}):
+        asker = Insistent(
+            *cluster._place(f"asks-{topic}"), ledger=cluster.ledger, groups=[], read=topic,
+            topics=cluster.partitions, coordinator_of=lambda _group: (-1, -1),
+        )  # fmt: skip
+        asker.broker = old
+        asker.start()
+    story.passes(500)
+    process = story.machines[old].running
+    assert process is not None
+    process.keeper.late_ms = VERY_LATE_MS
+    story.network.refuse(controller, old)
+    story.until(lambda: story.elections > 0, REPLACED_MS, "another one leads")
+    story.passes(3_000)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_that_its_successor_acknowledged_is_denied(seed: int) -> None:
+    a_leader_that_hears_late_of_its_replacement(seed)
+
+
+def _tell_all() -> None:
+    for seed in SEEDS:
+        a_leader_that_hears_late_of_its_replacement(seed)
+
+
+def test_without_the_promise_of_the_followers_it_is() -> None:
+    with (
+        patch.object(Partition, "promised_until_ms", new_callable=PropertyMock, return_value=0),
+        pytest.raises(ViolationError, match="when it was"),
+    ):
+        _tell_all()
+
+
+def test_with_fetches_that_vouch_for_the_future_it_is() -> None:
+    original = Leader.on_fetch
+
+    def on_fetch(self: Leader, *place: Any, **fetched: Any) -> list[Any]:
+        return original(self, *place, **{**fetched, "vouched_ms": fetched["now_ms"] + 5_000})
+
+    with patch.object(Leader, "on_fetch", on_fetch), pytest.raises(ViolationError, match="when it was"):
+        _tell_all()
