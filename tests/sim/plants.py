@@ -125,11 +125,6 @@ def _early_vouch(stack: ExitStack) -> None:
     _replace(stack, Leader, "on_fetch", on_fetch)
 
 
-@plant("a new leader does not keep the promise of a follower")
-def _no_promise(stack: ExitStack) -> None:
-    _replace(stack, Partition, "promised_until_ms", property(lambda self: 0))
-
-
 @plant("a coordinator answers before it is loaded")
 def _half_loaded(stack: ExitStack) -> None:
     original = Runtime.load
