@@ -107,7 +107,7 @@ def _early_coordinator(stack: ExitStack) -> None:
 @plant("a new coordinator answers from what it knows to be committed so far")
 def _unsettled_coordinator(stack: ExitStack) -> None:
     _replace(stack, offset_fetch, "check_coordinator", lambda _call, _group_id, _now_ms: None)
-    _replace(stack, offset_fetch, "told_of_groups", lambda call, _ids, respond: respond(call.now_ms))
+    _replace(stack, offset_fetch, "answer_about_groups", lambda call, _ids, respond: respond(call.now_ms))
 
 
 @plant("a broker takes it for granted that it still leads")
