@@ -20,6 +20,7 @@ from ottla.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.wire.messages.list_groups import ListGroupsRequest
@@ -519,3 +520,22 @@ def test_a_promise_that_begins_with_more_replicas_ends_in_its_time() -> None:
     assert cluster.partition(2).replication.is_held
     cluster.pass_time(2_500)
     assert cluster.states("t")[0].isr == (1, 2)
+
+
+def test_a_replaced_coordinator_does_not_name_itself_for_ever() -> None:
+    cluster = started()
+    replaced(cluster)
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    cluster.pass_time(1_500)
+    named = cluster.client(1).send(request).coordinators[0]
+    assert named.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert cluster.client(2).send(request).coordinators[0].node_id == 2
+
+
+def test_a_coordinator_without_a_follower_names_itself_once_the_keeper_has_confirmed_it() -> None:
+    cluster = without_lease()
+    cluster.pass_time(1_500)
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    cluster.client(1).send(request)
+    cluster.pass_time(100)
+    assert cluster.client(1).send(request).coordinators[0].node_id == 1

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 
 from tests.sim.cluster import Cluster
+from tests.sim.producers import SafeProducer
 from tests.sim.run import STEP_MS, BugHandler, advance
 from tests.sim.world import ViolationError, World
 
@@ -36,6 +37,11 @@ class Story:
         self.until(lambda: self._unsettled() is None, FOUNDING_MS, "all are in sync")
         self.acknowledges(FOUNDING_MS)
         self._began = self._invariants.elections, self._invariants.seats
+
+    def ask_often(self, clients: int) -> None:
+        """More clients that ask any broker how things stand, and know what must not be denied."""
+        for number in range(clients):
+            self.cluster._inquirer(f"often-{number}").start()
 
     def _unsettled(self) -> str | None:
         for topic, (topic_id, partitions) in self._invariants.topics.items():
@@ -63,13 +69,17 @@ class Story:
         return self._invariants.seats - self._began[1]
 
     def places(self) -> list[tuple[str, int]]:
-        """The partitions that producers write to."""
+        """The partitions that producers write to, and that another replica can take over."""
         return [
             (topic, index)
             for topic, (_, partitions) in sorted(self._invariants.topics.items())
             if topic != OFFSETS_TOPIC
-            for index in partitions
+            for index, replicas in partitions.items()
+            if len(replicas) > 1
         ]
+
+    def producers(self) -> list[str]:
+        return [client.name for client in self.cluster.clients if isinstance(client, SafeProducer)]
 
     def leader(self, topic: str, index: int) -> int:
         return self._state(topic, index).leader

@@ -1,5 +1,5 @@
 """A leader that lives, is replaced, and hears of it late (design note 007): what a new leader acknowledges in
-the meantime is not denied; and it would be, if followers kept no promise or vouched for what they cannot know."""
+the meantime is not denied; it would be, if followers kept no promise or vouched for what they cannot know."""
 
 from typing import Any
 from unittest.mock import PropertyMock, patch
@@ -8,8 +8,7 @@ import pytest
 from tests.sim.client import Script
 from tests.sim.inquirers import Inquirer
 from tests.sim.producers import Newcomer
-from tests.sim.stories import Story
-from tests.sim.test_suspicion import led_by_others
+from tests.sim.test_suspicion import begun
 from tests.sim.world import ViolationError
 
 from ottla.replication.leader import Leader
@@ -34,8 +33,8 @@ class Insistent(Inquirer):
 
 
 def a_leader_that_hears_late_of_its_replacement(seed: int) -> None:
-    story = Story(seed)
-    cluster, old, controller = story.cluster, led_by_others(story), story.controller
+    story, old = begun(seed)
+    cluster, controller = story.cluster, story.controller
     led = [place for place in story.places() if story.leader(*place) == old]
     for topic, partition in led:
         newcomer = Newcomer(

@@ -3,6 +3,8 @@
 It is the leader of the partition of `__consumer_offsets` that the group's id hashes to. The topic is
 created when it is first asked for, and the answer waits for that. While there are fewer brokers than
 offsets.topic.replication.factor asks for, the answer is COORDINATOR_NOT_AVAILABLE, and the client asks again.
+A broker names itself only if it was certain to lead a moment ago: one that was replaced, and does not know
+it, would draw clients to itself for ever.
 
 v1 key type: groups (0); transactions (1) and share groups (2) · v3 flexible · v4 several keys at once
 (KIP-699)
@@ -22,6 +24,7 @@ from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorReq
 GROUP, TRANSACTION = 0, 1
 BATCHED_SINCE = 4
 WAIT_MS = 10_000
+CERTAIN_MS = 1_000
 
 
 def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse | Parked:
@@ -78,4 +81,21 @@ def _coordinator_of(call: Call, key_type: int, key: str, obstacle: str | None) -
         raise ApiError(
             ErrorCode.COORDINATOR_NOT_AVAILABLE, obstacle or "The group's partition has no leader now."
         )
+    if leader.id == call.broker.id:
+        _check_certain(call, TopicPartition(OFFSETS_TOPIC, index))
     return leader
+
+
+def _check_certain(call: Call, id: TopicPartition) -> None:
+    """Where it was not, clients ask again soon, and by then the keeper may have confirmed it."""
+    broker, now_ms = call.broker, call.now_ms
+    partition = broker.partitions.get(id)
+    if partition is None or partition.replication is None:
+        return
+    since_ms = now_ms - CERTAIN_MS
+    if partition.replication.now_ms < since_ms and not broker.proofs.led_at(partition, since_ms, now_ms):
+        broker.proofs.ask_for(partition, now_ms, now_ms)
+        raise ApiError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            f"Nothing confirms that broker {broker.id} still coordinates.",
+        )

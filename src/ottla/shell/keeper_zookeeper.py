@@ -14,7 +14,7 @@ parent; a child of a parent that was deleted and made again is told again after 
 
 To confirm what is known, a write that changes nothing goes through the ensemble's quorum (a `sync` does not:
 a leader that has lost its quorum answers it for a while). Before its answer come the watches of all that was
-written before it; what they tell to read is read before the last read, which is asked for after that answer.
+written before it; what they tell to read, and what that leads to, is read before the confirmation is given.
 
 Left out: authentication and access control lists; every node is open.
 """
@@ -82,6 +82,8 @@ class ZooKeeperKeeper:
         self._is_current = False  # connected, and the whole tree was read since
         self._is_expired = False
         self._connections = 0  # so that an answer of an earlier one is known as such
+        self._open = 0  # reads that are not answered yet
+        self._unconfirmed: list[Callable[[], None]] = []  # who waits until there is none
         self._visits = 0  # reads of the whole tree that are not answered yet
         self._met: set[str] = set()  # nodes that were there since the great reading began
         self._held: deque[tuple[tuple[Operation, ...], OnOutcome]] = deque()
@@ -130,6 +132,7 @@ class ZooKeeperKeeper:
             return
         if state == KazooState.CONNECTED:
             self._connections += 1
+            self._open, self._unconfirmed = 0, []
             self._read_everything()
             return
         was_current, self._is_current = self._is_current, False
@@ -213,6 +216,7 @@ class ZooKeeperKeeper:
         """`done`, unless the connection is another by then; keeps count of the great reading."""
         connection = self._connections
         self._visits += is_visit
+        self._open += 1
 
         def answered(value: Any, error: Exception | None) -> None:
             if connection != self._connections or isinstance(error, LOST):
@@ -221,6 +225,9 @@ class ZooKeeperKeeper:
             self._visits -= is_visit
             if is_visit and not self._visits:
                 self._on_everything_read()
+            self._open -= 1
+            if not self._open:
+                self._confirm()
 
         return answered
 
@@ -369,15 +376,21 @@ class ZooKeeperKeeper:
             return
         check = Multi(self._chroot, (Check(CONTROLLER_EPOCH, ANY),), self._below, self._is_there)
 
-        def read() -> None:
-            self._flush()
-            done()
-
-        def committed(_results: Any, error: Exception | None) -> None:
-            if not isinstance(error, LOST):
-                self._read(CONTROLLER_EPOCH, then=read)
+        def committed(_results: Any, _error: Exception | None) -> None:
+            for path in [name for name in self._timers if name.startswith("/")]:
+                self._timers.pop(path).cancel()
+                self._list(path)
+            self._unconfirmed.append(done)
 
         self._link.ask(check.commit, self._answer_to(committed, is_visit=False))
+
+    def _confirm(self) -> None:
+        """Nothing is left to be read of what was known to have changed."""
+        if self._unconfirmed:
+            confirmed, self._unconfirmed = self._unconfirmed, []
+            self._flush()
+            for done in confirmed:
+                done()
 
     def _below(self, path: str) -> list[str]:
         """What is known below a node, children first."""
