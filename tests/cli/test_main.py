@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import pathlib
 import shlex
 import socket
 import subprocess
@@ -215,3 +216,13 @@ def test_streams_that_are_closed_are_no_reason_to_fail(ottla_broker: Broker, ott
     environment = {**os.environ, "OTTLA_BOOTSTRAP": ottla_broker.bootstrap_servers}
     line = f"exec {shlex.quote(sys.executable)} -m ottla.cli topics list <&- >&- 2>&-"
     assert subprocess.run(["bash", "-c", line], env=environment, timeout=30).returncode == 0
+
+
+def test_listen_goes_with_the_address_that_clients_are_told(tmp_path: pathlib.Path) -> None:
+    """The file's would lead them to where nobody listens."""
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=PLAINTEXT://:9092\nadvertised.listeners=PLAINTEXT://elsewhere:9092\n")
+    options = StartOptions(listen="127.0.0.1:29500", config=str(file))
+    assert "advertised.listeners" not in properties_of(options)
+    both = StartOptions(listen="127.0.0.1:29500", advertise="here:1", config=str(file))
+    assert properties_of(both)["advertised.listeners"] == "PLAINTEXT://here:1"

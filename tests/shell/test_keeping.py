@@ -271,6 +271,25 @@ def test_a_keeper_that_lost_everything_is_refused_and_no_log_is_removed(tmp_path
     run(world, story)
 
 
+def test_the_folder_of_a_cluster_does_not_start_without_its_keeper(tmp_path: Path) -> None:
+    """It would be a cluster of its own, acknowledge what the other one does not know, and remove what it does
+    not know itself."""
+    world = World(tmp_path)
+
+    async def story() -> None:
+        server = world.server(1)
+        await server.start()
+        await server.stop()
+        folder = world.folder / "1"
+        properties = {"log.dirs": str(folder), "listeners": "PLAINTEXT://127.0.0.1:0", "broker.id": "1"}
+        alone = Server(properties, on_halt=lambda _reason: None)
+        with pytest.raises(StartError, match="on ZooKeeper: start with --zookeeper"):
+            await alone.start()
+        assert not (folder / "keeper.db").exists()
+
+    run(world, story)
+
+
 def test_logs_of_no_cluster_are_not_brought_into_one_that_would_remove_them(tmp_path: Path) -> None:
     world = World(tmp_path)
 

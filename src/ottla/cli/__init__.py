@@ -32,6 +32,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code = _code(given)
         sys.stdout.flush()  # now, while a full disk can still be told
+    except TimeoutError:
+        _complain("no answer in time; what was asked for may still be carried out")
+        code = FAILED
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # whoever has stopped reading knows
             _complain(f"cannot write the output: {error.strerror or error}")

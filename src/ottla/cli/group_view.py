@@ -11,8 +11,8 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.cli import cluster
-from ottla.cli.cluster import REQUEST_S, errors_explained
+from ottla.cli import cluster, output
+from ottla.cli.cluster import REQUEST_S, errors_explained, explain
 from ottla.cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ STATES = {
     "UNKNOWN": REBALANCING,
 }
 TYPES = ("classic", "consumer")
+LIST_S = 8.0  # less than all the time there is: who has answered by then is listed
 
 Where = tuple[str, int]
 
@@ -88,9 +89,11 @@ def lag(committed: int | None, end: int | None) -> int | None:
 
 def listed(client: "AdminClient") -> list[Listed]:
     with errors_explained("the groups cannot be listed"):
-        found = client.list_consumer_groups(request_timeout=REQUEST_S).result(REQUEST_S)
+        found = client.list_consumer_groups(request_timeout=LIST_S).result(REQUEST_S)
         for error in found.errors:
-            raise error
+            if not found.valid:
+                raise error
+            output.say(f"the groups of one broker are missing: {explain(error)}")
     groups = [Listed(one.group_id, STATES[one.state.name], one.type.name.lower()) for one in found.valid]
     return sorted(groups)
 
@@ -134,7 +137,8 @@ def bounds(client: "AdminClient", partitions: Iterable[Where], *, earliest: bool
         for topic, number in partitions
         if topic in topics and number in topics[topic].partitions
     ]
-    return {where: offset for where, offset in _offsets(client, there, spec).items() if offset is not None}
+    found = _offsets(client, there, spec)
+    return {where: offset for where, offset in found.items() if offset is not None and offset >= 0}
 
 
 def at_time(client: "AdminClient", partitions: Iterable[Where], timestamp_ms: int) -> dict[Where, int]:

@@ -127,6 +127,8 @@ def properties_of(options: StartOptions) -> dict[str, str]:
     }
     properties = read_file(options.config) if options.config else {}
     properties = lay_over(properties, parse_settings(options.set, "--set"))
+    if listen and not advertise:
+        properties.pop("advertised.listeners", None)  # it would lead clients to where nobody listens
     return lay_over(properties, {name: value for name, value in explicit.items() if value})
 
 

@@ -4,6 +4,7 @@ One that cannot be used is offline from the beginning, and the others serve. But
 without a ZooKeeper holds keeper.db, and without that there is nothing to start with.
 """
 
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -31,6 +32,18 @@ def take(locks: Sequence[DirectoryLock], store: LogStore, *, holds_keeper: bool)
             lock.take()
         except UnusableError as error:
             _pass_over(store, lock.directory, error, holds_keeper=holds_keeper)
+
+
+def check_alone(store: LogStore) -> None:
+    """Refuse to be a cluster of its own with the directory of another one: this broker would acknowledge what
+    that one does not know, and remove what it does not know itself."""
+    for directory, disk in store.disks.items():
+        with contextlib.suppress(LogDirectoryError):  # it will be found to be offline
+            if SHARED in read_meta(disk, directory):
+                raise StartError(
+                    f"{directory} belongs to a cluster on ZooKeeper: start with --zookeeper. To make it a "
+                    f"broker of its own, for good, remove the line {SHARED} from its {META}"
+                )
 
 
 def cluster_ids(broker: Broker, *, holds_keeper: bool) -> dict[str, str | None]:

@@ -110,6 +110,8 @@ class Server:
             for lock in self._locks:
                 undo.callback(lock.release)
             directories.take(self._locks, self.broker.store, holds_keeper=self._holds_keeper)
+            if self._holds_keeper:
+                directories.check_alone(self.broker.store)
             await self._open(undo)
             undo.pop_all()
         self._tick()
