@@ -26,8 +26,6 @@ from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition, is_topic_
 from ottla.broker.config import BrokerConfig
 from ottla.controller import znodes
 from ottla.controller.keeper import Create, Operation
-from ottla.controller.kraft import ClusterMetadata, read_cluster_metadata
-from ottla.controller.kraft_records import MetadataError
 from ottla.controller.topics import PlannedTopic, plan_configs, plan_reelection
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
@@ -37,6 +35,7 @@ from ottla.log.opening import parse_folder, read_topic_id
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.controller.kraft import ClusterMetadata
 
 Configs = Mapping[str, str]
 
@@ -91,7 +90,7 @@ class Adoption:
     topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
-    _metadata: ClusterMetadata | None = None
+    _metadata: "ClusterMetadata | None" = None
 
     @classmethod
     def look(cls, disks: Mapping[str, DirectoryFiles], broker_id: int) -> "Adoption":
@@ -129,6 +128,9 @@ class Adoption:
             copies.append(copy)
 
     def _read_metadata(self, disk: DirectoryFiles, path: str) -> None:
+        from ottla.controller.kraft import read_cluster_metadata  # only a folder of Kafka's has a use for it
+        from ottla.controller.kraft_records import MetadataError
+
         try:
             self._metadata = read_cluster_metadata(disk, path)
         except (MetadataError, OSError) as error:

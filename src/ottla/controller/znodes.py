@@ -9,7 +9,6 @@ too small ISR, whether a broker stopped cleanly before it came, and whether it i
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
 
 from ottla.base.ids import uuid_from_text, uuid_text
 
@@ -77,10 +76,14 @@ def broker_config_path(broker: str) -> str:
 def group_config_path(group: str) -> str:
     """A group may be called anything, also with slashes, or a single dot: whatever could be taken for more
     than a name is escaped."""
+    from urllib.parse import quote  # few have configs of groups
+
     return GROUP_CONFIGS + quote(group, safe="").replace(".", "%2E")
 
 
 def group_of_path(path: str) -> str:
+    from urllib.parse import unquote
+
     return unquote(path.removeprefix(GROUP_CONFIGS))
 
 

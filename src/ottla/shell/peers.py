@@ -33,7 +33,6 @@ from ottla.wire.header import (
     encode_request_header,
     response_is_flexible,
 )
-from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.primitives import ProtocolError
 
 log = logging.getLogger(__name__)
@@ -44,7 +43,6 @@ UNANSWERED_MAX = 256
 ANSWER_BYTES_MAX = 256 << 20
 UNSENT_BYTES_MAX = 16 << 20
 _LENGTH = struct.Struct(">i")
-_PROBE = ApiVersionsRequest(client_software_name="ottla", client_software_version="0")
 
 
 class Host(Protocol):
@@ -151,7 +149,10 @@ class Probes:
         if channel is None:
             channel = Channel(self._loop, self, endpoint, self._on_end, self._connecting)
             self._channels[peer] = channel
-        channel.send(Send(peer, "probe", peer, _PROBE))
+        from ottla.wire.messages.api_versions import ApiVersionsRequest  # who is alone probes nobody
+
+        request = ApiVersionsRequest(client_software_name="ottla", client_software_version="0")
+        channel.send(Send(peer, "probe", peer, request))
 
     def check(self) -> None:
         """Give up on peers that are gone, or came back as another incarnation."""
