@@ -67,9 +67,27 @@ def test_nobody_is_asked_while_there_is_no_controller() -> None:
     assert len(requests(cluster)) == 1
 
 
+def test_what_was_told_to_the_keeper_is_not_settled_by_an_answer() -> None:
+    """The controller may read it there, and write it, after it has refused the same proposal on the direct
+    way."""
+    cluster = behind()
+    cluster.pass_time(5_000)  # without an answer: it is in the report
+    (proposal,) = cluster.proposals
+    broker, leader = cluster.nodes[1].broker, cluster.partition(1).replication
+    assert leader is not None
+    assert [told.partition for told in broker.isr.unanswered(cluster.now_ms)] == [0]
+    cluster.settle(proposal, lambda _one: ErrorCode.INELIGIBLE_REPLICA)
+    assert leader.pending is not None
+    assert len(broker.isr.unanswered(cluster.now_ms)) == 1, "it stays there until the state moves on"
+    cluster.state("t", isr=(1, 2))
+    assert leader.pending is None
+    assert broker.isr.unanswered(cluster.now_ms) == ()
+
+
 def test_what_is_refused_for_good_is_not_asked_again() -> None:
     cluster = behind()
-    cluster.pass_time(3_000)
+    while not cluster.proposals:
+        cluster.pass_time(50)
     (proposal,) = cluster.proposals
     cluster.settle(proposal, lambda _one: ErrorCode.OPERATION_NOT_ATTEMPTED)
     leader = cluster.partition(1).replication

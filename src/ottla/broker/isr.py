@@ -5,7 +5,9 @@ no longer pending), or the controller says that it is not written and never will
 back, or does not, leaves open whether it was written: the leader goes on counting with both, and we ask
 again, more and more slowly, whoever is the controller then.
 
-A controller that does not answer may hear of it by way of the keeper (`unanswered`, design note 008).
+A controller that does not answer may hear of it by way of the keeper (`unanswered`, design note 008). What
+was once told there may be written at any time, whatever the controller answers to the same proposal on the
+direct way: it stays there, and only a newer state settles it, which the controller writes in any case.
 """
 
 from collections.abc import Iterable
@@ -37,6 +39,7 @@ class IsrChanges:
     attempts: int = 0
     sent_ms: int = 0
     has_failed: bool = False  # the last request was not answered
+    reported: dict[TopicPartition, int] = field(default_factory=dict)  # the partition epoch of what was told
 
     def note(self, partition: Partition) -> None:
         """A leader was given an input: it may have something to propose, or no longer."""
@@ -48,6 +51,7 @@ class IsrChanges:
             self.waiting[partition.id] = partition
         else:
             self.waiting.pop(partition.id, None)
+            self.reported.pop(partition.id, None)
 
     def next_ms(self) -> int | None:
         return self.due_ms if self.waiting and not self.is_sent and self._controller() >= 0 else None
@@ -78,14 +82,16 @@ class IsrChanges:
         )
 
     def unanswered(self, now_ms: int) -> tuple[Proposed, ...]:
-        """What was proposed to a controller that does not answer."""
-        if not self.has_failed and not (self.is_sent and now_ms - self.sent_ms >= UNANSWERED_MS):
-            return ()
-        return tuple(
-            Proposed(partition.topic_id, id.partition, partition.leader_epoch, *proposed)
-            for id, partition in sorted(self.waiting.items())[:UNANSWERED_MAX]
-            if (proposed := _proposed(partition)) is not None
-        )
+        """What was proposed to a controller that does not answer, and what was told before and is still
+        open."""
+        is_silent = self.has_failed or (self.is_sent and now_ms - self.sent_ms >= UNANSWERED_MS)
+        told = []
+        for id, partition in sorted(self.waiting.items())[:UNANSWERED_MAX]:
+            proposed = _proposed(partition)
+            if proposed is not None and (is_silent or self.reported.get(id) == proposed[0]):
+                self.reported[id] = proposed[0]
+                told.append(Proposed(partition.topic_id, id.partition, partition.leader_epoch, *proposed))
+        return tuple(told)
 
     def _on_answer(
         self, proposals: dict[tuple[bytes, int], tuple[Partition, ProposeIsr]], answer: Any, now_ms: int
@@ -104,6 +110,8 @@ class IsrChanges:
     def _on_refused(self, partition: Partition, proposal: ProposeIsr, now_ms: int) -> None:
         if self.broker.partitions.get(partition.id) is not partition:
             return
+        if self.reported.get(partition.id) == proposal.partition_epoch:
+            return  # not the last word
         if partition.on_refused(proposal, now_ms):
             self.broker.on_watermark(partition, now_ms)
         self.note(partition)

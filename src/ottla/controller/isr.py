@@ -7,11 +7,11 @@ epoch in which it was found in sync (KIP-903). It is taken only if all of this i
     it leads in an older epoch               FENCED_LEADER_EPOCH
     it does not lead                         INVALID_REQUEST
     the state has changed since              INVALID_UPDATE_VERSION: look at it, and propose again
-    members that are no replicas, or twice,
-    or without the leader                    INVALID_REQUEST
-    a member is not registered, is another
-    incarnation, has lost its directory, or
-    is about to stop and not yet a member    INELIGIBLE_REPLICA (KIP-841, KIP-903)
+    members twice, or without the leader     INVALID_REQUEST
+    a member is no replica (any more), is not
+    registered, is another incarnation, has
+    lost its directory, or is about to stop
+    and not yet a member                     INELIGIBLE_REPLICA (KIP-841, KIP-903)
 
 Not obvious: a member that is about to stop may stay. Otherwise a leader that is the last in its ISR and about
 to stop could not let another in, to whom it would hand over.
@@ -69,11 +69,7 @@ def _check(state: State, around: Around, proposal: Proposal, partition_epoch: in
     if proposal.partition_epoch < state.partition_epoch:
         raise ApiError(ErrorCode.INVALID_UPDATE_VERSION)
     members = [one for one, _ in proposal.isr]
-    if (
-        len(set(members)) != len(members)
-        or not set(members) <= set(around.replicas)
-        or state.leader not in members
-    ):
+    if len(set(members)) != len(members) or state.leader not in members:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{members} cannot be an ISR of {around.replicas}.")
     before = in_sync(state)
     for one, epoch in proposal.isr:
