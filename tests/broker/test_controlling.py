@@ -216,7 +216,7 @@ def test_an_isr_that_is_so_already_is_not_written_again() -> None:
         (2, (2,), {"partition_epoch": -1}, ErrorCode.INVALID_UPDATE_VERSION),
         (3, (3,), {}, ErrorCode.INVALID_REQUEST),
         (2, (3,), {}, ErrorCode.INVALID_REQUEST),
-        (2, (2, 1), {}, ErrorCode.INVALID_REQUEST),
+        (2, (2, 1), {}, ErrorCode.INELIGIBLE_REPLICA),  # no replica any more: refused for good
         (2, (2, 3, 3), {}, ErrorCode.INVALID_REQUEST),
         (2, (2,), {"partition_index": 5}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
