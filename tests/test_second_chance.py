@@ -37,13 +37,29 @@ def test_failed_tests_are_named_as_pytest_takes_them(tool: ModuleType, tmp_path:
     ]
 
 
-@pytest.mark.parametrize("missing", ["lint.ok", "pure.ok", "real.xml", "long.xml"])
-def test_a_lane_that_failed_or_did_not_end_gets_no_second_chance(
+@pytest.mark.parametrize("missing", ["lint.ok", "pure.ok"])
+def test_a_pure_lane_that_failed_gets_no_second_chance(
     tool: ModuleType, tmp_path: Path, missing: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / missing).unlink()
     assert tool.main() == 1
     assert "once more" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"), [("exit 0", "flake: the lane 'long'"), ("exit 1", "a second failure")]
+)
+def test_a_lane_that_broke_off_is_run_again_whole(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+    ends: str, said: str,
+) -> None:  # fmt: skip
+    (tmp_path / "long.xml").unlink()
+    (tmp_path / "Makefile").write_text(f"test-long:\n\t@echo whole; {ends}\n")
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    assert tool.main() == (ends != "exit 0")
+    printed = capfd.readouterr().out
+    assert "whole" in printed
+    assert said in printed
 
 
 def test_a_second_failure_fails(tool: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
