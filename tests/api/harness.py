@@ -24,7 +24,17 @@ from ottla.api.dispatch import Silence, on_request
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE
-from ottla.broker.effects import CopyLog, Effect, Halt, Reply, SyncFolder, SyncLog, TakeOffline, WriteNodes
+from ottla.broker.effects import (
+    Close,
+    CopyLog,
+    Effect,
+    Halt,
+    Reply,
+    SyncFolder,
+    SyncLog,
+    TakeOffline,
+    WriteNodes,
+)
 from ottla.controller.keeper import (
     ANY,
     Check,
@@ -148,6 +158,7 @@ class Client:
     number: int
     sent: int = 0
     pending: Pending | None = None
+    is_sent_away: bool = False
 
     def ask(self, request: Any, version: int | None = None) -> Pending:
         key = request.API_KEY
@@ -293,6 +304,8 @@ class Machine:
                 if client is not None:
                     assert client.pending is not None
                     client.pending.take(chunks)
+            case Close(connection, _, after_answers):
+                self.clients[connection].is_sent_away = after_answers
             case WriteNodes(token, operations):
                 changed, outcome = self.keeper.write(operations)
                 self.broker.on_nodes(changed, self.now_ms)

@@ -28,6 +28,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.effects import (
+    Close,
     ConfirmTree,
     CopyLog,
     Effect,
@@ -119,7 +120,9 @@ class Node(Machine):
                 self.broker.on_written(token, outcome, self.now_ms)
             case ConfirmTree(asked_ms) if self.id not in self.cluster.deaf:
                 self.broker.proofs.on_confirmed(asked_ms, self.now_ms)
-            case SyncLog() | Reply() | Halt() | TakeOffline() | CopyLog():
+            case Close(connection, _, _) if connection not in self.clients:
+                pass  # a peer's: it connects again
+            case SyncLog() | Reply() | Close() | Halt() | TakeOffline() | CopyLog():
                 super()._carry_out(effect)
 
 

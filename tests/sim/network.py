@@ -219,8 +219,9 @@ class Connection:
         server, self.server = self.server, None
         if server is not None:
             server.on_closed(self)
-            if self.network.passes(self.target, self.source):
-                self.fail_later(self.network.delay_ms())
+            if self.network.passes(self.target, self.source):  # behind the answers before
+                self._down_ms = max(self._down_ms, self.network.world.now_ms + self.network.delay_ms())
+                self.network.world.at(self._down_ms, self.close)
 
     def _answered(self, frame: bytes) -> None:
         if self.is_open and self._asked:

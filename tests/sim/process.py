@@ -267,7 +267,7 @@ class Process:
                 if connection is not None and connection.server is self:
                     connection.answer(b"".join(chunks))
                     connection.read_on()
-            case Close(number, _):
+            case Close(number, _, _):
                 connection = self.network.connections.get(number)
                 if connection is not None and connection.server is self:
                     connection.close_by_server()

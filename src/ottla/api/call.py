@@ -1,6 +1,7 @@
 """What a handler knows of the request besides its body."""
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -9,6 +10,14 @@ from ottla.broker.broker import Broker
 
 class CloseConnection(Exception):  # noqa: N818
     """The protocol's answer to this request is to close the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastAnswer:
+    """An answer after which the connection is closed, so that the client turns to another broker."""
+
+    response: Any
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ v1 member type
 """
 
 from ottla.api.authorized_operations import ON_GROUP
-from ottla.api.call import Call
+from ottla.api.call import Call, LastAnswer
 from ottla.api.coordinated import answer_about_groups, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.parked import Parked
@@ -18,7 +18,7 @@ from ottla.wire.messages.consumer_group_describe import (
 
 def consumer_group_describe(
     call: Call, request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse | Parked:
+) -> ConsumerGroupDescribeResponse | Parked | LastAnswer:
     def respond(now_ms: int) -> ConsumerGroupDescribeResponse:
         groups = [_describe(call, group_id, now_ms) for group_id in request.group_ids]
         for group in groups:

@@ -4,7 +4,7 @@ committed, and when it is certain that this broker was the coordinator (`broker/
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from ottla.api.call import Call
+from ottla.api.call import Call, LastAnswer
 from ottla.api.proven import proven
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition, uuid_text
@@ -63,6 +63,9 @@ def coordinated(
     """The answer of an operation, or Parked until it has one that may be sent. Most refusals rest on what the
     coordinator knows as much as any answer does, and wait alike."""
     broker, answer = call.broker, Answer()
+    id = broker.groups.partition_of(group_id)
+    if id in broker.proofs.in_doubt:
+        return refuse(ApiError(ErrorCode.NOT_COORDINATOR))
     try:
         broker.groups.execute(group_id, call.now_ms, lambda shard, turn: operation(shard, turn, answer))
     except ApiError as error:
@@ -70,10 +73,9 @@ def coordinated(
         refusal = refuse(ApiError(code, error.message))
         if code in _AT_ONCE or error.code in _STORAGE:
             return refusal
-        end_offset = broker.partitions[broker.groups.partition_of(group_id)].log.log_end_offset
+        end_offset = broker.partitions[id].log.log_end_offset
         answer.reply, answer.after_offset, answer.given_ms = refusal, end_offset, call.now_ms
         timeout_ms = min(timeout_ms, broker.groups.config.commit_timeout_ms)
-    id = broker.groups.partition_of(group_id)
     reply = _sendable(broker, id, answer, call.now_ms)
     if reply is not None:
         return reply
@@ -83,7 +85,10 @@ def coordinated(
     def ready(_key: Key, now_ms: int) -> Any | None:
         if shards.get(id.partition) is not loaded:
             return refuse(ApiError(ErrorCode.NOT_COORDINATOR))  # the shard that would answer is gone
-        return _sendable(broker, id, answer, now_ms)
+        reply = _sendable(broker, id, answer, now_ms)
+        if reply is None and id in broker.proofs.in_doubt:
+            return refuse(ApiError(ErrorCode.NOT_COORDINATOR))
+        return reply
 
     return Parked(
         keys=(answer, id, Proof(id)),
@@ -117,7 +122,9 @@ def check_coordinator(call: Call, group_id: str, now_ms: int) -> None:
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
-def answer_about_groups(call: Call, group_ids: Iterable[str], respond: Callable[[int], R]) -> R | Parked:
+def answer_about_groups(
+    call: Call, group_ids: Iterable[str], respond: Callable[[int], R]
+) -> R | Parked | LastAnswer:
     """What `respond` says of groups, once this broker can be certain of it. It calls `check_coordinator`."""
     broker = call.broker
     ids = dict.fromkeys(broker.groups.partition_of(group_id) for group_id in group_ids)

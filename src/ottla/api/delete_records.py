@@ -8,7 +8,7 @@ v2 flexible
 
 from dataclasses import dataclass, field
 
-from ottla.api.call import Call
+from ottla.api.call import Call, LastAnswer
 from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, TopicPartition
@@ -48,7 +48,7 @@ class Deletion:
         return self.response
 
 
-def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse | Parked:
+def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse | Parked | LastAnswer:
     named = (
         call.broker.partitions.get(TopicPartition(topic.name, asked.partition_index))
         for topic in request.topics

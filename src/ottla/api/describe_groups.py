@@ -7,7 +7,7 @@ v3 authorized operations · v4 static members · v5 flexible · v6 error message
 """
 
 from ottla.api.authorized_operations import ON_GROUP
-from ottla.api.call import Call
+from ottla.api.call import Call, LastAnswer
 from ottla.api.coordinated import answer_about_groups, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.parked import Parked
@@ -16,7 +16,9 @@ from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRe
 NOT_FOUND_SINCE = 6
 
 
-def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse | Parked:
+def describe_groups(
+    call: Call, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse | Parked | LastAnswer:
     def respond(now_ms: int) -> DescribeGroupsResponse:
         groups = [_describe(call, group_id, now_ms) for group_id in request.groups]
         for group in groups:

@@ -1,6 +1,6 @@
 """DescribeProducers (key 61): the idempotent producers whose state a partition holds (KIP-664)."""
 
-from ottla.api.call import Call
+from ottla.api.call import Call, LastAnswer
 from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError
 from ottla.base.ids import TopicPartition
@@ -14,7 +14,9 @@ from ottla.wire.messages.describe_producers import (
 )
 
 
-def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse | Parked:
+def describe_producers(
+    call: Call, request: DescribeProducersRequest
+) -> DescribeProducersResponse | Parked | LastAnswer:
     named = (
         call.broker.partitions.get(TopicPartition(topic.name, index))
         for topic in request.topics

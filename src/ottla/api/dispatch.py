@@ -13,7 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from ottla.api.call import Call, CloseConnection
+from ottla.api.call import Call, CloseConnection, LastAnswer
 from ottla.api.table import TABLE, Api
 from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
@@ -62,7 +62,7 @@ def on_request(
     if not low <= header.api_version <= high:
         return _refuse_version(api, header)
     cache_key = None
-    if api.cached and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
+    if api.cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
         cache_key = (header.api_key, header.api_version, bytes(frame[at:]))
         known = broker.answers.get(cache_key)
         if known is not None:
@@ -74,6 +74,9 @@ def on_request(
     request: Any = decoder(request_class, header.api_version)(frame, at)
     call = Call(broker, now_ms, header.api_version, header.client_id or "", client_host)
     answer = _handle(api, handler, call, request)
+    if isinstance(answer, LastAnswer):
+        broker.effects.append(Close(connection, answer.reason, after_answers=True))
+        answer = answer.response
     if answer is None:
         return Silence.NO_REPLY
     if isinstance(answer, Parked):
@@ -116,6 +119,9 @@ def _park(broker: Broker, api: Api, header: RequestHeader, connection: int, park
     def reply(late: Any) -> None:
         if isinstance(late, Parked):
             _park(broker, api, header, connection, late)
+        elif isinstance(late, LastAnswer):
+            broker.effects.append(_late(api, header, connection, late.response))
+            broker.effects.append(Close(connection, late.reason, after_answers=True))
         else:
             broker.effects.append(_late(api, header, connection, late))
 

@@ -4,7 +4,8 @@ It is the leader of the partition of `__consumer_offsets` that the group's id ha
 created when it is first asked for, and the answer waits for that. While there are fewer brokers than
 offsets.topic.replication.factor asks for, the answer is COORDINATOR_NOT_AVAILABLE, and the client asks again.
 A broker names itself only if it was certain to lead a moment ago: one that was replaced, and does not know
-it, would draw clients to itself for ever.
+it, would draw clients to itself for ever. Where it is in doubt for longer (`broker/proofs`), that is the last
+answer on the connection, and the client asks another broker.
 
 v1 key type: groups (0); transactions (1) and share groups (2) · v3 flexible · v4 several keys at once
 (KIP-699)
@@ -12,8 +13,9 @@ v5 TRANSACTION_ABORTABLE · v6 share groups
 Left out: transactional ids (TRANSACTIONAL_ID_AUTHORIZATION_FAILED) and share groups (INVALID_REQUEST).
 """
 
-from ottla.api.call import Call
+from ottla.api.call import Call, LastAnswer
 from ottla.api.create_topics import plan_new_topic
+from ottla.api.proven import SENT_AWAY
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
@@ -27,12 +29,17 @@ WAIT_MS = 10_000
 CERTAIN_MS = 1_000
 
 
-def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse | Parked:
+def find_coordinator(
+    call: Call, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Parked | LastAnswer:
     keys = request.coordinator_keys if call.version >= BATCHED_SINCE else [request.key]
     writes = Writes(call.broker, lambda: _respond(call, request.key_type, keys, writes.items))
     if request.key_type == GROUP and any(keys) and OFFSETS_TOPIC not in call.broker.image.topics:
         writes.add(lambda: plan_new_topic(call.broker, call.broker.groups.offsets_topic()))
-    return writes.answer(call, WAIT_MS)  # type: ignore[no-any-return]
+    answer = writes.answer(call, WAIT_MS)
+    if call.broker.proofs.in_doubt and not isinstance(answer, Parked):
+        return LastAnswer(answer, SENT_AWAY)
+    return answer  # type: ignore[no-any-return]
 
 
 def _respond(call: Call, key_type: int, keys: list[str], created: list[Item]) -> FindCoordinatorResponse:

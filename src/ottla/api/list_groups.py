@@ -7,7 +7,7 @@ error. One that was elected and has not heard of it lists none of its groups, as
 v3 flexible · v4 filter by state (KIP-518) · v5 filter by type (KIP-848)
 """
 
-from ottla.api.call import Call
+from ottla.api.call import Call, LastAnswer
 from ottla.api.proven import proven
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
@@ -15,7 +15,7 @@ from ottla.broker.parked import Parked
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
-def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse | Parked:
+def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse | Parked | LastAnswer:
     broker = call.broker
     partitions = [
         broker.partitions[TopicPartition(OFFSETS_TOPIC, index)] for index, _ in broker.groups.shards()

@@ -16,7 +16,7 @@ v9 -5
 v10 timeout · v11 -6
 """
 
-from ottla.api.call import Call
+from ottla.api.call import Call, LastAnswer
 from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
@@ -39,7 +39,7 @@ NOT_FOUND = (-1, -1, -1)
 READ_COMMITTED = 1
 
 
-def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Parked:
+def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Parked | LastAnswer:
     if request.replica_id >= 0:
         return _respond(call, request, call.now_ms)
     named = (

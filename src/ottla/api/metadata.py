@@ -5,7 +5,8 @@ answer waits for that, so that a first produce needs no second try. Answers are 
 the image changes (`dispatch`). A broker about to stop is listed: it serves until it is gone. The list is
 never empty: when all sessions have ended, because ZooKeeper was away, whoever answers is there all the same.
 A replica is offline if its broker is not there or its directory failed; a leader that is, is none
-(LEADER_NOT_AVAILABLE).
+(LEADER_NOT_AVAILABLE). Nor is this broker itself where that is in doubt (`broker/proofs`): then the answer is
+the last one on its connection, and the client asks another broker next time.
 
 v0 an empty list asks for all topics; v1 null does · v2 cluster id · v4 allow_auto_topic_creation
 v5 offline replicas · v7 leader epochs · v8 authorized operations, the cluster's up to v10 · v9 flexible
@@ -17,8 +18,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ottla.api.authorized_operations import ON_CLUSTER, ON_TOPIC
-from ottla.api.call import Call
+from ottla.api.call import Call, LastAnswer
 from ottla.api.create_topics import plan_new_topic
+from ottla.api.proven import SENT_AWAY
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, OFFSETS_TOPIC, ZERO_UUID, TopicPartition, is_topic_name
@@ -44,7 +46,14 @@ AUTO_CREATE_WAIT_MS = 5_000
 AUTO_CREATED_MAX = 1_000  # by one request; the client asks again for the others
 
 
-def metadata(call: Call, request: MetadataRequest) -> MetadataResponse | Parked:
+def metadata(call: Call, request: MetadataRequest) -> MetadataResponse | Parked | LastAnswer:
+    answer = _answer_all(call, request)
+    if call.broker.proofs.in_doubt and not isinstance(answer, Parked):
+        return LastAnswer(answer, SENT_AWAY)
+    return answer
+
+
+def _answer_all(call: Call, request: MetadataRequest) -> MetadataResponse | Parked:
     broker, image = call.broker, call.broker.image
     if request.topics is None or (call.version == 0 and not request.topics):
         return _respond(broker, request, [_describe(broker, topic) for topic in image.topics.values()])
@@ -138,7 +147,7 @@ def describe_partition(
     there = endpoints(broker.image, *id, state.replicas)
     if id in broker.store.lost:
         there.pop(broker.id, None)
-    alive = state.leader in there
+    alive = state.leader in there and not (state.leader == broker.id and id in broker.proofs.in_doubt)
     return made(
         error_code=ErrorCode.NONE if alive else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=id.partition,
@@ -165,7 +174,7 @@ def _describe_partitions(broker: Broker, topic: Topic) -> list[MetadataResponseP
     in sync. That holds as long as no replica is offline on its own."""
     made: list[MetadataResponsePartition] = []
     seen: dict[object, MetadataResponsePartition] = {}
-    may_differ = bool(broker.image.offline or broker.store.lost)
+    may_differ = bool(broker.image.offline or broker.store.lost or broker.proofs.in_doubt)
     for index, state in sorted(topic.states.items()):
         replicas = topic.assignment.get(index)
         if replicas is None:

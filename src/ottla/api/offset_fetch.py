@@ -11,7 +11,7 @@ v9 member epochs of the new protocol · v10 topic ids
 Left out: require_stable has nothing to wait for, since there are no commits in transactions yet.
 """
 
-from ottla.api.call import Call
+from ottla.api.call import Call, LastAnswer
 from ottla.api.coordinated import answer_about_groups, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
@@ -32,7 +32,7 @@ from ottla.wire.messages.offset_fetch import (
 BATCHED_SINCE, TOPIC_IDS_SINCE, TOP_LEVEL_ERROR_SINCE = 8, 10, 2
 
 
-def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse | Parked:
+def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse | Parked | LastAnswer:
     is_batched = call.version >= BATCHED_SINCE
     group_ids = [group.group_id for group in request.groups] if is_batched else [request.group_id]
     return answer_about_groups(call, group_ids, lambda now_ms: _respond(call, request, now_ms))

@@ -8,7 +8,7 @@ is certain that this broker led when it was asked (`proven`).
 v2 current leader epoch · v3 replica id · v4 flexible
 """
 
-from ottla.api.call import Call
+from ottla.api.call import Call, LastAnswer
 from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError
 from ottla.base.ids import TopicPartition
@@ -24,7 +24,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 
 def offset_for_leader_epoch(
     call: Call, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse | Parked:
+) -> OffsetForLeaderEpochResponse | Parked | LastAnswer:
     named = (
         call.broker.partitions.get(TopicPartition(topic.topic, one.partition))
         for topic in request.topics

@@ -8,7 +8,7 @@ While it waits, this broker may stop leading: then nobody knows what becomes of 
 NOT_LEADER_OR_FOLLOWER. Too few replicas in sync is NOT_ENOUGH_REPLICAS before the append, and
 NOT_ENOUGH_REPLICAS_AFTER_APPEND after it. Where others may lead in our place without our knowledge
 (`broker/proofs`), acks=1 waits for the proof, and what is wrong with a sequence is not said: this broker may
-not know the latest of it.
+not know the latest of it. Where that lasts, nothing is appended: NOT_LEADER_OR_FOLLOWER.
 
 An error is one partition's and leaves the others alone. A batch already written by the same idempotent
 producer is answered with the offset it got then.
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from ottla.api.call import Call, CloseConnection
 from ottla.api.leaders import endpoints, leader_of
-from ottla.api.proven import WAIT_MS
+from ottla.api.proven import WAIT_MS, check_no_doubt
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Key, Parked
@@ -51,6 +51,7 @@ SEQUENCE_ERRORS = {
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.UNKNOWN_PRODUCER_ID,
 }
+UNSURE_MS = 3_000  # after which it is asked whether this broker still leads
 ATTRIBUTES_AT = 22  # the low byte of a batch's attributes
 
 
@@ -73,6 +74,7 @@ class Produce:
     broker: Broker
     acks: int
     asked_ms: int
+    deadline_ms: int
     response: ProduceResponse
     unsafe: list[Unsafe] = field(default_factory=list)
 
@@ -93,14 +95,36 @@ class Produce:
             elif one.is_refused or partition.is_acknowledged(one.end_offset, self.acks):
                 needs_proof = one.is_refused or self.acks != -1
                 if needs_proof and not self.broker.proofs.led_at(partition, self.asked_ms, now_ms):
-                    self.broker.proofs.ask_for(partition, self.asked_ms, now_ms)
-                    still.append(one)
+                    still += self._waiting(one, now_ms)
             elif self.acks == -1 and partition.is_under_min_isr:
                 self._fail(one, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
             else:
-                still.append(one)
+                still += self._waiting(one, now_ms)
         self.unsafe = still
         return None if still else self.response
+
+    def _waiting(self, one: Unsafe, now_ms: int) -> list[Unsafe]:
+        """It waits, unless it is in doubt whether this broker leads. What takes its time asks for a proof."""
+        proofs, partition = self.broker.proofs, one.partition
+        if partition.id in proofs.in_doubt:
+            self._fail(one, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return []
+        takes_long = (
+            one.is_refused or self.acks == 1 or now_ms >= min(self.asked_ms + UNSURE_MS, self.deadline_ms)
+        )
+        if takes_long and not proofs.led_at(partition, self.asked_ms, now_ms):
+            proofs.ask_for(partition, self.asked_ms, now_ms)
+        return [one]
+
+    def park(self, now_ms: int) -> Parked:
+        waiting = dict.fromkeys(one.partition.id for one in self.unsafe)
+        unsure_ms = self.asked_ms + UNSURE_MS
+        return Parked(
+            keys=(*waiting, *map(Proof, waiting)),
+            deadline_ms=min(self.deadline_ms, unsure_ms) if now_ms < unsure_ms else self.deadline_ms,
+            ready=self.ready,
+            expire=self.expire,
+        )
 
     def hint(self, reply: PartitionProduceResponse, leader: int, epoch: int) -> None:
         """Say who leads, and where that is (KIP-951)."""
@@ -113,7 +137,12 @@ class Produce:
         one.reply.error_code, one.reply.base_offset = code, -1
         one.reply.log_append_time_ms = one.reply.log_start_offset = -1
 
-    def expire(self, _now_ms: int) -> ProduceResponse:
+    def expire(self, now_ms: int) -> ProduceResponse | Parked:
+        answer = self.ready(None, now_ms)
+        if answer is not None:
+            return answer
+        if now_ms < self.deadline_ms:
+            return self.park(now_ms)
         for one in self.unsafe:
             late = ErrorCode.NOT_LEADER_OR_FOLLOWER if one.is_refused else ErrorCode.REQUEST_TIMED_OUT
             self._fail(one, late)
@@ -121,7 +150,8 @@ class Produce:
 
 
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | None:
-    ongoing = Produce(call.broker, request.acks, call.now_ms, ProduceResponse())
+    deadline_ms = call.now_ms + max(request.timeout_ms, WAIT_MS if request.acks == 1 else 0)
+    ongoing = Produce(call.broker, request.acks, call.now_ms, deadline_ms, ProduceResponse())
     by_id = call.version >= TOPIC_IDS_SINCE
     for topic in request.topic_data:
         replies = [
@@ -138,10 +168,7 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | N
             raise CloseConnection("a produce with acks=0 failed")
         return None
     if ongoing.unsafe and ongoing.ready(None, call.now_ms) is None:
-        waiting = dict.fromkeys(one.partition.id for one in ongoing.unsafe)
-        keys: tuple[Key, ...] = (*waiting, *map(Proof, waiting))
-        deadline_ms = call.now_ms + max(request.timeout_ms, WAIT_MS if request.acks == 1 else 0)
-        return Parked(keys=keys, deadline_ms=deadline_ms, ready=ongoing.ready, expire=ongoing.expire)
+        return ongoing.park(call.now_ms)
     return ongoing.response
 
 
@@ -159,6 +186,7 @@ def _produce_partition(
         if request.acks not in LEGAL_ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
         partition = call.broker.partition(call.topic_name(name, topic_id, by_id=by_id), asked.index)
+        check_no_doubt(call.broker, partition, call.now_ms)
         if not isinstance(asked.records, memoryview) or len(asked.records) < HEADER_SIZE:
             raise ApiError(ErrorCode.INVALID_RECORD, "There are no records in the request.")
         if asked.records[ATTRIBUTES_AT] & TRANSACTIONAL and crc_ok(asked.records, read_header(asked.records)):
@@ -182,7 +210,7 @@ def _produce_partition(
             ]
         if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             found = leader_of(call.broker, call.topic_name(name, topic_id, by_id=by_id), asked.index)
-            if found is not None:
+            if found is not None and found[0] != call.broker.id:
                 ongoing.hint(reply, *found)
         return reply
     except OSError as error:

@@ -24,10 +24,12 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """A parked answer cannot be given: close this connection."""
+    """Close this connection: a parked answer cannot be given, or (`after_answers`) its client is sent away as
+    soon as the answers before have left."""
 
     connection: int
     reason: str
+    after_answers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

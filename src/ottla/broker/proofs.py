@@ -11,6 +11,11 @@ Rules: nobody is asked while the followers vouch of their own accord, which they
 answer has to wait, both are asked: the followers are let go to fetch again, and the keeper confirms, for all
 that wait together, one confirmation at a time and not more than some dozen in a second. What waits is parked
 under `Proof`, and woken by whichever comes first.
+
+A partition whose proof has been awaited for DOUBT_MS is in doubt: most likely others lead it, and only this
+broker has not heard of it. Clients would stay with it for as long as it is cut off (librdkafka asks whom it
+is connected to, and that may be one broker alone), so they are sent away: it does not say any more that it
+leads, and ends the connections of those who ask (`api/proven`).
 """
 
 from collections.abc import Callable
@@ -22,6 +27,7 @@ from ottla.replication.partition import Partition
 
 CONFIRM_AGAIN_MS = 1_000  # a confirmation that was lost with the connection is asked for again
 CONFIRM_APART_MS = 20
+DOUBT_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,14 @@ class Proof:
     """The key under which answers wait for the proof that this broker leads a partition."""
 
     topic_partition: TopicPartition
+
+
+@dataclass(slots=True)
+class Awaited:
+    """The latest time to be proven, and since when a proof is missing."""
+
+    time_ms: int
+    since_ms: int
 
 
 @dataclass(slots=True)
@@ -41,7 +55,8 @@ class Proofs:
     confirmed_ms: int = -1  # what is known of the tree was true then, or later
     _asked_ms: int = -1  # when a confirmation was last asked for
     _is_asked: bool = False  # and whether that is under way
-    _awaited: dict[TopicPartition, int] = field(default_factory=dict)  # the latest time to be proven
+    _awaited: dict[TopicPartition, Awaited] = field(default_factory=dict)
+    in_doubt: set[TopicPartition] = field(default_factory=set)
 
     def led_at(self, partition: Partition, time_ms: int, now_ms: int) -> bool:
         """Has this broker surely led then?"""
@@ -49,9 +64,12 @@ class Proofs:
 
     def ask_for(self, partition: Partition, time_ms: int, now_ms: int) -> None:
         """Somebody waits, or is about to wait, for the proof that this broker led then."""
-        if partition.id not in self._awaited:
+        awaited = self._awaited.get(partition.id)
+        if awaited is None:
             self.hurry(partition, now_ms)
-        self._awaited[partition.id] = max(time_ms, self._awaited.get(partition.id, 0))
+            self._awaited[partition.id] = Awaited(time_ms, now_ms)
+        else:
+            awaited.time_ms = max(time_ms, awaited.time_ms)
         self.pump(now_ms)
 
     def next_ms(self) -> int | None:
@@ -64,22 +82,36 @@ class Proofs:
         if due_ms is not None and now_ms >= due_ms:
             self._asked_ms, self._is_asked = now_ms, True
             self.confirm(now_ms)
+            self._doubt(now_ms)
+
+    def _doubt(self, now_ms: int) -> None:
+        """Those who still wait are answered: there is no use in it any more."""
+        late = {id for id, awaited in self._awaited.items() if now_ms - awaited.since_ms >= DOUBT_MS}
+        new = sorted(late - self.in_doubt)
+        self.in_doubt |= late
+        for id in new:
+            self.waiting.wake(Proof(id), now_ms)
 
     @property
     def is_awaited(self) -> bool:
         return bool(self._awaited)
 
     def on_follower_fetch(self, partition: Partition, now_ms: int) -> None:
-        time_ms = self._awaited.get(partition.id)
-        if time_ms is not None and partition.led_at(time_ms, now_ms):
+        awaited = self._awaited.get(partition.id)
+        if awaited is not None and partition.led_at(awaited.time_ms, now_ms):
             del self._awaited[partition.id]
+            self.in_doubt.discard(partition.id)
             self.waiting.wake(Proof(partition.id), now_ms)
 
     def on_confirmed(self, asked_ms: int, now_ms: int) -> None:
         """The keeper confirms all that is known of the tree, as of when it was asked."""
         self.confirmed_ms = max(self.confirmed_ms, asked_ms)
+        self.in_doubt.clear()
         if asked_ms == self._asked_ms:
             self._is_asked = False
-        for id in [id for id, time_ms in self._awaited.items() if time_ms <= self.confirmed_ms]:
-            del self._awaited[id]
+        for id, awaited in list(self._awaited.items()):
+            if awaited.time_ms <= self.confirmed_ms:
+                del self._awaited[id]
+            else:  # somebody asked later; whoever asked before is served now
+                awaited.since_ms = now_ms
             self.waiting.wake(Proof(id), now_ms)

@@ -115,15 +115,15 @@ class Connection(asyncio.BufferedProtocol):
     def release_memory(self) -> None:
         self._splitter.idle()
 
-    def close(self, reason: str) -> None:
-        if self._transport is not None:
-            log.info("connection from %s closed: %s", self.peer, reason)
-            self._transport.abort()
-
-    def close_gently(self) -> None:
-        """Close after what is queued has been sent."""
-        if self._transport is not None:
+    def close(self, reason: str, *, gently: bool = False) -> None:
+        """`gently`: after what is queued has been sent."""
+        if self._transport is None:
+            return
+        log.info("connection from %s closed: %s", self.peer, reason)
+        if gently:
             self._transport.close()
+        else:
+            self._transport.abort()
 
     def _serve(self) -> None:
         """Answer the frames that are complete, as long as the answers can leave."""

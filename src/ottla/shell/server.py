@@ -237,7 +237,7 @@ class Server:
             self._listener.close()
         self._cancel_timers()
         for connection in list(self.connections.values()):
-            connection.close_gently()
+            connection.close("the broker stops", gently=True)
 
     async def _end(self, *, clean: bool) -> None:
         await self._peers.close()
@@ -338,10 +338,10 @@ class Server:
                 connection = self.connections.get(number)
                 if connection is not None:
                     connection.reply(chunks)
-            case effects.Close(number, reason):
+            case effects.Close(number, reason, after_answers):
                 connection = self.connections.get(number)
                 if connection is not None:
-                    connection.close(reason)
+                    connection.close(reason, gently=after_answers)
             case effects.WriteNodes(token, operations):
                 self._keeping.write(token, operations)
             case effects.ConfirmTree(asked_ms):

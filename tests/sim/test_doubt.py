@@ -1,0 +1,54 @@
+"""A broker that is cut off from the keeper, is replaced, and hears nothing of it: a client that asks only
+whom it is connected to (as librdkafka does) would stay with it for as long as that lasts; it is sent away."""
+
+from unittest.mock import patch
+
+import pytest
+from tests.sim.keeper_client import KEEPER
+from tests.sim.producers import SafeProducer
+from tests.sim.test_suspicion import begun
+from tests.sim.world import ViolationError
+
+from ottla.broker import proofs
+
+SEEDS = range(2)
+GETS_ON_MS = 30_000
+
+
+class Loyal(SafeProducer):
+    """Asks a broker it is connected to, as long as there is one."""
+
+    def any_broker(self) -> int:
+        connected = sorted(broker for broker, one in self._connections.items() if one.is_open)
+        if not connected:
+            return super().any_broker()
+        return connected[self.world.draw(0, len(connected) - 1)]
+
+
+def a_client_of_a_broker_that_is_cut_off(seed: int) -> None:
+    story, old = begun(seed)
+    cluster = story.cluster
+    topic, partition = next(place for place in story.places() if story.leader(*place) == old)
+    client = Loyal(
+        *cluster._place("loyal"), ledger=cluster.ledger, topic=topic, partition=partition, pace_ms=20
+    )
+    client.brokers, everybody = [old], client.brokers
+    client.start()
+    story.passes(1_000)
+    assert list(client._connections) == [old]
+    client.brokers = everybody
+    story.network.cut(old, KEEPER)
+    story.network.cut(KEEPER, old)
+    story.until(lambda: story.leader(topic, partition) != old, GETS_ON_MS, "another one leads")
+    before = client.sent
+    story.until(lambda: client.sent > before + 20, GETS_ON_MS, "its client gets on with the new leader")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_it_gets_on(seed: int) -> None:
+    a_client_of_a_broker_that_is_cut_off(seed)
+
+
+def test_if_it_is_not_sent_away_it_does_not() -> None:
+    with patch.object(proofs, "DOUBT_MS", 1 << 40), pytest.raises(ViolationError, match="its client gets on"):
+        a_client_of_a_broker_that_is_cut_off(0)
