@@ -175,3 +175,14 @@ def test_a_confirmation_serves_who_asked_before_it_though_others_have_asked_sinc
     cluster.nodes[1].release(still_hold=True)
     assert offset(first)[0] == ErrorCode.NONE
     assert second.answer is None
+
+
+def test_doubt_that_begins_when_an_answer_gives_up_answers_it_once() -> None:
+    cluster = started()
+    replaced(cluster)
+    client = cluster.client(1)
+    ask_end(cluster, 1)
+    cluster.nodes[1].now_ms = cluster.now_ms = cluster.now_ms + 3_500
+    waiting = client.ask(to("t", batch("x"), timeout_ms=1_500), 12)
+    cluster.nodes[1].pass_time(2_000)
+    assert produced(waiting) in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT}

@@ -70,7 +70,7 @@ class Proofs:
             self._awaited[partition.id] = Awaited(time_ms, now_ms)
         else:
             awaited.time_ms = max(time_ms, awaited.time_ms)
-        self.pump(now_ms)
+        self._confirm(now_ms)
 
     def next_ms(self) -> int | None:
         if not self._awaited:
@@ -78,14 +78,19 @@ class Proofs:
         return self._asked_ms + (CONFIRM_AGAIN_MS if self._is_asked else CONFIRM_APART_MS)
 
     def pump(self, now_ms: int) -> None:
+        if self._awaited:
+            self._doubt(now_ms)
+            self._confirm(now_ms)
+
+    def _confirm(self, now_ms: int) -> None:
         due_ms = self.next_ms()
         if due_ms is not None and now_ms >= due_ms:
             self._asked_ms, self._is_asked = now_ms, True
             self.confirm(now_ms)
-            self._doubt(now_ms)
 
     def _doubt(self, now_ms: int) -> None:
-        """Those who still wait are answered: there is no use in it any more."""
+        """Those who still wait are answered: there is no use in it any more. (Not when somebody asks: an
+        answer that is about to wait would be woken before it does.)"""
         late = {id for id, awaited in self._awaited.items() if now_ms - awaited.since_ms >= DOUBT_MS}
         new = sorted(late - self.in_doubt)
         self.in_doubt |= late
