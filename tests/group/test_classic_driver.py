@@ -44,6 +44,9 @@ class Journal:
     def committed_offset(self) -> int:
         return len(self.records)
 
+    def place(self, offset: int) -> str:
+        return f"file of {offset}"
+
     def stored(self) -> Iterator[tuple[StoredRecord, int, int]]:
         return iter(list(self.records))
 

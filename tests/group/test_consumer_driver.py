@@ -148,6 +148,9 @@ class Journal:
 
     committed_offset = end_offset
 
+    def place(self, offset: int) -> str:
+        return f"file of {offset}"
+
     def stored(self):
         return iter(list(self.records))
 

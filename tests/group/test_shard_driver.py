@@ -89,6 +89,9 @@ class Journal:
     def committed_offset(self) -> int:
         return self.committed if self.waits else self.end_offset
 
+    def place(self, offset: int) -> str:
+        return f"file of {offset}"
+
     def stored(self) -> Iterator[tuple[StoredRecord, int, int]]:
         return iter(list(self.records))
 

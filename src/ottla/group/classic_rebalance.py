@@ -30,6 +30,7 @@ from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseM
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60_000
+STATIC_WAIT_MS_MIN: Final = 1_000  # members may ask for a rebalance timeout of 0, or less
 
 
 class WaitingJoin(NamedTuple):
@@ -114,7 +115,8 @@ class RebalancingGroup:
                 self.remove(turn, member.member_id)
         if self.members and not self.roster.elect(self.joining):
             # Only static members, none of them back yet: their sessions decide who stays.
-            turn.set_timer(self.key("join"), turn.now_ms + self.roster.rebalance_timeout_ms())
+            wait_ms = max(self.roster.rebalance_timeout_ms(), STATIC_WAIT_MS_MIN)
+            turn.set_timer(self.key("join"), turn.now_ms + wait_ms)
             return
         self.generation += 1
         self.choose_protocol()
