@@ -66,6 +66,10 @@ class Journal:
     def committed_offset(self) -> int:
         return self.committed if self.waits else self.end_offset
 
+    @property
+    def batch_bytes_max(self) -> int:
+        return 1 << 20
+
     def place(self, offset: int) -> str:
         return f"file of {offset}"
 

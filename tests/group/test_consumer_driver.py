@@ -148,6 +148,10 @@ class Journal:
 
     committed_offset = end_offset
 
+    @property
+    def batch_bytes_max(self) -> int:
+        return 1 << 20
+
     def place(self, offset: int) -> str:
         return f"file of {offset}"
 

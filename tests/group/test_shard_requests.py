@@ -401,3 +401,24 @@ def test_an_id_given_out_before_its_group_was_deleted_is_unknown_after() -> None
     room.join()
     room.advance(SESSION_MS)
     assert room.group.roster.pending == set()
+
+
+@pytest.mark.parametrize("rebalance_ms", [0, -(2**31)])
+def test_a_group_whose_static_members_are_away_looks_for_them_once_a_second_at_most(
+    rebalance_ms: int,
+) -> None:
+    room = Room(checks=False)
+    static = room.joining(instance="one", rebalance_ms=rebalance_ms)
+    room.advance(3_000)
+    generation, member = static.reply.generation_id, static.reply.member_id
+    room.sync(member, generation, {member: b"all"}, instance="one")
+    visitor = room.join(rebalance_ms=rebalance_ms).member_id
+    room.joining(visitor, rebalance_ms=rebalance_ms)
+    room.leave(visitor)
+    ticks = 0
+    while room.group.members:
+        assert room.runtime.next_ms is not None
+        room.now_ms = max(room.now_ms, room.runtime.next_ms)
+        room.runtime.on_tick(room.now_ms)
+        ticks += 1
+        assert ticks < 20

@@ -80,7 +80,7 @@ class Groups:
         self._too_few = -1  # the number of brokers that was last said to be too small
         topics = ImageTopics(image)
         self.runtime: Runtime[GroupShard] = Runtime(
-            new_shard=lambda _index: GroupShard(config, topics, image.group_config),
+            new_shard=lambda _index: GroupShard(config, topics, image.group_config, self.room_bytes),
             on_answered=wake,
             on_reloaded=lambda index, now_ms: wake(TopicPartition(OFFSETS_TOPIC, index), now_ms),
             on_failed=_report_failure,
@@ -128,6 +128,13 @@ class Groups:
 
     def shards(self) -> Iterator[tuple[int, GroupShard]]:
         return ((index, loaded.shard) for index, loaded in sorted(self.runtime.shards.items()))
+
+    def room_bytes(self) -> int:
+        """How much more memory groups may take on this broker."""
+        runtime = self.runtime
+        held = sum(loaded.shard.held_bytes for loaded in runtime.shards.values())
+        held += sum(loading.shard.held_bytes for loading in runtime.loading.values())
+        return self.config.memory_bytes_max - held
 
     def offsets_topic(self) -> NewTopic:
         """What `__consumer_offsets` is created as. It is not created with fewer replicas than wanted, because

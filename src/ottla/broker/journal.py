@@ -35,6 +35,10 @@ class PartitionJournal:
     def committed_offset(self) -> int:
         return self.partition.high_watermark
 
+    @property
+    def batch_bytes_max(self) -> int:
+        return self.partition.log.config.max_message_bytes
+
     def place(self, offset: int) -> str:
         """The file that holds an offset."""
         log = self.partition.log

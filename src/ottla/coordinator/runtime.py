@@ -70,6 +70,8 @@ class Journal(Protocol):
     def end_offset(self) -> int: ...
     @property
     def committed_offset(self) -> int: ...
+    @property
+    def batch_bytes_max(self) -> int: ...
     def place(self, offset: int) -> str:
         """The file that holds an offset, for messages."""
 
@@ -308,7 +310,7 @@ class Runtime(Generic[S]):
         return held
 
     def _run(self, loaded: Loaded[S], now_ms: int, operation: Callable[[Turn], None]) -> Turn:
-        turn = Turn(now_ms, self.wall_ms(now_ms))
+        turn = Turn(now_ms, self.wall_ms(now_ms), batch_bytes_max=loaded.journal.batch_bytes_max)
         operation(turn)
         if turn.is_divisible:
             self._store_in_pieces(loaded, turn)
