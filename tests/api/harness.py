@@ -159,13 +159,14 @@ class Client:
     sent: int = 0
     pending: Pending | None = None
     is_sent_away: bool = False
+    client_id: str = "a client"
 
     def ask(self, request: Any, version: int | None = None) -> Pending:
         key = request.API_KEY
         version = request.VERSIONS[1] if version is None else version
         self.sent += 1
         pending = Pending(request, version, self.sent)
-        header = RequestHeader(key, version, self.sent, "a client")
+        header = RequestHeader(key, version, self.sent, self.client_id)
         self.pending = pending
         answer = self.raw(encode_request_header(header) + encode(request, version))
         if answer is Silence.NO_REPLY:

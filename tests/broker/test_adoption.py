@@ -10,6 +10,7 @@ from tests.broker.test_moves import moved
 from tests.controller.kraft_logs import Value, broker_config, config, topic, write_log
 from tests.log.simdisk import Keep, page_cache, power_loss
 
+from ottla.api.internal_topics import ADMIN_CLIENT_ID
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition
 from ottla.broker import config_copies
@@ -44,7 +45,9 @@ def machine_with(*topics: str, partitions: int = 1, **configs: str) -> Machine:
 def fill(machine: Machine, name: str) -> None:
     for value in "abc":
         one = batch(value, at=machine.now_ms, key=KEY)
-        assert produce(machine.client(), name, one).error_code == ErrorCode.NONE
+        client = machine.client()
+        client.client_id = ADMIN_CLIENT_ID  # the only one that may write to internal topics
+        assert produce(client, name, one).error_code == ErrorCode.NONE
 
 
 def lose_keeper(machine: Machine) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.coordinator.runtime import RETRY_MS, UNIT_BYTES, Runtime
+from ottla.coordinator.runtime import RETRY_MS, UNIT_BYTES, Runtime, Stored
 from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
 
 
@@ -66,7 +66,14 @@ class Journal:
     def committed_offset(self) -> int:
         return self.committed if self.waits else self.end_offset
 
-    def stored(self) -> Iterator[tuple[StoredRecord, int, int] | None]:
+    @property
+    def batch_bytes_max(self) -> int:
+        return 1 << 20
+
+    def place(self, offset: int) -> str:
+        return f"file of {offset}"
+
+    def stored(self) -> Iterator[Stored]:
         for at, stored in enumerate(list(self.records)):
             if at in self.unreadable:
                 raise self.unreadable.pop(at)
@@ -291,7 +298,7 @@ def test_after_unloading_operations_are_refused_and_no_timer_runs_out() -> None:
     with pytest.raises(ApiError, match="NOT_COORDINATOR"):
         world.runtime.shard(7)
     world.runtime.on_tick(1_000_000)
-    world.runtime.on_committed(7, 10)
+    world.runtime.on_committed(7, 10, now_ms=0)
     assert shard.seen == [("committed", 0), "loaded"]
     assert world.runtime.next_ms is None
 
@@ -308,7 +315,7 @@ def test_shards_are_told_what_is_committed_of_their_own_log_only() -> None:
     world = World()
     one = world.load(index=1)
     two = world.load(index=2)
-    world.runtime.on_committed(1, 12)
+    world.runtime.on_committed(1, 12, now_ms=0)
     assert ("committed", 12) in one.seen
     assert ("committed", 12) not in two.seen
 
@@ -470,13 +477,13 @@ def test_a_shard_that_is_unloaded_while_it_is_loaded_is_gone() -> None:
 def test_damage_in_the_middle_of_a_load_leaves_no_coordinator_and_holds_up_no_other() -> None:
     world = slow(25)
     damage: list[tuple[int, str]] = []
-    world.runtime.on_damaged = lambda index, error: damage.append((index, error.message or ""))
+    world.runtime.on_failed = lambda index, failed: damage.append((index, failed.unreadable[0].problem))
     world.journal.unreadable[12] = ApiError(ErrorCode.CORRUPT_MESSAGE, "the checksum is wrong")
     world.runtime.load(7, world.journal, 0, now_ms=0)
     world.runtime.load(8, Journal(), 0, now_ms=0)
     world.runtime.on_tick(1)
     assert damage == [(7, "the checksum is wrong")]
-    assert refusal(world) == "NOT_COORDINATOR"
+    assert refusal(world) == "COORDINATOR_NOT_AVAILABLE"
     assert list(world.runtime.shards) == [8]
 
 
@@ -499,7 +506,7 @@ def test_a_log_that_cannot_be_read_now_is_loaded_from_its_beginning_a_little_lat
 def test_a_shard_that_is_being_loaded_is_told_what_is_committed() -> None:
     world = slow(15)
     world.runtime.load(7, world.journal, 0, now_ms=0)
-    world.runtime.on_committed(7, 12)
+    world.runtime.on_committed(7, 12, now_ms=1)
     assert world.made[0].seen[-1] == ("committed", 12)
 
 

@@ -44,6 +44,13 @@ class Journal:
     def committed_offset(self) -> int:
         return len(self.records)
 
+    @property
+    def batch_bytes_max(self) -> int:
+        return 1 << 20
+
+    def place(self, offset: int) -> str:
+        return f"file of {offset}"
+
     def stored(self) -> Iterator[tuple[StoredRecord, int, int]]:
         return iter(list(self.records))
 

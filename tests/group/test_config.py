@@ -38,6 +38,8 @@ def test_the_defaults_are_those_of_kafka():
         "group.consumer.max.size": "2147483647",
         "group.consumer.assignors": "uniform,range",
         "group.consumer.migration.policy": "bidirectional",
+        "ottla.group.member.max.bytes": "1048576",
+        "ottla.groups.max.bytes": "268435456",
     }
 
 

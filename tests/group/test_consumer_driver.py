@@ -148,6 +148,13 @@ class Journal:
 
     committed_offset = end_offset
 
+    @property
+    def batch_bytes_max(self) -> int:
+        return 1 << 20
+
+    def place(self, offset: int) -> str:
+        return f"file of {offset}"
+
     def stored(self):
         return iter(list(self.records))
 

@@ -266,7 +266,7 @@ class World:
     def what_is_written_is_committed(self) -> None:
         journal = self.room.journal
         journal.committed = journal.end_offset
-        self.room.runtime.on_committed(0, journal.committed)
+        self.room.runtime.on_committed(0, journal.committed, self.room.now_ms)
 
     def the_coordinator_crashes(self) -> None:
         journal = self.room.journal

@@ -39,6 +39,7 @@ ID_HEX = ID.hex()
 
 names = st.text(max_size=9)
 i32 = st.integers(-(2**31), 2**31 - 1)
+counters = st.integers(-(2**31), 2**31 - 2)
 i64 = st.integers(-(2**63), 2**63 - 1)
 blobs = st.binary(max_size=9)
 ids = st.binary(min_size=16, max_size=16)
@@ -50,6 +51,17 @@ classic_members = st.builds(
     session_timeout_ms=i32,
     supported_protocols=st.lists(st.builds(ClassicProtocol, name=names, metadata=blobs), max_size=3),
 )
+
+
+def _member_id(member):
+    return member.member_id
+
+
+def _instance_id(member):
+    """No two are alike that have none."""
+    return member.group_instance_id if member.group_instance_id is not None else id(member)
+
+
 group_members = st.builds(
     GroupMember,
     member_id=names,
@@ -72,14 +84,14 @@ entries = st.one_of(
     st.builds(
         GroupMetadata, names,
         st.none() | st.builds(
-            GroupMetadataValue, protocol_type=names, generation=i32, protocol=st.none() | names,
+            GroupMetadataValue, protocol_type=names, generation=counters, protocol=st.none() | names,
             leader=st.none() | names, current_state_timestamp=i64,
-            members=st.lists(group_members, max_size=2),
+            members=st.lists(group_members, max_size=2, unique_by=(_member_id, _instance_id)),
         ),
     ),
     st.builds(
         ConsumerGroupMetadata, names,
-        st.none() | st.builds(ConsumerGroupMetadataValue, epoch=i32, metadata_hash=i64),
+        st.none() | st.builds(ConsumerGroupMetadataValue, epoch=counters, metadata_hash=i64),
     ),
     st.builds(
         ConsumerGroupMember, names, names,

@@ -16,6 +16,7 @@ from ottla.group.classic import Caller, ClassicGroup
 from ottla.group.commits import Commit, OffsetToCommit
 from ottla.group.config import GroupConfig
 from ottla.group.consumer import ConsumerGroup
+from ottla.group.memory import GROUP_BYTES, PENDING_BYTES
 from ottla.group.protocol import (
     Assignment,
     OwnedPartitions,
@@ -89,6 +90,13 @@ class Journal:
     def committed_offset(self) -> int:
         return self.committed if self.waits else self.end_offset
 
+    @property
+    def batch_bytes_max(self) -> int:
+        return 1 << 20
+
+    def place(self, offset: int) -> str:
+        return f"file of {offset}"
+
     def stored(self) -> Iterator[tuple[StoredRecord, int, int]]:
         return iter(list(self.records))
 
@@ -118,6 +126,7 @@ class Room:
     config: GroupConfig = field(default_factory=GroupConfig)
     topics: Topics = field(default_factory=lambda: Topics(t=4, u=2))
     now_ms: int = 1_000_000
+    memory_bytes: int | None = None
     checks: bool = True
     epoch: int = 0
     ids: int = 0
@@ -126,9 +135,18 @@ class Room:
 
     def __post_init__(self) -> None:
         self.runtime: Runtime[GroupShard] = Runtime(
-            lambda _: GroupShard(self.config, self.topics), lambda answer, _now_ms: self.given.append(answer)
+            self._new_shard, lambda answer, _now_ms: self.given.append(answer)
         )
         self.restart()
+
+    def _new_shard(self, _index: int) -> GroupShard:
+        if self.memory_bytes is None:
+            return GroupShard(self.config, self.topics)
+        return GroupShard(self.config, self.topics, room_bytes=self.room_bytes)
+
+    def room_bytes(self) -> int:
+        assert self.memory_bytes is not None
+        return self.memory_bytes - self.shard.held_bytes
 
     @property
     def shard(self) -> GroupShard:
@@ -187,12 +205,13 @@ class Room:
         protocol: str = "range",
         metadata: bytes | None = None,
         session_ms: int = SESSION_MS,
+        rebalance_ms: int = REBALANCE_MS,
     ) -> Answer:
         metadata = subscription(*topics, owned=owned) if metadata is None else metadata
         request = JoinGroupRequest(
             group_id=group,
             session_timeout_ms=session_ms,
-            rebalance_timeout_ms=REBALANCE_MS,
+            rebalance_timeout_ms=rebalance_ms,
             member_id=member,
             group_instance_id=instance,
             protocol_type=protocol_type,
@@ -381,8 +400,24 @@ class Room:
                 assert again == group
             else:
                 self._check_classic(group, again)
+        self._check_memory(live)
+        assert fresh.offsets.held_bytes == live.offsets.held_bytes
         gone = fresh.groups.keys() - live.groups.keys()
         assert not gone, f"{gone} would be back after a restart"
+
+    @staticmethod
+    def _check_memory(shard: GroupShard) -> None:
+        """What is added up on the way is what a count from scratch gives."""
+        for group in shard.groups.values():
+            members = sum(member.held_bytes for member in group.members.values())
+            if isinstance(group, ConsumerGroup):
+                resolved = sum(found.held_bytes for found in group.resolved.values())
+                assert group.held_bytes == GROUP_BYTES + len(group.group_id) + members + resolved
+            else:
+                pending = sum(PENDING_BYTES + len(member_id) for member_id in group.roster.pending)
+                assert group.roster.held_bytes == members + pending
+        groups = sum(group.held_bytes for group in shard.groups.values())
+        assert shard.held_bytes == groups + shard.offsets.held_bytes
 
     def _check_classic(self, group: ClassicGroup, again: Any) -> None:
         assert again is None or isinstance(again, ClassicGroup)

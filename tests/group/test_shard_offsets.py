@@ -146,7 +146,7 @@ def test_only_what_the_watermark_has_passed_is_told_and_decisions_go_by_the_newe
     room.restart()
     assert room.offset() == 5, "a restart does not make it more committed"
     room.journal.committed = 2
-    room.runtime.on_committed(0, 2)
+    room.runtime.on_committed(0, 2, now_ms=0)
     assert room.offset() == 6
 
 

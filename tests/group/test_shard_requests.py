@@ -401,3 +401,24 @@ def test_an_id_given_out_before_its_group_was_deleted_is_unknown_after() -> None
     room.join()
     room.advance(SESSION_MS)
     assert room.group.roster.pending == set()
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -(2**31)])
+def test_a_group_whose_static_members_are_away_looks_for_them_once_a_second_at_most(timeout_ms: int) -> None:
+    room = Room(checks=False)
+    static = room.joining(instance="one")
+    room.advance(3_000)
+    member = static.reply.member_id
+    room.sync(member, 1, {member: b"all"}, instance="one")
+    assert room.join(member, instance="one", rebalance_ms=timeout_ms).generation_id == 2
+    assert room.sync(member, 2, {member: b"all"}, instance="one").assignment == b"all"
+    visitor = room.join(rebalance_ms=timeout_ms).member_id
+    room.joining(visitor, rebalance_ms=timeout_ms)
+    room.leave(visitor)
+    ticks = 0
+    while room.group.members:
+        assert room.runtime.next_ms is not None
+        room.now_ms = max(room.now_ms, room.runtime.next_ms)
+        room.runtime.on_tick(room.now_ms)
+        ticks += 1
+        assert ticks < 20

@@ -14,6 +14,7 @@ from functools import partial
 from ottla.api.call import Call
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import KRAFT_TOPIC
 from ottla.broker.broker import Broker
 from ottla.broker.configs import describe_topic
 from ottla.broker.parked import Parked
@@ -39,6 +40,8 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespo
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"Topic '{asked.name}' is in the request more than once."
             )
+        if asked.name == KRAFT_TOPIC:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Nobody creates {KRAFT_TOPIC}.")
         check_partition_count(count)
         known = call.broker.image.topics.get(asked.name)
         if known is not None and asked.name in planned and known.id == planned[asked.name].id:

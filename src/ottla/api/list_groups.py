@@ -2,7 +2,8 @@
 
 While some of them are being loaded, the others are listed, with COORDINATOR_LOAD_IN_PROGRESS for the whole. A
 coordinator that may not know all that was committed, or may have been replaced, lists nothing, with the same
-error. One that was elected and has not heard of it lists none of its groups, as in Kafka.
+error. One that was elected and has not heard of it lists none of its groups, as in Kafka; nor are groups
+listed that cannot be loaded.
 
 v3 flexible · v4 filter by state (KIP-518) · v5 filter by type (KIP-848)
 """

@@ -3,7 +3,8 @@
 A partition without a committed offset is answered with -1 and no error, and so is a group nobody knows. A
 null list of topics asks for everything the group has committed. A new coordinator may not know yet how much
 of what it loaded is committed, and one that was replaced may not know of later commits: neither says -1, nor
-an older offset; both say COORDINATOR_LOAD_IN_PROGRESS, after which every client asks again.
+an older offset; both say COORDINATOR_LOAD_IN_PROGRESS, after which every client asks again. So does one that
+cannot read what is stored: the Java client takes COORDINATOR_NOT_AVAILABLE for the end of its consumer here.
 
 v2 all topics, top-level error · v5 leader epochs · v6 flexible · v7 require_stable (KIP-447) · v8 several
 groups
@@ -105,7 +106,8 @@ def _fetch(call: Call, asked: OffsetFetchRequestGroup, now_ms: int) -> OffsetFet
                 )
             )
     except ApiError as error:
-        response.error_code = error.code
+        is_failed = error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_failed else error.code
     return response
 
 

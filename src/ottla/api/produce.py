@@ -10,6 +10,10 @@ NOT_ENOUGH_REPLICAS_AFTER_APPEND after it. Where others may lead in our place wi
 (`broker/proofs`), acks=1 waits for the proof, and what is wrong with a sequence is not said: this broker may
 not know the latest of it. Where that lasts, nothing is appended: NOT_LEADER_OR_FOLLOWER.
 
+Clients do not write to internal topics (INVALID_TOPIC_EXCEPTION), except for Kafka's admin client, which goes
+by a client id of its own. What that writes is read before it is appended, so that no coordinator finds there
+what it cannot read.
+
 An error is one partition's and leaves the others alone. A batch already written by the same idempotent
 producer is answered with the offset it got then.
 
@@ -22,6 +26,7 @@ batches.
 from dataclasses import dataclass, field
 
 from ottla.api.call import Call, CloseConnection
+from ottla.api.internal_topics import check_writable
 from ottla.api.leaders import endpoints, leader_of
 from ottla.api.proven import WAIT_MS, check_no_doubt
 from ottla.base.errors import ApiError, ErrorCode
@@ -185,7 +190,9 @@ def _produce_partition(
     try:
         if request.acks not in LEGAL_ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-        partition = call.broker.partition(call.topic_name(name, topic_id, by_id=by_id), asked.index)
+        topic = call.topic_name(name, topic_id, by_id=by_id)
+        check_writable(call, topic, asked.records)
+        partition = call.broker.partition(topic, asked.index)
         check_no_doubt(call.broker, partition, call.now_ms)
         if not isinstance(asked.records, memoryview) or len(asked.records) < HEADER_SIZE:
             raise ApiError(ErrorCode.INVALID_RECORD, "There are no records in the request.")

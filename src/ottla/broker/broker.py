@@ -190,7 +190,7 @@ class Broker:
 
     def on_watermark(self, partition: Partition, now_ms: int) -> None:
         if self._groups is not None and partition.id.topic == OFFSETS_TOPIC:
-            self._groups.runtime.on_committed(partition.id.partition, partition.high_watermark)
+            self._groups.runtime.on_committed(partition.id.partition, partition.high_watermark, now_ms)
         self.waiting.wake(partition.id, now_ms)
 
     def start_syncs(self, now_ms: int) -> None:

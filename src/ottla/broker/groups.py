@@ -15,7 +15,8 @@ from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.journal import PartitionJournal
 from ottla.controller.image import Image
 from ottla.controller.topics import NewTopic
-from ottla.coordinator.runtime import Runtime
+from ottla.coordinator.damage import Unreadable
+from ottla.coordinator.runtime import Failed, Runtime
 from ottla.coordinator.turn import Turn
 from ottla.group.config import GroupConfig
 from ottla.group.shard import GroupShard
@@ -26,6 +27,7 @@ from ottla.replication.partition import Partition
 log = logging.getLogger(__name__)
 
 HASHES_KEPT: Final = 4096
+PLACES_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +80,11 @@ class Groups:
         self._too_few = -1  # the number of brokers that was last said to be too small
         topics = ImageTopics(image)
         self.runtime: Runtime[GroupShard] = Runtime(
-            new_shard=lambda _index: GroupShard(config, topics, image.group_config),
+            new_shard=lambda _index: GroupShard(config, topics, image.group_config, self.room_bytes),
             on_answered=wake,
             on_reloaded=lambda index, now_ms: wake(TopicPartition(OFFSETS_TOPIC, index), now_ms),
-            on_damaged=_report_damage,
+            on_failed=_report_failure,
+            on_left_out=_report_left_out,
             wall_ms=wall_ms,
         )
 
@@ -92,8 +95,8 @@ class Groups:
         on_failed: Callable[[LogDirectoryError], ErrorCode],
         now_ms: int,
     ) -> None:
-        """This broker leads a partition of the topic: take up what is stored there. If that is damaged, its
-        groups have no coordinator: to go on without it would be to forget what was committed."""
+        """This broker leads a partition of the topic: take up what is stored there. If some of that cannot be
+        read, its groups have no coordinator: to go on without it would be to forget what was committed."""
         codec = Codec.from_id(self.config.offsets_compression_codec)
         journal = PartitionJournal(partition, on_appended, codec, on_failed)
         self.runtime.load(partition.id.partition, journal, partition.leader_epoch, now_ms)
@@ -126,6 +129,13 @@ class Groups:
     def shards(self) -> Iterator[tuple[int, GroupShard]]:
         return ((index, loaded.shard) for index, loaded in sorted(self.runtime.shards.items()))
 
+    def room_bytes(self) -> int:
+        """How much more memory groups may take on this broker."""
+        runtime = self.runtime
+        held = sum(loaded.shard.held_bytes for loaded in runtime.shards.values())
+        held += sum(loading.shard.held_bytes for loading in runtime.loading.values())
+        return self.config.memory_bytes_max - held
+
     def offsets_topic(self) -> NewTopic:
         """What `__consumer_offsets` is created as. It is not created with fewer replicas than wanted, because
         brokers may still be starting, and nobody would add the missing ones later."""
@@ -148,8 +158,28 @@ class Groups:
         )
 
 
-def _report_damage(index: int, damage: ApiError) -> None:
-    log.error("the groups stored in %s-%d cannot be loaded: %s", OFFSETS_TOPIC, index, damage)
+def _report_failure(index: int, failed: Failed) -> None:
+    """One line: what is wrong, where, and what to do."""
+    id, first = TopicPartition(OFFSETS_TOPIC, index), failed.unreadable[0]
+    places = [unreadable.offset for unreadable in failed.unreadable if unreadable.offset >= 0]
+    if len(places) < len(failed.unreadable):
+        remedy = "restore the folder from another replica or a backup"
+    else:
+        named = " ".join(map(str, places[:PLACES_NAMED]))
+        remedy = f"to leave it out for good: ottla skip {id} {named}"
+    if len(failed.unreadable) > 1:
+        remedy = f"and {len(failed.unreadable) - 1} more; {remedy}"
+    where = f"{failed.journal.place(first.offset)}, offset {first.offset}: " if first.offset >= 0 else ""
+    log.error("the groups stored in %s are not served: %s%s; %s", id, where, first.problem, remedy)
+
+
+def _report_left_out(index: int, left_out: list[Unreadable]) -> None:
+    named = ", ".join(str(unreadable.offset) for unreadable in left_out[:PLACES_NAMED])
+    more = f" and {len(left_out) - PLACES_NAMED} more" if len(left_out) > PLACES_NAMED else ""
+    log.warning(
+        "%s-%d is served without what cannot be read at offset %s%s, as an operator said (ottla skip)",
+        OFFSETS_TOPIC, index, named, more,
+    )  # fmt: skip
 
 
 def _distance(value: int) -> int:

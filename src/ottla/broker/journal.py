@@ -1,15 +1,18 @@
 """The partition of an internal topic as the journal of a coordinator's shard."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.coordinator.damage import Unreadable
+from ottla.coordinator.runtime import Stored
 from ottla.coordinator.turn import StoredRecord
 from ottla.log.directories import LogDirectoryError
-from ottla.records.batch import crc_ok, split
+from ottla.records.batch import BatchHeader, crc_ok, split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
-from ottla.records.record import read_records
+from ottla.records.record import Record, read_records
 from ottla.replication.partition import Partition
 
 LOAD_BYTES = 256 * 1024
@@ -32,9 +35,20 @@ class PartitionJournal:
     def committed_offset(self) -> int:
         return self.partition.high_watermark
 
-    def stored(self) -> Iterator[tuple[StoredRecord, int, int] | None]:
+    @property
+    def batch_bytes_max(self) -> int:
+        return self.partition.log.config.max_message_bytes
+
+    def place(self, offset: int) -> str:
+        """The file that holds an offset."""
+        log = self.partition.log
+        bases = [segment.base_offset for segment in log.segments]
+        return log.segments[max(bisect_right(bases, offset) - 1, 0)].path()
+
+    def stored(self) -> Iterator[Stored]:
         """Up to where the log ends when this is first asked; None for a batch or a record that holds nothing
-        of the coordinator's. What is damaged is an error, as nobody checks it after us.
+        of the coordinator's. A damaged batch is said to be `Unreadable`, as nobody checks it after us; where
+        no batch can be found any more is an error.
 
         Much may happen before the last record is asked for. Segments go: what was in them was deleted, or
         stands later in the log too. The log may move to another directory, and be another object then."""
@@ -45,14 +59,18 @@ class PartitionJournal:
             if not found.records:
                 return  # compaction left nothing between here and the end
             for header, batch in split(memoryview(found.records)):
-                if not crc_ok(batch, header):
-                    where = f"the checksum of the batch at offset {header.base_offset} is wrong"
-                    raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{log.directory}: {where}")
+                if header.next_offset <= offset:
+                    problem = f"the batch at offset {header.base_offset} ends before {offset}"
+                    raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.place(offset)}: {problem}")
                 offset = header.next_offset
-                if header.is_control:
-                    yield None
+                try:
+                    records = _records(header, batch)
+                except ApiError as error:
+                    yield Unreadable(header.base_offset, str(error), is_batch=True)
                     continue
-                for record in read_records(batch, header):
+                if not records:
+                    yield None
+                for record in records:
                     if record.key is None:
                         yield None
                     else:
@@ -68,3 +86,9 @@ class PartitionJournal:
             raise ApiError(self.on_failed(error)) from None
         self.on_appended(self.partition, now_ms)
         return appended.base_offset
+
+
+def _records(header: BatchHeader, batch: memoryview) -> list[Record]:
+    if not crc_ok(batch, header):
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
+    return [] if header.is_control else read_records(batch, header)

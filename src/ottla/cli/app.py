@@ -16,6 +16,7 @@ from ottla.cli import (
     pipeline,
     produce,
     ship,
+    skip,
     start,
     topics,
     verify,
@@ -40,6 +41,7 @@ app.command()(metrics.metrics)
 app.add_typer(pipeline.app)
 app.command()(dump.dump)
 app.command()(verify.verify)
+app.command()(skip.skip)
 app.command()(demo.demo)
 
 

@@ -1,22 +1,62 @@
-"""The records of `__consumer_offsets`, as `ottla dump` shows them: what they say of which group."""
+"""The records of `__consumer_offsets`, as `ottla dump` shows them and `ottla verify` checks them."""
 
 import dataclasses
 from typing import Any
 
-from ottla.base.ids import uuid_text
+from ottla.base.ids import OFFSETS_TOPIC, TopicPartition, uuid_text
 from ottla.cli.formats import readable
+from ottla.coordinator.damage import Damage, Unreadable, named_by
 from ottla.coordinator.turn import StoredRecord
 from ottla.group.records import CorruptRecordError, parse
+from ottla.log.verify_segment import Finding, Findings, Severity
 from ottla.records.record import Record
 
 UUID_BYTES = 16
 NO_TOPIC_ID = uuid_text(bytes(UUID_BYTES))
 
 
+class GroupRecords:
+    """Finds what would keep a broker from serving the groups of a partition (`coordinator/damage`)."""
+
+    def __init__(self, id: TopicPartition) -> None:
+        self._id = id
+        self._damage = Damage()
+        self._paths: dict[int, str] = {}
+
+    @classmethod
+    def of(cls, id: TopicPartition) -> "GroupRecords | None":
+        return cls(id) if id.topic == OFFSETS_TOPIC else None
+
+    def on_record(self, path: str, record: Record) -> None:
+        if record.key is None:
+            return
+        problem = decode_group_record(record)[1] or None
+        if problem:
+            self._paths[record.offset] = path
+        self._damage.on_record(StoredRecord(record.key, record.value), record.offset, lambda: problem)
+
+    def on_damage(self, path: str, offset: int, problem: str) -> None:
+        self._paths[offset] = path
+        self._damage.on_batch(Unreadable(offset, problem, is_batch=True))
+
+    def findings(self) -> Findings:
+        for offset, problem, _ in self._damage.left():
+            remedy = f"`ottla skip {self._id} {offset}` leaves it out"
+            fate = f"the groups stored in this partition are not served; {remedy}"
+            yield Finding(Severity.ERROR, self._paths[offset], problem, fate, None, offset)
+        for offset, problem, _ in self._damage.left_out():
+            yield Finding(
+                Severity.NOTE, self._paths[offset], problem, "it is left out, as was said", None, offset
+            )
+
+
 def decode_group_record(record: Record) -> tuple[dict[str, Any], str]:
     """The fields of a record, and what is wrong with it. A type that we do not know has no fields."""
     if record.key is None:
         return {}, "a record without a key"
+    named = named_by(StoredRecord(record.key, record.value))
+    if named is not None:
+        return {"type": "LeaveOut", "offset": named}, ""
     try:
         entry = parse(StoredRecord(record.key, record.value))
     except CorruptRecordError as error:

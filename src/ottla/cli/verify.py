@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from ottla.cli.dump_files import ReadOnlyFiles, user_of
+from ottla.cli.dump_groups import GroupRecords
 from ottla.cli.errors import FAILED, USAGE, CommandError
 from ottla.cli.output import is_of_writing, json_text, plural
 from ottla.log import verify as checks
@@ -35,9 +36,9 @@ def verify(
 ) -> None:
     """Check a data directory while no broker uses it, and say exactly what is wrong.
 
-    Looks at every file: batches with their checksums and records, indexes against the log, producer
-    snapshots, leader epochs, checkpoints, leftovers. Changes nothing. Each finding says what a broker
-    would do about it when it starts.
+    Looks at every file: batches with their checksums and records, what the records of consumer groups
+    say, indexes against the log, producer snapshots, leader epochs, checkpoints, leftovers. Changes
+    nothing. Each finding says what a broker would do about it when it starts.
 
     \b
     error    something is lost, or would be misread, or would not be noticed
@@ -57,7 +58,9 @@ def verify(
     began, counts, totals = time.monotonic(), Counter[Severity](), Totals()
     show = _json_line if json else _line
     with _progress(directories) as on_read:
-        work = Work(files=ReadOnlyFiles(), quick=quick, on_read=on_read, totals=totals)
+        work = Work(
+            files=ReadOnlyFiles(), quick=quick, on_read=on_read, totals=totals, meanings=GroupRecords.of
+        )
         try:
             for finding in checks.verify(work, directories):
                 counts[finding.severity] += 1

@@ -8,7 +8,10 @@ Loading goes in slices, so that a long log does not keep the broker from everyth
 `on_tick` about `slice_work` records are replayed, of all shards together, first come first served. What is
 short is there at once. A shard that is being loaded refuses operations (COORDINATOR_LOAD_IN_PROGRESS), writes
 nothing and has no timers. A log that cannot be read for the moment is loaded from its beginning a little
-later; one that is damaged has no coordinator (`on_damaged`).
+later. Whatever is stored, from whomever it came, ends neither a load nor the broker: what makes no sense is
+collected (`damage`), and if it counts, the shard has *failed*. It refuses operations
+(COORDINATOR_NOT_AVAILABLE), and is loaded again when this broker is elected again, or when somebody else has
+written to its journal.
 
 `next_ms` is when `on_tick` should be called: when a timer may run out, or earlier if that one was cancelled;
 while something is being loaded, now.
@@ -30,15 +33,17 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.coordinator.damage import Damage, Unreadable
 from ottla.coordinator.timers import Timers
 from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
 
 log = logging.getLogger(__name__)
 
 RETRY_MS: Final = 500
+BUG_RETRY_MS: Final = 600_000
 SLICE_WORK: Final = 500  # about 6 ms: a record is replayed in some 12 us, a larger one counts as several
 UNIT_BYTES: Final = 512
 PIECE_BYTES: Final = 512 * 1024
@@ -47,7 +52,7 @@ TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST
 
 
 class Shard(Protocol):
-    """The state behind one partition of an internal topic."""
+    """The state behind one partition of an internal topic. A `replay` that raises has changed nothing."""
 
     def replay(self, record: StoredRecord, offset: int, timestamp_ms: int) -> None: ...
     def on_committed(self, below: int) -> None: ...
@@ -65,12 +70,20 @@ class Journal(Protocol):
     def end_offset(self) -> int: ...
     @property
     def committed_offset(self) -> int: ...
+    @property
+    def batch_bytes_max(self) -> int: ...
+    def place(self, offset: int) -> str:
+        """The file that holds an offset, for messages."""
+
     def append(self, records: list[StoredRecord], now_ms: int, wall_ms: int) -> int:
         """Write the records as one batch, stamped with the time of day; the offset of the first."""
 
-    def stored(self) -> Iterator[tuple[StoredRecord, int, int] | None]:
+    def stored(self) -> Iterator["Stored"]:
         """Everything that is stored now, as (record, offset, timestamp), read as it is asked for; None stands
-        for work that gave no record."""
+        for work that gave no record. ApiError: nothing can be read from here on."""
+
+
+Stored: TypeAlias = tuple[StoredRecord, int, int] | Unreadable | None
 
 
 @dataclass(slots=True)
@@ -90,8 +103,25 @@ class Loading(Generic[S]):
     shard: S
     journal: Journal
     leader_epoch: int
-    stored: Iterator[tuple[StoredRecord, int, int] | None]
+    stored: Iterator[Stored]
+    end_offset: int
     then: list[Callable[[S, Turn], None]] = field(default_factory=list)
+    damage: Damage = field(default_factory=Damage)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A shard that cannot be loaded, because of what is unreadable below `end_offset`."""
+
+    journal: Journal
+    leader_epoch: int
+    end_offset: int
+    unreadable: list[Unreadable]
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether something was committed behind it. That is not the shard's, which writes nothing."""
+        return self.journal.committed_offset >= self.journal.end_offset > self.end_offset
 
 
 @dataclass(slots=True)
@@ -102,11 +132,13 @@ class Runtime(Generic[S]):
     new_shard: Callable[[int], S]
     on_answered: Callable[[Answer, int], None]
     on_reloaded: Callable[[int, int], None] = lambda _index, _now_ms: None
-    on_damaged: Callable[[int, ApiError], None] = lambda _index, _damage: None
+    on_failed: Callable[[int, Failed], None] = lambda _index, _failed: None
+    on_left_out: Callable[[int, list[Unreadable]], None] = lambda _index, _left_out: None
     wall_ms: Callable[[int], int] = lambda now_ms: now_ms
     slice_work: int = SLICE_WORK
     shards: dict[int, Loaded[S]] = field(default_factory=dict)
     loading: dict[int, Loading[S]] = field(default_factory=dict)
+    failed: dict[int, Failed] = field(default_factory=dict)
     next_ms: int | None = None
     _work_left: int = field(init=False)
     _load_due_ms: int = 0
@@ -118,9 +150,12 @@ class Runtime(Generic[S]):
 
     def load(self, index: int, journal: Journal, leader_epoch: int, now_ms: int) -> None:
         """Begin to take up a shard from what its journal holds."""
-        known = self.shards.get(index) or self.loading.get(index)
+        known = self._held(index)
         if known is None or known.leader_epoch < leader_epoch:
             self._load(index, journal, leader_epoch, now_ms)
+
+    def _held(self, index: int) -> Loaded[S] | Loading[S] | Failed | None:
+        return self.shards.get(index) or self.loading.get(index) or self.failed.get(index)
 
     def _load(self, index: int, journal: Journal, leader_epoch: int, now_ms: int) -> None:
         self._begin(index, journal, leader_epoch, now_ms)
@@ -133,7 +168,9 @@ class Runtime(Generic[S]):
         shard.on_committed(journal.committed_offset)
         if not self.loading:
             self._load_due_ms = now_ms
-        self.loading[index] = Loading(index, shard, journal, leader_epoch, journal.stored())
+        self.loading[index] = Loading(
+            index, shard, journal, leader_epoch, journal.stored(), journal.end_offset
+        )
 
     def _go_on(self, now_ms: int) -> None:
         """Replay as much as this slice has left."""
@@ -142,9 +179,8 @@ class Runtime(Generic[S]):
             try:
                 if self._replay_stored(loading):
                     self._end_loading(loading, now_ms)
-            except ApiError as damage:
-                self.unload(loading.index)
-                self.on_damaged(loading.index, damage)
+            except ApiError as error:
+                self._fail(loading, [*loading.damage.left(), Unreadable(-1, str(error))], now_ms)
             except OSError:
                 self._begin(loading.index, loading.journal, loading.leader_epoch, now_ms)
                 self.loading[loading.index].then = loading.then
@@ -158,31 +194,59 @@ class Runtime(Generic[S]):
         """Is that all?"""
         for stored in loading.stored:
             self._work_left -= 1
-            if stored is not None:
+            if isinstance(stored, Unreadable):
+                loading.damage.on_batch(stored)
+            elif stored is not None:
                 record, offset, timestamp_ms = stored
                 self._work_left -= _size(record) // UNIT_BYTES
-                loading.shard.replay(record, offset, timestamp_ms)
+                loading.damage.on_record(
+                    record, offset, partial(_replay_problem, loading.shard, record, offset, timestamp_ms)
+                )
             if self._work_left <= 0:
                 return False
         return True
 
+    def _fail(self, loading: Loading[S], unreadable: list[Unreadable], now_ms: int) -> None:
+        index = loading.index
+        failed = Failed(loading.journal, loading.leader_epoch, loading.end_offset, unreadable)
+        self.unload(index)
+        if failed.is_outdated:
+            self._begin(index, failed.journal, failed.leader_epoch, now_ms)
+        else:
+            self.failed[index] = failed
+            self.on_failed(index, failed)
+
     def _end_loading(self, loading: Loading[S], now_ms: int) -> None:
         index = loading.index
+        if unreadable := loading.damage.left():
+            self._fail(loading, unreadable, now_ms)
+            return
+        if left_out := loading.damage.left_out():
+            self.on_left_out(index, left_out)
         del self.loading[index]
         loaded = self.shards[index] = Loaded(index, loading.shard, loading.journal, loading.leader_epoch)
-        self._finish(loaded, self._run(loaded, now_ms, loading.shard.on_loaded))
+        try:
+            turn = self._run(loaded, now_ms, loading.shard.on_loaded)
+        except Exception as error:  # noqa: BLE001  # as in `_replay_problem`: what is stored may be forged
+            self._fail(loading, [Unreadable(-1, repr(error))], now_ms)
+            return
+        self._finish(loaded, turn)
         for operation in loading.then:
             self._attempt(index, now_ms, operation)
 
-    def on_committed(self, index: int, below: int) -> None:
+    def on_committed(self, index: int, below: int, now_ms: int) -> None:
         """The high watermark of a shard's partition has moved."""
-        known = self.shards.get(index) or self.loading.get(index)
-        if known is not None:
-            known.shard.on_committed(below)
+        held = self._held(index)
+        if isinstance(held, Failed):
+            if held.is_outdated:
+                self._load(index, held.journal, held.leader_epoch, now_ms)
+        elif held is not None:
+            held.shard.on_committed(below)
 
     def unload(self, index: int) -> None:
         self.shards.pop(index, None)
         self.loading.pop(index, None)
+        self.failed.pop(index, None)
 
     # Operations
 
@@ -216,8 +280,13 @@ class Runtime(Generic[S]):
                     if self.shards.get(loaded.index) is not loaded:
                         break  # gone, or loaded again with timers of its own
                     loaded.timers.apply({key: now_ms + RETRY_MS})
+                except Exception:
+                    # What is stored may be forged, and whoever leads next would load the same.
+                    log.exception("a timer of shard %d failed: %s", loaded.index, key)
+                    loaded.timers.apply({key: now_ms + BUG_RETRY_MS})
                 else:
-                    self._finish(loaded, turn)
+                    # One that sets itself again waits for the next tick, or it would hold up everything.
+                    self._finish(loaded, turn, timers_from_ms=now_ms + 1)
         due = (loaded.timers.next_ms() for loaded in self.shards.values())
         self.next_ms = min((ms for ms in due if ms is not None), default=None)
         self._work_left = self.slice_work
@@ -228,16 +297,20 @@ class Runtime(Generic[S]):
             self.next_ms = due_ms
 
     def _loaded(self, index: int) -> Loaded[S]:
-        loaded = self.shards.get(index)
-        if loaded is None:
-            is_loading = index in self.loading
+        held = self._held(index)
+        if isinstance(held, Loading):
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if isinstance(held, Failed):
             raise ApiError(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                "What is stored cannot be read; the broker's log has more.",
             )
-        return loaded
+        if held is None:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        return held
 
     def _run(self, loaded: Loaded[S], now_ms: int, operation: Callable[[Turn], None]) -> Turn:
-        turn = Turn(now_ms, self.wall_ms(now_ms))
+        turn = Turn(now_ms, self.wall_ms(now_ms), batch_bytes_max=loaded.journal.batch_bytes_max)
         operation(turn)
         if turn.is_divisible:
             self._store_in_pieces(loaded, turn)
@@ -290,15 +363,28 @@ class Runtime(Generic[S]):
                 self.on_reloaded(loaded.index, turn.now_ms)
             raise
 
-    def _finish(self, loaded: Loaded[S], turn: Turn) -> None:
-        loaded.timers.apply(turn.timers)
-        for due_ms in turn.timers.values():
+    def _finish(self, loaded: Loaded[S], turn: Turn, timers_from_ms: int = 0) -> None:
+        timers = {
+            key: None if due_ms is None else max(due_ms, timers_from_ms)
+            for key, due_ms in turn.timers.items()
+        }
+        loaded.timers.apply(timers)
+        for due_ms in timers.values():
             if due_ms is not None:
                 self._wake_at(due_ms)
         for answer, reply in turn.answers:
             answer.reply, answer.after_offset = reply, loaded.journal.end_offset
             answer.given_ms = turn.now_ms
             self.on_answered(answer, turn.now_ms)
+
+
+def _replay_problem(shard: Shard, record: StoredRecord, offset: int, timestamp_ms: int) -> str | None:
+    """Replay what a disk holds; what is wrong with it, if that cannot be done."""
+    try:
+        shard.replay(record, offset, timestamp_ms)
+    except Exception as error:  # noqa: BLE001  # whoever wrote it: no record stops a start or a failover
+        return str(error) if isinstance(error, ValueError) else repr(error)
+    return None
 
 
 def _pieces(records: list[StoredRecord]) -> Iterator[list[StoredRecord]]:

@@ -1,5 +1,6 @@
 """One operation on a shard: what it decided. Answers and records leave together, or not at all."""
 
+import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -35,6 +36,7 @@ class Turn:
     records: list[StoredRecord] = field(default_factory=list)
     answers: list[tuple[Answer, Any]] = field(default_factory=list)
     timers: dict[TimerKey, int | None] = field(default_factory=dict)
+    batch_bytes_max: int = sys.maxsize  # what is not divisible must fit into this
     is_replayed: bool = True
     is_divisible: bool = False  # its records stand each for itself, and need not be one batch
     then: list[Callable[[], None]] = field(default_factory=list)

@@ -86,6 +86,7 @@ class ClassicGroup(RebalancingGroup):
                     assignment=stored.assignment,
                 )
             )
+        group.assigned_bytes = sum(len(stored.assignment) for stored in value.members)
         if value.leader in group.members:
             group.roster.leader = value.leader
         group.choose_protocol()
@@ -180,7 +181,7 @@ class ClassicGroup(RebalancingGroup):
     def _join_new(self, turn: Turn, join: _Join) -> None:
         instance_id, new_id = join.request.group_instance_id, join.caller.new_member_id
         if instance_id is None and join.caller.version >= 4:
-            self.roster.pending.add(new_id)
+            self.roster.expect(new_id)
             turn.set_timer(self.key("pending", new_id), turn.now_ms + join.request.session_timeout_ms)
             refusal = refused_join(new_id, ErrorCode.MEMBER_ID_REQUIRED, join.caller.version)
             turn.answer(join.answer, refusal)
@@ -241,8 +242,8 @@ class ClassicGroup(RebalancingGroup):
         """
         leader_before = self.roster.leader or ""
         member = self.replace(turn, instance_id, join.caller.new_member_id)
-        member.client_id, member.client_host = join.caller.client_id, join.caller.client_host
         self._change(member, join)
+        self.roster.rename(member, join.caller.client_id, join.caller.client_host)
         if self.rules.returns is Act.ANSWER and self.roster.choose_protocol() == self.protocol_name:
             self.store(turn)
             reply = self.joined(member.member_id)
@@ -284,8 +285,15 @@ class ClassicGroup(RebalancingGroup):
             self._assign(turn, {each.member_id: each.assignment for each in request.assignments})
 
     def _assign(self, turn: Turn, assignments: dict[str, bytes]) -> None:
+        """As in Kafka, an assignment that is too large to be stored is an error for everybody, and they join
+        again."""
+        if self.stored_bytes(assignments) > turn.batch_bytes_max:
+            self.answer_syncs(turn, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self.prepare_rebalance(turn)
+            return
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, b"")
+        self.assigned_bytes = sum(len(member.assignment) for member in self.members.values())
         self.go(turn, GroupState.STABLE)
         self.store(turn)
         self.answer_syncs(turn)
@@ -397,6 +405,11 @@ class ClassicGroup(RebalancingGroup):
         self.refuse_all(turn, code)
         self.not_synced.clear()
         self.go(turn, GroupState.DEAD)
+
+    def bytes_of(self, member_id: str, instance_id: str | None) -> int:
+        """What is held of a member already; 0 if it is new."""
+        member = self.members.get(self.roster.whom(member_id, instance_id))
+        return member.held_bytes if member is not None else 0
 
     @property
     def is_empty(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ottla.group.memory import classic_member_bytes
 from ottla.group.protocol import Subscription, version_of
 from ottla.wire.codec import decode
 from ottla.wire.messages.join_group import JoinGroupRequest
@@ -27,6 +28,10 @@ class Member:
     protocols: Protocols
     assignment: bytes = b""
     is_new: bool = False
+
+    @property
+    def held_bytes(self) -> int:
+        return classic_member_bytes(self.member_id, self.client_id, self.protocols)
 
     def is_like(self, protocols: Protocols) -> bool:
         """The same metadata in the same order: the order is the member's vote."""

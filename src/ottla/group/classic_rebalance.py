@@ -15,6 +15,7 @@ soft state, changed at once and not by replay; what must survive (a complete ass
 static member's new id) is written in the same turn, before its answers can leave.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -23,6 +24,7 @@ from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
 from ottla.group.classic_member import Member, subscribed_topics
 from ottla.group.classic_roster import Roster
 from ottla.group.config import GroupConfig
+from ottla.group.memory import GROUP_BYTES
 from ottla.group.protocol import PROTOCOL_TYPE
 from ottla.group.records import GroupMember, GroupMetadata, GroupMetadataValue, store
 from ottla.group.states import Act, Cell, GroupState, check_step
@@ -30,6 +32,8 @@ from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseM
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60_000
+STORED_MEMBER_BYTES: Final = 120  # an address, lengths and timeouts
+STATIC_WAIT_MS_MIN: Final = 1_000  # members may ask for a rebalance timeout of 0, or less
 
 
 class WaitingJoin(NamedTuple):
@@ -62,10 +66,27 @@ class RebalancingGroup:
         self.syncing: dict[str, Answer] = {}
         self.not_synced: set[str] = set()
         self.initial_delay: InitialDelay | None = None
+        self.assigned_bytes = 0
 
     @property
     def members(self) -> dict[str, Member]:
         return self.roster.members
+
+    @property
+    def held_bytes(self) -> int:
+        """About what it takes in memory."""
+        return GROUP_BYTES + len(self.group_id) + self.roster.held_bytes + self.assigned_bytes
+
+    def stored_bytes(self, assignments: Mapping[str, bytes]) -> int:
+        """About how large the group's record would be; never less than it is."""
+        chosen = self.protocol_name or ""
+        return len(self.group_id) + sum(
+            STORED_MEMBER_BYTES
+            + 4 * (len(member.member_id) + len(member.instance_id or "") + len(member.client_id))
+            + len(member.protocols[chosen])
+            + len(assignments.get(member.member_id, b""))
+            for member in self.members.values()
+        )
 
     def key(self, *what: str) -> TimerKey:
         return ("classic", self.group_id, *what)
@@ -77,6 +98,7 @@ class RebalancingGroup:
         if self.state is GroupState.COMPLETING:
             for member in self.members.values():
                 member.assignment = b""
+            self.assigned_bytes = 0
             self.answer_syncs(turn, ErrorCode.REBALANCE_IN_PROGRESS)
         self.not_synced.clear()
         turn.cancel_timer(self.key("sync"))
@@ -114,7 +136,8 @@ class RebalancingGroup:
                 self.remove(turn, member.member_id)
         if self.members and not self.roster.elect(self.joining):
             # Only static members, none of them back yet: their sessions decide who stays.
-            turn.set_timer(self.key("join"), turn.now_ms + self.roster.rebalance_timeout_ms())
+            wait_ms = max(self.roster.rebalance_timeout_ms(), STATIC_WAIT_MS_MIN)
+            turn.set_timer(self.key("join"), turn.now_ms + wait_ms)
             return
         self.generation += 1
         self.choose_protocol()
@@ -211,7 +234,7 @@ class RebalancingGroup:
         self.on_synced(turn, member_id)
 
     def remove_pending(self, turn: Turn, member_id: str) -> None:
-        self.roster.pending.discard(member_id)
+        self.roster.forget_pending(member_id)
         turn.cancel_timer(self.key("pending", member_id))
 
     def set_session(self, turn: Turn, member: Member, timeout_ms: int | None = None) -> None:

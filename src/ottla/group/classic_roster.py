@@ -4,6 +4,8 @@ Rules. Members stand in the order in which they came, and what has to be chosen 
 first: a group's decisions depend on nothing but its history. While there are members there is a leader, and
 at least one protocol that all of them support: `supports` is asked before somebody is let in or changed.
 
+`held_bytes` is what all of them hold in memory, about, without what they are assigned.
+
 A *pending* member has been given a member id and asked to join again with it (KIP-394). It is not a member
 yet, but a rebalance waits for it.
 """
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field
 
 from ottla.base.errors import ErrorCode
 from ottla.group.classic_member import Member, Protocols
+from ottla.group.memory import PENDING_BYTES
 
 
 @dataclass(slots=True)
@@ -23,6 +26,7 @@ class Roster:
     pending: set[str] = field(default_factory=set)
     leader: str | None = None
     supported: Counter[str] = field(default_factory=Counter)
+    held_bytes: int = 0
 
     def fault(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Is this who it says it is? A static member's instance id belongs to the last one that came with
@@ -45,14 +49,16 @@ class Roster:
         if member.instance_id is not None:
             assert member.instance_id not in self.instances
             self.instances[member.instance_id] = member.member_id
-        self.pending.discard(member.member_id)
+        self.forget_pending(member.member_id)
         self.members[member.member_id] = member
+        self.held_bytes += member.held_bytes
         self.supported.update(member.protocols.keys())
         if self.leader is None:
             self.leader = member.member_id
 
     def remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
+        self.held_bytes -= member.held_bytes
         self._forget(member.protocols)
         if member.instance_id is not None:
             del self.instances[member.instance_id]
@@ -63,16 +69,34 @@ class Roster:
         """The static member is back, under a new member id; it keeps what it had."""
         old_id = self.instances[instance_id]
         member = self.members.pop(old_id)
+        self.held_bytes += len(new_id) - len(old_id)
         member.member_id, member.is_new = new_id, False
         self.members[new_id], self.instances[instance_id] = member, new_id
         if self.leader == old_id:
             self.leader = new_id
         return member
 
+    def rename(self, member: Member, client_id: str, client_host: str) -> None:
+        """It comes from another client now."""
+        self.held_bytes += len(client_id) - len(member.client_id)
+        member.client_id, member.client_host = client_id, client_host
+
     def change(self, member: Member, protocols: Protocols) -> None:
         self._forget(member.protocols)
         self.supported.update(protocols.keys())
+        self.held_bytes -= member.held_bytes
         member.protocols = protocols
+        self.held_bytes += member.held_bytes
+
+    def expect(self, member_id: str) -> None:
+        """It was told to join again with this id."""
+        self.pending.add(member_id)
+        self.held_bytes += PENDING_BYTES + len(member_id)
+
+    def forget_pending(self, member_id: str) -> None:
+        if member_id in self.pending:
+            self.pending.remove(member_id)
+            self.held_bytes -= PENDING_BYTES + len(member_id)
 
     def elect(self, joined: Container[str]) -> bool:
         """Make sure that the leader is one of those who have joined; False: there are none."""

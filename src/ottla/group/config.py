@@ -59,6 +59,16 @@ class GroupConfig:
         "group.max.size", INT_MAX, "Refuse further members of a classic group beyond this number.",
         check=at_least(1),
     )  # fmt: skip
+    member_bytes_max: int = key(
+        "ottla.group.member.max.bytes", 1 << 20,
+        "Refuse a member that says more than this about itself: its subscription, with its metadata.",
+        check=at_least(1 << 10),
+    )  # fmt: skip
+    memory_bytes_max: int = key(
+        "ottla.groups.max.bytes", 256 << 20,
+        "Memory for all groups of this broker; above it, new members and committed offsets are refused.",
+        type=ConfigType.LONG, check=at_least(1 << 20),
+    )  # fmt: skip
     rebalance_protocols: tuple[str, ...] = key(
         "group.coordinator.rebalance.protocols", ("classic", "consumer"),
         "The protocols that groups may use.",

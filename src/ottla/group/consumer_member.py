@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from ottla.group.memory import MEMBER_BYTES, PARTITION_BYTES
+
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
@@ -42,7 +44,7 @@ class ClassicSide(NamedTuple):
 class Member:
     """`epoch` is where the member is on its way to the target; `previous_epoch` is accepted too, because the
     reply that told it of its epoch may have been lost. `silent_ms` is how long it has not been heard of, as
-    far as that is stored."""
+    far as that is stored. `names_bytes` is what `topic_names` take in memory, added up once."""
 
     member_id: str
     instance_id: str | None = None
@@ -60,6 +62,22 @@ class Member:
     assigned: Partitions = field(default_factory=dict)
     pending: Partitions = field(default_factory=dict)
     silent_ms: int = 0
+    names_bytes: int = field(default=0, compare=False)
+
+    @property
+    def held_bytes(self) -> int:
+        """About what it takes in memory, with what it was given."""
+        protocols = self.classic.protocols if self.classic is not None else ()
+        given = sum(map(len, self.assigned.values())) + sum(map(len, self.pending.values()))
+        return (
+            MEMBER_BYTES
+            + len(self.member_id)
+            + len(self.client_id)
+            + len(self.regex)
+            + self.names_bytes
+            + PARTITION_BYTES * given
+            + sum(len(name) + len(metadata) for name, metadata in protocols)
+        )
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch

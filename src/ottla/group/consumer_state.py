@@ -27,6 +27,7 @@ from ottla.group.consumer_member import (
     Partitions,
     to_partitions,
 )
+from ottla.group.memory import GROUP_BYTES, NAME_BYTES
 from ottla.group.records import (
     ConsumerGroupMember,
     ConsumerGroupMetadata,
@@ -53,6 +54,10 @@ class Resolved(NamedTuple):
     revision: int
     timestamp_ms: int
 
+    @property
+    def held_bytes(self) -> int:
+        return sum(map(len, self.topics)) + NAME_BYTES * (1 + len(self.topics))
+
 
 @dataclass(slots=True)
 class ConsumerState:
@@ -73,10 +78,22 @@ class ConsumerState:
     owners: dict[bytes, dict[int, str]] = field(default_factory=dict)
     seen_revision: int = field(default=-1, compare=False)
     joins_due: dict[str, int] = field(default_factory=dict, compare=False)
+    _members_bytes: int = field(default=0, compare=False)
+    _resolved_bytes: int = field(default=0, compare=False)
 
     @property
     def is_empty(self) -> bool:
         return not self.members
+
+    @property
+    def held_bytes(self) -> int:
+        """About what it takes in memory."""
+        return GROUP_BYTES + len(self.group_id) + self._members_bytes + self._resolved_bytes
+
+    def bytes_of(self, member_id: str, instance_id: str | None) -> int:
+        """What is held of a member already; 0 if it is new."""
+        member = self.members.get(member_id) or self.static_member(instance_id)
+        return member.held_bytes if member is not None else 0
 
     @property
     def is_gone(self) -> bool:
@@ -113,10 +130,13 @@ class ConsumerState:
                 self.targets.pop(member_id, None)
             case TargetAssignmentMember(_, member_id, assignment) if assignment:
                 self.targets[member_id] = to_partitions(assignment.topic_partitions)
-            case RegularExpression(_, pattern, None):
-                self.resolved.pop(pattern, None)
-            case RegularExpression(_, pattern, found) if found:
-                self.resolved[pattern] = Resolved(frozenset(found.topics), found.version, found.timestamp)
+            case RegularExpression(_, pattern, found):
+                old = self.resolved.pop(pattern, None)
+                self._resolved_bytes -= old.held_bytes if old else 0
+                if found:
+                    new = Resolved(frozenset(found.topics), found.version, found.timestamp)
+                    self.resolved[pattern] = new
+                    self._resolved_bytes += new.held_bytes
             case ConsumerGroupMember():
                 self._replay_subscription(entry)
             case CurrentMemberAssignment():
@@ -139,6 +159,8 @@ class ConsumerState:
             client_id=value.client_id,
             client_host=value.client_host,
             topic_names=frozenset(value.subscribed_topic_names),
+            names_bytes=sum(map(len, value.subscribed_topic_names))
+            + NAME_BYTES * len(value.subscribed_topic_names),
             regex=value.subscribed_topic_regex or "",
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             assignor=value.server_assignor,
@@ -167,6 +189,7 @@ class ConsumerState:
     def _put(self, member_id: str, member: Member | None) -> None:
         """Set or remove a member, and what is derived from it."""
         old = self.members.get(member_id)
+        self._members_bytes += (member.held_bytes if member else 0) - (old.held_bytes if old else 0)
         had, has = (each.instance_id if each is not None else None for each in (old, member))
         if had != has:
             if had is not None and self.static.get(had) == member_id:

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from ottla.group.memory import OFFSET_BYTES, TOPIC_BYTES
 from ottla.group.records import OffsetCommitValue
 from ottla.wire.schema import ZERO_UUID
 
@@ -61,13 +62,14 @@ class CommittedOffset(NamedTuple):
 class Offsets:
     """By group, topic and partition."""
 
-    __slots__ = ("_behind", "_committed_below", "_in_flight", "_newest")
+    __slots__ = ("_behind", "_committed_below", "_in_flight", "_newest", "held_bytes")
 
     def __init__(self) -> None:
         self._newest: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
         self._behind: dict[str, dict[tuple[str, int], list[CommittedOffset | None]]] = {}
         self._in_flight: deque[tuple[int, str, str, int]] = deque()
         self._committed_below = 0
+        self.held_bytes = 0  # about what all of it takes in memory
 
     def replay(
         self, group: str, topic: str, partition: int, value: OffsetCommitValue | None, log_offset: int
@@ -85,8 +87,7 @@ class Offsets:
         if entry is None:
             self._remove(group, topic, partition)
         else:
-            topics = self._newest.setdefault(sys.intern(group), {})
-            topics.setdefault(sys.intern(topic), {})[partition] = entry
+            self._put(group, topic, partition, entry)
 
     def on_committed(self, below: int) -> None:
         """The high watermark has reached `below`."""
@@ -167,10 +168,28 @@ class Offsets:
     def _find(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         return self._newest.get(group, {}).get(topic, {}).get(partition)
 
+    def growth(self, group: str, topic: str, partition: int, metadata: str) -> int:
+        """How much more memory a commit would take than is taken now."""
+        entries = self._newest.get(group, {}).get(topic)
+        if entries is None:
+            return TOPIC_BYTES + len(topic) + OFFSET_BYTES + len(metadata)
+        entry = entries.get(partition)
+        return len(metadata) + (OFFSET_BYTES if entry is None else -len(entry.metadata))
+
+    def _put(self, group: str, topic: str, partition: int, entry: CommittedOffset) -> None:
+        self.held_bytes += self.growth(group, topic, partition, entry.metadata)
+        topics = self._newest.setdefault(sys.intern(group), {})
+        topics.setdefault(sys.intern(topic), {})[partition] = entry
+
     def _remove(self, group: str, topic: str, partition: int) -> None:
         topics = self._newest.get(group, {})
         entries = topics.get(topic, {})
-        if entries.pop(partition, None) is not None and not entries:
+        entry = entries.pop(partition, None)
+        if entry is None:
+            return
+        self.held_bytes -= OFFSET_BYTES + len(entry.metadata)
+        if not entries:
+            self.held_bytes -= TOPIC_BYTES + len(topic)
             del topics[topic]
             if not topics:
                 del self._newest[group]

@@ -15,10 +15,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.turn import StoredRecord
+from ottla.records.batch import crc_ok, read_header
+from ottla.records.record import read_records
 from ottla.wire.codec import decode, encode
 from ottla.wire.primitives import ProtocolError
 from ottla.wire.schema import ZERO_UUID, Uuid, i8, i32, i64, message, since, struct, tag, until
+
+INT_MAX: Final = (1 << 31) - 1
 
 
 class CorruptRecordError(ValueError):
@@ -228,14 +233,28 @@ def _offset_commit_version(value: Any) -> int:
     return 3 if value.topic_id == ZERO_UUID else 4
 
 
+def _group_problem(value: Any) -> str | None:
+    for ids in zip(*((member.member_id, member.group_instance_id) for member in value.members), strict=True):
+        given = [id for id in ids if id is not None]
+        if len(set(given)) != len(given):
+            return "two members of one id"
+    return "the last generation there is" if value.generation == INT_MAX else None
+
+
+def _epoch_problem(value: Any) -> str | None:
+    return "the last epoch there is" if value.epoch == INT_MAX else None
+
+
 class _Row(NamedTuple):
-    """A type of record. `version` is the one to write a value in."""
+    """A type of record. `version` is the one to write a value in, `problem` why a group could not go on with
+    a value."""
 
     number: int
     entry: type[Any]
     key: type[Any]
     value: type[Any]
     version: Callable[[Any], int]
+    problem: Callable[[Any], str | None] = lambda _: None
 
 
 def _always(version: int) -> Callable[[Any], int]:
@@ -244,8 +263,8 @@ def _always(version: int) -> Callable[[Any], int]:
 
 _ROWS: Final = (
     _Row(1, OffsetCommit, PartitionKey, OffsetCommitValue, _offset_commit_version),
-    _Row(2, GroupMetadata, GroupKey, GroupMetadataValue, _always(3)),
-    _Row(3, ConsumerGroupMetadata, GroupKey, ConsumerGroupMetadataValue, _always(0)),
+    _Row(2, GroupMetadata, GroupKey, GroupMetadataValue, _always(3), _group_problem),
+    _Row(3, ConsumerGroupMetadata, GroupKey, ConsumerGroupMetadataValue, _always(0), _epoch_problem),
     _Row(5, ConsumerGroupMember, MemberKey, ConsumerGroupMemberValue, _always(0)),
     _Row(6, TargetAssignmentMetadata, GroupKey, TargetAssignmentMetadataValue, _always(0)),
     _Row(7, TargetAssignmentMember, MemberKey, TargetAssignmentMemberValue, _always(0)),
@@ -279,8 +298,26 @@ def parse(record: StoredRecord) -> Entry | None:
         value = None if record.value is None else _value(row, record.value)
     except ProtocolError as error:
         raise CorruptRecordError(f"a record of type {row.entry.__name__} is corrupt: {error}") from error
+    if value is not None and (problem := row.problem(value)):
+        raise CorruptRecordError(f"a record of type {row.entry.__name__} has {problem}")
     entry: Entry = row.entry(*(getattr(key, name) for name in row.key.__slots__), value)
     return entry
+
+
+def check_batch(batch: memoryview) -> None:
+    """INVALID_RECORD, if a batch that somebody else made holds a record that `parse` cannot read. A tombstone
+    always can be: it deletes nothing if its key makes no sense."""
+    header = read_header(batch)
+    if not crc_ok(batch, header):
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The checksum of the batch is wrong.")
+    for record in read_records(batch, header):
+        if record.key is None:
+            raise ApiError(ErrorCode.INVALID_RECORD, "A record of an internal topic needs a key.")
+        if record.value is not None:
+            try:
+                parse(StoredRecord(record.key, record.value))
+            except CorruptRecordError as error:
+                raise ApiError(ErrorCode.INVALID_RECORD, f"{error}.") from None
 
 
 def _value(row: _Row, encoded: bytes) -> Any:

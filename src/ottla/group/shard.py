@@ -17,8 +17,14 @@ Which kind of group answers which request:
 
 Offsets without members make a group too: Empty, classic, without a protocol. A group that is empty and has no
 offsets is forgotten when expiry next looks.
+
+What groups hold in memory is counted (`memory`), for all shards of a broker together: what would go over the
+limit is refused, GROUP_MAX_SIZE_REACHED to whoever joins, INVALID_COMMIT_OFFSET_SIZE to whoever commits.
+
+Expiry looks at some groups at a time, so that nobody has to wait for it.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -29,6 +35,16 @@ from ottla.group.commits import Commit
 from ottla.group.config import GroupConfig, config_of_group
 from ottla.group.consumer import ConsumerGroup
 from ottla.group.consumer_member import JOIN_EPOCH
+from ottla.group.consumer_requests import is_leaving
+from ottla.group.memory import (
+    GROUP_BYTES,
+    MEMBER_BYTES,
+    OFFSET_BYTES,
+    TOPIC_BYTES,
+    check_member,
+    heartbeat_bytes,
+    join_bytes,
+)
 from ottla.group.offsets import Offsets
 from ottla.group.protocol import PROTOCOL_TYPE
 from ottla.group.records import (
@@ -59,6 +75,10 @@ from ottla.wire.messages.sync_group import SyncGroupRequest
 Group: TypeAlias = ClassicGroup | ConsumerGroup
 
 EXPIRE = ("expire",)
+EXPIRE_SLICE = ("expire", "slice")
+GROUPS_PER_SLICE = 500  # about 5 ms, or 10 if all of them go
+RECORDS_PER_SLICE = 500
+SLICE_PAUSE_MS = 10
 CONSUMER_COMMITS_SINCE = 9
 
 
@@ -70,27 +90,59 @@ class Listed(NamedTuple):
 
 
 class GroupShard:
-    """`values_of` gives the config values that a group has of its own."""
+    """`values_of` gives the config values that a group has of its own; `room_bytes` how much more memory
+    all groups of this broker may take."""
 
     def __init__(
         self,
         config: GroupConfig,
         topics: Topics,
         values_of: Callable[[str], Mapping[str, str]] = lambda _group_id: {},
+        room_bytes: Callable[[], int] = lambda: sys.maxsize,
     ) -> None:
         self.config = config
         self.topics = topics
         self.values_of = values_of
+        self.room_bytes = room_bytes
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
+        self._sizes: dict[str, int] = {}
+        self._groups_bytes = 0
+        self._to_expire: list[str] = []
+
+    @property
+    def held_bytes(self) -> int:
+        """About what all of it takes in memory."""
+        return self._groups_bytes + self.offsets.held_bytes
+
+    def _measure(self, group_id: str) -> None:
+        """A group has changed, come or gone."""
+        group = self.groups.get(group_id)
+        size = group.held_bytes if group is not None else 0
+        known = self._sizes.get(group_id, 0)
+        if size != known:
+            self._groups_bytes += size - known
+            self._sizes[group_id] = size
+            if group is None:
+                del self._sizes[group_id]
+
+    def _check_room(self, growth: int) -> None:
+        if growth > 0 and growth > self.room_bytes():
+            raise ApiError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                "The groups of this broker take all the memory they may have.",
+            )
 
     # What the runtime calls
 
     def replay(self, record: StoredRecord, offset: int, timestamp_ms: int) -> None:
         entry = parse(record)
+        if entry is not None:
+            self._replay(entry, offset, timestamp_ms)
+            self._measure(entry.group)
+
+    def _replay(self, entry: Entry, offset: int, timestamp_ms: int) -> None:
         match entry:
-            case None:
-                return
             case OffsetCommit(group_id, topic, partition, value):
                 self.offsets.replay(group_id, topic, partition, value, offset)
                 if value is not None and group_id not in self.groups:
@@ -133,39 +185,60 @@ class GroupShard:
     def on_timer(self, turn: Turn, key: TimerKey) -> None:
         assert isinstance(key, tuple), "timers of a shard have tuples as keys"
         if key == EXPIRE:
-            self._expire(turn)
+            self._to_expire = self._to_expire or list(self.groups)
             turn.set_timer(EXPIRE, turn.now_ms + self.config.offsets_retention_check_interval_ms)
+        if key in (EXPIRE, EXPIRE_SLICE):
+            self._expire(turn)
             return
         group = self.groups.get(key[1])
         if isinstance(group, ConsumerGroup):
             self._take_its_place(group.on_timer(turn, key))
         elif group is not None:
             group.on_timer(turn, key)
+        self._measure(key[1])
 
     # Membership
 
     def join(self, turn: Turn, answer: Answer, request: JoinGroupRequest, caller: Caller) -> None:
         group = self.groups.get(request.group_id)
+        if group is None and request.member_id:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        self._check_join(group, request, caller)
         if isinstance(group, ConsumerGroup):
             if not group.is_empty:
                 self._take_its_place(group.classic_join(turn, answer, request, caller))
+                self._measure(request.group_id)
                 return
+            if request.member_id:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
             self._delete_consumer(turn, group)
             group = None
         if group is None:
-            if request.member_id:
-                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-            group = self.groups[request.group_id] = ClassicGroup(
-                request.group_id, self.config, wall_ms=turn.wall_ms
-            )
+            group = ClassicGroup(request.group_id, self.config, wall_ms=turn.wall_ms)
         group.join(turn, answer, request, caller)
+        if not group.is_simple:  # else it was new, and refused
+            self.groups[request.group_id] = group
+        self._measure(request.group_id)
+
+    def _check_join(self, group: Group | None, request: JoinGroupRequest, caller: Caller) -> None:
+        said = join_bytes(request)
+        check_member(said, self.config.member_bytes_max)
+        size = MEMBER_BYTES + said + len(caller.client_id) + len(caller.new_member_id)
+        known = 0
+        if group is None:
+            size += GROUP_BYTES + len(request.group_id)
+        else:
+            known = group.bytes_of(request.member_id, request.group_instance_id)
+        self._check_room(size - known)
 
     def sync(self, turn: Turn, answer: Answer, request: SyncGroupRequest) -> None:
         group = self._group_of_member(request.group_id)
         if isinstance(group, ConsumerGroup):
             group.classic_sync(turn, answer, request)
         else:
+            self._check_room(sum(len(each.assignment) for each in request.assignments) - group.assigned_bytes)
             group.sync(turn, answer, request)
+        self._measure(request.group_id)
 
     def heartbeat(self, turn: Turn, answer: Answer, request: HeartbeatRequest) -> None:
         group = self._group_of_member(request.group_id)
@@ -180,13 +253,17 @@ class GroupShard:
             group.classic_leave(turn, answer, request, version)
         else:
             group.leave(turn, answer, request, version)
+        self._measure(request.group_id)
 
     def consumer_heartbeat(
         self, turn: Turn, answer: Answer, request: ConsumerGroupHeartbeatRequest, caller: Caller
     ) -> None:
         group = self.groups.get(request.group_id)
+        if not is_leaving(request):
+            self._check_heartbeat(group, request)
         if isinstance(group, ConsumerGroup):
             self._take_its_place(group.heartbeat(turn, answer, request, caller))
+            self._measure(request.group_id)
             return
         if request.member_epoch != JOIN_EPOCH:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {request.group_id}.")
@@ -200,6 +277,16 @@ class GroupShard:
         if group is not None:
             classic = group
             turn.once_stored(lambda: classic.close(turn, ErrorCode.REBALANCE_IN_PROGRESS))
+
+    def _check_heartbeat(self, group: Group | None, request: ConsumerGroupHeartbeatRequest) -> None:
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            return
+        size = heartbeat_bytes(request)
+        check_member(size, self.config.member_bytes_max)
+        if group is None:
+            self._check_room(size + GROUP_BYTES + len(request.group_id))
+        else:
+            self._check_room(size - group.bytes_of(request.member_id, request.instance_id))
 
     def on_group_config(self, group_id: str) -> None:
         """A group's own values changed. Its members learn of it, and their sessions change, with their next
@@ -246,6 +333,7 @@ class GroupShard:
         elif commit.epoch >= 0:
             modern = commit.version >= CONSUMER_COMMITS_SINCE
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if modern else ErrorCode.ILLEGAL_GENERATION)
+        self._check_commit(group, commit)
         expire_ms = -1 if commit.retention_ms < 0 else turn.wall_ms + commit.retention_ms
         for one in commit.offsets:
             value = OffsetCommitValue(
@@ -257,6 +345,21 @@ class GroupShard:
             )
             turn.write(store(OffsetCommit(commit.group_id, one.topic, one.partition, value)))
         turn.answer(answer, response)
+
+    def _check_commit(self, group: Group | None, commit: Commit) -> None:
+        """What takes no more memory than is taken already is always stored."""
+        made = 0 if group is not None else GROUP_BYTES + len(commit.group_id)
+        room, grow = self.room_bytes(), self.offsets.growth
+        at_most = sum(
+            TOPIC_BYTES + OFFSET_BYTES + len(one.topic) + len(one.metadata) for one in commit.offsets
+        )
+        if made + at_most <= room:
+            return
+        growth = made + sum(
+            grow(commit.group_id, one.topic, one.partition, one.metadata) for one in commit.offsets
+        )
+        if growth > max(room, 0):
+            raise ApiError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
         group = self.groups.get(group_id)
@@ -324,15 +427,26 @@ class GroupShard:
         return group
 
     def _expire(self, turn: Turn) -> None:
-        """Forget offsets nobody has needed for long, and groups that have nothing left."""
+        """Forget offsets nobody has needed for long, and groups that have nothing left; some groups at a
+        time. What cannot be stored is left to the next round."""
         turn.is_divisible = True
-        for group_id, group in list(self.groups.items()):
-            gone = self._expired(group_id, group, turn.wall_ms)
-            left = sum(map(len, self.offsets.newest(group_id).values())) - len(gone)
-            if not left and self._is_unused(group):
-                self._forget(turn, group_id, group)
-            else:
-                turn.write(*(store(OffsetCommit(group_id, topic, index, None)) for topic, index in gone))
+        for _ in range(min(GROUPS_PER_SLICE, len(self._to_expire))):
+            group_id = self._to_expire.pop()
+            group = self.groups.get(group_id)
+            if group is not None:
+                self._expire_group(turn, group_id, group)
+            if len(turn.records) >= RECORDS_PER_SLICE:
+                break
+        if self._to_expire:
+            turn.set_timer(EXPIRE_SLICE, turn.now_ms + SLICE_PAUSE_MS)
+
+    def _expire_group(self, turn: Turn, group_id: str, group: Group) -> None:
+        gone = self._expired(group_id, group, turn.wall_ms)
+        left = sum(map(len, self.offsets.newest(group_id).values())) - len(gone)
+        if not left and self._is_unused(group):
+            self._forget(turn, group_id, group)
+        else:
+            turn.write(*(store(OffsetCommit(group_id, topic, index, None)) for topic, index in gone))
 
     def _expired(self, group_id: str, group: Group, wall_ms: int) -> list[tuple[str, int]]:
         """By the rules of `Offsets.expired`."""

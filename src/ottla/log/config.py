@@ -218,6 +218,11 @@ class StoreConfig:
         "producer.id.expiration.check.interval.ms", 600_000, "Look for silent producers this often.",
         check=at_least(1), dynamic=True,
     )  # fmt: skip
+    producer_ids_max: int = key(
+        "ottla.producer.ids.max", 200_000,
+        "Remember no more idempotent producers than this, over all partitions; where most are, some go.",
+        check=at_least(1), dynamic=True,
+    )  # fmt: skip
     cleaner_enable: bool = key(
         "log.cleaner.enable", True, "Compact the logs of topics whose cleanup.policy says so.",
         dynamic=True,

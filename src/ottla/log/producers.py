@@ -11,6 +11,10 @@ records one that was.
     older epoch                                               INVALID_PRODUCER_EPOCH
     no state, whatever the reason (KIP-360)                   accepted
 
+Whoever can write makes up as many producer ids as it likes. So the ids of a partition are kept in the order
+in which they last wrote, and of more than PRODUCERS_MAX the first ones go: they are as unknown then as those
+that were silent for `producer.id.expiration.ms` (design note 010).
+
 A sequence number follows 2^31 - 1 with 0. Transactions are followed only as far as the last stable offset
 needs it.
 
@@ -18,8 +22,8 @@ Left out: the index of aborted transactions (.txnindex), and the transaction ver
 """
 
 from bisect import insort
-from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -28,6 +32,7 @@ from ottla.records.control import EndTransaction, read_marker
 from ottla.records.record import read_records
 
 BATCHES_KEPT = 5
+PRODUCERS_MAX = 20_000  # about 8 MB, and 1 MB in a snapshot
 SEQUENCE_MAX = (1 << 31) - 1
 NO_EPOCH = -1
 NO_SEQUENCE = -1
@@ -57,7 +62,10 @@ class Producer:
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
         self.txn_first_offset = -1
-        self.batches: deque[AppendedBatch] = deque(maxlen=BATCHES_KEPT)
+        self.batches: tuple[AppendedBatch, ...] = ()
+
+    def remember(self, batch: AppendedBatch) -> None:
+        self.batches = (*self.batches[1 - BATCHES_KEPT :], batch)
 
     @property
     def last_sequence(self) -> int:
@@ -102,15 +110,9 @@ class Producers:
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
         """Remember a batch of records that was written at `base_offset`."""
-        producer = self.by_id.get(header.producer_id)
-        if producer is None:
-            producer = self.by_id[header.producer_id] = Producer()
-        if producer.epoch != header.producer_epoch:
-            producer.epoch = header.producer_epoch
-            producer.batches.clear()
+        producer = self._writing(header)
         delta = header.last_offset_delta
-        producer.last_timestamp = header.max_timestamp
-        producer.batches.append(
+        producer.remember(
             AppendedBatch(
                 header.base_sequence, header.last_sequence, base_offset + delta, delta, header.max_timestamp
             )
@@ -131,18 +133,34 @@ class Producers:
 
     def update_marker(self, header: BatchHeader, marker: EndTransaction, base_offset: int) -> None:
         """End the producer's transaction; a marker for one that wrote nothing here is only remembered."""
-        producer = self.by_id.get(header.producer_id)
-        if producer is None:
-            producer = self.by_id[header.producer_id] = Producer()
-        if producer.epoch != header.producer_epoch:
-            producer.epoch = header.producer_epoch
-            producer.batches.clear()
+        producer = self._writing(header)
         producer.coordinator_epoch = marker.coordinator_epoch
-        producer.last_timestamp = header.max_timestamp
         if producer.txn_first_offset >= 0:
             self._ongoing.remove(producer.txn_first_offset)
             self._completed.append((producer.txn_first_offset, base_offset))
             producer.txn_first_offset = -1
+
+    def _writing(self, header: BatchHeader) -> Producer:
+        """The producer of a batch, which is now the last that wrote."""
+        by_id, id = self.by_id, header.producer_id
+        producer = by_id.pop(id, None)
+        if producer is None:
+            producer = Producer()
+            if len(by_id) >= PRODUCERS_MAX:
+                self.forget_first(PRODUCERS_MAX // 16)  # many at once, as finding the first takes a while
+        by_id[id] = producer
+        if producer.epoch != header.producer_epoch:
+            producer.epoch, producer.batches = header.producer_epoch, ()
+        producer.last_timestamp = header.max_timestamp
+        return producer
+
+    def forget_first(self, count: int) -> int:
+        """Forget those that have not written for longest, unless they are in a transaction; how many."""
+        idle = (id for id, producer in self.by_id.items() if producer.txn_first_offset < 0)
+        first = list(islice(idle, max(count, 0)))
+        for producer_id in first:
+            del self.by_id[producer_id]
+        return len(first)
 
     def replay(self, header: BatchHeader, view: memoryview) -> None:
         """Take in a batch that is in the log already, whoever wrote it."""

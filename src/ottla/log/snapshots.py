@@ -7,14 +7,16 @@ A snapshot named N holds what all batches below N amount to, except that only th
 is in it. One is taken when a segment is rolled and when a log is closed; a damaged one is as good as none.
 """
 
+from operator import itemgetter
 from struct import Struct
 
-from ottla.log.producers import AppendedBatch, Producer, Producers
+from ottla.log.producers import PRODUCERS_MAX, AppendedBatch, Producer, Producers
 from ottla.records.checksum import crc32c
 
 VERSION = 1
 _HEAD = Struct(">hIi")
 _ENTRY = Struct(">qhiqiqiq")
+_LAST_OFFSET = itemgetter(3)  # the order in which producers last wrote
 _CRC_COVERS_FROM = 6
 
 
@@ -49,12 +51,13 @@ def decode(data: bytes, end_offset: int) -> Producers:
         raise SnapshotError(f"{count} entries do not fill {len(data)} bytes")
     producers = Producers()
     producers.end_offset = end_offset
-    for fields in _ENTRY.iter_unpack(data[_HEAD.size :]):
+    for fields in sorted(_ENTRY.iter_unpack(data[_HEAD.size :]), key=_LAST_OFFSET):
         producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn_first_offset = fields
         producer = Producer(epoch, coordinator_epoch, timestamp)
         producer.txn_first_offset = txn_first_offset
         if offset >= 0:
             first = (sequence - delta) % (1 << 31)
-            producer.batches.append(AppendedBatch(first, sequence, offset, delta, timestamp))
+            producer.remember(AppendedBatch(first, sequence, offset, delta, timestamp))
         producers.put(producer_id, producer)
+    producers.forget_first(count - PRODUCERS_MAX)
     return producers

@@ -6,7 +6,7 @@ transactions is kept whole. If that becomes too much, there is no trail, and the
 
 from collections import deque
 
-from ottla.log.producers import BATCHES_KEPT, Producers
+from ottla.log.producers import BATCHES_KEPT, PRODUCERS_MAX, Producers
 from ottla.records.batch import BatchHeader
 
 TRANSACTIONAL_MAX = 50_000
@@ -25,20 +25,27 @@ class Trail:
 
     def note(self, header: BatchHeader, view: memoryview) -> None:
         """The next batch of the log."""
-        if self.start is None and not self._is_lost:
+        if self._is_lost:
+            return
+        if self.start is None:
             self.start = header.base_offset
         if header.producer_id < 0:
             return
         if header.is_control or header.is_transactional:
             self._transactional.append((header, bytes(view) if header.is_control else b""))
             if len(self._transactional) > TRANSACTIONAL_MAX:
-                self.start, self._is_lost = None, True
-                self._plain, self._transactional = {}, []
+                self._lose()
             return
         kept = self._plain.get(header.producer_id)
         if kept is None:
             kept = self._plain[header.producer_id] = deque(maxlen=BATCHES_KEPT)
         kept.append(header)
+        if len(self._plain) > PRODUCERS_MAX:
+            self._lose()
+
+    def _lose(self) -> None:
+        self.start, self._is_lost = None, True
+        self._plain, self._transactional = {}, []
 
     def replay(self, producers: Producers) -> None:
         """Take `producers`, which have come to `start` or further, to the end."""

@@ -49,12 +49,15 @@ class PartitionCheck:
             end=bases[0] if bases else log_start,
             cleaned_to=cleaned_to,
             is_expected_to_have_gaps=bool(cleaned_to) or self.id.topic in INTERNAL_TOPICS,
+            meaning=None if self.work.quick else self.work.meanings(self.id),
         )
         yield from self._epochs(course)
         for base, after in pairwise([*bases, None]):
             if base is not None:
                 yield from self._segment(course, base, after)
         self.end = course.end
+        if course.meaning is not None:
+            yield from course.meaning.findings()
         yield from self._gaps(course)
         if self.end is not None:
             yield from self._late_epochs(course, self.end)

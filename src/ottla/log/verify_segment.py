@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ottla.base.errors import ApiError
 from ottla.base.files import File, Files
+from ottla.base.ids import TopicPartition
 from ottla.log.epochs import FILE_NAME, NO_EPOCH, LeaderEpochs
 from ottla.log.index import (
     OFFSET_ENTRY_SIZE,
@@ -27,7 +28,7 @@ from ottla.log.recovery import is_hole
 from ottla.log.scan import TornError, batches, find_batch, headers
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_ok, read_header
 from ottla.records.check import check_records
-from ottla.records.record import open_body
+from ottla.records.record import Record, open_body, read_records
 
 _INDEX_CHUNK_BYTES = 12 * (1 << 16)  # a whole number of entries of either kind
 _ZEROS = bytes(_INDEX_CHUNK_BYTES)
@@ -72,12 +73,22 @@ class Totals:
 
 @dataclass(slots=True, kw_only=True)
 class Work:
-    """How to go about it. `quick` reads headers only; `on_read` hears of the bytes that were looked at."""
+    """How to go about it. `quick` reads headers only; `on_read` hears of the bytes that were looked at;
+    `meanings` make sense of what the records of a partition say, where that matters to a broker."""
 
     files: Files
     quick: bool = False
     on_read: Callable[[int], None] = lambda _count: None
     totals: Totals = field(default_factory=Totals)
+    meanings: Callable[[TopicPartition], "Meaning | None"] = lambda _id: None
+
+
+class Meaning(Protocol):
+    """Hears of all records of a partition, in order, and says in the end what is wrong with them."""
+
+    def on_record(self, path: str, record: Record) -> None: ...
+    def on_damage(self, path: str, offset: int, problem: str) -> None: ...
+    def findings(self) -> Findings: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,6 +107,7 @@ class Course:
     cleaned_to: int = 0
     is_expected_to_have_gaps: bool = False  # its cleaner or its name says so
     is_compacted: bool = False  # its batches say so
+    meaning: "Meaning | None" = None
 
 
 class SegmentCheck:
@@ -189,12 +201,24 @@ class SegmentCheck:
                 raise TornError(self.path, position, "its checksum is wrong, and nothing begins at its end")
             problem = "the checksum of the batch is wrong"
             yield self._damage(position, problem, offset, is_tail=after == self.size, is_torn=False)
+            self._mean_nothing(offset, problem)
             return
         try:
             check_records(open_body(view, header), header.count)
+            self._mean(header, view)
         except ApiError as error:
             fate = "it is not noticed, and consumers cannot read the batch"
             yield Finding(Severity.ERROR, self.path, _sentence(error), fate, position, offset)
+            self._mean_nothing(offset, _sentence(error))
+
+    def _mean(self, header: BatchHeader, view: memoryview) -> None:
+        if self.course.meaning is not None and not header.is_control:
+            for record in read_records(view, header):
+                self.course.meaning.on_record(self.path, record)
+
+    def _mean_nothing(self, offset: int, problem: str) -> None:
+        if self.course.meaning is not None:
+            self.course.meaning.on_damage(self.path, offset, problem)
 
     def _damage(self, position: int, problem: str, offset: int, *, is_tail: bool, is_torn: bool) -> Finding:
         """Bytes that are no sound batch, and what a broker does about them."""
