@@ -20,11 +20,22 @@ from typing import Any
 
 from tests.log.simdisk import Keep, SimDisk, page_cache
 
-from ottla.api.dispatch import Silence, on_request
+from ottla.api.call import Silence
+from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE
-from ottla.broker.effects import CopyLog, Effect, Halt, Reply, SyncFolder, SyncLog, TakeOffline, WriteNodes
+from ottla.broker.effects import (
+    CopyLog,
+    Effect,
+    Halt,
+    Reply,
+    RunJob,
+    SyncFolder,
+    SyncLog,
+    TakeOffline,
+    WriteNodes,
+)
 from ottla.controller.keeper import (
     ANY,
     Check,
@@ -301,6 +312,10 @@ class Machine:
                 self.broker.on_directory_failed(directory, reason, self.now_ms)
             case Halt(reason):
                 self.halted.append(reason)
+            case RunJob(job, parked):
+                if parked.reply is not None:
+                    job.run(lambda: None)
+                    self.broker.on_job_done(job, self.now_ms)
             case _:
                 self._work(effect)
 

@@ -22,6 +22,7 @@ from ottla.broker.effects import (
     CleanLog,
     ConfirmTree,
     Effect,
+    Job,
     Send,
     Sign,
     SyncFolder,
@@ -192,6 +193,9 @@ class Broker:
         if self._groups is not None and partition.id.topic == OFFSETS_TOPIC:
             self._groups.runtime.on_committed(partition.id.partition, partition.high_watermark)
         self.waiting.wake(partition.id, now_ms)
+
+    def on_job_done(self, job: Job, now_ms: int) -> None:
+        self.waiting.wake(job, now_ms)
 
     def start_syncs(self, now_ms: int) -> None:
         for log, sync in self.store.due_syncs(now_ms):

@@ -1,6 +1,6 @@
 """The four codecs of Kafka, each in the framing that Kafka's clients read and write.
 
-gzip    as the standard has it; several members in a row are one stream
+gzip    as the standard has it
 snappy  written in the Java client's "xerial" framing (magic, two versions, length-prefixed blocks); read is
         either that or one raw block, which is what several other clients write
 lz4     the LZ4 frame format with independent blocks, because the Java client refuses linked ones
@@ -9,6 +9,9 @@ zstd    frames, with or without their content size
 Rule: `decompress` believes nothing it is told about sizes. Room for the output grows with what really comes
 out and stops at `limit`, so a bomb costs about `limit` bytes of memory and the time to fill them. Only snappy
 must say its size beforehand, and is held to what its input can possibly expand to.
+
+A body is one frame, or gzip member. Several in a row are read where they are on a disk, since they were taken
+in once, and refused where `single` asks for it.
 
 Over the limit and damaged are both INVALID_RECORD: the batch passed its checksum, so sending it again, which
 is what CORRUPT_MESSAGE invites a client to do, cannot help. (Kafka answers UNKNOWN_SERVER_ERROR to most
@@ -24,6 +27,7 @@ import cramjam
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
+from ottla.records.frames import lz4_fault, zstd_fault
 
 DECOMPRESSED_BYTES_MAX = 64 << 20
 
@@ -112,19 +116,51 @@ def _compress_zstd(data: Buffer, level: int | None) -> bytes:
     return bytes(cramjam.zstd.compress(data, level=level))
 
 
-def decompress(codec: Codec, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
-    """What `data` holds, or INVALID_RECORD if that is damaged or more than `limit` bytes."""
+class OverLimitError(ApiError):
+    """There is more in a body than `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            ErrorCode.INVALID_RECORD, f"The batch holds more than {limit} bytes when decompressed."
+        )
+
+
+def decompress(
+    codec: Codec, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX, *, single: bool = False
+) -> Buffer:
+    """What `data` holds, or INVALID_RECORD if that is damaged or more than `limit` bytes; also, if `single`,
+    when it is more than one frame."""
+    if single and codec in _FAULTS and (fault := _FAULTS[codec](data)) is not None:
+        raise _damaged(codec, fault)
+    if codec is Codec.GZIP:
+        return _decompress_gzip(data, limit, single)
     return _DECOMPRESSORS[codec](data, limit)
 
 
 def _decompress_none(data: Buffer, limit: int) -> Buffer:
     if len(data) > limit:
-        raise _over(limit)
+        raise OverLimitError(limit)
     return data
 
 
-def _decompress_gzip(data: Buffer, limit: int) -> Buffer:
-    return _grow(Codec.GZIP, cramjam.gzip.decompress_into, data, limit)
+def _decompress_gzip(data: Buffer, limit: int, single: bool) -> Buffer:
+    parts, room = [], limit
+    while True:
+        member = zlib.decompressobj(_GZIP_WBITS)
+        try:
+            parts.append(member.decompress(data, room + 1))
+        except zlib.error as error:
+            raise _damaged(Codec.GZIP, error) from None
+        room -= len(parts[-1])
+        if room < 0:
+            raise OverLimitError(limit)
+        if not member.eof:
+            raise _damaged(Codec.GZIP, "it is cut off")
+        data = member.unused_data
+        if not data:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        if single:
+            raise _damaged(Codec.GZIP, f"{len(data)} bytes follow its first member")
 
 
 def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
@@ -148,7 +184,7 @@ def _snappy_block(data: Buffer, room: int, limit: int) -> Buffer:
     try:
         size = cramjam.snappy.decompress_raw_len(data)
         if size > room:
-            raise _over(limit)
+            raise OverLimitError(limit)
         if size > _SNAPPY_RATIO_MAX * len(data):
             raise _damaged(Codec.SNAPPY, f"{len(data)} bytes cannot hold {size}")
         output = bytearray(size)
@@ -180,15 +216,11 @@ def _grow(codec: Codec, into: Callable[[Buffer, bytearray], int], data: Buffer, 
             if str(error) != _OUTPUT_IS_FULL:
                 raise _damaged(codec, error) from None
             if room >= limit:
-                raise _over(limit) from None
+                raise OverLimitError(limit) from None
             room = min(room * 4, limit)
             continue
         del output[written:]
         return output
-
-
-def _over(limit: int) -> ApiError:
-    return ApiError(ErrorCode.INVALID_RECORD, f"The batch holds more than {limit} bytes when decompressed.")
 
 
 def _damaged(codec: Codec, reason: object) -> ApiError:
@@ -204,9 +236,9 @@ _COMPRESSORS: dict[Codec, Callable[[Buffer, int | None], bytes]] = {
     Codec.LZ4: _compress_lz4,
     Codec.ZSTD: _compress_zstd,
 }
+_FAULTS = {Codec.LZ4: lz4_fault, Codec.ZSTD: zstd_fault}
 _DECOMPRESSORS: dict[Codec, Callable[[Buffer, int], Buffer]] = {
     Codec.NONE: _decompress_none,
-    Codec.GZIP: _decompress_gzip,
     Codec.SNAPPY: _decompress_snappy,
     Codec.LZ4: _decompress_lz4,
     Codec.ZSTD: _decompress_zstd,

@@ -33,18 +33,23 @@ class Record(NamedTuple):
 # Start and stop in the body, offset delta, timestamp delta, key, value, headers.
 RawRecord: TypeAlias = tuple[int, int, int, int, bytes | None, bytes | None, Headers]
 
-_VARINT_BYTES_MAX = 5
+VARINT_BYTES_MAX = 5
 VARLONG_BYTES_MAX = 10
 
 _new = tuple.__new__  # half the price of calling a NamedTuple
 
 
 def open_body(
-    batch: Buffer, header: BatchHeader | None = None, *, limit: int = DECOMPRESSED_BYTES_MAX
+    batch: Buffer,
+    header: BatchHeader | None = None,
+    *,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+    single: bool = False,
 ) -> Buffer:
-    """The uncompressed records of a batch; a view into it, if it is not compressed."""
+    """The uncompressed records of a batch; a view into it, if it is not compressed. `single`: of one that is
+    no more than one frame."""
     header = header or read_header(batch)
-    return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size], limit)
+    return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size], limit, single=single)
 
 
 def read_records(
@@ -115,6 +120,24 @@ def _walk(body: bytes, count: int) -> Iterator[RawRecord]:
         raise malformed(f"{count} records cover {at} of {end} bytes")
 
 
+def walk_times(body: Buffer, count: int) -> Iterator[tuple[int, int, bool]]:
+    """The offset delta and timestamp delta of each record, and whether it has a key.
+
+    The rest of a record is stepped over: a body that nobody has checked may have anything there."""
+    at = 0
+    try:
+        for _ in range(count):
+            size, at = read_varint(body, at)
+            if size <= 0:
+                raise malformed(f"a record of {size} bytes")
+            time_delta, field = read_varint(body, at + 1, VARLONG_BYTES_MAX)
+            delta, field = read_varint(body, field)
+            yield delta, time_delta, not body[field] & 1
+            at += size
+    except IndexError:
+        raise malformed(f"{count} records do not fit into {len(body)} bytes") from None
+
+
 def _headers(body: bytes, at: int, stop: int) -> tuple[Headers, int]:
     count, at = read_varint(body, at)
     if not 0 <= count <= stop - at:
@@ -143,7 +166,7 @@ def _bytes(body: bytes, at: int) -> tuple[bytes | None, int]:
     return body[at:stop], stop
 
 
-def read_varint(body: Buffer, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[int, int]:
+def read_varint(body: Buffer, at: int, bytes_max: int = VARINT_BYTES_MAX) -> tuple[int, int]:
     byte = body[at]
     at += 1
     if byte < 128:
@@ -154,7 +177,7 @@ def read_varint(body: Buffer, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tu
         at += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            if value >> (32 if bytes_max == _VARINT_BYTES_MAX else 64):
+            if value >> (32 if bytes_max == VARINT_BYTES_MAX else 64):
                 break
             return (value >> 1) ^ -(value & 1), at
         shift += 7

@@ -355,19 +355,7 @@ class Server:
             case effects.Halt(reason):
                 self.halt(reason)
             case _:
-                self._work(effect)
-
-    def _work(self, effect: effects.Effect) -> None:
-        """What workers do with the files of logs."""
-        match effect:
-            case effects.SyncLog(synced, sync):
-                self._chores.sync(synced, sync)
-            case effects.CleanLog(cleaned, task):
-                self._chores.clean(cleaned, task)
-            case effects.SyncFolder(synced, folder):
-                self._chores.sync_folder(synced, folder)
-            case effects.CopyLog(move, part):
-                self._chores.copy(move, part)
+                self._chores.carry_out(effect)
 
     def on_nodes(self, nodes: list[NodeChanged]) -> None:
         self.broker.on_nodes(nodes, self.now_ms())
