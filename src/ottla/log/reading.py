@@ -7,14 +7,14 @@ batches are.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.base.files import Buffer
 from ottla.log.scan import TornError, corrupt
 from ottla.log.segment import Segment
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header, size_of
-from ottla.records.record import read_records
+from ottla.records.record import open_body, walk_times
 
 
 class Read(NamedTuple):
@@ -99,11 +99,18 @@ def offset_for_timestamp(
         start = log_start_offset
         while (found := segment.first_batch_since(timestamp, start)) is not None:
             header, data = found
-            for record in read_records(data, header):
-                if record.timestamp >= timestamp and record.offset >= log_start_offset:
-                    return TimestampedOffset(record.offset, record.timestamp, header.leader_epoch)
+            for offset, time in _times(header, data):
+                if time >= timestamp and offset >= log_start_offset:
+                    return TimestampedOffset(offset, time, header.leader_epoch)
             start = header.next_offset
     return None
+
+
+def _times(header: BatchHeader, data: bytes) -> Iterator[tuple[int, int]]:
+    """The offset and the timestamp of each record."""
+    for delta, time_delta, _ in walk_times(open_body(data, header), header.count):
+        time = header.max_timestamp if header.is_log_append_time else header.base_timestamp + time_delta
+        yield header.base_offset + delta, time
 
 
 def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: int) -> TimestampedOffset | None:

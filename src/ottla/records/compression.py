@@ -130,10 +130,10 @@ def decompress(
 ) -> Buffer:
     """What `data` holds, or INVALID_RECORD if that is damaged or more than `limit` bytes; also, if `single`,
     when it is more than one frame."""
+    if single and codec is Codec.GZIP:
+        return _decompress_member(data, limit)
     if single and codec in _FAULTS and (fault := _FAULTS[codec](data)) is not None:
         raise _damaged(codec, fault)
-    if codec is Codec.GZIP:
-        return _decompress_gzip(data, limit, single)
     return _DECOMPRESSORS[codec](data, limit)
 
 
@@ -143,24 +143,23 @@ def _decompress_none(data: Buffer, limit: int) -> Buffer:
     return data
 
 
-def _decompress_gzip(data: Buffer, limit: int, single: bool) -> Buffer:
-    parts, room = [], limit
-    while True:
-        member = zlib.decompressobj(_GZIP_WBITS)
-        try:
-            parts.append(member.decompress(data, room + 1))
-        except zlib.error as error:
-            raise _damaged(Codec.GZIP, error) from None
-        room -= len(parts[-1])
-        if room < 0:
-            raise OverLimitError(limit)
-        if not member.eof:
-            raise _damaged(Codec.GZIP, "it is cut off")
-        data = member.unused_data
-        if not data:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-        if single:
-            raise _damaged(Codec.GZIP, f"{len(data)} bytes follow its first member")
+def _decompress_gzip(data: Buffer, limit: int) -> Buffer:
+    return _grow(Codec.GZIP, cramjam.gzip.decompress_into, data, limit)
+
+
+def _decompress_member(data: Buffer, limit: int) -> Buffer:
+    member = zlib.decompressobj(_GZIP_WBITS)
+    try:
+        content = member.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise _damaged(Codec.GZIP, error) from None
+    if len(content) > limit:
+        raise OverLimitError(limit)
+    if not member.eof:
+        raise _damaged(Codec.GZIP, "it is cut off")
+    if member.unused_data:
+        raise _damaged(Codec.GZIP, f"{len(member.unused_data)} bytes follow its first member")
+    return content
 
 
 def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
@@ -239,6 +238,7 @@ _COMPRESSORS: dict[Codec, Callable[[Buffer, int | None], bytes]] = {
 _FAULTS = {Codec.LZ4: lz4_fault, Codec.ZSTD: zstd_fault}
 _DECOMPRESSORS: dict[Codec, Callable[[Buffer, int], Buffer]] = {
     Codec.NONE: _decompress_none,
+    Codec.GZIP: _decompress_gzip,
     Codec.SNAPPY: _decompress_snappy,
     Codec.LZ4: _decompress_lz4,
     Codec.ZSTD: _decompress_zstd,
