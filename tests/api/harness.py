@@ -26,6 +26,7 @@ from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE
 from ottla.broker.effects import (
+    Close,
     CopyLog,
     Effect,
     Halt,
@@ -134,8 +135,11 @@ class Pending:
     answer: Any = None
     wants_no_reply: bool = False
 
-    def take(self, chunks: Iterable[Buffer]) -> None:
+    def take(self, chunks: list[Buffer]) -> None:
         assert self.answer is None, "a request is answered once"
+        if not chunks:
+            self.wants_no_reply = True
+            return
         data = b"".join(chunks)
         (size,) = struct.unpack_from(">i", data)
         assert size == len(data) - 4, "the frame is as long as it says"
@@ -159,6 +163,7 @@ class Client:
     number: int
     sent: int = 0
     pending: Pending | None = None
+    closed: str | None = None  # by the broker, for this reason
 
     def ask(self, request: Any, version: int | None = None) -> Pending:
         key = request.API_KEY
@@ -312,6 +317,8 @@ class Machine:
                 self.broker.on_directory_failed(directory, reason, self.now_ms)
             case Halt(reason):
                 self.halted.append(reason)
+            case Close(connection, reason):
+                self.clients[connection].closed = reason
             case RunJob(job, parked):
                 if parked.reply is not None:
                     job.run(lambda: None)

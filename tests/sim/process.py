@@ -268,7 +268,7 @@ class Process:
             case Reply(number, chunks):
                 connection = self.network.connections.get(number)
                 if connection is not None and connection.server is self:
-                    connection.answer(b"".join(chunks))
+                    connection.answer(b"".join(chunks) if chunks else None)
                     connection.read_on()
             case Close(number, _):
                 connection = self.network.connections.get(number)
