@@ -296,7 +296,7 @@ def test_a_few_bytes_of_work_without_end_are_refused_before_they_are_walked(bomb
         if isinstance(error, LargeBatchError):
             error.check.run(lambda pauses=pauses: pauses.append(1))
             with pytest.raises(ApiError) as refused:
-                error.check.checked()
+                error.check.take()
         assert refused.value.code is ErrorCode.INVALID_RECORD
         assert len(pauses) < 5
 
@@ -315,7 +315,7 @@ def test_a_large_batch_is_checked_apart_in_slices_and_then_taken(topic, codec):
     pauses: list[int] = []
     large.value.check.run(lambda: pauses.append(1))
     assert len(pauses) >= count // 2_048
-    checked, header = validator.check(large.value.check.checked(), NOW + 7, 13, internal=False)
+    checked, header = validator.check(large.value.check.take(), NOW + 7, 13, internal=False)
     assert header.count == count
     assert crc_ok(checked, header)
     assert [record.value for record in read_records(checked)] == [record.value for record in records]

@@ -188,7 +188,9 @@ class Appending:
         return self._finish(call)
 
     def _wait(self, call: Call, job: Job) -> Parked:
-        rest = [asked for _, asked in self.batches[self.done + (job is self.check) :]]
+        rest = [asked for _, asked in self.batches[self.done :]]
+        if job is self.check:
+            rest[0].records = None  # the check has a copy
         if not self.is_copied:
             self.is_copied = True
             for asked in rest:
@@ -256,7 +258,7 @@ def _produce_partition(
         name = call.topic_name(topic.name, topic.topic_id, by_id=by_id)
         partition = call.broker.partition(name, asked.index)
         appended = partition.append(
-            _batch_of(asked) if check is None else check.checked(),
+            _batch_of(asked) if check is None else check.take(),
             acks=request.acks,
             now_ms=call.now_ms,
             wall_ms=call.broker.wall_ms(call.now_ms),

@@ -102,18 +102,27 @@ class LargeCheck:
         budget = Budget(_SLICE_ITEMS, refill=refill)
         try:
             self._outcome = self._validator.inspect(*self._arguments, internal=False, budget=budget)
-        except Exception as error:  # noqa: BLE001 - it is raised where the batch is wanted
-            self._outcome = error
+        except ApiError as answer:
+            # Its traceback holds the body, and would lead back here: a cycle of 64 MiB.
+            answer.__traceback__ = answer.__context__ = None
+            self._outcome = answer
+        except Exception as bug:  # noqa: BLE001 - it is raised where the batch is wanted
+            self._outcome = bug
 
     @property
     def held_bytes(self) -> int:
         return len(self._arguments[0])
 
-    def checked(self) -> Checked:
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        assert self._outcome is not None, "the check has not been run"
-        return self._outcome
+    def take(self) -> Checked:
+        """What came of it, once."""
+        outcome, self._outcome = self._outcome, None
+        assert outcome is not None, "the check has not been run"
+        if isinstance(outcome, Checked):
+            return outcome
+        try:
+            raise outcome
+        finally:
+            del outcome  # or its traceback would lead back to it
 
 
 def _stop() -> int:

@@ -163,34 +163,34 @@ def _decompress_member(data: Buffer, limit: int) -> Buffer:
 
 
 def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
-    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _snappy_block(data, limit, limit)
     view = memoryview(data)
-    parts: list[Buffer] = []
-    at, room = len(_XERIAL_HEADER), limit
-    while at < len(view):
-        start = at + _INT32.size
-        stop = start + (_INT32.unpack_from(view, at)[0] if start <= len(view) else 0)
-        if not start < stop <= len(view):
-            raise _damaged(Codec.SNAPPY, "a block's length does not fit")
-        parts.append(_snappy_block(view[start:stop], room, limit))
-        room -= len(parts[-1])
-        at = stop
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _snappy_block(data: Buffer, room: int, limit: int) -> Buffer:
+    blocks = _xerial_blocks(view) if view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC else [view]
     try:
-        size = cramjam.snappy.decompress_raw_len(data)
-        if size > room:
+        sizes = [cramjam.snappy.decompress_raw_len(block) for block in blocks]
+        if sum(sizes) > limit:
             raise OverLimitError(limit)
-        if size > _SNAPPY_RATIO_MAX * len(data):
-            raise _damaged(Codec.SNAPPY, f"{len(data)} bytes cannot hold {size}")
-        output = bytearray(size)
-        cramjam.snappy.decompress_raw_into(data, output)
+        for block, size in zip(blocks, sizes, strict=True):
+            if size > _SNAPPY_RATIO_MAX * len(block):
+                raise _damaged(Codec.SNAPPY, f"{len(block)} bytes cannot hold {size}")
+        output = bytearray(sum(sizes))
+        room = memoryview(output)
+        for block, size in zip(blocks, sizes, strict=True):
+            cramjam.snappy.decompress_raw_into(block, room[:size])
+            room = room[size:]
     except cramjam.DecompressionError as error:
         raise _damaged(Codec.SNAPPY, error) from None
     return output
+
+
+def _xerial_blocks(view: memoryview) -> list[memoryview]:
+    blocks, at = [], len(_XERIAL_HEADER)
+    while at < len(view):
+        start = at + _INT32.size
+        at = start + (_INT32.unpack_from(view, at)[0] if start <= len(view) else 0)
+        if not start < at <= len(view):
+            raise _damaged(Codec.SNAPPY, "a block's length does not fit")
+        blocks.append(view[start:at])
+    return blocks
 
 
 def _decompress_lz4(data: Buffer, limit: int) -> Buffer:
