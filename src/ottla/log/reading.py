@@ -7,14 +7,15 @@ batches are.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ottla.base.files import Buffer
 from ottla.log.scan import TornError, corrupt
 from ottla.log.segment import Segment
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header, size_of
-from ottla.records.record import open_body, walk_times
+from ottla.records.record import open_body
+from ottla.records.times import first_since
 
 
 class Read(NamedTuple):
@@ -99,18 +100,23 @@ def offset_for_timestamp(
         start = log_start_offset
         while (found := segment.first_batch_since(timestamp, start)) is not None:
             header, data = found
-            for offset, time in _times(header, data):
-                if time >= timestamp and offset >= log_start_offset:
-                    return TimestampedOffset(offset, time, header.leader_epoch)
+            record = _first_since(header, data, timestamp, log_start_offset)
+            if record is not None:
+                return record
             start = header.next_offset
     return None
 
 
-def _times(header: BatchHeader, data: bytes) -> Iterator[tuple[int, int]]:
-    """The offset and the timestamp of each record."""
-    for delta, time_delta, _ in walk_times(open_body(data, header), header.count):
-        time = header.max_timestamp if header.is_log_append_time else header.base_timestamp + time_delta
-        yield header.base_offset + delta, time
+def _first_since(
+    header: BatchHeader, data: bytes, timestamp: int, log_start_offset: int
+) -> TimestampedOffset | None:
+    base, time = header.base_offset, header.base_timestamp
+    time_delta = -(1 << 63) if header.is_log_append_time else timestamp - time
+    deltas = first_since(open_body(data, header), header.count, time_delta, log_start_offset - base)
+    if deltas is None:
+        return None
+    time = header.max_timestamp if header.is_log_append_time else time + deltas[1]
+    return TimestampedOffset(base + deltas[0], time, header.leader_epoch)
 
 
 def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: int) -> TimestampedOffset | None:

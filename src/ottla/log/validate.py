@@ -36,7 +36,8 @@ from ottla.records.batch import (
 from ottla.records.builder import seal
 from ottla.records.check import HEADERS_MAX, RECORDS_MAX, Budget, check_records
 from ottla.records.compression import DECOMPRESSED_BYTES_MAX, Codec, OverLimitError
-from ottla.records.record import open_body, walk_times
+from ottla.records.record import open_body
+from ottla.records.times import walk_times
 
 ZSTD_SINCE_PRODUCE = 7
 RECORD_ERRORS_MAX = 1_000
@@ -269,7 +270,7 @@ class Validator:
         oldest = max(now_ms - self._before_max_ms, now_ms - LONG_MAX)
         newest, base = min(now_ms + self._after_max_ms, LONG_MAX), header.base_timestamp
         has_limits, claims_broker_time = not self._append_time, header.is_log_append_time
-        for index, (_, delta, has_key) in enumerate(walk_times(body, header.count)):
+        for index, (delta, has_key) in enumerate(walk_times(body, header.count)):
             if not index % _SPAN:
                 budget.spend(_SPAN)
             timestamp = base + delta

@@ -120,24 +120,6 @@ def _walk(body: bytes, count: int) -> Iterator[RawRecord]:
         raise malformed(f"{count} records cover {at} of {end} bytes")
 
 
-def walk_times(body: Buffer, count: int) -> Iterator[tuple[int, int, bool]]:
-    """The offset delta and timestamp delta of each record, and whether it has a key.
-
-    The rest of a record is stepped over: a body that nobody has checked may have anything there."""
-    at = 0
-    try:
-        for _ in range(count):
-            size, at = read_varint(body, at)
-            if size <= 0:
-                raise malformed(f"a record of {size} bytes")
-            time_delta, field = read_varint(body, at + 1, VARLONG_BYTES_MAX)
-            delta, field = read_varint(body, field)
-            yield delta, time_delta, not body[field] & 1
-            at += size
-    except IndexError:
-        raise malformed(f"{count} records do not fit into {len(body)} bytes") from None
-
-
 def _headers(body: bytes, at: int, stop: int) -> tuple[Headers, int]:
     count, at = read_varint(body, at)
     if not 0 <= count <= stop - at:
