@@ -175,7 +175,8 @@ class Appending:
         while self.done < len(self.batches):
             topic, asked = self.batches[self.done]
             try:
-                budget.spend(ITEMS_PER_BATCH)
+                if self.done:
+                    budget.spend(ITEMS_PER_BATCH)
                 reply = _produce_partition(call, self.request, self.ongoing, topic, asked, budget, self.check)
             except LargeBatchError as large:
                 self.check = large.check

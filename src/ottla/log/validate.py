@@ -207,7 +207,7 @@ class Validator:
             view = memoryview(seal(header, body, self._codec, self._level))
             header = read_header(view)
             self._check_size(len(view))
-        return Checked(view, header, newest)
+        return tuple.__new__(Checked, (view, header, newest))
 
     def _check_header(self, view: memoryview, internal: bool) -> BatchHeader:
         size = len(view)

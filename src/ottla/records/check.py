@@ -108,17 +108,17 @@ def check_records(
     steps = count if count <= _PLAIN_RECORDS_MAX else _STEPS_MIN
     try:
         while done < count:
-            steps = min(steps, count - done, _BLOCK - done % _BLOCK)
             budget.spend(steps)
             last, at, newest = _step(data, at, done, steps, newest, strict, budget)
             done += steps
-            run = 0
-            if done < count:
-                run, newest = _run(data, last, at, done, count, newest, strict)
-                budget.spend(run // _RUN_SPEED)
+            if done == count:
+                break
+            run, newest = _run(data, last, at, done, count, newest, strict)
+            budget.spend(run // _RUN_SPEED)
             at += run * (at - last)
             done += run
             steps = _STEPS_MIN if run >= _RUN_RECORDS_MIN else min(steps * 4, _STEPS_MAX)
+            steps = min(steps, count - done, _BLOCK - done % _BLOCK)
     except IndexError:
         raise _overrun(count, len(data)) from None
     if at != len(data):
@@ -143,7 +143,7 @@ def _step(
     last, top = at, first // _BLOCK
     begin, end = first % _BLOCK, first % _BLOCK + count
     lows, mids = (_LOW, _MIDDLE) if top else _OFFSETS
-    for low, mid in zip(lows[begin:end], mids[begin:end], strict=True):
+    for low, mid in zip(lows[begin:end], mids[begin:end]):  # noqa: B905 - asking costs a tenth of a record
         last = at
         try:
             byte = data[at]

@@ -175,7 +175,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
         output = bytearray(sum(sizes))
         room = memoryview(output)
         for block, size in zip(blocks, sizes, strict=True):
-            cramjam.snappy.decompress_raw_into(block, room[:size])
+            cramjam.snappy.decompress_raw_into(block, room)
             room = room[size:]
     except cramjam.DecompressionError as error:
         raise _damaged(Codec.SNAPPY, error) from None
