@@ -188,6 +188,8 @@ class Client:
     def raw(self, frame: bytes) -> list[Buffer] | Silence:
         """A frame as the splitter hands it out: a writable view, valid until the next one comes."""
         machine = self.machine
+        if not machine.is_one_round:
+            machine.broker.begin_round()
         buffer = bytearray(frame)
         answer = on_request(machine.broker, self.number, memoryview(buffer), machine.now_ms)
         if not isinstance(answer, Silence):
@@ -215,6 +217,7 @@ class Machine:
     holding: set[type] = field(default_factory=set)
     clients: dict[int, Client] = field(default_factory=dict)
     reports: list[str] = field(default_factory=list)
+    is_one_round: bool = False  # all requests come in one round of the loop
     broker: Broker = field(init=False)
 
     def __post_init__(self) -> None:

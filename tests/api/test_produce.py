@@ -438,6 +438,21 @@ def test_a_request_of_many_batches_lets_others_in_between() -> None:
     assert [reply.base_offset for reply in replies] == list(range(5_000))
 
 
+def test_many_clients_together_do_no_more_at_once_than_one() -> None:
+    """Batches that each could be checked at once, but not all in one round of the loop."""
+    machine, _ = held_back()
+    number = ITEMS_AT_ONCE // 2
+    values_ = [NewRecord(b"k", b"v" * (place % 3), (), NOW) for place in range(number)]
+    sent = bytes(build_batch(values_))
+    machine.is_one_round = True
+    asked = [machine.client().ask(to("t", sent), BY_NAME) for _ in range(8)]
+    waiting = [pending for pending in asked if pending.answer is None]
+    assert 3 <= len(waiting) <= 6
+    assert produce(machine.client(), "t", batch("small")).error_code == ErrorCode.NONE
+    machine.release()
+    assert all(pending.answer is not None for pending in asked)
+
+
 def test_what_waits_for_its_check_counts_as_held_by_its_client() -> None:
     machine, client = held_back()
     sent = large()

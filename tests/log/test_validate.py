@@ -10,8 +10,11 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.log.config import LogConfig
 from ottla.log.validate import (
     BYTES_AT_ONCE,
+    BYTES_FREE,
     HEADERS_PER_BYTE_MAX,
     ITEMS_AT_ONCE,
+    ITEMS_FREE,
+    ITEMS_MIN,
     RECORD_ERRORS_MAX,
     SMALL_BYTES,
     LargeBatchError,
@@ -291,7 +294,7 @@ def test_a_few_bytes_of_work_without_end_are_refused_before_they_are_walked(bomb
     for config in TOPICS.values() if codec is Codec.ZSTD else [{}]:
         validator, pauses = Validator(LogConfig(**config)), []
         with pytest.raises((ApiError, LargeBatchError)) as refused:
-            validator.check(view, NOW, 13, internal=False, budget=budget_at_once())
+            validator.check(view, NOW, 13, internal=False, budget=budget_at_once(len(view)))
         error = refused.value
         if isinstance(error, LargeBatchError):
             error.check.run(lambda pauses=pauses: pauses.append(1))
@@ -310,7 +313,7 @@ def test_a_large_batch_is_checked_apart_in_slices_and_then_taken(topic, codec):
     config = {**TOPICS[topic], "max_message_bytes": 10 << 20}
     validator = Validator(LogConfig(**config))
     with pytest.raises(LargeBatchError) as large:
-        validator.check(view, NOW, 13, internal=False, budget=budget_at_once())
+        validator.check(view, NOW, 13, internal=False, budget=budget_at_once(len(view)))
     view[:] = bytes(len(view))  # the frame it came in is gone by now
     pauses: list[int] = []
     large.value.check.run(lambda: pauses.append(1))
@@ -328,7 +331,7 @@ def test_what_is_large_when_decompressed_is_checked_apart():
     view = memoryview(build_batch([NewRecord(b"k", bytes(2 * BYTES_AT_ONCE), (), NOW)], codec=Codec.ZSTD))
     validator = Validator(LogConfig())
     with pytest.raises(LargeBatchError):
-        validator.check(view, NOW, 13, internal=False, budget=budget_at_once())
+        validator.check(view, NOW, 13, internal=False, budget=budget_at_once(len(view)))
     validator.check(view, NOW, 13, internal=False)
 
 
@@ -336,9 +339,9 @@ def test_a_batch_of_size_is_recompressed_apart():
     view = memoryview(build_batch([NewRecord(b"k", bytes(500_000), (), NOW)]))
     with pytest.raises(LargeBatchError):
         Validator(LogConfig(compression_type="gzip")).check(
-            view, NOW, 13, internal=False, budget=budget_at_once()
+            view, NOW, 13, internal=False, budget=budget_at_once(len(view))
         )
-    Validator(LogConfig()).check(view, NOW, 13, internal=False, budget=budget_at_once())
+    Validator(LogConfig()).check(view, NOW, 13, internal=False, budget=budget_at_once(len(view)))
 
 
 @pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.label)
@@ -388,3 +391,11 @@ def test_a_follower_takes_what_its_leader_has():
     log = open_log(SimDisk())
     log.append_batches(sealed(body, 2), NOW)
     assert log.log_end_offset == 2
+
+
+def test_a_request_may_cost_what_it_brings_and_no_more_than_its_round_has_left():
+    small, large = budget_at_once(100), budget_at_once(1 << 20)
+    assert (small.items, large.items) == (ITEMS_FREE + 12, ITEMS_AT_ONCE)
+    assert (small.bytes, large.bytes) == (BYTES_FREE + 1600, BYTES_AT_ONCE)
+    assert budget_at_once(1 << 20, 5_000).items == 5_000
+    assert budget_at_once(1 << 20, -3).items == ITEMS_MIN  # ordinary small batches never wait

@@ -235,6 +235,7 @@ class Process:
             connection.answer(PROBE)
             return
         buffer = bytearray(frame)
+        self.broker.begin_round()
         try:
             answer = on_request(self.broker, connection.number, memoryview(buffer), self.clock_ms())
         except (ProtocolError, CloseConnection) as error:

@@ -145,7 +145,8 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | N
         reply = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[])
         ongoing.response.responses.append(reply)
         batches += [(reply, asked) for asked in topic.partition_data]
-    answer = Appending(request, ongoing, batches).go_on(call)
+    size = sum([len(asked.records or b"") for _, asked in batches])
+    answer = Appending(request, ongoing, batches, size).go_on(call)
     if isinstance(answer, CloseConnection):
         raise answer
     return None if isinstance(answer, Silence) else answer
@@ -165,13 +166,22 @@ class Appending:
     request: ProduceRequest
     ongoing: Produce
     batches: list[tuple[TopicProduceResponse, PartitionProduceData]]
+    size: int  # of the batches, in bytes
     done: int = 0
     check: LargeCheck | None = None  # of the batch that is next, if that is large
     is_copied: bool = False
 
     def go_on(self, call: Call) -> ProduceResponse | Parked | Silence | CloseConnection:
         """Append until all is done, or others must have their turn."""
-        budget, self.ongoing.asked_ms = budget_at_once(), call.now_ms
+        broker, self.ongoing.asked_ms = call.broker, call.now_ms
+        budget = budget_at_once(self.size, broker.items_left)
+        broker.items_left -= budget.items
+        try:
+            return self._append(call, budget)
+        finally:
+            broker.items_left += max(budget.items, 0)
+
+    def _append(self, call: Call, budget: Budget) -> ProduceResponse | Parked | Silence | CloseConnection:
         while self.done < len(self.batches):
             topic, asked = self.batches[self.done]
             try:

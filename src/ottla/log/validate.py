@@ -47,8 +47,17 @@ RECORDS_PER_BYTE_MAX = 4
 HEADERS_PER_BYTE_MAX = 32
 SMALL_BYTES = 1_024  # a body may always be this dense
 
+# What may be done while others wait: at most for one request, of which it brings its share, and for all that
+# are served in one round of the loop.
 ITEMS_AT_ONCE = 32_768
+ITEMS_MIN = 128
+ITEMS_FREE = 1_024
+ITEM_BYTES = 8
 BYTES_AT_ONCE = 2 << 20
+BYTES_FREE = 256 << 10
+BYTES_RATIO = 16
+ITEMS_PER_ROUND = 2 * ITEMS_AT_ONCE
+_BYTES_PER_ITEM = 512  # that cost as much to decompress
 COMPRESSION_COST = 16  # times that of decompression
 _SLICE_ITEMS = 1_024
 _SPAN = 256
@@ -130,9 +139,12 @@ def _stop() -> int:
     raise SpentError
 
 
-def budget_at_once() -> Budget:
-    """What may be done before others get their turn: some 20 ms of it, in the worst case."""
-    return Budget(ITEMS_AT_ONCE, BYTES_AT_ONCE, _stop)
+def budget_at_once(request_bytes: int, items_left: int = ITEMS_PER_ROUND) -> Budget:
+    """What may be done for a request before others get their turn: some 20 ms in the worst case, and less
+    where `items_left` of the round are few."""
+    items = min(ITEMS_AT_ONCE, items_left, ITEMS_FREE + request_bytes // ITEM_BYTES)
+    room = min(BYTES_AT_ONCE, BYTES_FREE + request_bytes * BYTES_RATIO)
+    return Budget(max(items, ITEMS_MIN), room, _stop)
 
 
 class Validator:
@@ -329,6 +341,7 @@ def _open(view: memoryview, header: BatchHeader, budget: Budget, strict: bool) -
             budget.refill()
         raise
     budget.bytes -= len(body)
+    budget.spend(len(body) // _BYTES_PER_ITEM)
     return body
 
 
