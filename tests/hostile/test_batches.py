@@ -4,7 +4,9 @@ import os
 import struct
 import time
 import zlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cache
 
 import cramjam
@@ -24,6 +26,7 @@ from ottla.records.batch import (
 )
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec, compress
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 NONE = 0
 CORRUPT_MESSAGE = 2
@@ -322,6 +325,27 @@ def test_batches_full_of_work_keep_nobody_waiting(
     rounds = sorted(healthy.seconds[before:])
     assert rounds[-1 - len(rounds) // 50] < WAIT_S_MAX  # the machine may stand still once
     assert broker.rss_bytes() < 500 << 20
+
+
+def test_a_broker_that_stops_does_not_finish_the_checks_of_large_batches(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    """Some thirty of them would take it more than half a minute."""
+    broker = start_broker()
+    name = broker.create_topic("large")
+    sent, _ = heavy()["legal"]
+    partition = PartitionProduceData(index=0, records=sent)
+    request = ProduceRequest(
+        acks=1, timeout_ms=60_000, topic_data=[TopicProduceData(name=name, partition_data=[partition])]
+    )
+    with ExitStack() as wires:
+        clients = [wires.enter_context(Wire(broker.port)) for _ in range(30)]
+        for client in clients:
+            client.send(request, 9)
+        clients[0].receive_frame()
+        began = time.monotonic()
+        assert broker.stop() == 0
+        assert time.monotonic() - began < 15
 
 
 def test_the_header_that_says_how_many_was_not_made_up() -> None:
