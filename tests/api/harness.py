@@ -20,7 +20,8 @@ from typing import Any
 
 from tests.log.simdisk import Keep, SimDisk, page_cache
 
-from ottla.api.dispatch import Silence, on_request
+from ottla.api.call import Silence
+from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE
@@ -30,6 +31,7 @@ from ottla.broker.effects import (
     Effect,
     Halt,
     Reply,
+    RunJob,
     SyncFolder,
     SyncLog,
     TakeOffline,
@@ -133,8 +135,11 @@ class Pending:
     answer: Any = None
     wants_no_reply: bool = False
 
-    def take(self, chunks: Iterable[Buffer]) -> None:
+    def take(self, chunks: list[Buffer]) -> None:
         assert self.answer is None, "a request is answered once"
+        if not chunks:
+            self.wants_no_reply = True
+            return
         data = b"".join(chunks)
         (size,) = struct.unpack_from(">i", data)
         assert size == len(data) - 4, "the frame is as long as it says"
@@ -160,6 +165,7 @@ class Client:
     pending: Pending | None = None
     is_sent_away: bool = False
     client_id: str = "a client"
+    closed: str | None = None  # by the broker, for this reason
 
     def ask(self, request: Any, version: int | None = None) -> Pending:
         key = request.API_KEY
@@ -184,6 +190,8 @@ class Client:
     def raw(self, frame: bytes) -> list[Buffer] | Silence:
         """A frame as the splitter hands it out: a writable view, valid until the next one comes."""
         machine = self.machine
+        if not machine.is_one_round:
+            machine.broker.begin_round()
         buffer = bytearray(frame)
         answer = on_request(machine.broker, self.number, memoryview(buffer), machine.now_ms)
         if not isinstance(answer, Silence):
@@ -211,6 +219,7 @@ class Machine:
     holding: set[type] = field(default_factory=set)
     clients: dict[int, Client] = field(default_factory=dict)
     reports: list[str] = field(default_factory=list)
+    is_one_round: bool = False  # all requests come in one round of the loop
     broker: Broker = field(init=False)
 
     def __post_init__(self) -> None:
@@ -305,7 +314,8 @@ class Machine:
                 if client is not None:
                     assert client.pending is not None
                     client.pending.take(chunks)
-            case Close(connection, _, after_answers):
+            case Close(connection, reason, after_answers):
+                self.clients[connection].closed = reason
                 self.clients[connection].is_sent_away = after_answers
             case WriteNodes(token, operations):
                 changed, outcome = self.keeper.write(operations)
@@ -315,6 +325,10 @@ class Machine:
                 self.broker.on_directory_failed(directory, reason, self.now_ms)
             case Halt(reason):
                 self.halted.append(reason)
+            case RunJob(job, parked):
+                if parked.reply is not None:
+                    job.run(lambda: None)
+                    self.broker.on_job_done(job, self.now_ms)
             case _:
                 self._work(effect)
 

@@ -1,12 +1,17 @@
 """Record batches that lie: about their size, their count, their checksum, or what they hold when unpacked."""
 
+import os
 import struct
 import time
 import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import cache
 
 import cramjam
 import pytest
-from tests.clients.harness import BrokerProcess
+from tests.clients.harness import BrokerProcess, wait_for
 from tests.clients.wire_client import Wire, batch
 from tests.hostile.healthy import Healthy
 
@@ -20,7 +25,8 @@ from ottla.records.batch import (
     set_crc,
 )
 from ottla.records.builder import NewRecord, build_batch
-from ottla.records.compression import Codec
+from ottla.records.compression import Codec, compress
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 NONE = 0
 CORRUPT_MESSAGE = 2
@@ -31,6 +37,8 @@ INVALID_RECORD = 87
 
 BOMB_BYTES = 300 << 20
 MESSAGE_BYTES_MAX = 20 << 20
+LEGAL_RECORDS = 500_000
+WAIT_S_MAX = 2.0 if os.environ.get("OTTLA_SLOW_MACHINE") else 0.2
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +76,8 @@ def record(content: bytes, length: int | None = None) -> bytes:
     return varint(len(content) if length is None else length) + content
 
 
+RECORD_0 = record(b"\x00\x00\x00\x02k\x02v\x00")
+RECORD_1 = record(b"\x00\x00\x02\x02k\x02w\x00")
 CORRUPT = {
     "a wrong checksum": changed(sealed=False, crc=12345),
     "a length below the minimum": changed(length=48),
@@ -103,6 +113,26 @@ INVALID = {
         for codec in list(Codec)[1:]
     },
     "snappy that announces 4 GiB": with_body(Codec.SNAPPY, b"\xff\xff\xff\xff\x0f" + b"\x00" * 20),
+    "offsets that do not begin at 0": changed(body=RECORD_1 + RECORD_0),
+    "one offset twice": changed(body=RECORD_0 * 2),
+    "a key of length -2": changed(body=record(b"\x00\x00\x00\x03\x01\x00"), count=1, last_offset_delta=0),
+    "a value of length -70": changed(
+        body=record(b"\x00\x00\x00\x01" + varint(-70) + b"\x00"), count=1, last_offset_delta=0
+    ),
+    "a length of more bytes than it needs": changed(
+        body=b"\x8c\x00\x00\x00\x00\x01\x01\x00", count=1, last_offset_delta=0
+    ),
+    **{
+        f"two frames of {codec.label}": with_body(
+            codec, compress(codec, RECORD_0) + compress(codec, RECORD_1), 2
+        )
+        for codec in (Codec.GZIP, Codec.LZ4, Codec.ZSTD)
+    },
+    **{
+        f"{codec.label} and more": with_body(codec, compress(codec, RECORD_0) + b"more")
+        for codec in list(Codec)[1:]
+    },
+    "lz4 with linked blocks": with_body(Codec.LZ4, bytes(cramjam.lz4.compress(RECORD_0))),
     "snappy blocks of negative size": with_body(
         Codec.SNAPPY, b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01\xff\xff\xff\xff"
     ),
@@ -145,6 +175,12 @@ def test_times_out_of_range_are_refused(broker: BrokerProcess, target: str) -> N
     far = int(time.time() * 1000) + 10 * 3_600_000
     assert_refused(broker, target, bytes(build_batch([NewRecord(b"k", b"v", (), far)])), INVALID_TIMESTAMP)
     assert_refused(broker, target, changed(attributes=LOG_APPEND_TIME), INVALID_TIMESTAMP)
+    assert_refused(broker, target, changed(base_timestamp=-(2**63), max_timestamp=0), INVALID_TIMESTAMP)
+    bounded = broker.create_topic("bounded", config={"message.timestamp.before.max.ms": "60000"})
+    with Wire(broker.port) as wire:
+        old, fresh = (build_batch([NewRecord(b"k", b"v", (), at)]) for at in (1, int(time.time() * 1000)))
+        assert wire.produce(bounded, bytes(old)).error_code == INVALID_TIMESTAMP
+        assert wire.produce(bounded, bytes(fresh)).error_code == NONE
 
 
 def test_a_batch_over_the_limit_is_too_large(broker: BrokerProcess, target: str) -> None:
@@ -235,6 +271,81 @@ def test_a_decompression_bomb_is_refused_and_its_memory_bounded(
         for _ in range(4):
             assert wire.produce(target, bomb).error_code == INVALID_RECORD
         assert broker.rss_bytes() - before < 50 << 20
+
+
+# -- work ----------------------------------------------------------------------------------------------------
+
+TINY = b"\x0c\x00\x00\x00\x01\x01\x00"
+CONFIGS = {
+    "plain": {},
+    "compacted": {"cleanup.policy": "compact"},
+    "broker-time": {"message.timestamp.type": "LogAppendTime"},
+    "recompressed": {"compression.type": "gzip"},
+}
+
+
+def with_headers(count: int, pair: bytes = b"\x00\x00") -> bytes:
+    return record(b"\x00\x00\x00\x02k\x02v" + varint(count) + pair * count)
+
+
+@cache
+def heavy() -> dict[str, tuple[bytes, int]]:
+    """Batches that take long to walk, each with its answer. The last is the most that is legal."""
+    legal = b"".join(record(b"\x00\x00" + varint(n) + b"\x02k" + (b"\x01", b"\x02v")[n % 2] + b"\x00")
+                     for n in range(LEGAL_RECORDS))  # fmt: skip
+    squeezed = {
+        "records": (TINY * 8_500_000, 8_500_000),
+        "headers": (with_headers(30_000_000), 1),
+        "overlong headers": (with_headers(15_000_000, b"\x80\x00\x80\x00"), 1),
+    }
+    batches = {
+        name: (with_body(Codec.ZSTD, bytes(cramjam.zstd.compress(body)), count), INVALID_RECORD)
+        for name, (body, count) in squeezed.items()
+    }
+    batches["legal"] = (with_body(Codec.ZSTD, bytes(cramjam.zstd.compress(legal)), LEGAL_RECORDS), NONE)
+    return batches
+
+
+@pytest.mark.parametrize("topic", CONFIGS)
+def test_batches_full_of_work_keep_nobody_waiting(
+    broker: BrokerProcess, healthy: Healthy, topic: str
+) -> None:
+    name = broker.create_topic(f"work-{topic}", config=CONFIGS[topic])
+    before = len(healthy.seconds)
+
+    def attack(batches: list[tuple[bytes, int]]) -> list[tuple[int, int]]:
+        with Wire(broker.port) as wire:
+            return [(wire.produce(name, sent).error_code, code) for sent, code in batches]
+
+    with ThreadPoolExecutor(4) as clients:
+        order = list(heavy().values())
+        for answers in clients.map(attack, [order, order[::-1], order, order[2:] + order[:2]]):
+            assert [code for code, _ in answers] == [expected for _, expected in answers]
+    wait_for(lambda: len(healthy.seconds) >= before + 20, what="healthy rounds beside and after it")
+    rounds = sorted(healthy.seconds[before:])
+    assert rounds[-1 - len(rounds) // 50] < WAIT_S_MAX  # the machine may stand still once
+    assert broker.rss_bytes() < 500 << 20
+
+
+def test_a_broker_that_stops_does_not_finish_the_checks_of_large_batches(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    """Some thirty of them would take it more than half a minute."""
+    broker = start_broker()
+    name = broker.create_topic("large")
+    sent, _ = heavy()["legal"]
+    partition = PartitionProduceData(index=0, records=sent)
+    request = ProduceRequest(
+        acks=1, timeout_ms=60_000, topic_data=[TopicProduceData(name=name, partition_data=[partition])]
+    )
+    with ExitStack() as wires:
+        clients = [wires.enter_context(Wire(broker.port)) for _ in range(30)]
+        for client in clients:
+            client.send(request, 9)
+        clients[0].receive_frame()
+        began = time.monotonic()
+        assert broker.stop() == 0
+        assert time.monotonic() - began < 15
 
 
 def test_the_header_that_says_how_many_was_not_made_up() -> None:

@@ -8,9 +8,23 @@ from tests.log.simdisk import SimDisk
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.log.config import LogConfig
-from ottla.log.validate import RECORD_ERRORS_MAX, RejectedRecordsError, Validator
+from ottla.log.validate import (
+    BYTES_AT_ONCE,
+    BYTES_FREE,
+    HEADERS_PER_BYTE_MAX,
+    ITEMS_AT_ONCE,
+    ITEMS_FREE,
+    ITEMS_MIN,
+    RECORD_ERRORS_MAX,
+    SMALL_BYTES,
+    LargeBatchError,
+    RejectedRecordsError,
+    Validator,
+    budget_at_once,
+)
 from ottla.records.batch import HEADER_SIZE, crc_ok, read_header, set_crc, set_log_append_time
-from ottla.records.builder import NewRecord, build_batch
+from ottla.records.builder import NewRecord, build_batch, encode_record, seal, varint
+from ottla.records.check import RECORDS_MAX
 from ottla.records.compression import Codec
 from ottla.records.record import read_records
 
@@ -231,3 +245,157 @@ def test_what_was_recompressed_is_what_is_read():
     append(log, batch("a", "b"))
     assert values(log) == ["a", "b"]
     assert read_header(log.read(0, 1000, end=2).records).codec is Codec.ZSTD
+
+
+# -- what costs too much, and what stops consumers -----------------------------------------------------------
+
+
+def sealed(body: bytes, count: int, codec: Codec = Codec.ZSTD, **fields: int) -> memoryview:
+    """A batch that says to have `count` records, which are in `body`."""
+    header = read_header(batch("v"))._replace(count=count, last_offset_delta=count - 1, **fields)
+    return memoryview(seal(header, body, codec))
+
+
+def with_headers(count: int) -> bytes:
+    fields = b"\x00\x00\x00\x02k\x02v" + varint(count) + b"\x00\x00" * count
+    return varint(len(fields)) + fields
+
+
+TINY = b"\x0c\x00\x00\x00\x01\x01\x00"
+
+
+def with_overlong_headers(count: int) -> bytes:
+    fields = b"\x00\x00\x00\x02k\x02v" + varint(count) + b"\x80\x00\x80\x00" * count
+    return varint(len(fields)) + fields
+
+
+BOMBS = {
+    "8 million records": lambda: (TINY * 8_000_000, 8_000_000),
+    "a million records that do not count up": lambda: (TINY * RECORDS_MAX, RECORDS_MAX),
+    "15 million headers": lambda: (with_headers(15_000_000), 1),
+    "a million headers in a few bytes": lambda: (with_headers(1_000_000), 1),
+    "many overlong headers": lambda: (with_overlong_headers(5_000_000), 1),
+}
+TOPICS = {
+    "plain": {},
+    "compacted": {"cleanup_policy": ("compact",)},
+    "broker time": {"message_timestamp_type": "LogAppendTime"},
+    "other codec": {"compression_type": "gzip"},
+    "bounded past": {"message_timestamp_before_max_ms": 10_000},
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD], ids=lambda codec: codec.label)
+def test_a_few_bytes_of_work_without_end_are_refused_before_they_are_walked(bomb, codec):
+    """However much the topic wants to know: nothing but the first items are looked at."""
+    view = sealed(*BOMBS[bomb](), codec)
+    assert len(view) < 300_000
+    for config in TOPICS.values() if codec is Codec.ZSTD else [{}]:
+        validator, pauses = Validator(LogConfig(**config)), []
+        with pytest.raises((ApiError, LargeBatchError)) as refused:
+            validator.check(view, NOW, 13, internal=False, budget=budget_at_once(len(view)))
+        error = refused.value
+        if isinstance(error, LargeBatchError):
+            error.check.run(lambda pauses=pauses: pauses.append(1))
+            with pytest.raises(ApiError) as refused:
+                error.check.take()
+        assert refused.value.code is ErrorCode.INVALID_RECORD
+        assert len(pauses) < 5
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD], ids=lambda codec: codec.label)
+def test_a_large_batch_is_checked_apart_in_slices_and_then_taken(topic, codec):
+    count = 2 * ITEMS_AT_ONCE
+    records = [NewRecord(b"k", b"v" * (n % 3), (), NOW) for n in range(count)]
+    view = memoryview(build_batch(records, codec=codec))
+    config = {**TOPICS[topic], "max_message_bytes": 10 << 20}
+    validator = Validator(LogConfig(**config))
+    with pytest.raises(LargeBatchError) as large:
+        validator.check(view, NOW, 13, internal=False, budget=budget_at_once(len(view)))
+    view[:] = bytes(len(view))  # the frame it came in is gone by now
+    pauses: list[int] = []
+    large.value.check.run(lambda: pauses.append(1))
+    assert len(pauses) >= count // 2_048
+    checked, header = validator.check(large.value.check.take(), NOW + 7, 13, internal=False)
+    assert header.count == count
+    assert crc_ok(checked, header)
+    assert [record.value for record in read_records(checked)] == [record.value for record in records]
+    assert header.is_log_append_time == (topic == "broker time")
+    if header.is_log_append_time:
+        assert header.max_timestamp == NOW + 7  # when it was appended, not when it was checked
+
+
+def test_what_is_large_when_decompressed_is_checked_apart():
+    view = memoryview(build_batch([NewRecord(b"k", bytes(2 * BYTES_AT_ONCE), (), NOW)], codec=Codec.ZSTD))
+    validator = Validator(LogConfig())
+    with pytest.raises(LargeBatchError):
+        validator.check(view, NOW, 13, internal=False, budget=budget_at_once(len(view)))
+    validator.check(view, NOW, 13, internal=False)
+
+
+def test_a_batch_of_size_is_recompressed_apart():
+    view = memoryview(build_batch([NewRecord(b"k", bytes(500_000), (), NOW)]))
+    with pytest.raises(LargeBatchError):
+        Validator(LogConfig(compression_type="gzip")).check(
+            view, NOW, 13, internal=False, budget=budget_at_once(len(view))
+        )
+    Validator(LogConfig()).check(view, NOW, 13, internal=False, budget=budget_at_once(len(view)))
+
+
+@pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.label)
+@pytest.mark.parametrize("headers", [0, 20])
+def test_the_densest_batches_of_real_producers_are_taken(codec, headers):
+    """Records that differ in nothing but their offset, squeezed as well as the codec can."""
+    same = tuple((f"header-{number}", b"always the same") for number in range(headers))
+    count = 5_000 if headers else 50_000
+    level = {"gzip": 9, "zstd": 5 if headers else 19}.get(codec.label)
+    view = memoryview(build_batch([NewRecord(b"", b"", same, NOW)] * count, codec=codec, level=level))
+    check(view, max_message_bytes=10 << 20)
+
+
+def test_headers_are_counted_against_the_bytes_they_come_in():
+    few = sealed(with_headers(HEADERS_PER_BYTE_MAX * SMALL_BYTES), 1)
+    assert len(few) < SMALL_BYTES
+    check(few)
+    assert code(sealed(with_headers(HEADERS_PER_BYTE_MAX * SMALL_BYTES + 1), 1)) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.label)
+def test_offsets_out_of_turn_are_refused(codec):
+    for deltas in ([1, 2], [0, 0], [0, 2], [1, 0], [0, -1]):
+        body = b"".join(encode_record(delta, 0, b"k", b"v") for delta in deltas)
+        assert code(sealed(body, 2, codec)) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD], ids=lambda codec: codec.label)
+def test_a_second_frame_in_a_body_is_refused(codec):
+    one = sealed(encode_record(0, 0, b"k", b"v"), 1, codec)[HEADER_SIZE:]
+    two = sealed(encode_record(1, 0, b"k", b"v"), 1, codec)[HEADER_SIZE:]
+    view = memoryview(bytearray(bytes(sealed(b"", 2, codec)[:HEADER_SIZE]) + bytes(one) + bytes(two)))
+    assert code(patched(">i", 8, len(view) - 12, view)) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("base", [-(1 << 63), -(1 << 63) + 1, NOW - (1 << 63)])
+def test_timestamps_from_before_all_bounds_are_refused(base):
+    """Kafka computes them in 64 bits, where the difference to its clock would turn round."""
+    view = sealed(encode_record(0, 0, b"k", b"v"), 1, base_timestamp=base)
+    assert code(view) is ErrorCode.INVALID_TIMESTAMP
+    check(sealed(encode_record(0, 0, b"k", b"v"), 1, base_timestamp=-5))
+
+
+def test_a_follower_takes_what_its_leader_has():
+    """What is in a log stays readable, whatever is asked of producers now."""
+    body = encode_record(1, 0, b"k", b"v") + encode_record(0, 0, b"k", b"v")
+    log = open_log(SimDisk())
+    log.append_batches(sealed(body, 2), NOW)
+    assert log.log_end_offset == 2
+
+
+def test_a_request_may_cost_what_it_brings_and_no_more_than_its_round_has_left():
+    small, large = budget_at_once(100), budget_at_once(1 << 20)
+    assert (small.items, large.items) == (ITEMS_FREE + 12, ITEMS_AT_ONCE)
+    assert (small.bytes, large.bytes) == (BYTES_FREE + 1600, BYTES_AT_ONCE)
+    assert budget_at_once(1 << 20, 5_000).items == 5_000
+    assert budget_at_once(1 << 20, -3).items == ITEMS_MIN  # ordinary small batches never wait

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.records.builder import encode_record, varint
-from ottla.records.check import NO_RECORDS, check_records
-from ottla.records.record import walk
+from ottla.records.check import HEADERS_MAX, NO_RECORDS, Budget, check_records
+from ottla.records.record import read_varint, walk
 
 examples = settings(max_examples=150)
 nullable = st.none() | st.binary(max_size=3) | st.integers(0, 300).map(lambda size: b"v" * size)
@@ -132,3 +132,144 @@ def test_runs_of_unusual_records_are_accepted(fields):
 @pytest.mark.parametrize("count", [-(2**31), -1, 0, 2, 2**31 - 1])
 def test_a_wrong_count_is_refused(count):
     assert not agree(encode_record(0, 0, b"k", b"v"), count)
+
+
+# -- what is asked of producers besides ----------------------------------------------------------------------
+
+
+def strict(body, count, **more):
+    return check_records(body, count, strict=True, **more)
+
+
+def read_strictly(body, count):
+    """The plain way: what is read is what would have been written."""
+    raws = list(walk(body, count))
+    for index, (start, stop, delta, time_delta, key, value, headers) in enumerate(raws):
+        written = encode_record(delta, time_delta, key, value, headers)
+        # The attributes of a record mean nothing, and any are taken.
+        same = bytearray(body[start:stop])
+        same[read_varint(body, start)[1] - start] = 0
+        if delta != index or written != same:
+            raise ApiError(ErrorCode.INVALID_RECORD)
+    return max((raw[3] for raw in raws), default=NO_RECORDS)
+
+
+def agree_strictly(body, count):
+    assert newest(strict, bytes(body), count) == newest(read_strictly, bytes(body), count)
+
+
+@examples
+@given(stretches, st.data())
+def test_a_producer_is_held_to_what_a_writer_would_have_written(runs, data):
+    body, count = body_of(runs)
+    assert accepts(strict, body, count)
+    agree_strictly(body, count)
+    for _ in range(8):
+        at = data.draw(st.integers(0, len(body) - 1))
+        keep, body[at] = body[at], data.draw(st.integers(0, 255))
+        agree_strictly(body, count)
+        body[at] = keep
+
+
+@pytest.mark.parametrize("at", [2, 40, 99])
+def test_a_timestamp_delta_written_longer_than_needed_is_refused_in_a_run_of_records_too(at):
+    body, count = body_of([(100, None, None, (), 100)])
+    place = at * 8 + 3 if at < 64 else 64 * 8 + (at - 64) * 9 + 3
+    assert body[place - 1 : place + 1] == varint(100)
+    body[place] = 0
+    assert accepts(check_records, body, count)
+    assert not accepts(strict, body, count)
+
+
+@pytest.mark.parametrize("count", [1, 64, 65, 200, 8193, 70_000])
+@pytest.mark.parametrize("sizes", [(3,), (3, 5)], ids=["one size", "two sizes"])
+def test_offset_deltas_count_up_from_0(count, sizes):
+    def record(delta, place):
+        return encode_record(delta, 0, b"k", b"v" * sizes[place % len(sizes)])
+
+    records = [record(delta, delta) for delta in range(count)]
+    assert accepts(strict, b"".join(records), count)
+    for at in {0, count - 1, random.Random(count).randrange(count)}:
+        for wrong in {at + 1, at - 1, at ^ 64, at ^ 8192, 0} - {at}:
+            damaged = b"".join([*records[:at], record(wrong, at), *records[at + 1 :]])
+            assert not accepts(strict, damaged, count)
+            assert accepts(check_records, damaged, count)  # compaction leaves such
+
+
+@pytest.mark.parametrize("size", [-2, -3, -64, -65, -9000, -(2**31)])
+def test_a_length_below_minus_1_is_no_null(size):
+    for fields in (
+        b"\x00\x00\x00" + varint(size) + b"\x01\x00",
+        b"\x00\x00\x00\x01" + varint(size) + b"\x00",
+        b"\x00\x00\x00\x01\x01\x02\x02h" + varint(size),
+    ):
+        body = varint(len(fields)) + fields
+        assert accepts(check_records, body, 1)
+        assert not accepts(strict, body, 1)
+
+
+@pytest.mark.parametrize("at", range(8))
+def test_a_varint_is_no_longer_than_it_need_be(at):
+    """The length of a record and its seven other varints, one of them with a byte too many."""
+    parts = [varint(5), varint(7), varint(0), varint(1) + b"k", varint(1) + b"v", varint(1)]
+    parts += [varint(1) + b"h", varint(1) + b"w"]
+
+    def padded(part):
+        return bytes((part[0] | 128, 0)) + part[1:]
+
+    fields = [padded(part) if place == at else part for place, part in enumerate(parts)][1:]
+    content = b"\x00" + b"".join(fields)
+    size = varint(len(content))
+    body = (padded(size) if at == 0 else size) + content
+    assert accepts(check_records, body, 1)
+    assert not accepts(strict, body, 1)
+
+
+def test_timestamps_stay_in_64_bits():
+    for delta in (2**62, -(2**62)):
+        assert accepts(strict, encode_record(0, delta, None, b"v"), 1)
+    for delta in (2**62 + 1, -(2**62) - 1, 2**63 - 1):
+        assert not accepts(strict, encode_record(0, delta, None, b"v"), 1)
+
+
+def with_headers(count):
+    fields = b"\x00\x00\x00\x01\x01" + varint(count) + b"\x00\x00" * count
+    return varint(len(fields)) + fields
+
+
+def test_headers_are_counted_before_they_are_walked():
+    spent = []
+    budget = Budget(1000, refill=lambda: spent.append(1) or 1 << 40)
+    assert not accepts(
+        lambda body, count: strict(body, count, budget=budget), with_headers(HEADERS_MAX + 1), 1
+    )
+    assert spent == []
+    assert not accepts(lambda body, count: strict(body, count, headers_max=9), with_headers(10), 1)
+    assert accepts(lambda body, count: strict(body, count, headers_max=10), with_headers(10), 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        (b"".join(encode_record(n, 0, b"k", b"v" * (n % 2)) for n in range(20_000)), 20_000),
+        (with_headers(20_000), 1),
+    ],
+    ids=["records", "headers"],
+)
+def test_a_budget_bounds_how_much_is_looked_at_at_once(body, count):
+    class EnoughError(Exception):
+        pass
+
+    def refuse():
+        raise EnoughError
+
+    with pytest.raises(EnoughError):
+        check_records(body, count, budget=Budget(10_000, refill=refuse))
+    check_records(body, count, budget=Budget(20_001, refill=refuse))
+
+
+def test_records_that_cannot_be_there_are_not_looked_for():
+    spent = []
+    budget = Budget(0, refill=lambda: spent.append(1) or 1 << 40)
+    assert not accepts(lambda body, count: strict(body, count, budget=budget), bytes(6_999), 1_000)
+    assert spent == []

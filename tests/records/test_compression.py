@@ -102,6 +102,56 @@ def test_members_of_gzip_and_frames_of_zstd_and_lz4_in_a_row_are_one_stream():
         assert decompress(codec, compress(codec, b"one ") + compress(codec, b"two")) == b"one two"
 
 
+def codecs_of_others(codec, data):
+    """The same data as other libraries write it."""
+    if codec is Codec.GZIP:
+        return [gzip.compress(data), zlib.compress(data, 1, wbits=31)]
+    if codec is Codec.SNAPPY:
+        return [bytes(cramjam.snappy.compress_raw(data))]
+    module = cramjam.lz4 if codec is Codec.LZ4 else cramjam.zstd
+    stream = module.Compressor(block_linked=False) if codec is Codec.LZ4 else module.Compressor()
+    written = b""
+    for at in range(0, len(data), 1000):
+        stream.compress(data[at : at + 1000])
+        written += bytes(stream.flush())
+    return [written + bytes(stream.finish())]
+
+
+@pytest.mark.parametrize("codec", REAL)
+@pytest.mark.parametrize("size", [0, 1, 300, 200_000])
+def test_a_producer_sends_one_frame_and_nothing_else(codec, size):
+    data = b"".join(b"%d," % number for number in range(size))[:size]
+    for packed in (compress(codec, data), *codecs_of_others(codec, data)):
+        assert decompress(codec, packed, single=True) == data
+        for more in (b"\x00", b"\x01\x02\x03\x04\x05", packed):
+            with pytest.raises(ApiError) as caught:
+                decompress(codec, packed + more, single=True)
+            assert caught.value.code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_a_frame_cut_at_any_byte_is_refused_from_a_producer(codec):
+    packed = compress(codec, b"some data, " * 100)
+    for end in range(len(packed)):
+        with pytest.raises(ApiError) as caught:
+            decompress(codec, packed[:end], single=True)
+        assert caught.value.code is ErrorCode.INVALID_RECORD
+
+
+def test_linked_lz4_blocks_which_java_cannot_read_are_refused_from_a_producer():
+    linked = bytes(cramjam.lz4.compress(b"some data, " * 30_000))
+    assert not linked[4] & 0x20
+    with pytest.raises(ApiError, match="linked"):
+        decompress(Codec.LZ4, linked, single=True)
+
+
+def test_blocks_without_end_are_not_walked_to_the_end():
+    """Empty blocks of zstd, three bytes each."""
+    frame = compress(Codec.ZSTD, b"")[:6] + b"\x00\x00\x00" * 100_000 + b"\x01\x00\x00"
+    with pytest.raises(ApiError, match="too many blocks"):
+        decompress(Codec.ZSTD, frame, single=True)
+
+
 def test_a_zstd_frame_that_does_not_tell_its_size_is_read():
     stream = cramjam.zstd.Compressor()
     stream.compress(b"some text " * 100_000)

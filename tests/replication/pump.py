@@ -34,6 +34,7 @@ from ottla.broker.effects import (
     Effect,
     Halt,
     Reply,
+    RunJob,
     Send,
     SyncLog,
     TakeOffline,
@@ -122,7 +123,7 @@ class Node(Machine):
                 self.broker.proofs.on_confirmed(asked_ms, self.now_ms)
             case Close(connection, _, _) if connection not in self.clients:
                 pass  # a peer's: it connects again
-            case SyncLog() | Reply() | Close() | Halt() | TakeOffline() | CopyLog():
+            case SyncLog() | Reply() | Close() | RunJob() | Halt() | TakeOffline() | CopyLog():
                 super()._carry_out(effect)
 
 

@@ -16,8 +16,8 @@ from tests.sim.keeper_client import KeeperClient
 from tests.sim.network import Connection, Network
 from tests.sim.world import START_MS, ViolationError, World
 
-from ottla.api.call import CloseConnection
-from ottla.api.dispatch import Silence, on_request
+from ottla.api.call import CloseConnection, Silence
+from ottla.api.dispatch import on_request
 from ottla.base.files import Files
 from ottla.broker.broker import Broker
 from ottla.broker.effects import (
@@ -26,8 +26,10 @@ from ottla.broker.effects import (
     CopyLog,
     Effect,
     Halt,
+    Job,
     Probe,
     Reply,
+    RunJob,
     Send,
     Sign,
     SyncFolder,
@@ -35,6 +37,7 @@ from ottla.broker.effects import (
     TakeOffline,
     WriteNodes,
 )
+from ottla.broker.parked import Parked
 from ottla.controller.keeper import NodeChanged, Outcome, Written
 from ottla.controller.registration import founding, registration, succession
 from ottla.log.directories import LogDirectoryError
@@ -232,6 +235,7 @@ class Process:
             connection.answer(PROBE)
             return
         buffer = bytearray(frame)
+        self.broker.begin_round()
         try:
             answer = on_request(self.broker, connection.number, memoryview(buffer), self.clock_ms())
         except (ProtocolError, CloseConnection) as error:
@@ -265,7 +269,7 @@ class Process:
             case Reply(number, chunks):
                 connection = self.network.connections.get(number)
                 if connection is not None and connection.server is self:
-                    connection.answer(b"".join(chunks))
+                    connection.answer(b"".join(chunks) if chunks else None)
                     connection.read_on()
             case Close(number, _, _):
                 connection = self.network.connections.get(number)
@@ -293,11 +297,18 @@ class Process:
                 self._after(self.world.draw(1, 15), lambda: self._folder_synced(log, folder))
             case CopyLog(move, part):
                 self._after(self.world.draw(1, 15), lambda: self._copied(move, part))
+            case RunJob(job, parked):
+                self._after(self.world.draw(1, 15), lambda: self._run_job(job, parked))
             case TakeOffline(directory, reason):
                 self.world.note(f"b{self.place} takes {directory} offline: {reason}")
                 self.broker.on_directory_failed(directory, reason, self.clock_ms())
             case _:
                 raise ViolationError(f"an effect the simulator does not know: {effect}")
+
+    def _run_job(self, job: Job, parked: Parked) -> None:
+        if parked.reply is not None:
+            job.run(lambda: None)
+            self.broker.on_job_done(job, self.clock_ms())
 
     def _wrote(self, token: int, changes: list[NodeChanged], outcome: Outcome) -> None:
         if not isinstance(outcome, Written):

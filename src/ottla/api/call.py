@@ -1,6 +1,7 @@
 """What a handler knows of the request besides its body."""
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +11,13 @@ from ottla.broker.broker import Broker
 
 class CloseConnection(Exception):  # noqa: N818
     """The protocol's answer to this request is to close the connection."""
+
+
+class Silence(Enum):
+    """Why there is nothing to send."""
+
+    NO_REPLY = "the protocol wants no answer"
+    PARKED = "the answer waits, and will come as a Reply"
 
 
 @dataclass(frozen=True, slots=True)

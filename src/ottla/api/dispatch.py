@@ -10,10 +10,9 @@ that connection, not the broker.
 import logging
 import struct
 from collections.abc import Callable
-from enum import Enum
 from typing import Any
 
-from ottla.api.call import Call, CloseConnection, LastAnswer
+from ottla.api.call import Call, CloseConnection, LastAnswer, Silence
 from ottla.api.table import TABLE, Api
 from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
@@ -38,13 +37,6 @@ CACHED_REQUEST_BYTES_MAX = 4_096
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 _LENGTH = struct.Struct(">i")
 _loaded: dict[int, tuple[type[Any], Callable[..., Any]]] = {}
-
-
-class Silence(Enum):
-    """Why there is nothing to send now."""
-
-    NO_REPLY = "the protocol wants no answer"
-    PARKED = "the answer waits, and will come as a Reply"
 
 
 def on_request(
@@ -122,6 +114,10 @@ def _park(broker: Broker, api: Api, header: RequestHeader, connection: int, park
         elif isinstance(late, LastAnswer):
             broker.effects.append(_late(api, header, connection, late.response))
             broker.effects.append(Close(connection, late.reason, after_answers=True))
+        elif late is Silence.NO_REPLY:
+            broker.effects.append(Reply(connection, []))
+        elif isinstance(late, CloseConnection):
+            broker.effects.append(Close(connection, str(late)))
         else:
             broker.effects.append(_late(api, header, connection, late))
 

@@ -14,6 +14,10 @@ Clients do not write to internal topics (INVALID_TOPIC_EXCEPTION), except for Ka
 by a client id of its own. What that writes is read before it is appended, so that no coordinator finds there
 what it cannot read.
 
+A batch that is large to check is checked by a worker, and a request with many batches lets others in between
+(design note 010): the request is parked, and goes on with the batch it stopped at. What it still needs of its
+frame it has copied by then.
+
 An error is one partition's and leaves the others alone. A batch already written by the same idempotent
 producer is answered with the offset it got then.
 
@@ -23,19 +27,29 @@ Left out: v0-v2 message sets (advertised, because old clients look for them, and
 batches.
 """
 
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
-from ottla.api.call import Call, CloseConnection
+from ottla.api.call import Call, CloseConnection, Silence
 from ottla.api.internal_topics import check_writable
 from ottla.api.leaders import endpoints, leader_of
 from ottla.api.proven import WAIT_MS, check_no_doubt
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
+from ottla.broker.effects import Job, RunJob
 from ottla.broker.parked import Key, Parked
 from ottla.broker.proofs import Proof
 from ottla.log.directories import LogDirectoryError
-from ottla.log.validate import RejectedRecordsError
+from ottla.log.validate import (
+    LargeBatchError,
+    LargeCheck,
+    RejectedRecordsError,
+    SpentError,
+    budget_at_once,
+)
 from ottla.records.batch import HEADER_SIZE, TRANSACTIONAL, crc_ok, read_header
+from ottla.records.check import Budget
 from ottla.replication.partition import Partition
 from ottla.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -48,6 +62,8 @@ from ottla.wire.messages.produce import (
     TopicProduceResponse,
 )
 
+log = logging.getLogger(__name__)
+
 LEGAL_ACKS = (-1, 0, 1)
 TOPIC_IDS_SINCE = 13
 SEQUENCE_ERRORS = {
@@ -57,6 +73,8 @@ SEQUENCE_ERRORS = {
     ErrorCode.UNKNOWN_PRODUCER_ID,
 }
 UNSURE_MS = 3_000  # after which it is asked whether this broker still leads
+ITEMS_PER_BATCH = 16  # what a batch costs besides its records
+TURN_MS_MAX = 30_000
 ATTRIBUTES_AT = 22  # the low byte of a batch's attributes
 
 
@@ -79,8 +97,8 @@ class Produce:
     broker: Broker
     acks: int
     asked_ms: int
-    deadline_ms: int
     response: ProduceResponse
+    deadline_ms: int = 0
     unsafe: list[Unsafe] = field(default_factory=list)
 
     def ready(self, _key: Key, now_ms: int) -> ProduceResponse | None:
@@ -155,55 +173,144 @@ class Produce:
 
 
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | None:
-    deadline_ms = call.now_ms + max(request.timeout_ms, WAIT_MS if request.acks == 1 else 0)
-    ongoing = Produce(call.broker, request.acks, call.now_ms, deadline_ms, ProduceResponse())
-    by_id = call.version >= TOPIC_IDS_SINCE
+    ongoing = Produce(call.broker, request.acks, call.now_ms, ProduceResponse())
+    batches = []
     for topic in request.topic_data:
-        replies = [
-            _produce_partition(call, request, ongoing, topic.name, topic.topic_id, one, by_id)
-            for one in topic.partition_data
-        ]
-        ongoing.response.responses.append(
-            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=replies)
+        reply = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[])
+        ongoing.response.responses.append(reply)
+        batches += [(reply, asked) for asked in topic.partition_data]
+    size = sum([len(asked.records or b"") for _, asked in batches])
+    answer = Appending(request, ongoing, batches, size).go_on(call)
+    if isinstance(answer, CloseConnection):
+        raise answer
+    return None if isinstance(answer, Silence) else answer
+
+
+class Turn:
+    """A job that is nothing but letting others in between."""
+
+    def run(self, pause: Callable[[], None]) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class Appending:
+    """The batches of a request on their way into their logs, in their order."""
+
+    request: ProduceRequest
+    ongoing: Produce
+    batches: list[tuple[TopicProduceResponse, PartitionProduceData]]
+    size: int  # of the batches, in bytes
+    done: int = 0
+    check: LargeCheck | None = None  # of the batch that is next, if that is large
+    is_copied: bool = False
+
+    def go_on(self, call: Call) -> ProduceResponse | Parked | Silence | CloseConnection:
+        """Append until all is done, or others must have their turn."""
+        broker, self.ongoing.asked_ms = call.broker, call.now_ms
+        budget = budget_at_once(self.size, broker.items_left)
+        broker.items_left -= budget.items
+        try:
+            return self._append(call, budget)
+        finally:
+            broker.items_left += max(budget.items, 0)
+
+    def _append(self, call: Call, budget: Budget) -> ProduceResponse | Parked | Silence | CloseConnection:
+        while self.done < len(self.batches):
+            topic, asked = self.batches[self.done]
+            try:
+                if self.done:
+                    budget.spend(ITEMS_PER_BATCH)
+                reply = _produce_partition(call, self.request, self.ongoing, topic, asked, budget, self.check)
+            except LargeBatchError as large:
+                self.check = large.check
+                return self._wait(call, large.check)
+            except SpentError:
+                return self._wait(call, Turn())
+            topic.partition_responses.append(reply)
+            self.done += 1
+            self.check = None
+        return self._finish(call)
+
+    def _wait(self, call: Call, job: Job) -> Parked:
+        rest = [asked for _, asked in self.batches[self.done :]]
+        if job is self.check:
+            rest[0].records = None  # the check has a copy
+        if not self.is_copied:
+            self.is_copied = True
+            for asked in rest:
+                if isinstance(asked.records, memoryview):
+                    asked.records = memoryview(bytearray(asked.records))
+        held_bytes = sum(len(asked.records or b"") for asked in rest)
+
+        def resume(_key: Key, now_ms: int) -> ProduceResponse | Parked | Silence | CloseConnection:
+            try:
+                return self.go_on(replace(call, now_ms=now_ms))
+            except Exception:
+                log.exception("bug: Produce v%d from client %r failed", call.version, call.client_id)
+                return CloseConnection("Produce failed")
+
+        parked = Parked(
+            keys=(job,),
+            deadline_ms=call.now_ms + max(self.request.timeout_ms, TURN_MS_MAX),
+            ready=resume,
+            expire=lambda now_ms: self._expire(replace(call, now_ms=now_ms)),
+            held_bytes=held_bytes + (self.check.held_bytes if self.check is not None else 0),
         )
-    if request.acks == 0:
-        if any(
-            reply.error_code for topic in ongoing.response.responses for reply in topic.partition_responses
-        ):
-            raise CloseConnection("a produce with acks=0 failed")
-        return None
-    if ongoing.unsafe and ongoing.ready(None, call.now_ms) is None:
-        return ongoing.park(call.now_ms)
-    return ongoing.response
+        call.broker.effects.append(RunJob(job, parked))
+        return parked
+
+    def _expire(self, call: Call) -> ProduceResponse | Parked | Silence | CloseConnection:
+        """Too many were before it: what is not in its log yet will not be."""
+        for topic, asked in self.batches[self.done :]:
+            late = PartitionProduceResponse(
+                index=asked.index, error_code=ErrorCode.REQUEST_TIMED_OUT, base_offset=-1
+            )
+            topic.partition_responses.append(late)
+        self.done = len(self.batches)
+        return self._finish(call)
+
+    def _finish(self, call: Call) -> ProduceResponse | Parked | Silence | CloseConnection:
+        """All has been tried: answer, or wait until it is as safe as the producer asked."""
+        ongoing, request = self.ongoing, self.request
+        if request.acks == 0:
+            replies = (reply for topic in ongoing.response.responses for reply in topic.partition_responses)
+            if any(reply.error_code for reply in replies):
+                return CloseConnection("a produce with acks=0 failed")
+            return Silence.NO_REPLY
+        wait_ms = max(request.timeout_ms, WAIT_MS if request.acks == 1 else 0)
+        ongoing.deadline_ms = call.now_ms + wait_ms
+        if ongoing.unsafe and ongoing.ready(None, call.now_ms) is None:
+            return ongoing.park(call.now_ms)
+        return ongoing.response
 
 
 def _produce_partition(
     call: Call,
     request: ProduceRequest,
     ongoing: Produce,
-    name: str,
-    topic_id: bytes,
+    topic: TopicProduceResponse,
     asked: PartitionProduceData,
-    by_id: bool,
+    budget: Budget,
+    check: LargeCheck | None,
 ) -> PartitionProduceResponse:
     reply = PartitionProduceResponse(index=asked.index, base_offset=-1)
+    by_id = call.version >= TOPIC_IDS_SINCE
     try:
         if request.acks not in LEGAL_ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-        topic = call.topic_name(name, topic_id, by_id=by_id)
-        check_writable(call, topic, asked.records)
-        partition = call.broker.partition(topic, asked.index)
+        name = call.topic_name(topic.name, topic.topic_id, by_id=by_id)
+        if check is None:
+            check_writable(call, name, asked.records)
+        partition = call.broker.partition(name, asked.index)
         check_no_doubt(call.broker, partition, call.now_ms)
-        if not isinstance(asked.records, memoryview) or len(asked.records) < HEADER_SIZE:
-            raise ApiError(ErrorCode.INVALID_RECORD, "There are no records in the request.")
-        if asked.records[ATTRIBUTES_AT] & TRANSACTIONAL and crc_ok(asked.records, read_header(asked.records)):
-            raise ApiError(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
         appended = partition.append(
-            asked.records,
+            _batch_of(asked) if check is None else check.take(),
             acks=request.acks,
             now_ms=call.now_ms,
             wall_ms=call.broker.wall_ms(call.now_ms),
             produce_version=call.version,
+            budget=budget,
         )
     except ApiError as error:
         if error.code in SEQUENCE_ERRORS and request.acks:
@@ -216,7 +323,7 @@ def _produce_partition(
                 for index, reason in error.records
             ]
         if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            found = leader_of(call.broker, call.topic_name(name, topic_id, by_id=by_id), asked.index)
+            found = leader_of(call.broker, name, asked.index)
             if found is not None and found[0] != call.broker.id:
                 ongoing.hint(reply, *found)
         return reply
@@ -232,6 +339,14 @@ def _produce_partition(
     reply.log_start_offset = appended.log_start_offset
     ongoing.unsafe.append(Unsafe(partition, partition.leader_epoch, appended.last_offset + 1, reply))
     return reply
+
+
+def _batch_of(asked: PartitionProduceData) -> memoryview:
+    if not isinstance(asked.records, memoryview) or len(asked.records) < HEADER_SIZE:
+        raise ApiError(ErrorCode.INVALID_RECORD, "There are no records in the request.")
+    if asked.records[ATTRIBUTES_AT] & TRANSACTIONAL and crc_ok(asked.records, read_header(asked.records)):
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
+    return asked.records
 
 
 def _is_whole(partition: Partition) -> bool:

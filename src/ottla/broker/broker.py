@@ -22,6 +22,7 @@ from ottla.broker.effects import (
     CleanLog,
     ConfirmTree,
     Effect,
+    Job,
     Send,
     Sign,
     SyncFolder,
@@ -53,6 +54,7 @@ from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.moving import Move
 from ottla.log.store import LogStore
+from ottla.log.validate import ITEMS_PER_ROUND
 from ottla.replication.partition import HighWatermarks, Partition
 from ottla.replication.sessions import Sessions
 
@@ -90,6 +92,7 @@ class Broker:
     last_token: int = 0
     is_clean: bool = True
     opened_ms: int = 0
+    items_left: int = ITEMS_PER_ROUND  # that may be checked in this round of the loop
     unsent_bytes: int = 0  # answers that clients have not read yet, as the shell last said
     damage: set[str] = field(default_factory=set)  # what was said of logs that cannot be read
     _groups: "Groups | None" = None
@@ -192,6 +195,13 @@ class Broker:
         if self._groups is not None and partition.id.topic == OFFSETS_TOPIC:
             self._groups.runtime.on_committed(partition.id.partition, partition.high_watermark, now_ms)
         self.waiting.wake(partition.id, now_ms)
+
+    def begin_round(self) -> None:
+        """Everybody who waited has been served: what may be done at once is as much as ever."""
+        self.items_left = ITEMS_PER_ROUND
+
+    def on_job_done(self, job: Job, now_ms: int) -> None:
+        self.waiting.wake(job, now_ms)
 
     def start_syncs(self, now_ms: int) -> None:
         for log, sync in self.store.due_syncs(now_ms):

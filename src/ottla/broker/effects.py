@@ -1,12 +1,14 @@
 """What the broker asks the world to do. The shell carries these out with one `match`, a simulator with
 another."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ottla.base.files import Buffer, Syncable
 from ottla.base.files import is_shortage as is_shortage
+from ottla.broker.parked import Parked
 from ottla.controller.keeper import Operation
 from ottla.log.cleaning import CleanTask
 from ottla.log.durability import Sync
@@ -113,6 +115,23 @@ class CopyLog:
     slice: CopySlice
 
 
+class Job(Protocol):
+    """Work for a request that would keep all others waiting."""
+
+    def run(self, pause: Callable[[], None]) -> None:
+        """Touch nothing of the broker's, and call `pause` every millisecond or so."""
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunJob:
+    """Run a job in a worker, unless nobody waits for it any more, then call `on_job_done`."""
+
+    job: Job
+    parked: Parked
+
+
 @dataclass(frozen=True, slots=True)
 class TakeOffline:
     """A log directory failed under the input that is being handled: call `on_directory_failed` after it."""
@@ -140,6 +159,7 @@ Effect: TypeAlias = (
     | CleanLog
     | SyncFolder
     | CopyLog
+    | RunJob
     | TakeOffline
     | Halt
 )

@@ -21,6 +21,7 @@ class Parked:
     deadline_ms: int
     ready: Callable[[Key, int], Any | None]
     expire: Callable[[int], Any]
+    held_bytes: int = 0  # of the request
     owner: Hashable = None
     reply: Callable[[Any], None] | None = None
 
@@ -68,6 +69,9 @@ class Waiting:
     def drop(self, owner: Hashable) -> None:
         for parked in list(self.by_owner.get(owner, ())):
             self._forget(parked)
+
+    def held_bytes(self, owner: Hashable) -> int:
+        return sum(parked.held_bytes for parked in self.by_owner.get(owner, ()))
 
     def __iter__(self) -> Iterator[Parked]:
         return (parked for owned in self.by_owner.values() for parked in owned)

@@ -36,8 +36,9 @@ from ottla.log.recovery import (
 from ottla.log.retention import deletable
 from ottla.log.segment import SUFFIXES, Segment, file_name
 from ottla.log.snapshots import encode
-from ottla.log.validate import Validator, check_replicated
+from ottla.log.validate import Checked, Validator, check_replicated
 from ottla.records.batch import BatchHeader, assign
+from ottla.records.check import Budget
 
 _WARM_MAX = 4
 
@@ -122,17 +123,10 @@ class Log:
             files, directory, topic_partition, config, recovery_point=recovery_point, clean=clean,
             log_start_offset=log_start_offset, now_ms=now_ms, dense_from=dense_from,
         )  # fmt: skip
-        loaded = loader.load()
         return cls(
-            files,
-            directory,
-            topic_partition,
-            config,
-            loaded,
-            now_ms=now_ms,
-            on_due=on_due,
-            on_lowered=on_lowered,
-        )
+            files, directory, topic_partition, config, loader.load(),
+            now_ms=now_ms, on_due=on_due, on_lowered=on_lowered,
+        )  # fmt: skip
 
     # What it knows
 
@@ -162,21 +156,24 @@ class Log:
 
     def append(
         self,
-        view: memoryview,
+        batch: memoryview | Checked,
         *,
         leader_epoch: int,
         now_ms: int,
         wall_ms: int | None = None,
         produce_version: int = 13,
         internal: bool = False,
+        budget: Budget | None = None,
     ) -> Appended:
-        """Append the one batch of a records field as leader; the view must be writable and is changed.
+        """Append the one batch of a records field as leader; it must be writable and is changed.
 
         `wall_ms` is the time of day, which records carry and are judged by; `now_ms`, if that is not given.
         `internal` is for batches of this broker's own: coordinators' records and transaction markers.
         """
         time_ms = now_ms if wall_ms is None else wall_ms
-        view, header = self._validator.check(view, time_ms, produce_version, internal=internal)
+        view, header = self._validator.check(
+            batch, time_ms, produce_version, internal=internal, budget=budget
+        )
         has_producer = header.producer_id >= 0
         if has_producer:
             if internal:

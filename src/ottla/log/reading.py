@@ -14,7 +14,8 @@ from ottla.base.files import Buffer
 from ottla.log.scan import TornError, corrupt
 from ottla.log.segment import Segment
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header, size_of
-from ottla.records.record import read_records
+from ottla.records.record import open_body
+from ottla.records.times import first_since
 
 
 class Read(NamedTuple):
@@ -99,11 +100,23 @@ def offset_for_timestamp(
         start = log_start_offset
         while (found := segment.first_batch_since(timestamp, start)) is not None:
             header, data = found
-            for record in read_records(data, header):
-                if record.timestamp >= timestamp and record.offset >= log_start_offset:
-                    return TimestampedOffset(record.offset, record.timestamp, header.leader_epoch)
+            record = _first_since(header, data, timestamp, log_start_offset)
+            if record is not None:
+                return record
             start = header.next_offset
     return None
+
+
+def _first_since(
+    header: BatchHeader, data: bytes, timestamp: int, log_start_offset: int
+) -> TimestampedOffset | None:
+    base, time = header.base_offset, header.base_timestamp
+    time_delta = -(1 << 63) if header.is_log_append_time else timestamp - time
+    deltas = first_since(open_body(data, header), header.count, time_delta, log_start_offset - base)
+    if deltas is None:
+        return None
+    time = header.max_timestamp if header.is_log_append_time else time + deltas[1]
+    return TimestampedOffset(base + deltas[0], time, header.leader_epoch)
 
 
 def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: int) -> TimestampedOffset | None:

@@ -5,12 +5,17 @@ Records are looked at one by one only where a config asks for something that wal
 compacted topic, the oldest timestamp. A batch is rewritten only for compression.type; broker time is set in
 place, and so is the newest timestamp of the records where the header names another one.
 
+A few bytes can hold a lot of work, and all of it would be done while everybody else waits. So what a header
+promises is compared with the bytes it brings before anything is opened, and a check may be given a budget:
+what exceeds it is a LargeBatchError, whose `check` somebody may run elsewhere (design note 010).
+
 The answers: CORRUPT_MESSAGE for bytes that changed on the way, INVALID_RECORD for a batch that contradicts
 itself, and the codes that name their reason. Where single records are at fault they are listed (KIP-467), up
 to RECORD_ERRORS_MAX of them, so that an answer stays small. Nothing here changes the log.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
@@ -28,13 +33,34 @@ from ottla.records.batch import (
     set_max_timestamp,
     split,
 )
-from ottla.records.builder import recompress
-from ottla.records.check import check_records
-from ottla.records.compression import Codec
-from ottla.records.record import open_body, walk
+from ottla.records.builder import seal
+from ottla.records.check import HEADERS_MAX, RECORDS_MAX, Budget, check_records
+from ottla.records.compression import DECOMPRESSED_BYTES_MAX, Codec, OverLimitError
+from ottla.records.record import open_body
+from ottla.records.times import walk_times
 
 ZSTD_SINCE_PRODUCE = 7
 RECORD_ERRORS_MAX = 1_000
+
+# Offset deltas count up, and no codec squeezes a counter below half a byte a record. Headers repeat.
+RECORDS_PER_BYTE_MAX = 4
+HEADERS_PER_BYTE_MAX = 32
+SMALL_BYTES = 1_024  # a body may always be this dense
+
+# What may be done while others wait: at most for one request, of which it brings its share, and for all that
+# are served in one round of the loop.
+ITEMS_AT_ONCE = 32_768
+ITEMS_MIN = 128
+ITEMS_FREE = 1_024
+ITEM_BYTES = 8
+BYTES_AT_ONCE = 2 << 20
+BYTES_FREE = 256 << 10
+BYTES_RATIO = 16
+ITEMS_PER_ROUND = 2 * ITEMS_AT_ONCE
+_BYTES_PER_ITEM = 512  # that cost as much to decompress
+COMPRESSION_COST = 16  # times that of decompression
+_SLICE_ITEMS = 1_024
+_SPAN = 256
 
 
 class RejectedRecordsError(ApiError):
@@ -44,6 +70,81 @@ class RejectedRecordsError(ApiError):
         first, reason = records[0]
         super().__init__(code, f"The batch is refused for its record {first}, and perhaps others: {reason}.")
         self.records = records
+
+
+class Checked(NamedTuple):
+    """A batch that may become part of the log, and the newest timestamp of its records."""
+
+    view: memoryview
+    header: BatchHeader
+    newest: int
+
+
+class SpentError(Exception):
+    """The budget for now is used up."""
+
+
+class LargeBatchError(Exception):
+    """To check this batch costs more than was allowed for at once."""
+
+    def __init__(self, check: "LargeCheck") -> None:
+        super().__init__()
+        self.check = check
+
+
+class LargeCheck:
+    """The check of one batch, on a copy of it, to be run by a worker."""
+
+    __slots__ = ("_arguments", "_outcome", "_validator")
+
+    def __init__(self, validator: "Validator", view: memoryview, now_ms: int, produce_version: int) -> None:
+        self._validator = validator
+        self._arguments = (memoryview(bytearray(view)), now_ms, produce_version)
+        self._outcome: Checked | Exception | None = None
+
+    def run(self, pause: Callable[[], None] = lambda: None) -> None:
+        """`pause` is called every millisecond or so."""
+
+        def refill() -> int:
+            pause()
+            return _SLICE_ITEMS
+
+        budget = Budget(_SLICE_ITEMS, refill=refill)
+        try:
+            self._outcome = self._validator.inspect(*self._arguments, internal=False, budget=budget)
+        except ApiError as answer:
+            # Its traceback holds the body, and would lead back here: a cycle of 64 MiB.
+            answer.__traceback__ = answer.__context__ = None
+            self._outcome = answer
+        except Exception as bug:  # noqa: BLE001 - it is raised where the batch is wanted
+            self._outcome = bug
+
+    @property
+    def held_bytes(self) -> int:
+        return len(self._arguments[0])
+
+    def take(self) -> Checked:
+        """What came of it, once."""
+        outcome, self._outcome = self._outcome, None
+        assert outcome is not None, "the check has not been run"
+        if isinstance(outcome, Checked):
+            return outcome
+        try:
+            raise outcome
+        finally:
+            del outcome  # or its traceback would lead back to it
+
+
+def _stop() -> int:
+    raise SpentError
+
+
+def budget_at_once(request_bytes: int, items_left: int = ITEMS_PER_ROUND) -> Budget:
+    """What may be done for a request before others get their turn: some 20 ms in the worst case, and less
+    where `items_left` of the round are few."""
+    items = min(ITEMS_AT_ONCE, items_left, ITEMS_FREE + request_bytes // ITEM_BYTES)
+    room = min(BYTES_AT_ONCE, BYTES_FREE + request_bytes * BYTES_RATIO)
+    return Budget(max(items, ITEMS_MIN), room, _stop)
 
 
 class Validator:
@@ -65,22 +166,27 @@ class Validator:
         self._level = config.compression_level
 
     def check(
-        self, view: memoryview, now_ms: int, produce_version: int, *, internal: bool
+        self,
+        batch: memoryview | Checked,
+        now_ms: int,
+        produce_version: int,
+        *,
+        internal: bool,
+        budget: Budget | None = None,
     ) -> tuple[memoryview, BatchHeader]:
         """The one batch of a records field, as it is to be written, and its header; or an ApiError.
 
         `internal` batches come from this broker: they may be control batches and have no sequence.
         """
-        header = self._check_header(view, internal)
-        if header.attributes & CODEC_MASK == Codec.ZSTD and produce_version < ZSTD_SINCE_PRODUCE:
-            raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later.")
-        body, newest = check_structure(view, header)
-        if not internal:
-            self._check_records(header, body, newest, now_ms)
-        if self._codec is not None and self._codec != header.codec and not header.is_control:
-            view = memoryview(recompress(view, header, self._codec, self._level))
-            header = read_header(view)
-            self._check_size(len(view))
+        if isinstance(batch, Checked):
+            view, header, newest = batch
+        else:
+            try:
+                view, header, newest = self.inspect(
+                    batch, now_ms, produce_version, internal=internal, budget=budget
+                )
+            except SpentError:
+                raise LargeBatchError(LargeCheck(self, batch, now_ms, produce_version)) from None
         if self._append_time:
             set_log_append_time(view, now_ms)
             header = read_header(view)
@@ -88,6 +194,32 @@ class Validator:
             set_max_timestamp(view, newest)
             header = read_header(view)
         return view, header
+
+    def inspect(
+        self,
+        view: memoryview,
+        now_ms: int,
+        produce_version: int,
+        *,
+        internal: bool,
+        budget: Budget | None = None,
+    ) -> Checked:
+        """All of `check` but the timestamps, which are the business of whoever appends."""
+        header = self._check_header(view, internal)
+        if header.attributes & CODEC_MASK == Codec.ZSTD and produce_version < ZSTD_SINCE_PRODUCE:
+            raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later.")
+        budget = Budget() if budget is None else budget
+        body, newest = check_structure(view, header, budget, strict=not internal)
+        if not internal:
+            self._check_records(header, body, newest, now_ms, budget)
+        if self._codec is not None and self._codec != header.codec and not header.is_control:
+            if COMPRESSION_COST * len(body) > budget.bytes:
+                budget.refill()
+            budget.bytes -= COMPRESSION_COST * len(body)
+            view = memoryview(seal(header, body, self._codec, self._level))
+            header = read_header(view)
+            self._check_size(len(view))
+        return tuple.__new__(Checked, (view, header, newest))
 
     def _check_header(self, view: memoryview, internal: bool) -> BatchHeader:
         size = len(view)
@@ -121,12 +253,21 @@ class Validator:
                 f"The batch has {size} bytes, a segment {self._segment_bytes}.",
             )
 
-    def _check_records(self, header: BatchHeader, body: Buffer, newest: int, now_ms: int) -> None:
+    def _check_records(
+        self, header: BatchHeader, body: Buffer, newest: int, now_ms: int, budget: Budget
+    ) -> None:
         """Most batches need not be opened to know that nothing is wrong with any record."""
-        is_new = newest > min(now_ms + self._after_max_ms, LONG_MAX) and not self._append_time
-        if is_new or self._compacts or self._before_max_ms < LONG_MAX or header.is_log_append_time:
+        is_strange = (
+            newest > min(now_ms + self._after_max_ms, LONG_MAX) or header.base_timestamp < NO_TIMESTAMP
+        )
+        if (
+            (is_strange and not self._append_time)
+            or self._compacts
+            or self._before_max_ms < LONG_MAX
+            or header.is_log_append_time
+        ):
             code, rejected = ErrorCode.INVALID_RECORD, list[tuple[int, str]]()
-            for index, fault, reason in self._faults(header, body, now_ms):
+            for index, fault, reason in self._faults(header, body, now_ms, budget):
                 if fault is ErrorCode.INVALID_TIMESTAMP:
                     code = fault
                 if len(rejected) < RECORD_ERRORS_MAX:
@@ -134,14 +275,18 @@ class Validator:
             if rejected:
                 raise RejectedRecordsError(code, rejected)
 
-    def _faults(self, header: BatchHeader, body: Buffer, now_ms: int) -> Iterator[tuple[int, ErrorCode, str]]:
+    def _faults(
+        self, header: BatchHeader, body: Buffer, now_ms: int, budget: Budget
+    ) -> Iterator[tuple[int, ErrorCode, str]]:
         """What is wrong with which record. A missing key is said before a wrong timestamp."""
-        oldest = -LONG_MAX if self._before_max_ms == LONG_MAX else now_ms - self._before_max_ms
+        oldest = max(now_ms - self._before_max_ms, now_ms - LONG_MAX)
         newest, base = min(now_ms + self._after_max_ms, LONG_MAX), header.base_timestamp
         has_limits, claims_broker_time = not self._append_time, header.is_log_append_time
-        for index, raw in enumerate(walk(body, header.count)):
-            timestamp = base + raw[3]
-            if self._compacts and raw[4] is None:
+        for index, (delta, has_key) in enumerate(walk_times(body, header.count)):
+            if not index % _SPAN:
+                budget.spend(_SPAN)
+            timestamp = base + delta
+            if self._compacts and not has_key:
                 yield index, ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key"
             elif claims_broker_time:
                 yield index, ErrorCode.INVALID_TIMESTAMP, "a producer may not set the time of appending"
@@ -167,12 +312,37 @@ def check_replicated(view: memoryview, log_end: int) -> list[tuple[BatchHeader, 
     return checked
 
 
-def check_structure(view: memoryview, header: BatchHeader) -> tuple[Buffer, int]:
-    """The batch's records, uncompressed, after a look at nothing but their lengths and timestamps; and the
-    newest of these."""
-    body = open_body(view, header) if header.attributes & CODEC_MASK else view[HEADER_SIZE:]
-    newest = header.base_timestamp + check_records(body, header.count)
-    return body, max(newest, NO_TIMESTAMP)
+def check_structure(
+    view: memoryview, header: BatchHeader, budget: Budget, *, strict: bool = True
+) -> tuple[Buffer, int]:
+    """The batch's records, uncompressed, after a look at nothing but their lengths, offsets and timestamps;
+    and the newest of these."""
+    body: Buffer = view[HEADER_SIZE:]
+    size, headers_max = len(body), HEADERS_MAX
+    if header.count > RECORDS_MAX and strict:
+        raise _invalid(f"{header.count} records are more than {RECORDS_MAX}")
+    if header.attributes & CODEC_MASK:
+        if strict:
+            size = max(size, SMALL_BYTES)
+            headers_max = min(headers_max, HEADERS_PER_BYTE_MAX * size)
+            if header.count > RECORDS_PER_BYTE_MAX * size:
+                raise _invalid(f"{header.count} records cannot be in {len(body)} compressed bytes")
+        body = _open(view, header, budget, strict)
+    delta = check_records(body, header.count, strict=strict, budget=budget, headers_max=headers_max)
+    return body, max(header.base_timestamp + delta, NO_TIMESTAMP)
+
+
+def _open(view: memoryview, header: BatchHeader, budget: Budget, strict: bool) -> Buffer:
+    limit = min(DECOMPRESSED_BYTES_MAX, budget.bytes)
+    try:
+        body = open_body(view, header, limit=max(limit, 0), single=strict)
+    except OverLimitError:
+        if limit < DECOMPRESSED_BYTES_MAX:
+            budget.refill()
+        raise
+    budget.bytes -= len(body)
+    budget.spend(len(body) // _BYTES_PER_ITEM)
+    return body
 
 
 def _check_producer(header: BatchHeader) -> None:

@@ -1,6 +1,6 @@
 """The four codecs of Kafka, each in the framing that Kafka's clients read and write.
 
-gzip    as the standard has it; several members in a row are one stream
+gzip    as the standard has it
 snappy  written in the Java client's "xerial" framing (magic, two versions, length-prefixed blocks); read is
         either that or one raw block, which is what several other clients write
 lz4     the LZ4 frame format with independent blocks, because the Java client refuses linked ones
@@ -9,6 +9,9 @@ zstd    frames, with or without their content size
 Rule: `decompress` believes nothing it is told about sizes. Room for the output grows with what really comes
 out and stops at `limit`, so a bomb costs about `limit` bytes of memory and the time to fill them. Only snappy
 must say its size beforehand, and is held to what its input can possibly expand to.
+
+A body is one frame, or gzip member. Several in a row are read where they are on a disk, since they were taken
+in once, and refused where `single` asks for it.
 
 Over the limit and damaged are both INVALID_RECORD: the batch passed its checksum, so sending it again, which
 is what CORRUPT_MESSAGE invites a client to do, cannot help. (Kafka answers UNKNOWN_SERVER_ERROR to most
@@ -24,6 +27,7 @@ import cramjam
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
+from ottla.records.frames import lz4_fault, zstd_fault
 
 DECOMPRESSED_BYTES_MAX = 64 << 20
 
@@ -112,14 +116,30 @@ def _compress_zstd(data: Buffer, level: int | None) -> bytes:
     return bytes(cramjam.zstd.compress(data, level=level))
 
 
-def decompress(codec: Codec, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
-    """What `data` holds, or INVALID_RECORD if that is damaged or more than `limit` bytes."""
+class OverLimitError(ApiError):
+    """There is more in a body than `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            ErrorCode.INVALID_RECORD, f"The batch holds more than {limit} bytes when decompressed."
+        )
+
+
+def decompress(
+    codec: Codec, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX, *, single: bool = False
+) -> Buffer:
+    """What `data` holds, or INVALID_RECORD if that is damaged or more than `limit` bytes; also, if `single`,
+    when it is more than one frame."""
+    if single and codec is Codec.GZIP:
+        return _decompress_member(data, limit)
+    if single and codec in _FAULTS and (fault := _FAULTS[codec](data)) is not None:
+        raise _damaged(codec, fault)
     return _DECOMPRESSORS[codec](data, limit)
 
 
 def _decompress_none(data: Buffer, limit: int) -> Buffer:
     if len(data) > limit:
-        raise _over(limit)
+        raise OverLimitError(limit)
     return data
 
 
@@ -127,35 +147,50 @@ def _decompress_gzip(data: Buffer, limit: int) -> Buffer:
     return _grow(Codec.GZIP, cramjam.gzip.decompress_into, data, limit)
 
 
-def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
-    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _snappy_block(data, limit, limit)
-    view = memoryview(data)
-    parts: list[Buffer] = []
-    at, room = len(_XERIAL_HEADER), limit
-    while at < len(view):
-        start = at + _INT32.size
-        stop = start + (_INT32.unpack_from(view, at)[0] if start <= len(view) else 0)
-        if not start < stop <= len(view):
-            raise _damaged(Codec.SNAPPY, "a block's length does not fit")
-        parts.append(_snappy_block(view[start:stop], room, limit))
-        room -= len(parts[-1])
-        at = stop
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _snappy_block(data: Buffer, room: int, limit: int) -> Buffer:
+def _decompress_member(data: Buffer, limit: int) -> Buffer:
+    member = zlib.decompressobj(_GZIP_WBITS)
     try:
-        size = cramjam.snappy.decompress_raw_len(data)
-        if size > room:
-            raise _over(limit)
-        if size > _SNAPPY_RATIO_MAX * len(data):
-            raise _damaged(Codec.SNAPPY, f"{len(data)} bytes cannot hold {size}")
-        output = bytearray(size)
-        cramjam.snappy.decompress_raw_into(data, output)
+        content = member.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise _damaged(Codec.GZIP, error) from None
+    if len(content) > limit:
+        raise OverLimitError(limit)
+    if not member.eof:
+        raise _damaged(Codec.GZIP, "it is cut off")
+    if member.unused_data:
+        raise _damaged(Codec.GZIP, f"{len(member.unused_data)} bytes follow its first member")
+    return content
+
+
+def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
+    view = memoryview(data)
+    blocks = _xerial_blocks(view) if view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC else [view]
+    try:
+        sizes = [cramjam.snappy.decompress_raw_len(block) for block in blocks]
+        if sum(sizes) > limit:
+            raise OverLimitError(limit)
+        for block, size in zip(blocks, sizes, strict=True):
+            if size > _SNAPPY_RATIO_MAX * len(block):
+                raise _damaged(Codec.SNAPPY, f"{len(block)} bytes cannot hold {size}")
+        output = bytearray(sum(sizes))
+        room = memoryview(output)
+        for block, size in zip(blocks, sizes, strict=True):
+            cramjam.snappy.decompress_raw_into(block, room)
+            room = room[size:]
     except cramjam.DecompressionError as error:
         raise _damaged(Codec.SNAPPY, error) from None
     return output
+
+
+def _xerial_blocks(view: memoryview) -> list[memoryview]:
+    blocks, at = [], len(_XERIAL_HEADER)
+    while at < len(view):
+        start = at + _INT32.size
+        at = start + (_INT32.unpack_from(view, at)[0] if start <= len(view) else 0)
+        if not start < at <= len(view):
+            raise _damaged(Codec.SNAPPY, "a block's length does not fit")
+        blocks.append(view[start:at])
+    return blocks
 
 
 def _decompress_lz4(data: Buffer, limit: int) -> Buffer:
@@ -180,15 +215,11 @@ def _grow(codec: Codec, into: Callable[[Buffer, bytearray], int], data: Buffer, 
             if str(error) != _OUTPUT_IS_FULL:
                 raise _damaged(codec, error) from None
             if room >= limit:
-                raise _over(limit) from None
+                raise OverLimitError(limit) from None
             room = min(room * 4, limit)
             continue
         del output[written:]
         return output
-
-
-def _over(limit: int) -> ApiError:
-    return ApiError(ErrorCode.INVALID_RECORD, f"The batch holds more than {limit} bytes when decompressed.")
 
 
 def _damaged(codec: Codec, reason: object) -> ApiError:
@@ -204,6 +235,7 @@ _COMPRESSORS: dict[Codec, Callable[[Buffer, int | None], bytes]] = {
     Codec.LZ4: _compress_lz4,
     Codec.ZSTD: _compress_zstd,
 }
+_FAULTS = {Codec.LZ4: lz4_fault, Codec.ZSTD: zstd_fault}
 _DECOMPRESSORS: dict[Codec, Callable[[Buffer, int], Buffer]] = {
     Codec.NONE: _decompress_none,
     Codec.GZIP: _decompress_gzip,

@@ -33,18 +33,23 @@ class Record(NamedTuple):
 # Start and stop in the body, offset delta, timestamp delta, key, value, headers.
 RawRecord: TypeAlias = tuple[int, int, int, int, bytes | None, bytes | None, Headers]
 
-_VARINT_BYTES_MAX = 5
+VARINT_BYTES_MAX = 5
 VARLONG_BYTES_MAX = 10
 
 _new = tuple.__new__  # half the price of calling a NamedTuple
 
 
 def open_body(
-    batch: Buffer, header: BatchHeader | None = None, *, limit: int = DECOMPRESSED_BYTES_MAX
+    batch: Buffer,
+    header: BatchHeader | None = None,
+    *,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+    single: bool = False,
 ) -> Buffer:
-    """The uncompressed records of a batch; a view into it, if it is not compressed."""
+    """The uncompressed records of a batch; a view into it, if it is not compressed. `single`: of one that is
+    no more than one frame."""
     header = header or read_header(batch)
-    return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size], limit)
+    return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size], limit, single=single)
 
 
 def read_records(
@@ -143,7 +148,7 @@ def _bytes(body: bytes, at: int) -> tuple[bytes | None, int]:
     return body[at:stop], stop
 
 
-def read_varint(body: Buffer, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[int, int]:
+def read_varint(body: Buffer, at: int, bytes_max: int = VARINT_BYTES_MAX) -> tuple[int, int]:
     byte = body[at]
     at += 1
     if byte < 128:
@@ -154,7 +159,7 @@ def read_varint(body: Buffer, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tu
         at += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            if value >> (32 if bytes_max == _VARINT_BYTES_MAX else 64):
+            if value >> (32 if bytes_max == VARINT_BYTES_MAX else 64):
                 break
             return (value >> 1) ^ -(value & 1), at
         shift += 7

@@ -19,6 +19,8 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.log.log import Appended, Log
 from ottla.log.reading import Read
+from ottla.log.validate import Checked
+from ottla.records.check import Budget
 from ottla.replication.leader import (
     ANY_EPOCH,
     LEASE_MS,
@@ -135,7 +137,14 @@ class Partition:
     # -- writing, as leader -----------------------------------------------------------------------
 
     def append(
-        self, records: memoryview, *, acks: int, now_ms: int, wall_ms: int, produce_version: int
+        self,
+        records: memoryview | Checked,
+        *,
+        acks: int,
+        now_ms: int,
+        wall_ms: int,
+        produce_version: int,
+        budget: Budget | None = None,
     ) -> Appended:
         self._check_writable(acks)
         return self.log.append(
@@ -144,6 +153,7 @@ class Partition:
             now_ms=now_ms,
             wall_ms=wall_ms,
             produce_version=produce_version,
+            budget=budget,
         )
 
     def append_internal(self, records: memoryview, now_ms: int, wall_ms: int) -> Appended:

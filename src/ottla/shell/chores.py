@@ -1,12 +1,20 @@
-"""What the logs need done and what may block: syncs and copies in threads, compactions in processes."""
+"""What the logs need done and what may block: syncs and copies in threads, compactions in processes; and the
+jobs of requests that would keep all others waiting, in a thread that gives way.
+
+Such a job is Python for the most part, and while it runs the loop does not. So it pauses after a millisecond
+or so: whatever the loop has to do finds it asleep, or waits that long.
+"""
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.base.files import Syncable
+from ottla.broker import effects
 from ottla.broker.effects import is_shortage
+from ottla.broker.parked import Parked
 from ottla.log.cleaning import CleanOutcome, CleanTask
 from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SYNC_THREADS = 4
+PAUSE_S = 0.0005
 
 
 class Chores:
@@ -29,11 +38,50 @@ class Chores:
         self._loop = loop
         self._worker = Worker(loop, "ottla-sync", SYNC_THREADS)
         self._cleaners: Cleaners | None = None
+        self._apart: Worker | None = None
+        self._is_closing = False
 
     def close(self) -> None:
+        self._is_closing = True
+        if self._apart is not None:
+            self._apart.close()
         if self._cleaners is not None:
             self._cleaners.close()
         self._worker.close()
+
+    def carry_out(self, effect: effects.Effect) -> None:
+        match effect:
+            case effects.SyncLog(synced, sync):
+                self.sync(synced, sync)
+            case effects.CleanLog(cleaned, task):
+                self.clean(cleaned, task)
+            case effects.SyncFolder(synced, folder):
+                self.sync_folder(synced, folder)
+            case effects.CopyLog(move, part):
+                self.copy(move, part)
+            case effects.RunJob(job, parked):
+                self.run_job(job, parked)
+
+    def run_job(self, job: effects.Job, parked: Parked) -> None:
+        if self._apart is None:
+            self._apart = Worker(self._loop, "ottla-job", 1)
+        self._apart.submit(
+            lambda: None if parked.reply is None or self._is_closing else job.run(self._pause),
+            lambda _, error: self._on_job_done(job, error),
+        )
+
+    def _pause(self) -> None:
+        if self._is_closing:
+            raise InterruptedError("the broker stops")
+        time.sleep(PAUSE_S)
+
+    def _on_job_done(self, job: effects.Job, error: BaseException | None) -> None:
+        if self._server.is_ending:
+            return
+        if error is not None:
+            self._server.halt(f"bug: {error!r}")
+            return
+        self._server.on_disk(lambda: self._server.broker.on_job_done(job, self._server.now_ms()))
 
     def sync(self, synced: Log, sync: Sync) -> None:
         self._run(lambda: _sync(sync), lambda error: self._on_synced(synced, sync, error))

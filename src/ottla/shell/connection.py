@@ -10,8 +10,8 @@ import logging
 import socket
 from typing import TYPE_CHECKING, cast
 
-from ottla.api.call import CloseConnection
-from ottla.api.dispatch import Silence, on_request
+from ottla.api.call import CloseConnection, Silence
+from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer
 from ottla.wire.frame import Splitter
 from ottla.wire.primitives import ProtocolError
@@ -102,7 +102,9 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def held_bytes(self) -> int:
-        return self._splitter.held
+        """What this client has sent and not been answered for."""
+        held = self._splitter.held
+        return held + self._server.broker.waiting.held_bytes(self.number) if self.is_parked else held
 
     @property
     def fd(self) -> int:
@@ -146,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         self._server.on_held(self)
 
     def _write(self, chunks: list[Buffer]) -> None:
-        if self._transport is None:
+        if self._transport is None or not chunks:
             return
         if len(chunks) == 1:
             self._transport.write(chunks[0])

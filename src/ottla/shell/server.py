@@ -29,6 +29,7 @@ from ottla.controller import znodes
 from ottla.controller.image import BrokerEndpoint
 from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import LogDirectoryError
+from ottla.log.validate import ITEMS_AT_ONCE
 from ottla.shell import descriptors, directories
 from ottla.shell.chores import Chores
 from ottla.shell.clock import Clock
@@ -78,6 +79,7 @@ class Server:
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._connections_made = 0
         self._is_carrying = False
+        self._is_round_over = False
         self.is_stopping = False
         self.is_halted = False
         self._is_hurried = False
@@ -329,6 +331,13 @@ class Server:
             self._is_carrying = False
         self._collector.pause(self.broker.is_loading)
         self._schedule_deadline()
+        if self.broker.items_left < ITEMS_AT_ONCE and not self._is_round_over:
+            self._is_round_over = True
+            self._loop.call_soon(self._begin_round)
+
+    def _begin_round(self) -> None:
+        self._is_round_over = False
+        self.broker.begin_round()
 
     def _carry_out(self, effect: effects.Effect) -> None:
         if self.is_ending:
@@ -355,19 +364,7 @@ class Server:
             case effects.Halt(reason):
                 self.halt(reason)
             case _:
-                self._work(effect)
-
-    def _work(self, effect: effects.Effect) -> None:
-        """What workers do with the files of logs."""
-        match effect:
-            case effects.SyncLog(synced, sync):
-                self._chores.sync(synced, sync)
-            case effects.CleanLog(cleaned, task):
-                self._chores.clean(cleaned, task)
-            case effects.SyncFolder(synced, folder):
-                self._chores.sync_folder(synced, folder)
-            case effects.CopyLog(move, part):
-                self._chores.copy(move, part)
+                self._chores.carry_out(effect)
 
     def on_nodes(self, nodes: list[NodeChanged]) -> None:
         self.broker.on_nodes(nodes, self.now_ms())
