@@ -179,8 +179,13 @@ class Client:
         buffer[:] = bytes(len(buffer))
         return answer
 
+    def as_broker(self, id: int) -> "Client":
+        """Its connection counts as proved to be that broker's."""
+        self.machine.broker.identities.admit(self.number, id)
+        return self
+
     def close(self) -> None:
-        self.machine.broker.waiting.drop(self.number)
+        self.machine.broker.on_closed(self.number)
         del self.machine.clients[self.number]
 
 

@@ -18,9 +18,14 @@ class Call:
     version: int
     client_id: str
     client_host: str = ""
+    connection: int = -1
 
     def random_uuid(self) -> str:
         return str(UUID(bytes=self.broker.random.randbytes(16), version=4))
+
+    def may_act_as(self, broker: int, what: str) -> bool:
+        """Has this connection proved to be that broker's?"""
+        return self.broker.identities.may_act_as(self.connection, broker, what, self.client_host)
 
     def topic_name(self, name: str, topic_id: bytes, *, by_id: bool) -> str:
         """The topic a request names, which newer versions do by id."""

@@ -29,6 +29,7 @@ from ottla.broker.effects import (
     TakeOffline,
     WriteNodes,
 )
+from ottla.broker.identities import Identities
 from ottla.broker.isr import IsrChanges
 from ottla.broker.liveness import Liveness
 from ottla.broker.making import Making
@@ -82,6 +83,7 @@ class Broker:
     liveness: Liveness = field(init=False)
     report: OwnReport = field(init=False)
     proofs: Proofs = field(init=False)
+    identities: Identities = field(init=False)
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     effects: list[Effect] = field(default_factory=list)
     outcomes: dict[int, OnOutcome] = field(default_factory=dict)
@@ -102,6 +104,7 @@ class Broker:
         self.controlling = Controlling(self)
         self.replicas, self.isr, self.notice = Replicas(self), IsrChanges(self), Notice(self)
         self.making, self.copies, self.report = Making(self), ConfigCopies(self), OwnReport(self)
+        self.identities = Identities(self)
         self.proofs = Proofs(
             self.waiting, lambda now_ms: self.effects.append(ConfirmTree(now_ms)), self.replicas.hurry
         )
@@ -310,6 +313,11 @@ class Broker:
         if self.liveness.on_probed(peer, epoch, sign, now_ms):
             self.controlling.on_suspicion(now_ms)
         self.effects += self.liveness.pump(now_ms)
+
+    def on_closed(self, connection: int) -> None:
+        """A connection is over, and with it what waited for an answer on it."""
+        self.waiting.drop(connection)
+        self.identities.forget(connection)
 
     def on_nodes(self, nodes: Iterable[NodeChanged], now_ms: int) -> None:
         """The tree changed: apply all of it, then open, close and configure what that touches."""

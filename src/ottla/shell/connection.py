@@ -8,11 +8,13 @@ Whatever is wrong with the bytes costs this connection and nobody else's.
 import asyncio
 import logging
 import socket
+import struct
 from typing import TYPE_CHECKING, cast
 
 from ottla.api.call import CloseConnection
 from ottla.api.dispatch import Silence, on_request
 from ottla.base.files import Buffer
+from ottla.shell.admission import is_local
 from ottla.wire.frame import Splitter
 from ottla.wire.primitives import ProtocolError
 
@@ -22,12 +24,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WRITE_HIGH_WATER_BYTES = 4 * 1024 * 1024
+PROOF_KEYS = {struct.pack(">h", key) for key in (17, 36)}  # SaslHandshake, SaslAuthenticate
 
 
 class Connection(asyncio.BufferedProtocol):
     def __init__(self, server: "Server", number: int) -> None:
         self.number = number
         self.peer = ""
+        self.is_local = False
+        self.guest_because = ""  # the limit over which it is, and may only prove to be a broker's
         self._host = ""
         self.active_ms = 0
         self.is_parked = False
@@ -43,13 +48,14 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if peer else "unknown"
         self._host = f"/{self.peer}"
+        own = transport.get_extra_info("sockname")
+        self.is_local = is_local(self.peer, str(own[0]) if own else "")
         self.active_ms = self._server.now_ms()
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         self._tune(transport.get_extra_info("socket"))
         refusal = self._server.admit(self)
         if refusal:
-            log.warning("connection from %s refused: %s", self.peer, refusal)
-            self._transport.abort()
+            self.refuse(refusal)
 
     def _tune(self, channel: socket.socket) -> None:
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -120,6 +126,12 @@ class Connection(asyncio.BufferedProtocol):
             log.info("connection from %s closed: %s", self.peer, reason)
             self._transport.abort()
 
+    def refuse(self, reason: str) -> None:
+        """Close it, because of a limit on connections."""
+        if self._transport is not None:
+            log.warning("connection from %s refused: %s", self.peer, reason)
+            self._transport.abort()
+
     def close_gently(self) -> None:
         """Close after what is queued has been sent."""
         if self._transport is not None:
@@ -133,6 +145,9 @@ class Connection(asyncio.BufferedProtocol):
                 frame = self._splitter.next()
                 if frame is None:
                     break
+                if self.guest_because and not self._may_ask(frame):
+                    self.refuse(self.guest_because)
+                    return
                 answer = on_request(self._server.broker, self.number, frame, now_ms, self._host)
                 if answer is Silence.PARKED:
                     self.is_parked = True
@@ -144,6 +159,12 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._set_reading(self._is_writable and not self.is_parked)
         self._server.on_held(self)
+
+    def _may_ask(self, frame: memoryview) -> bool:
+        """A guest may prove to be a broker's connection; once it has, it is no guest any more."""
+        if self._server.broker.identities.is_broker(self.number):
+            self.guest_because = ""
+        return not self.guest_because or bytes(frame[:2]) in PROOF_KEYS
 
     def _write(self, chunks: list[Buffer]) -> None:
         if self._transport is None:
