@@ -14,6 +14,7 @@ from tests.sim.frames import decode_answer, encode_request
 from tests.sim.keeper import SimKeeper
 from tests.sim.keeper_client import KeeperClient
 from tests.sim.network import Connection, Network
+from tests.sim.peer_line import PeerLine
 from tests.sim.world import START_MS, ViolationError, World
 
 from ottla.api.call import CloseConnection
@@ -49,6 +50,7 @@ REGISTER_AGAIN_MS = 200
 DRAIN_MS = 2_000
 LOAD_RECORDS, LOAD_MS = 1, 10  # a slice of a coordinator's load, slow enough to meet what happens
 CLUSTER_ID = "a-simulated-cluster"
+SECRET_BYTES = 32
 
 
 class Clock:
@@ -82,7 +84,7 @@ class Process:
         self.keeper = KeeperClient(world, keeper, network, self, self.place)
         self.is_dead = self.is_paused = self.is_serving = self.is_open = self.is_stopping = False
         self._inbox: deque[Callable[[], None]] = deque()
-        self._peers: dict[tuple[int, str], Connection] = {}
+        self._peers: dict[tuple[int, str], PeerLine] = {}
         self._probes: dict[int, tuple[int, Connection]] = {}  # with the incarnation that is asked
         self._deadline_ms: int | None = None
         self._is_carrying = False
@@ -123,8 +125,8 @@ class Process:
         self.is_dead = True
         self.keeper.close(is_polite=is_polite)
         self.network.on_stopped(self, is_silent=is_silent)
-        for connection in [*self._peers.values(), *(line for _, line in self._probes.values())]:
-            connection.close()
+        for line in [*self._peers.values(), *(probe for _, probe in self._probes.values())]:
+            line.close()
 
     def begin_stop(self, then: Callable[[], None]) -> None:
         if not self.is_stopping:
@@ -198,7 +200,7 @@ class Process:
         broker, session = self.broker, self.keeper.session
         is_again = self._clean_since is not None
         operations = [
-            *founding(broker.image, CLUSTER_ID),
+            *founding(broker.image, CLUSTER_ID, broker.random.randbytes(SECRET_BYTES)),
             *registration(
                 broker.id, f"b{broker.id}", 9092, broker.config.rack or None,
                 is_clean=is_again or broker.is_clean, clean_since=self._clean_since or 0,
@@ -331,15 +333,20 @@ class Process:
         self.broker.on_copied(move, failure, self.clock_ms())
 
     def _send(self, peer: int, channel: str, token: int, request: Any) -> None:
-        connection = self._peers.get((peer, channel))
-        if connection is None or not connection.is_open:
-            connection = self._peers[peer, channel] = self.network.connect(self.place, peer)
+        line = self._peers.get((peer, channel))
+        if line is None or not line.is_open:
+            connection, initiator = (
+                self.network.connect(self.place, peer),
+                self.broker.identities.initiate(peer),
+            )
+            line = PeerLine(connection, initiator, f"b{self.place}", PEER_TIMEOUT_MS, self.input)
+            self._peers[peer, channel] = line
         frame, version = encode_request(request, f"b{self.place}")
 
         def on_answer(answer: bytes | None) -> None:
             self.input(lambda: self._on_peer_reply(token, request, version, answer))
 
-        connection.ask(frame, on_answer, PEER_TIMEOUT_MS)
+        line.ask(frame, on_answer)
 
     def _probe(self, peer: int, epoch: int) -> None:
         asked, line = self._probes.get(peer, (-1, None))
