@@ -48,7 +48,7 @@ def test_two_brokers_that_know_the_secret_prove_it_to_each_other() -> None:
 
 def test_who_does_not_know_the_secret_is_nobody_on_either_side() -> None:
     one, impostor = initiator(), acceptor(secret=OTHER)
-    with pytest.raises(HandshakeError, match="did not prove to be broker 2"):
+    with pytest.raises(HandshakeError, match="does not know the secret"):
         code(one, impostor.challenge(opening(one)))
     assert not one.is_proven
     forger, other = initiator(secret=OTHER), acceptor()
@@ -93,7 +93,7 @@ def test_what_is_meant_for_one_broker_is_not_taken_by_another() -> None:
     with pytest.raises(HandshakeError, match="not for broker 3"):
         acceptor(own=3).challenge(opening(one))
     relayed = Acceptor(SECRET, 3, nonce())
-    with pytest.raises(HandshakeError, match="did not prove to be broker 2"):
+    with pytest.raises(HandshakeError, match="does not know the secret"):
         code(one, relayed.challenge(opening(initiator(peer=3))))
 
 
@@ -113,7 +113,7 @@ def test_a_challenge_of_another_size_is_refused(size: int) -> None:
 
 def test_a_broker_that_refuses_is_not_asked_anything() -> None:
     one = initiator()
-    with pytest.raises(HandshakeError, match="refuses the handshake, error 34"):
+    with pytest.raises(HandshakeError, match="is refused, error 34"):
         one.on_answer(SaslHandshakeResponse(error_code=34))
     assert not one.is_proven
 

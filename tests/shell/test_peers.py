@@ -309,8 +309,10 @@ def test_a_probe_of_another_incarnation_is_for_nobody(cluster: Cluster) -> None:
     run(story, cluster)
 
 
-def test_nothing_is_asked_of_who_does_not_prove_to_be_the_peer(cluster: Cluster) -> None:
-    """The wrong secret, another broker of the same cluster, and a broker that is alone."""
+def test_nothing_is_asked_of_who_does_not_prove_to_be_the_peer(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another broker of the same cluster, and one of a cluster with another secret."""
 
     async def story(host: Host, made: Peers) -> None:
         host.at(2, cluster.bootstrap_servers)
@@ -321,9 +323,12 @@ def test_nothing_is_asked_of_who_does_not_prove_to_be_the_peer(cluster: Cluster)
         host.secret = bytes(32)
         host.at(1, cluster.bootstrap_servers)
         made.send(Send(1, "fetch", 2, METADATA))
-        assert (await host.until(2))[1] == (2, None)
+        made.send(Send(1, "fetch", 2, METADATA))
+        made.send(Send(1, "control", 3, METADATA))
+        assert {answer for _, answer in await host.until(4)} == {None}
 
     run(story, cluster)
+    assert caplog.text.count("broker 1 is not at 127.0.0.1:") == 1, "said once in a while"
 
 
 def test_a_broker_that_is_alone_is_nobodys_peer(ottla_broker: Broker) -> None:

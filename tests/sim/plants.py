@@ -171,7 +171,7 @@ def _no_fencing(stack: ExitStack) -> None:
 
 @plant("whoever says that it is a broker is taken for one")
 def _gullible(stack: ExitStack) -> None:
-    _replace(stack, Identities, "may_act_as", lambda self, _connection, _broker, _what, _host: True)
+    _replace(stack, Identities, "may_act_as", lambda self, _connection, _broker: True)
 
 
 @plant("whoever was answered once is taken for a broker")

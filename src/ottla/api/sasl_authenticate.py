@@ -6,13 +6,9 @@ answers in Kafka. Who fails is told SASL_AUTHENTICATION_FAILED, and is nobody.
 v1 session lifetime · v2 flexible
 """
 
-import logging
-
 from ottla.api.call import Call
 from ottla.base.errors import ErrorCode
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-
-log = logging.getLogger(__name__)
 
 
 def sasl_authenticate(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
@@ -21,7 +17,8 @@ def sasl_authenticate(call: Call, request: SaslAuthenticateRequest) -> SaslAuthe
     try:
         answer = call.broker.identities.go_on(call.connection, bytes(request.auth_bytes))
     except HandshakeError as error:
-        log.warning("%s did not prove to be a broker: %s", call.client_host.removeprefix("/"), error)
+        sentence = f"{call.who} did not prove to be a broker: {error}"
+        call.broker.identities.refuse(call.connection, sentence, call.now_ms)
         return SaslAuthenticateResponse(
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
             error_message="This connection did not prove to be a broker's.",

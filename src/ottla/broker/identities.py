@@ -1,7 +1,8 @@
 """Which connections have proved to be another broker's, and whose (design note 009).
 
 Rule: what only brokers may ask is answered on such a connection alone, and only in the name of the broker
-that it was proved for. A broker that knows no secret, because it is alone, takes nobody for a broker.
+that it was proved for. Who was refused once cannot prove anything on that connection any more. A broker that
+knows no secret, because it is alone, takes nobody for a broker.
 """
 
 import logging
@@ -14,13 +15,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+SAY_MS = 1_000  # one line in so long, however many there are
+
 
 class Identities:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._proven: dict[int, int] = {}  # connection -> broker
         self._begun: dict[int, Acceptor] = {}
-        self._refused: set[int] = set()  # connections of which that was said
+        self._impostors: set[int] = set()  # connections that were refused
+        self._said_ms = 0
 
     @property
     def has_peers(self) -> bool:
@@ -36,14 +40,17 @@ class Identities:
 
     def begin(self, connection: int, mechanism: str) -> bool:
         """Somebody wants to prove that it is a broker. Not twice on one connection."""
-        secret = self._broker.image.peer_secret
-        if not secret or connection in self._proven or connection in self._begun:
+        tried = (self._proven, self._begun, self._impostors)
+        if not self.has_peers or any(connection in one for one in tried):
             return False
         from ottla.security import peer_handshake  # a broker that is alone has no use for it
 
         if mechanism != peer_handshake.MECHANISM:
             return False
-        nonce = self._broker.random.randbytes(peer_handshake.NONCE_BYTES)
+        secret, nonce = (
+            self._broker.image.peer_secret,
+            self._broker.random.randbytes(peer_handshake.NONCE_BYTES),
+        )
         self._begun[connection] = peer_handshake.Acceptor(secret, self._broker.id, nonce)
         return True
 
@@ -70,21 +77,18 @@ class Identities:
     def is_broker(self, connection: int) -> bool:
         return connection in self._proven
 
-    def may_act_as(self, connection: int, broker: int, what: str, host: str) -> bool:
-        """Is this connection that broker's? It is said once if it is not."""
-        proven = self._proven.get(connection)
-        if proven == broker:
-            return True
-        if connection not in self._refused:
-            self._refused.add(connection)
-            who = "no broker" if proven is None else f"broker {proven}"
-            log.warning(
-                "%s from %s in the name of broker %d is refused: the connection is proved to be of %s",
-                what, host.removeprefix("/") or "somewhere", broker, who,
-            )  # fmt: skip
-        return False
+    def may_act_as(self, connection: int, broker: int) -> bool:
+        """Is this connection that broker's?"""
+        return self._proven.get(connection) == broker
+
+    def refuse(self, connection: int, sentence: str, now_ms: int) -> None:
+        """It is none, and says so; once for a connection, and not too often for all of them."""
+        if connection not in self._impostors and now_ms - self._said_ms >= SAY_MS:
+            self._said_ms = now_ms
+            log.warning("%s", sentence)
+        self._impostors.add(connection)
 
     def forget(self, connection: int) -> None:
         self._proven.pop(connection, None)
         self._begun.pop(connection, None)
-        self._refused.discard(connection)
+        self._impostors.discard(connection)

@@ -58,12 +58,12 @@ class Initiator:
     def on_answer(self, answer: Any) -> list[Any]:
         """What to send after this answer. Once `is_proven`, requests may follow without waiting for more."""
         if answer.error_code:
-            raise HandshakeError(f"broker {self.peer_id} refuses the handshake, error {answer.error_code}")
+            raise HandshakeError(f"the handshake is refused, error {answer.error_code}")
         if self.is_proven or not isinstance(answer, SaslAuthenticateResponse):
             return []
         nonce, code = answer.auth_bytes[:NONCE_BYTES], answer.auth_bytes[NONCE_BYTES:]
         if not hmac.compare_digest(code, _code(self.secret, _ACCEPTOR, self._opening, nonce)):
-            raise HandshakeError(f"who answers did not prove to be broker {self.peer_id}")
+            raise HandshakeError("who answers does not know the secret of this cluster")
         self.is_proven = True
         own = _code(self.secret, _INITIATOR, self._opening, nonce)
         return [SaslAuthenticateRequest(auth_bytes=own)]

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from ottla.api.table import TABLE
 from ottla.broker.effects import Probe, Send, Sign
 from ottla.controller.image import BrokerEndpoint
+from ottla.shell.keeper import Reminder
 from ottla.wire.codec import decoder, encode_chunks
 from ottla.wire.frame import Splitter
 from ottla.wire.header import (
@@ -86,8 +87,9 @@ class Peers:
         self._host = host
         self._channels: dict[tuple[int, str], Channel] = {}
         self._is_closed = False
-        self._connecting: set[asyncio.Task[None]] = set()
-        self._probes = Probes(loop, host, self._connecting)
+        self.connecting: set[asyncio.Task[None]] = set()
+        self._strangers: dict[int, Reminder] = {}
+        self._probes = Probes(loop, host, self)
         self.probe = self._probes.probe
 
     def send(self, effect: Send) -> None:
@@ -101,7 +103,7 @@ class Peers:
             channel.fail("the peer is another now")
             channel = None
         if channel is None:
-            channel = Channel(self._loop, self._host, endpoint, self._forget, self._connecting)
+            channel = Channel(self._loop, self._host, endpoint, self._forget, self)
             self._channels[key] = channel
         channel.send(effect)
 
@@ -119,7 +121,12 @@ class Peers:
         self._probes.close()
         for channel in list(self._channels.values()):
             channel.fail("the broker stops")
-        await asyncio.gather(*self._connecting, return_exceptions=True)
+        await asyncio.gather(*self.connecting, return_exceptions=True)
+
+    def on_stranger(self, endpoint: BrokerEndpoint, error: Exception) -> None:
+        """Whoever listens at a broker's address did not prove to be that broker."""
+        reminder = self._strangers.setdefault(endpoint.id, Reminder())
+        reminder.say(f"broker {endpoint.id} is not at {endpoint.host}:{endpoint.port}: {error}")
 
     def _forget(self, channel: "Channel") -> None:
         for key, known in list(self._channels.items()):
@@ -135,14 +142,12 @@ class Peers:
 class Probes:
     """The connections that probes go over, one for each peer; to these it is the host."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, host: Prober, connecting: "set[asyncio.Task[None]]"
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, host: Prober, peers: Peers) -> None:
         self.scratch, self.client_id, self.endpoint = host.scratch, host.client_id, host.endpoint
         self.handshake, self.carry_out = host.handshake, host.carry_out
         self._loop = loop
         self._host = host
-        self._connecting = connecting
+        self._peers = peers
         self._channels: dict[int, Channel] = {}
         self._is_closed = False
 
@@ -154,7 +159,7 @@ class Probes:
             return
         channel = self._channels.get(peer)
         if channel is None:
-            channel = Channel(self._loop, self, endpoint, self._on_end, self._connecting)
+            channel = Channel(self._loop, self, endpoint, self._on_end, self._peers)
             self._channels[peer] = channel
         from ottla.wire.messages.api_versions import ApiVersionsRequest  # who is alone probes nobody
 
@@ -208,7 +213,7 @@ class Channel(asyncio.BufferedProtocol):
         host: Host,
         endpoint: BrokerEndpoint,
         on_end: Callable[["Channel"], None],
-        connecting: "set[asyncio.Task[None]]",
+        peers: Peers,
     ) -> None:
         self.endpoint = endpoint
         self.sign = Sign.SILENT  # how it ended
@@ -216,6 +221,7 @@ class Channel(asyncio.BufferedProtocol):
         self._host = host
         self._on_end = on_end
         self._splitter = Splitter(ANSWER_BYTES_MAX, host.scratch)
+        self._peers = peers
         self._handshake = host.handshake(endpoint.id)
         self._greeted: deque[Asked] = deque()  # what the handshake asked, ahead of all else
         self._asked: deque[Asked] = deque()
@@ -225,8 +231,8 @@ class Channel(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
         self.connecting = loop.create_task(self._connect())
-        connecting.add(self.connecting)
-        self.connecting.add_done_callback(connecting.discard)
+        peers.connecting.add(self.connecting)
+        self.connecting.add_done_callback(peers.connecting.discard)
 
     # -- asking --
 
@@ -341,7 +347,7 @@ class Channel(asyncio.BufferedProtocol):
         try:
             self._greet(self._handshake.on_answer(answer))
         except HandshakeError as error:
-            log.warning("connection to %s:%d: %s", self.endpoint.host, self.endpoint.port, error)
+            self._peers.on_stranger(self.endpoint, error)
             self.fail(str(error))
             return
         if self._handshake.is_proven:

@@ -12,7 +12,6 @@ failed over the traces of a crash, files are closed and nothing is written: the 
 import asyncio
 import contextlib
 import logging
-import os
 import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -35,7 +34,7 @@ from ottla.shell.clock import Clock
 from ottla.shell.collector import Collector
 from ottla.shell.connection import Connection
 from ottla.shell.keeping import KeeperMaker, Keeping, keeper_maker
-from ottla.shell.listener import Address, advertised_address, listen_address
+from ottla.shell.listener import Address, advertised_address, cannot_listen, listen_address
 from ottla.shell.lock import DirectoryLock, StartError, check_cluster
 from ottla.shell.peers import Peers
 
@@ -135,7 +134,7 @@ class Server:
         try:
             await listener.start_serving()
         except OSError as error:
-            raise _cannot_listen(listen_address(self.config), error) from None
+            raise cannot_listen(listen_address(self.config), error) from None
         self._listener = listener
 
     async def _enter(self, undo: contextlib.AsyncExitStack) -> None:
@@ -172,7 +171,7 @@ class Server:
                 self._connect, wanted.host, wanted.port, backlog=1024, start_serving=False
             )
         except OSError as error:
-            raise _cannot_listen(wanted, error) from None
+            raise cannot_listen(wanted, error) from None
         try:
             port = listener.sockets[0].getsockname()[1]
             self.address = advertised_address(self.config, Address(wanted.host, port))
@@ -493,8 +492,3 @@ class Server:
         now_ms = self.now_ms()
         self.broker.on_deadline(now_ms)
         self.broker.start_syncs(now_ms)
-
-
-def _cannot_listen(wanted: Address, error: OSError) -> StartError:
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return StartError(f"cannot listen on {wanted}: {reason}; choose another with --listen")
