@@ -107,6 +107,13 @@ class Connection(asyncio.BufferedProtocol):
         self._serve()
 
     @property
+    def is_guest(self) -> bool:
+        """It may only prove to be a broker's; once it has, it is no guest any more."""
+        if self.guest_because and self._server.broker.identities.is_broker(self.number):
+            self.guest_because = ""
+        return bool(self.guest_because)
+
+    @property
     def held_bytes(self) -> int:
         return self._splitter.held
 
@@ -145,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
                 frame = self._splitter.next()
                 if frame is None:
                     break
-                if self.guest_because and not self._may_ask(frame):
+                if self.is_guest and bytes(frame[:2]) not in PROOF_KEYS:
                     self.refuse(self.guest_because)
                     return
                 answer = on_request(self._server.broker, self.number, frame, now_ms, self._host)
@@ -159,12 +166,6 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._set_reading(self._is_writable and not self.is_parked)
         self._server.on_held(self)
-
-    def _may_ask(self, frame: memoryview) -> bool:
-        """A guest may prove to be a broker's connection; once it has, it is no guest any more."""
-        if self._server.broker.identities.is_broker(self.number):
-            self.guest_because = ""
-        return not self.guest_because or bytes(frame[:2]) in PROOF_KEYS
 
     def _write(self, chunks: list[Buffer]) -> None:
         if self._transport is None:

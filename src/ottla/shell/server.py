@@ -464,7 +464,7 @@ class Server:
             idle_ms = now_ms - connection.active_ms
             if idle_ms > self.config.connections_idle_ms_max and not connection.is_parked:
                 connection.close("idle (connections.max.idle.ms)")
-            elif idle_ms > SWEEP_MS and connection.guest_because:
+            elif idle_ms > SWEEP_MS and connection.is_guest:
                 connection.refuse(connection.guest_because)
             elif idle_ms > SWEEP_MS:
                 connection.release_memory()
