@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 # The pure layers: deterministic, no sockets, no clock. Their tests run in `check`, and their branches are counted.
-PURE := base wire records log coordinator controller group replication broker api
+PURE := base wire records log coordinator controller group replication security broker api
 PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PURE))
 # Real sockets, processes and clients; and, apart because they take long, real clusters and a real Spark.
 REAL_TESTS := tests/test_second_chance.py tests/shell tests/testing tests/cli tests/client tests/clients tests/hostile tests/compat

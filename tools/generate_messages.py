@@ -36,6 +36,7 @@ APIS: dict[int, int | None] = {
     14: None,  # SyncGroup
     15: None,  # DescribeGroups
     16: None,  # ListGroups
+    17: None,  # SaslHandshake
     18: None,  # ApiVersions
     19: None,  # CreateTopics
     20: None,  # DeleteTopics
@@ -46,6 +47,7 @@ APIS: dict[int, int | None] = {
     33: None,  # AlterConfigs
     34: None,  # AlterReplicaLogDirs
     35: None,  # DescribeLogDirs
+    36: None,  # SaslAuthenticate
     37: None,  # CreatePartitions
     42: None,  # DeleteGroups
     43: None,  # ElectLeaders

@@ -23,6 +23,7 @@ from tests.log.simdisk import Keep, SimDisk, page_cache
 from ottla.api.call import Silence
 from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer
+from ottla.broker.adoption import elections
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE
 from ottla.broker.effects import (
@@ -199,8 +200,13 @@ class Client:
         buffer[:] = bytes(len(buffer))
         return answer
 
+    def as_broker(self, id: int) -> "Client":
+        """Its connection counts as proved to be that broker's."""
+        self.machine.broker.identities.admit(self.number, id)
+        return self
+
     def close(self) -> None:
-        self.machine.broker.waiting.drop(self.number)
+        self.machine.broker.on_closed(self.number)
         del self.machine.clients[self.number]
 
 
@@ -238,7 +244,7 @@ class Machine:
             *registration(broker.id, "localhost", 9092, broker.config.rack or None),
             *candidacy(broker.image, broker.id),
             *broker.adopted_topics(),
-            *broker.elections(),
+            *elections(broker),
         )
 
     def stop(self) -> None:
@@ -328,7 +334,7 @@ class Machine:
             case RunJob(job, parked):
                 if parked.reply is not None:
                     job.run(lambda: None)
-                    self.broker.on_job_done(job, self.now_ms)
+                    self.broker.waiting.wake(job, self.now_ms)
             case _:
                 self._work(effect)
 

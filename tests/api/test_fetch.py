@@ -372,7 +372,7 @@ def test_a_replica_is_refused_until_there_are_replicas(version: int) -> None:
         request.replica_state = ReplicaState(replica_id=2)
     else:
         request.replica_id = 2
-    answer = client.send(request, version)
+    answer = client.as_broker(2).send(request, version)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

@@ -184,7 +184,9 @@ def test_the_session_of_a_follower_comes_before_those_of_consumers() -> None:
     machine, client = started(max_incremental_fetch_session_cache_slots="1")
     consumers = open_session(client, ("t", 0, 0))
     assert consumers
-    assert open_session(client, ("t", 0, 0), replica_id=99) == 0, "there is no broker 99"
-    assert open_session(client, ("t", 0, 0), replica_id=machine.broker.id) != 0
+    assert open_session(client, ("t", 0, 0), replica_id=machine.broker.id) == 0, "it is no broker"
+    follower = machine.client()
+    assert open_session(follower.as_broker(99), ("t", 0, 0), replica_id=99) == 0, "there is no broker 99"
+    assert open_session(follower.as_broker(1), ("t", 0, 0), replica_id=machine.broker.id) != 0
     assert go_on(client, consumers, 1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert open_session(client, ("t", 0, 0)) == 0

@@ -27,7 +27,10 @@ from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.primitives import ProtocolError
 
 # A group must be lived in to answer without an error: these have their dialogues elsewhere.
-OF_GROUPS = {
+# Of those of SASL (test_peer_handshake) there is none yet that a listener in plain text takes.
+OTHERS = {
+    "sasl_authenticate",
+    "sasl_handshake",
     "consumer_group_describe",
     "consumer_group_heartbeat",
     "delete_groups",
@@ -66,12 +69,13 @@ def error_codes(message: Any) -> set[int]:
 def test_a_valid_request_is_answered_in_every_version(key: int, version: int) -> None:
     machine = Machine()
     topic_id = create(machine.client(), "t")
-    answer = machine.client().send(EXAMPLES[TABLE[key].name](version, topic_id), version)
+    client = machine.client().as_broker(1)
+    answer = client.send(EXAMPLES[TABLE[key].name](version, topic_id), version)
     assert error_codes(answer) <= {ErrorCode.NONE}
 
 
 def test_every_api_has_an_example() -> None:
-    assert {api.name for api in TABLE.values()} - set(EXAMPLES) <= OF_GROUPS, "see tests/api/examples.py"
+    assert {api.name for api in TABLE.values()} - set(EXAMPLES) <= OTHERS, "see tests/api/examples.py"
 
 
 @pytest.mark.parametrize("api", TABLE.values(), ids=lambda api: api.name)

@@ -36,6 +36,7 @@ from ottla.controller.registration import founding, registration
 from ottla.controller.znodes import State
 from ottla.wire.codec import encode
 from ottla.wire.header import RequestHeader, encode_request_header
+from ottla.wire.messages.alter_partition import AlterPartitionRequest
 
 
 class SharedKeeper:
@@ -190,6 +191,8 @@ class Controllers:
         pending = self.pending[self.sent] = Pending(request, version, self.sent)
         header = encode_request_header(RequestHeader(request.API_KEY, version, self.sent, "c"))
         frame = bytearray(header + encode(request, version))
+        if isinstance(request, AlterPartitionRequest):
+            self.brokers[id].identities.admit(self.sent, request.broker_id)
         answer = on_request(self.brokers[id], self.sent, memoryview(frame), self.now_ms)
         if not isinstance(answer, Silence):
             pending.take(answer)

@@ -72,7 +72,7 @@ def _smallest(cls: type, values: dict[str, object]) -> object:
     """An instance with nothing in it that the class does not insist on."""
     from dataclasses import MISSING, fields
 
-    plain = {"str": "", "bool": False}
+    plain = {"str": "", "bool": False, "bytes": b""}
     given = {}
     for one in fields(cls):
         if one.default is MISSING and one.default_factory is MISSING:

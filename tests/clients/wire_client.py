@@ -69,8 +69,8 @@ class Closed(Exception):  # noqa: N818
 
 
 class Wire:
-    def __init__(self, port: int, timeout_s: float = TIMEOUT_S) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
+    def __init__(self, port: int, timeout_s: float = TIMEOUT_S, host: str = "127.0.0.1") -> None:
+        self.socket = socket.create_connection((host, port), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._next = 0
 

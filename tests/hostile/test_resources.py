@@ -9,10 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 from tests.clients.harness import BrokerProcess, wait_for
 from tests.clients.wire_client import Closed, Wire, batch, fetch_request, frame_of
 from tests.hostile.healthy import Healthy
 
+from ottla.shell.admission import LOCALS_MAX
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
@@ -96,20 +103,48 @@ def test_a_consumer_that_never_reads_holds_one_answer(broker: BrokerProcess, hea
 
 
 @pytest.mark.parametrize("key", ["max.connections", "max.connections.per.ip"])
-def test_connections_over_the_limit_are_closed_and_room_is_used_again(
+def test_over_the_limit_only_the_machine_itself_comes_in_on_a_few_connections(
     start_broker: StartBroker, key: str
 ) -> None:
     broker = start_broker({key: "20"})
     with contextlib.ExitStack() as stack:
-        wires = many(stack, broker.port, 20)
+        wires = many(stack, broker.port, 20 + LOCALS_MAX)
         for wire in wires:
             wire.call(ApiVersionsRequest(), 0)
-        with Wire(broker.port) as one_more:
-            assert one_more.is_closed_by_peer()
-        wires[0].call(ApiVersionsRequest(), 0)
-        wires[3].close()
-        wait_for(lambda: is_served(broker.port), 20, "the place that became free")
+        for _ in range(100):
+            assert is_served(broker.port), "there is always room for one more from here"
+        for wire in wires[:20]:
+            wire.call(ApiVersionsRequest(), 0)
+        assert wires[20].is_closed_by_peer(), "it was quiet longest of those beyond the limit"
     assert key in broker.log
+
+
+def test_a_limit_that_shuts_everybody_out_is_undone_from_the_machine_itself(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker()
+
+    def alter(value: str | None) -> None:
+        resource = ConfigResource(ConfigResource.Type.BROKER, "1")  # type: ignore[attr-defined]
+        how = AlterConfigOpType.SET if value else AlterConfigOpType.DELETE
+        for key in ("max.connections", "max.connections.per.ip"):
+            resource.add_incremental_config(ConfigEntry(key, value, incremental_operation=how))
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        admin.incremental_alter_configs([resource])[resource].result(30)
+
+    alter("1")
+    broker.stop()
+    broker.start()
+    with contextlib.ExitStack() as stack:
+        for _ in range(5):
+            many(stack, broker.port, LOCALS_MAX)  # others have come before
+            alter("1")
+        alter(None)
+        wires = many(stack, broker.port, 50)
+        for wire in wires:
+            wire.call(ApiVersionsRequest(), 0)
+        for wire in wires:
+            wire.call(ApiVersionsRequest(), 0)
 
 
 def test_thousands_of_clients_may_come_from_one_address(start_broker: StartBroker) -> None:

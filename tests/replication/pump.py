@@ -305,6 +305,7 @@ class Cluster:
         self.asked[self._connections] = sender, token, pending
         header = RequestHeader(request.API_KEY, version, self._connections, "a peer")
         frame = bytearray(encode_request_header(header) + encode(request, version))
+        node.broker.identities.admit(self._connections, sender)
         answer = on_request(node.broker, self._connections, memoryview(frame), self.now_ms)
         if not isinstance(answer, Silence):
             self.on_reply(self._connections, [b"".join(answer)])

@@ -455,11 +455,20 @@ def test_a_fetch_of_an_earlier_incarnation_counts_for_nothing_faults_2_5() -> No
     cluster.restart(3)
     request = fetch_of((TOPIC_ID, 0, 0), current_leader_epoch=0)
     request.replica_state = ReplicaState(replica_id=3, replica_epoch=before)
-    (answer,) = cluster.client(1).send(request).responses[0].partitions
+    (answer,) = cluster.client(1).as_broker(3).send(request).responses[0].partitions
     assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
     request.replica_state = ReplicaState(replica_id=3)
-    (answer,) = cluster.client(1).send(request).responses[0].partitions
+    (answer,) = cluster.client(1).as_broker(3).send(request).responses[0].partitions
     assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH, "nor one that does not say which"
+
+
+def test_a_fetch_of_an_incarnation_that_is_not_registered_yet_is_refused() -> None:
+    cluster = started()
+    produce(cluster, 1, "a", acks=1)
+    request = fetch_of((TOPIC_ID, 0, 0), current_leader_epoch=0)
+    request.replica_state = ReplicaState(replica_id=3, replica_epoch=cluster.epochs((3,))[0] + 1)
+    (answer,) = cluster.client(1).as_broker(3).send(request).responses[0].partitions
+    assert (answer.error_code, answer.records) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
 
 
 def test_who_is_no_replica_cannot_fetch_as_one_cve_2018_1288() -> None:
@@ -467,7 +476,7 @@ def test_who_is_no_replica_cannot_fetch_as_one_cve_2018_1288() -> None:
     cluster.topic("t", (1, 2))
     request = fetch_of((TOPIC_ID, 0, 0), current_leader_epoch=0)
     request.replica_state = ReplicaState(replica_id=3, replica_epoch=cluster.epochs((3,))[0])
-    (answer,) = cluster.client(1).send(request).responses[0].partitions
+    (answer,) = cluster.client(1).as_broker(3).send(request).responses[0].partitions
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

@@ -48,7 +48,7 @@ def list_offset(
     asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=epoch)
     topic = ListOffsetsTopic(name="t", partitions=[asked])
     request = ListOffsetsRequest(replica_id=replica, topics=[topic])
-    return cluster.client(broker).send(request, version).topics[0].partitions[0]
+    return cluster.client(broker).as_broker(replica).send(request, version).topics[0].partitions[0]
 
 
 def delete(cluster: Cluster, offset: int, timeout_ms: int = 5_000) -> Pending:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged
 from ottla.shell import keeping, server
 from ottla.shell.keeper import Session
 from ottla.shell.keeper_shared import SharedKeeper, SharedTree
+from ottla.shell.keeping import Keeping
 from ottla.shell.lock import StartError
 from ottla.shell.server import Server
 
@@ -134,6 +136,37 @@ def test_a_broker_that_was_killed_takes_its_place_at_once_with_the_seat_it_had(t
         await again.start()
         assert again.broker.epoch > epoch
         await until(lambda: again.broker.controlling.is_active)
+
+    run(world, story)
+
+
+@pytest.mark.parametrize(
+    "is_founded", [False, True], ids=["a new cluster", "one from before there was a secret"]
+)
+def test_brokers_that_come_at_once_agree_on_one_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_founded: bool
+) -> None:
+    world = World(tmp_path)
+    servers = [world.server(id) for id in (1, 2, 3)]
+    barrier = asyncio.Barrier(3 - is_founded)
+    register = Keeping.register
+
+    async def register_together(self: Keeping, cluster_id: str, claims: dict[str, str | None]) -> None:
+        """All have read the tree before any of them writes."""
+        async with asyncio.timeout(WITHIN_S):
+            await barrier.wait()
+        await register(self, cluster_id, claims)
+
+    async def story() -> None:
+        if is_founded:
+            await servers[0].start()
+            del world.tree._nodes[znodes.PEER_SECRET]
+            servers[0].broker.image.peer_secret = b""
+        monkeypatch.setattr(Keeping, "register", register_together)
+        await asyncio.gather(*(one.start() for one in servers[is_founded:]))
+        await until(lambda: all(len(one.broker.image.brokers) == 3 for one in servers))
+        await until(lambda: len({one.broker.image.peer_secret for one in servers}) == 1)
+        assert len(servers[0].broker.image.peer_secret) == 32
 
     run(world, story)
 

@@ -2,17 +2,21 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.ports import free_ports
 
-from ottla import Broker
+from ottla import Broker, Cluster
 from ottla.broker.effects import Probe, Send, Sign
+from ottla.controller import znodes
 from ottla.controller.image import BrokerEndpoint
+from ottla.security.peer_handshake import Initiator
 from ottla.shell import peers
+from ottla.shell.keeper_shared import SharedTree
 from ottla.shell.peers import Peers
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -30,6 +34,7 @@ class Host:
         self.answers: list[tuple[int, Any]] = []
         self.signs: list[tuple[int, int, Sign]] = []
         self.patience_s = 60.0
+        self.secret = bytes(32)
         self._answered = asyncio.Event()
 
     def at(self, peer: int, address: str, epoch: int = 1) -> None:
@@ -41,6 +46,9 @@ class Host:
 
     def endpoint(self, peer: int) -> BrokerEndpoint | None:
         return self.endpoints.get(peer)
+
+    def handshake(self, peer: int) -> Initiator:
+        return Initiator(self.secret, 9, peer, os.urandom(32))
 
     def timeout_s(self) -> float:
         return self.patience_s
@@ -71,9 +79,23 @@ class Host:
         return self.answers
 
 
-def run(story: Callable[[Host, Peers], Awaitable[None]]) -> None:
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Of one broker, which is peer 1."""
+    with Cluster(brokers=1) as running:
+        yield running
+
+
+def secret_of(cluster: Cluster) -> bytes:
+    tree: SharedTree = cluster._tree
+    return znodes.parse_peer_secret_node(tree._nodes[znodes.PEER_SECRET].data)
+
+
+def run(story: Callable[[Host, Peers], Awaitable[None]], cluster: Cluster | None = None) -> None:
     async def live() -> None:
         host = Host()
+        if cluster is not None:
+            host.secret = secret_of(cluster)
         made = Peers(asyncio.get_running_loop(), host)
         try:
             await story(host, made)
@@ -118,9 +140,9 @@ async def stranger(said: bytes | None = b"") -> AsyncIterator[str]:
         await server.wait_closed()
 
 
-def test_requests_are_answered_in_the_order_of_their_channel(ottla_broker: Broker) -> None:
+def test_requests_are_answered_in_the_order_of_their_channel(cluster: Cluster) -> None:
     async def story(host: Host, made: Peers) -> None:
-        host.at(1, ottla_broker.bootstrap_servers)
+        host.at(1, cluster.bootstrap_servers)
         requests = [METADATA, ListGroupsRequest()] * 20
         for token, request in enumerate(requests):
             made.send(Send(1, "control", token, request))
@@ -128,9 +150,9 @@ def test_requests_are_answered_in_the_order_of_their_channel(ottla_broker: Broke
         assert [token for token, _ in answers] == list(range(len(requests)))
         kinds = [MetadataResponse, ListGroupsResponse] * 20
         assert [type(answer) for _, answer in answers] == kinds
-        assert answers[0][1].brokers[0].port == int(ottla_broker.bootstrap_servers.rpartition(":")[2])
+        assert answers[0][1].brokers[0].port == int(cluster.bootstrap_servers.rpartition(":")[2])
 
-    run(story)
+    run(story, cluster)
 
 
 def test_a_peer_that_nobody_knows_or_that_does_not_listen_answers_none() -> None:
@@ -145,18 +167,18 @@ def test_a_peer_that_nobody_knows_or_that_does_not_listen_answers_none() -> None
     run(story)
 
 
-def test_a_peer_that_closes_the_connection_answers_none_and_is_asked_anew(ottla_broker: Broker) -> None:
+def test_a_peer_that_closes_the_connection_answers_none_and_is_asked_anew(cluster: Cluster) -> None:
     async def story(host: Host, made: Peers) -> None:
         async with stranger(None) as address:
             host.at(1, address)
             made.send(Send(1, "fetch", 1, METADATA))
             made.send(Send(1, "fetch", 2, METADATA))
             assert await host.until(2) == [(1, None), (2, None)]
-        host.at(1, ottla_broker.bootstrap_servers)
+        host.at(1, cluster.bootstrap_servers)
         made.send(Send(1, "fetch", 3, METADATA))
         assert isinstance((await host.until(3))[2][1], MetadataResponse)
 
-    run(story)
+    run(story, cluster)
 
 
 def test_a_peer_that_does_not_answer_in_time_answers_none() -> None:
@@ -170,17 +192,17 @@ def test_a_peer_that_does_not_answer_in_time_answers_none() -> None:
     run(story)
 
 
-def test_one_channel_does_not_wait_for_another(ottla_broker: Broker) -> None:
+def test_one_channel_does_not_wait_for_another(cluster: Cluster) -> None:
     async def story(host: Host, made: Peers) -> None:
         async with stranger() as address:
-            host.at(1, address)
-            made.send(Send(1, "fetch", 1, METADATA))
-            host.at(2, ottla_broker.bootstrap_servers)
-            made.send(Send(2, "fetch", 2, METADATA))
-            made.send(Send(2, "control", 3, METADATA))
+            host.at(2, address)
+            made.send(Send(2, "fetch", 1, METADATA))
+            host.at(1, cluster.bootstrap_servers)
+            made.send(Send(1, "fetch", 2, METADATA))
+            made.send(Send(1, "control", 3, METADATA))
             assert {token for token, _ in await host.until(2)} == {2, 3}
 
-    run(story)
+    run(story, cluster)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +220,7 @@ def test_what_is_no_answer_ends_the_connection(said: bytes) -> None:
     run(story)
 
 
-def test_another_incarnation_of_a_peer_is_another_connection(ottla_broker: Broker) -> None:
+def test_another_incarnation_of_a_peer_is_another_connection(cluster: Cluster) -> None:
     async def story(host: Host, made: Peers) -> None:
         async with stranger() as address:
             host.at(1, address, epoch=1)
@@ -206,7 +228,7 @@ def test_another_incarnation_of_a_peer_is_another_connection(ottla_broker: Broke
             host.endpoints[1] = replace(host.endpoints[1], is_stopping=True)
             made.check()
             assert host.answers == [], "it is the same one"
-            host.at(1, ottla_broker.bootstrap_servers, epoch=2)
+            host.at(1, cluster.bootstrap_servers, epoch=2)
             made.check()
             assert await host.until(1) == [(1, None)]
             made.send(Send(1, "fetch", 2, METADATA))
@@ -215,7 +237,7 @@ def test_another_incarnation_of_a_peer_is_another_connection(ottla_broker: Broke
             made.send(Send(1, "fetch", 3, METADATA))
             assert (await host.until(3))[2] == (3, None)
 
-    run(story)
+    run(story, cluster)
 
 
 def test_what_is_unanswered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,14 +255,14 @@ def test_what_is_unanswered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_probe_is_answered_and_the_end_of_its_connection_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "PROBE_S", 60.0)
-    broker = Broker().start()
+    alone = Cluster(brokers=1).start()
 
     async def story(host: Host, made: Peers) -> None:
-        host.at(1, broker.bootstrap_servers, epoch=7)
+        host.at(1, alone.bootstrap_servers, epoch=7)
         for count in (1, 2):
             made.probe(Probe(1, 7))
             await host.until_probed(count)
-        await asyncio.to_thread(broker.stop)
+        await asyncio.to_thread(alone.stop)
         await host.until_probed(3)
         made.probe(Probe(1, 7))
         signs = await host.until_probed(4)
@@ -248,7 +270,10 @@ def test_a_probe_is_answered_and_the_end_of_its_connection_is_told(monkeypatch: 
             (1, 7, Sign.ANSWERED), (1, 7, Sign.ANSWERED), (1, 7, Sign.LOST), (1, 7, Sign.REFUSED),
         ]  # fmt: skip
 
-    run(story)
+    try:
+        run(story, alone)
+    finally:
+        alone.stop()
 
 
 def test_a_probe_of_a_name_with_several_addresses_is_refused_if_all_of_them_refuse() -> None:
@@ -274,11 +299,43 @@ def test_whoever_listens_and_does_not_answer_a_probe_is_silent(monkeypatch: pyte
     run(story)
 
 
-def test_a_probe_of_another_incarnation_is_for_nobody(ottla_broker: Broker) -> None:
+def test_a_probe_of_another_incarnation_is_for_nobody(cluster: Cluster) -> None:
     async def story(host: Host, made: Peers) -> None:
-        host.at(1, ottla_broker.bootstrap_servers, epoch=8)
+        host.at(1, cluster.bootstrap_servers, epoch=8)
         made.probe(Probe(1, 7))
         made.probe(Probe(2, 1))
         assert await host.until_probed(2) == [(1, 7, Sign.SILENT), (2, 1, Sign.SILENT)]
+
+    run(story, cluster)
+
+
+def test_nothing_is_asked_of_who_does_not_prove_to_be_the_peer(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another broker of the same cluster, and one of a cluster with another secret."""
+
+    async def story(host: Host, made: Peers) -> None:
+        host.at(2, cluster.bootstrap_servers)
+        made.send(Send(2, "fetch", 1, METADATA))
+        made.probe(Probe(2, 1))
+        assert await host.until(1) == [(1, None)]
+        assert await host.until_probed(1) == [(2, 1, Sign.SILENT)]
+        host.secret = bytes(32)
+        host.at(1, cluster.bootstrap_servers)
+        made.send(Send(1, "fetch", 2, METADATA))
+        made.send(Send(1, "fetch", 2, METADATA))
+        made.send(Send(1, "control", 3, METADATA))
+        assert {answer for _, answer in await host.until(4)} == {None}
+
+    run(story, cluster)
+    assert caplog.text.count("broker 1 is not at 127.0.0.1:") == 1, "said once in a while"
+
+
+def test_a_broker_that_is_alone_is_nobodys_peer(ottla_broker: Broker) -> None:
+    async def story(host: Host, made: Peers) -> None:
+        host.at(0, ottla_broker.bootstrap_servers)
+        made.send(Send(0, "fetch", 1, METADATA))
+        made.send(Send(0, "fetch", 2, METADATA))
+        assert await host.until(2) == [(1, None), (2, None)]
 
     run(story)

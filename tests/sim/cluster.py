@@ -3,6 +3,7 @@
 from tests.sim.admin import Admin, Founder, new_topic
 from tests.sim.client import Client
 from tests.sim.consumers import Consumer
+from tests.sim.forger import Forger
 from tests.sim.inquirers import Inquirer
 from tests.sim.invariants import Invariants
 from tests.sim.keeper import SimKeeper
@@ -111,6 +112,8 @@ class Cluster:
                 self.clients.append(member)
         for number in range(draw(1, 2)):
             self.clients.append(self._inquirer(f"i-{number}"))
+        if self.world.chance(0.3):
+            self.clients.append(self._forger("forger"))
         if has_admin:
             self._add_admin()
         for client in (*self.clients, *self.consumers):
@@ -121,6 +124,17 @@ class Cluster:
             *self._place(name), ledger=self.ledger, groups=["classic", "next"], read="orders",
             topics=self.partitions, coordinator_of=self._coordinator_of,
         )  # fmt: skip
+
+    def _forger(self, name: str) -> Forger:
+        return Forger(
+            *self._place(name), topics=self.partitions, epochs=self._epochs, controller=self.controller,
+            state=lambda topic_id, index: self.invariants.states.get((topic_id, index)),
+        )  # fmt: skip
+
+    def _epochs(self) -> dict[int, int]:
+        """Of the brokers that are there."""
+        nodes = ((id, self.keeper.nodes.get(f"{znodes.BROKERS}{id}")) for id in self.machines)
+        return {id: node.created for id, node in nodes if node is not None}
 
     def _coordinator_of(self, group: str) -> tuple[int, int]:
         """Who leads the partition that stores a group, and in which epoch, if it knows that itself."""

@@ -3,6 +3,7 @@
 A plant is a patch of the code under test. Whoever checks the checkers runs seeds with it until one fails.
 """
 
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from tests.sim.keeper_client import KeeperClient
 from ottla.api import coordinated, fetch, offset_fetch
 from ottla.api.produce import Produce
 from ottla.broker import controlling
+from ottla.broker.identities import Identities
 from ottla.controller import draft, election
 from ottla.controller.election import Around, Rule
 from ottla.controller.keeper import ANY, Put
@@ -20,6 +22,7 @@ from ottla.coordinator.runtime import Journal, Loaded, Runtime
 from ottla.log.log import Log
 from ottla.replication.leader import Leader
 from ottla.replication.partition import Partition
+from ottla.security.peer_handshake import Acceptor
 
 Plant = Callable[[ExitStack], None]
 PLANTS: dict[str, Plant] = {}
@@ -161,6 +164,19 @@ def _late_epoch(stack: ExitStack) -> None:
 @plant("a follower's epoch is not compared with the leader's")
 def _no_fencing(stack: ExitStack) -> None:
     _replace(stack, Partition, "check_epoch", lambda self, _epoch: None)
+
+
+# Who is a broker
+
+
+@plant("whoever says that it is a broker is taken for one")
+def _gullible(stack: ExitStack) -> None:
+    _replace(stack, Identities, "may_act_as", lambda self, _connection, _broker: True)
+
+
+@plant("whoever was answered once is taken for a broker")
+def _easily_proved(stack: ExitStack) -> None:
+    _replace(stack, Acceptor, "verify", lambda self, _code: struct.unpack_from(">i", self.opening)[0])
 
 
 # The controller

@@ -14,6 +14,7 @@ from tests.sim.frames import decode_answer, encode_request
 from tests.sim.keeper import SimKeeper
 from tests.sim.keeper_client import KeeperClient
 from tests.sim.network import Connection, Network
+from tests.sim.peer_line import PeerLine
 from tests.sim.world import START_MS, ViolationError, World
 
 from ottla.api.call import CloseConnection, Silence
@@ -52,6 +53,7 @@ REGISTER_AGAIN_MS = 200
 DRAIN_MS = 2_000
 LOAD_RECORDS, LOAD_MS = 1, 10  # a slice of a coordinator's load, slow enough to meet what happens
 CLUSTER_ID = "a-simulated-cluster"
+SECRET_BYTES = 32
 
 
 class Clock:
@@ -85,7 +87,7 @@ class Process:
         self.keeper = KeeperClient(world, keeper, network, self, self.place)
         self.is_dead = self.is_paused = self.is_serving = self.is_open = self.is_stopping = False
         self._inbox: deque[Callable[[], None]] = deque()
-        self._peers: dict[tuple[int, str], Connection] = {}
+        self._peers: dict[tuple[int, str], PeerLine] = {}
         self._probes: dict[int, tuple[int, Connection]] = {}  # with the incarnation that is asked
         self._deadline_ms: int | None = None
         self._is_carrying = False
@@ -126,8 +128,8 @@ class Process:
         self.is_dead = True
         self.keeper.close(is_polite=is_polite)
         self.network.on_stopped(self, is_silent=is_silent)
-        for connection in [*self._peers.values(), *(line for _, line in self._probes.values())]:
-            connection.close()
+        for line in [*self._peers.values(), *(probe for _, probe in self._probes.values())]:
+            line.close()
 
     def begin_stop(self, then: Callable[[], None]) -> None:
         if not self.is_stopping:
@@ -201,7 +203,7 @@ class Process:
         broker, session = self.broker, self.keeper.session
         is_again = self._clean_since is not None
         operations = [
-            *founding(broker.image, CLUSTER_ID),
+            *founding(broker.image, CLUSTER_ID, broker.random.randbytes(SECRET_BYTES)),
             *registration(
                 broker.id, f"b{broker.id}", 9092, broker.config.rack or None,
                 is_clean=is_again or broker.is_clean, clean_since=self._clean_since or 0,
@@ -249,7 +251,7 @@ class Process:
         buffer[:] = b"\xee" * len(buffer)  # a frame's bytes are gone once it was handled
 
     def on_closed(self, connection: Connection) -> None:
-        self.broker.waiting.drop(connection.number)
+        self.broker.on_closed(connection.number)
 
     # Effects
 
@@ -308,7 +310,7 @@ class Process:
     def _run_job(self, job: Job, parked: Parked) -> None:
         if parked.reply is not None:
             job.run(lambda: None)
-            self.broker.on_job_done(job, self.clock_ms())
+            self.broker.waiting.wake(job, self.clock_ms())
 
     def _wrote(self, token: int, changes: list[NodeChanged], outcome: Outcome) -> None:
         if not isinstance(outcome, Written):
@@ -342,15 +344,20 @@ class Process:
         self.broker.on_copied(move, failure, self.clock_ms())
 
     def _send(self, peer: int, channel: str, token: int, request: Any) -> None:
-        connection = self._peers.get((peer, channel))
-        if connection is None or not connection.is_open:
-            connection = self._peers[peer, channel] = self.network.connect(self.place, peer)
+        line = self._peers.get((peer, channel))
+        if line is None or not line.is_open:
+            connection, initiator = (
+                self.network.connect(self.place, peer),
+                self.broker.identities.initiate(peer),
+            )
+            line = PeerLine(connection, initiator, f"b{self.place}", PEER_TIMEOUT_MS, self.input)
+            self._peers[peer, channel] = line
         frame, version = encode_request(request, f"b{self.place}")
 
         def on_answer(answer: bytes | None) -> None:
             self.input(lambda: self._on_peer_reply(token, request, version, answer))
 
-        connection.ask(frame, on_answer, PEER_TIMEOUT_MS)
+        line.ask(frame, on_answer)
 
     def _probe(self, peer: int, epoch: int) -> None:
         asked, line = self._probes.get(peer, (-1, None))

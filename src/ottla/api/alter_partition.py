@@ -1,4 +1,5 @@
-"""AlterPartition (key 56): leaders propose another ISR to the controller. Between brokers only.
+"""AlterPartition (key 56): leaders propose another ISR to the controller. Between brokers only: whoever did
+not prove to be the broker it speaks for is told CLUSTER_AUTHORIZATION_FAILED, and nothing of broker epochs.
 
 The answer waits until the ISR is written, and says what was written. The errors of a partition are in
 `controller/isr`. If the proposal ends a reassignment and the leader has to go with it, it is taken and the
@@ -29,6 +30,8 @@ WAIT_MS = 30_000
 
 def alter_partition(call: Call, request: AlterPartitionRequest) -> AlterPartitionResponse | Parked:
     broker, image = call.broker, call.broker.image
+    if not call.may_act_as(request.broker_id, "AlterPartition"):
+        return AlterPartitionResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not broker.controlling.is_active:
         return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
     known = image.brokers.get(request.broker_id)

@@ -35,9 +35,24 @@ class Call:
     version: int
     client_id: str
     client_host: str = ""
+    connection: int = -1
 
     def random_uuid(self) -> str:
         return str(UUID(bytes=self.broker.random.randbytes(16), version=4))
+
+    def may_act_as(self, broker: int, what: str) -> bool:
+        """Has this connection proved to be that broker's?"""
+        if self.broker.identities.may_act_as(self.connection, broker):
+            return True
+        sentence = (
+            f"{what} in the name of broker {broker} is refused to {self.who}: it did not prove to be that"
+        )
+        self.broker.identities.refuse(self.connection, sentence, self.now_ms)
+        return False
+
+    @property
+    def who(self) -> str:
+        return f"{self.client_id!r:.100} at {self.client_host.removeprefix('/')}"
 
     def topic_name(self, name: str, topic_id: bytes, *, by_id: bool) -> str:
         """The topic a request names, which newer versions do by id."""

@@ -64,7 +64,7 @@ def on_request(
         loaded = _loaded[header.api_key] = api.load()
     request_class, handler = loaded
     request: Any = decoder(request_class, header.api_version)(frame, at)
-    call = Call(broker, now_ms, header.api_version, header.client_id or "", client_host)
+    call = Call(broker, now_ms, header.api_version, header.client_id or "", client_host, connection)
     answer = _handle(api, handler, call, request)
     if isinstance(answer, LastAnswer):
         broker.effects.append(Close(connection, answer.reason, after_answers=True))

@@ -5,8 +5,9 @@ first partition that has anything gives at least one batch, however large (KIP-7
 starve a reader. A session (KIP-227) remembers what is wanted; its answers leave out partitions with
 nothing new. A partition named twice in one request is read once, as named last.
 
-A follower says who and which incarnation it is, and reads to the end of the log; to ask for an offset is to
-hold all before it. Consumers read up to the high watermark, from the leader or, since v11, from any replica;
+A follower says who and which incarnation it is, on a connection that is proved to be its own (or it is told
+TOPIC_AUTHORIZATION_FAILED, as in Kafka), and reads to the end of the log; to ask for an offset is to hold all
+before it. Consumers read up to the high watermark, from the leader or, since v11, from any replica;
 with a rack-aware selector the leader sends those from another rack to a replica in theirs (KIP-392). A leader
 that says "nothing more" or "out of range" to a consumer must be sure that it still leads (`proven`).
 
@@ -19,7 +20,7 @@ Left out: aborted transactions (no transactions yet).
 from dataclasses import dataclass, field
 
 from ottla.api.call import Call
-from ottla.api.fetch_sessions import TOPIC_IDS_SINCE, resolve
+from ottla.api.fetch_sessions import TOPIC_IDS_SINCE, resolve, unauthorized
 from ottla.api.leaders import endpoints, leader_of
 from ottla.api.proven import WAIT_MS, check_led
 from ottla.base.errors import ApiError, ErrorCode
@@ -58,6 +59,8 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
     replica_id, replica_epoch = request.replica_id, NO_REPLICA
     if request.replica_state:
         replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    if replica_id >= 0 and not call.may_act_as(replica_id, "Fetch"):
+        return unauthorized(request)
     try:
         wanted, session, incremental = resolve(
             call, request, is_follower=replica_id in call.broker.image.brokers
@@ -307,6 +310,8 @@ class Fetch:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self.replica_epoch < self.registered_epoch:
             raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+        if self.replica_epoch > self.registered_epoch:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # we have not heard of it yet; it tries again
 
     def _check_settled(self, partition: Partition, one: Wanted) -> None:
         """Whoever has read all that a new leader knows to be committed may have seen more of the one before,

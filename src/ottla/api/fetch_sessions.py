@@ -1,10 +1,11 @@
-"""What a fetch wants to read: what it names, and what its session (KIP-227) remembers."""
+"""What a fetch wants to read: what it names, and what its session (KIP-227) remembers; or that it may not."""
 
 from collections.abc import Iterable
 
 from ottla.api.call import Call
-from ottla.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, Session, Wanted
-from ottla.wire.messages.fetch import FetchRequest
+from ottla.base.errors import ErrorCode
+from ottla.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
+from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 TOPIC_IDS_SINCE = 13
 
@@ -39,6 +40,27 @@ def resolve(
         if by_id and not one.topic:
             one.topic = call.broker.image.topic_names.get(one.topic_id, "")
     return wanted, session, True
+
+
+def unauthorized(request: FetchRequest) -> FetchResponse:
+    """What Kafka says to whoever fetches as a replica and may not."""
+    refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return FetchResponse(
+        session_id=NO_SESSION,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=one.partition, error_code=refused, high_watermark=-1, records=b""
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
 
 
 def _asked(call: Call, request: FetchRequest, by_id: bool) -> Iterable[Wanted]:

@@ -8,7 +8,8 @@ storage, Kafka finds neither.
 
 Only the leader answers. A new one may not know yet how much of what it began with is committed: until its
 high watermark gets there, what lies beyond it, and where it is, is OFFSET_NOT_AVAILABLE (KIP-207). A follower
-(replica id) asks about the log, not about what is committed. Consumers are answered once it is certain that
+(replica id, on a connection that is proved to be its own, else CLUSTER_AUTHORIZATION_FAILED) asks about the
+log, not about what is committed. Consumers are answered once it is certain that
 this broker led when it was asked (`proven`).
 
 v1 offset and timestamp · v2 isolation level · v4 leader epochs · v6 flexible · v7 max timestamp · v8 -4 ·
@@ -64,6 +65,8 @@ def _answer(
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
     try:
+        if request.replica_id >= 0 and not call.may_act_as(request.replica_id, "ListOffsets"):
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         partition = call.broker.partition(topic, asked.partition_index)
         partition.check_leader(asked.current_leader_epoch)
         if call.version < SINCE.get(asked.timestamp, 0) or asked.timestamp < EARLIEST_PENDING_UPLOAD:

@@ -3,14 +3,15 @@ cut.
 
 The answer is the largest epoch not above the one asked for, and the offset at which it ended (KIP-101,
 KIP-279). Only the leader answers, and only to who knows its epoch (KIP-320); a consumer hears of it once it
-is certain that this broker led when it was asked (`proven`).
+is certain that this broker led when it was asked (`proven`). In the name of a replica only that broker asks,
+on a connection that is proved to be its own; others are told CLUSTER_AUTHORIZATION_FAILED.
 
 v2 current leader epoch · v3 replica id · v4 flexible
 """
 
 from ottla.api.call import Call, LastAnswer
 from ottla.api.proven import check_led, proven
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.parked import Parked
 from ottla.wire.messages.offset_for_leader_epoch import (
@@ -47,6 +48,8 @@ def _answer(
 ) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition)
     try:
+        if replica_id >= 0 and not call.may_act_as(replica_id, "OffsetForLeaderEpoch"):
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         partition = call.broker.partition(topic, asked.partition)
         partition.check_leader(asked.current_leader_epoch)
         if replica_id < 0:

@@ -22,7 +22,6 @@ from ottla.broker.effects import (
     CleanLog,
     ConfirmTree,
     Effect,
-    Job,
     Send,
     Sign,
     SyncFolder,
@@ -30,6 +29,7 @@ from ottla.broker.effects import (
     TakeOffline,
     WriteNodes,
 )
+from ottla.broker.identities import Identities
 from ottla.broker.isr import IsrChanges
 from ottla.broker.liveness import Liveness
 from ottla.broker.making import Making
@@ -41,7 +41,7 @@ from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.proofs import Proofs
 from ottla.broker.replicas import Replicas
 from ottla.broker.reports import OwnReport
-from ottla.broker.status import Status, say_cleaned, status
+from ottla.broker.status import say_cleaned
 from ottla.controller import image as images
 from ottla.controller import znodes
 from ottla.controller.image import Image, PartitionState, Topic
@@ -84,6 +84,7 @@ class Broker:
     liveness: Liveness = field(init=False)
     report: OwnReport = field(init=False)
     proofs: Proofs = field(init=False)
+    identities: Identities = field(init=False)
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     effects: list[Effect] = field(default_factory=list)
     outcomes: dict[int, OnOutcome] = field(default_factory=dict)
@@ -105,6 +106,7 @@ class Broker:
         self.controlling = Controlling(self)
         self.replicas, self.isr, self.notice = Replicas(self), IsrChanges(self), Notice(self)
         self.making, self.copies, self.report = Making(self), ConfigCopies(self), OwnReport(self)
+        self.identities = Identities(self)
         self.proofs = Proofs(
             self.waiting, lambda now_ms: self.effects.append(ConfirmTree(now_ms)), self.replicas.hurry
         )
@@ -147,9 +149,6 @@ class Broker:
     def adopted_topics(self) -> list[Operation]:
         """Nothing, unless the keeper is new."""
         return [] if self.image.cluster_id else adoption.adopted_topics(self, self.adoption)
-
-    def elections(self) -> list[Operation]:
-        return adoption.elections(self)
 
     # -- configuration ----------------------------------------------------------------------------
 
@@ -200,9 +199,6 @@ class Broker:
         """Everybody who waited has been served: what may be done at once is as much as ever."""
         self.items_left = ITEMS_PER_ROUND
 
-    def on_job_done(self, job: Job, now_ms: int) -> None:
-        self.waiting.wake(job, now_ms)
-
     def start_syncs(self, now_ms: int) -> None:
         for log, sync in self.store.due_syncs(now_ms):
             self.effects.append(SyncLog(log, sync))
@@ -248,9 +244,6 @@ class Broker:
         if self.store.on_cleaned(log, outcome, now_ms):
             self.effects.append(SyncFolder(log, log.files.syncable(log.directory)))
         say_cleaned(self, log, outcome, now_ms)
-
-    def status(self, now_ms: int) -> Status:
-        return status(self, now_ms)
 
     def on_folder_synced(self, log: Log, now_ms: int) -> None:
         if self.store.on_folder_synced(log, now_ms):
@@ -320,6 +313,11 @@ class Broker:
         if self.liveness.on_probed(peer, epoch, sign, now_ms):
             self.controlling.on_suspicion(now_ms)
         self.effects += self.liveness.pump(now_ms)
+
+    def on_closed(self, connection: int) -> None:
+        """A connection is over, and with it what waited for an answer on it."""
+        self.waiting.drop(connection)
+        self.identities.forget(connection)
 
     def on_nodes(self, nodes: Iterable[NodeChanged], now_ms: int) -> None:
         """The tree changed: apply all of it, then open, close and configure what that touches."""

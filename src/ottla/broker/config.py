@@ -80,14 +80,15 @@ class BrokerConfig:
     connections_max: int = key(
         "max.connections",
         INT_MAX,
-        "Connections at a time; more are closed at once. The limit of open files (ulimit -n) holds, too.",
+        "Connections at a time; more are closed at once. Other brokers do not count, and a few more are kept "
+        "for this machine itself. The limit of open files (ulimit -n) holds, too.",
         check=at_least(1),
         dynamic=True,
     )
     connections_per_ip_max: int = key(
         "max.connections.per.ip",
         INT_MAX,
-        "Connections at a time from one address.",
+        "Connections at a time from one address; with the same exceptions.",
         check=at_least(1),
         dynamic=True,
     )

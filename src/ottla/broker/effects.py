@@ -126,7 +126,7 @@ class Job(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunJob:
-    """Run a job in a worker, unless nobody waits for it any more, then call `on_job_done`."""
+    """Run a job in a worker, unless nobody waits for it any more, then wake whoever waits for it."""
 
     job: Job
     parked: Parked

@@ -134,6 +134,7 @@ class Configs:
 @dataclass(slots=True)
 class Image:
     cluster_id: str = ""
+    peer_secret: bytes = field(default=b"", repr=False)  # none where a broker is alone
     controller_id: int = -1
     controller_epoch: int = 0
     controller_epoch_version: int = -1
@@ -238,6 +239,9 @@ class Image:
             return self._apply_report(int(node.path.removeprefix(znodes.REPORTS)), node)
         if node.path == znodes.CLUSTER_ID:
             self.cluster_id = fields["id"]
+        elif node.path == znodes.PEER_SECRET:
+            if node.data is not None:  # if it is deleted, the brokers that are there still know each other
+                self.peer_secret = znodes.parse_peer_secret_node(node.data)
         elif node.path == znodes.CONTROLLER:
             self.controller_id = fields.get("brokerid", -1)
             self.seat_epoch = fields.get("epoch", UNKNOWN_EPOCH)

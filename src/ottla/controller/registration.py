@@ -1,5 +1,5 @@
-"""How a broker enters the cluster: the cluster gets its id, the broker its node, and one broker the
-controller's seat.
+"""How a broker enters the cluster: the cluster gets its id and the secret of its brokers, the broker its
+node, and one broker the controller's seat.
 
 The controller's epoch moves on with every new controller, in the same write that takes the seat, so that
 whatever an earlier controller still tries to write is refused by the check on the epoch.
@@ -35,9 +35,14 @@ def registration(
     return operations
 
 
-def founding(image: Image, cluster_id: str) -> list[Operation]:
-    """Nothing, where the cluster has an id already."""
-    return [] if image.cluster_id else [Create(znodes.CLUSTER_ID, znodes.cluster_id_node(cluster_id))]
+def founding(image: Image, cluster_id: str, peer_secret: bytes = b"") -> list[Operation]:
+    """Nothing, where the cluster has its id and its secret. A broker that is alone needs no secret."""
+    operations = list[Operation]()
+    if not image.cluster_id:
+        operations.append(Create(znodes.CLUSTER_ID, znodes.cluster_id_node(cluster_id)))
+    if peer_secret and not image.peer_secret:
+        operations.append(Create(znodes.PEER_SECRET, znodes.peer_secret_node(peer_secret)))
+    return operations
 
 
 def succession(predecessor: int, nodes: Iterable[NodeChanged]) -> list[Operation]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ottla.base.ids import uuid_from_text, uuid_text
 
 CLUSTER_ID = "/cluster/id"
+PEER_SECRET = "/cluster/peer_secret"  # noqa: S105 - by which brokers know each other (design note 009)
 BROKERS = "/brokers/ids/"
 TOPICS = "/brokers/topics/"
 TOPIC_CONFIGS = "/config/topics/"
@@ -247,6 +248,14 @@ def controller_node(broker_id: int, epoch: int = UNKNOWN_EPOCH) -> bytes:
 
 def cluster_id_node(cluster_id: str) -> bytes:
     return _json(version="1", id=cluster_id)
+
+
+def peer_secret_node(secret: bytes) -> bytes:
+    return _json(version=1, secret=secret.hex())
+
+
+def parse_peer_secret_node(data: bytes) -> bytes:
+    return bytes.fromhex(parse(data)["secret"])
 
 
 def producer_id_block_node(broker_id: int, start: int, end: int) -> bytes:

@@ -13,7 +13,7 @@ records one that was.
 
 Whoever can write makes up as many producer ids as it likes. So the ids of a partition are kept in the order
 in which they last wrote, and of more than PRODUCERS_MAX the first ones go: they are as unknown then as those
-that were silent for `producer.id.expiration.ms` (design note 010).
+that were silent for `producer.id.expiration.ms` (design note 013).
 
 A sequence number follows 2^31 - 1 with 0. Transactions are followed only as far as the last stable offset
 needs it.

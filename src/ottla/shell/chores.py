@@ -81,7 +81,7 @@ class Chores:
         if error is not None:
             self._server.halt(f"bug: {error!r}")
             return
-        self._server.on_disk(lambda: self._server.broker.on_job_done(job, self._server.now_ms()))
+        self._server.on_disk(lambda: self._server.broker.waiting.wake(job, self._server.now_ms()))
 
     def sync(self, synced: Log, sync: Sync) -> None:
         self._run(lambda: _sync(sync), lambda error: self._on_synced(synced, sync, error))

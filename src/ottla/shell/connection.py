@@ -8,11 +8,13 @@ Whatever is wrong with the bytes costs this connection and nobody else's.
 import asyncio
 import logging
 import socket
+import struct
 from typing import TYPE_CHECKING, cast
 
 from ottla.api.call import CloseConnection, Silence
 from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer
+from ottla.shell.admission import is_local
 from ottla.wire.frame import Splitter
 from ottla.wire.primitives import ProtocolError
 
@@ -22,12 +24,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WRITE_HIGH_WATER_BYTES = 4 * 1024 * 1024
+PROOF_KEYS = {struct.pack(">h", key) for key in (17, 36)}  # SaslHandshake, SaslAuthenticate
 
 
 class Connection(asyncio.BufferedProtocol):
     def __init__(self, server: "Server", number: int) -> None:
         self.number = number
         self.peer = ""
+        self.is_local = False
+        self.guest_because = ""  # the limit over which it is, and may only prove to be a broker's
         self._host = ""
         self.active_ms = 0
         self.is_parked = False
@@ -43,13 +48,14 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if peer else "unknown"
         self._host = f"/{self.peer}"
+        own = transport.get_extra_info("sockname")
+        self.is_local = is_local(self.peer, str(own[0]) if own else "")
         self.active_ms = self._server.now_ms()
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         self._tune(transport.get_extra_info("socket"))
         refusal = self._server.admit(self)
         if refusal:
-            log.warning("connection from %s refused: %s", self.peer, refusal)
-            self._transport.abort()
+            self.refuse(refusal)
 
     def _tune(self, channel: socket.socket) -> None:
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -101,6 +107,13 @@ class Connection(asyncio.BufferedProtocol):
         self._serve()
 
     @property
+    def is_guest(self) -> bool:
+        """It may only prove to be a broker's; once it has, it is no guest any more."""
+        if self.guest_because and self._server.broker.identities.is_broker(self.number):
+            self.guest_because = ""
+        return bool(self.guest_because)
+
+    @property
     def held_bytes(self) -> int:
         """What this client has sent and not been answered for."""
         held = self._splitter.held
@@ -127,6 +140,12 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.abort()
 
+    def refuse(self, reason: str) -> None:
+        """Close it, because of a limit on connections."""
+        if self._transport is not None:
+            log.warning("connection from %s refused: %s", self.peer, reason)
+            self._transport.abort()
+
     def _serve(self) -> None:
         """Answer the frames that are complete, as long as the answers can leave."""
         self.active_ms = now_ms = self._server.now_ms()
@@ -135,6 +154,9 @@ class Connection(asyncio.BufferedProtocol):
                 frame = self._splitter.next()
                 if frame is None:
                     break
+                if self.is_guest and bytes(frame[:2]) not in PROOF_KEYS:
+                    self.refuse(self.guest_because)
+                    return
                 answer = on_request(self._server.broker, self.number, frame, now_ms, self._host)
                 if answer is Silence.PARKED:
                     self.is_parked = True

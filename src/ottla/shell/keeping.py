@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.broker.adoption import elections
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Unknown, Written
 from ottla.controller.registration import candidacy, founding, registration, succession
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 LINGER_S = 3.0  # how much longer than its timeout an old session may stay
 AGAIN_S = 0.5
 ROUND_S = 0.1
+SECRET_BYTES = 32
 KeeperMaker = Callable[[asyncio.AbstractEventLoop], Keeper]
 
 
@@ -120,6 +122,8 @@ class Keeping:
             image = self._server.broker.image
             if outcome.path == znodes.CLUSTER_ID and image.cluster_id:
                 check_cluster({**claims, self.keeper.where: image.cluster_id})
+            elif outcome.path == znodes.PEER_SECRET and image.peer_secret:
+                continue  # somebody was quicker, and we know it now
             elif outcome.path == self._own_path and self._others is not None:
                 await self._outwait()  # of a session that expired meanwhile, or somebody was quicker
             else:
@@ -130,7 +134,7 @@ class Keeping:
         broker, address = self._server.broker, self._server.address
         rack = self._server.config.rack or None
         found = [
-            *founding(broker.image, cluster_id),
+            *founding(broker.image, cluster_id, self._new_secret()),
             *registration(
                 broker.id, address.host, address.port, rack,
                 is_clean=broker.is_clean, lost=broker.store.lost if self.keeper.is_shared else (),
@@ -141,7 +145,11 @@ class Keeping:
             return found
         # Whoever founds a cluster brings along the topics that it has; in a cluster, the controller elects.
         founded = [*found, *candidacy(broker.image, broker.id), *broker.adopted_topics()]
-        return founded if self.keeper.is_shared else [*founded, *broker.elections()]
+        return founded if self.keeper.is_shared else [*founded, *elections(broker)]
+
+    def _new_secret(self) -> bytes:
+        """By which the brokers of a cluster know each other; nothing for a broker that is alone."""
+        return self._server.broker.random.randbytes(SECRET_BYTES) if self.keeper.is_shared else b""
 
     async def _write(self, operations: list[Operation]) -> Outcome:
         written: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

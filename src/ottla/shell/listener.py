@@ -1,5 +1,6 @@
 """Addresses: what to listen on, and what to tell clients."""
 
+import os
 import socket
 from typing import NamedTuple
 
@@ -22,6 +23,11 @@ class Address(NamedTuple):
 def listen_address(config: BrokerConfig) -> Address:
     listener = _listener(config)
     return Address(listener.host, listener.port)
+
+
+def cannot_listen(wanted: Address, error: OSError) -> StartError:
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return StartError(f"cannot listen on {wanted}: {reason}; choose another with --listen")
 
 
 def _listener(config: BrokerConfig) -> Listener:

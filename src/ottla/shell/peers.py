@@ -6,6 +6,8 @@ Rules
   incarnation). Whether and when to try again is the core's business.
 - A channel that failed is thrown away with all that was asked on it; the next request makes a new one.
 - An answer's records are views of a shared buffer: the core takes what it wants of them at once.
+- A connection begins with a handshake, in which both sides prove that they are the brokers they should be
+  (design note 009). Nothing is asked of who did not; and what is said by who did not is no sign of life.
 - A probe has a connection of its own, which stays: its end is a sign, too (`Probes`).
 
 Left out: negotiation of versions. A request is sent in the newest version that we serve ourselves.
@@ -20,11 +22,12 @@ import struct
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from ottla.api.table import TABLE
 from ottla.broker.effects import Probe, Send, Sign
 from ottla.controller.image import BrokerEndpoint
+from ottla.shell.keeper import Reminder
 from ottla.wire.codec import decoder, encode_chunks
 from ottla.wire.frame import Splitter
 from ottla.wire.header import (
@@ -35,6 +38,9 @@ from ottla.wire.header import (
 )
 from ottla.wire.primitives import ProtocolError
 
+if TYPE_CHECKING:
+    from ottla.security.peer_handshake import Initiator
+
 log = logging.getLogger(__name__)
 
 CONNECT_S = 3.0
@@ -42,6 +48,7 @@ PROBE_S = 2.0
 UNANSWERED_MAX = 256
 ANSWER_BYTES_MAX = 256 << 20
 UNSENT_BYTES_MAX = 16 << 20
+NOBODY = -1  # the token of what the handshake asks
 _LENGTH = struct.Struct(">i")
 
 
@@ -53,6 +60,7 @@ class Host(Protocol):
     def client_id(self) -> str: ...
     def endpoint(self, peer: int) -> BrokerEndpoint | None: ...
     def timeout_s(self) -> float: ...
+    def handshake(self, peer: int) -> "Initiator": ...
     def on_peer_reply(self, token: int, answer: Any) -> None: ...
     def carry_out(self) -> None: ...
 
@@ -79,8 +87,9 @@ class Peers:
         self._host = host
         self._channels: dict[tuple[int, str], Channel] = {}
         self._is_closed = False
-        self._connecting: set[asyncio.Task[None]] = set()
-        self._probes = Probes(loop, host, self._connecting)
+        self.connecting: set[asyncio.Task[None]] = set()
+        self._strangers: dict[int, Reminder] = {}
+        self._probes = Probes(loop, host, self)
         self.probe = self._probes.probe
 
     def send(self, effect: Send) -> None:
@@ -94,7 +103,7 @@ class Peers:
             channel.fail("the peer is another now")
             channel = None
         if channel is None:
-            channel = Channel(self._loop, self._host, endpoint, self._forget, self._connecting)
+            channel = Channel(self._loop, self._host, endpoint, self._forget, self)
             self._channels[key] = channel
         channel.send(effect)
 
@@ -112,7 +121,12 @@ class Peers:
         self._probes.close()
         for channel in list(self._channels.values()):
             channel.fail("the broker stops")
-        await asyncio.gather(*self._connecting, return_exceptions=True)
+        await asyncio.gather(*self.connecting, return_exceptions=True)
+
+    def on_stranger(self, endpoint: BrokerEndpoint, error: Exception) -> None:
+        """Whoever listens at a broker's address did not prove to be that broker."""
+        reminder = self._strangers.setdefault(endpoint.id, Reminder())
+        reminder.say(f"broker {endpoint.id} is not at {endpoint.host}:{endpoint.port}: {error}")
 
     def _forget(self, channel: "Channel") -> None:
         for key, known in list(self._channels.items()):
@@ -128,14 +142,12 @@ class Peers:
 class Probes:
     """The connections that probes go over, one for each peer; to these it is the host."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, host: Prober, connecting: "set[asyncio.Task[None]]"
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, host: Prober, peers: Peers) -> None:
         self.scratch, self.client_id, self.endpoint = host.scratch, host.client_id, host.endpoint
-        self.carry_out = host.carry_out
+        self.handshake, self.carry_out = host.handshake, host.carry_out
         self._loop = loop
         self._host = host
-        self._connecting = connecting
+        self._peers = peers
         self._channels: dict[int, Channel] = {}
         self._is_closed = False
 
@@ -147,7 +159,7 @@ class Probes:
             return
         channel = self._channels.get(peer)
         if channel is None:
-            channel = Channel(self._loop, self, endpoint, self._on_end, self._connecting)
+            channel = Channel(self._loop, self, endpoint, self._on_end, self._peers)
             self._channels[peer] = channel
         from ottla.wire.messages.api_versions import ApiVersionsRequest  # who is alone probes nobody
 
@@ -201,7 +213,7 @@ class Channel(asyncio.BufferedProtocol):
         host: Host,
         endpoint: BrokerEndpoint,
         on_end: Callable[["Channel"], None],
-        connecting: "set[asyncio.Task[None]]",
+        peers: Peers,
     ) -> None:
         self.endpoint = endpoint
         self.sign = Sign.SILENT  # how it ended
@@ -209,36 +221,46 @@ class Channel(asyncio.BufferedProtocol):
         self._host = host
         self._on_end = on_end
         self._splitter = Splitter(ANSWER_BYTES_MAX, host.scratch)
+        self._peers = peers
+        self._handshake = host.handshake(endpoint.id)
+        self._greeted: deque[Asked] = deque()  # what the handshake asked, ahead of all else
         self._asked: deque[Asked] = deque()
-        self._unsent: list[bytes] = []
+        self._unsent: list[bytes] = []  # until the peer has proved to be who it should be
         self._correlation_id = 0
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
         self.connecting = loop.create_task(self._connect())
-        connecting.add(self.connecting)
-        self.connecting.add_done_callback(connecting.discard)
+        peers.connecting.add(self.connecting)
+        self.connecting.add_done_callback(peers.connecting.discard)
 
     # -- asking --
 
     def send(self, effect: Send) -> None:
-        request = effect.request
-        kind = type(request)
-        version = TABLE[kind.API_KEY].versions[1]
-        self._correlation_id = number = (self._correlation_id + 1) & 0x7FFFFFFF
-        answer = getattr(sys.modules[kind.__module__], kind.__name__.removesuffix("Request") + "Response")
-        self._asked.append(Asked(effect.token, number, kind.API_KEY, version, answer))
-        header = encode_request_header(RequestHeader(kind.API_KEY, version, number, self._host.client_id()))
-        body = b"".join([header, *encode_chunks(request, version)])
-        frame = _LENGTH.pack(len(body)) + body
+        frame = self._frame(self._asked, effect.token, effect.request)
         if len(self._asked) > UNANSWERED_MAX:
             self._loop.call_soon(self.fail, "too much is unanswered")
-        elif self._transport is None:
+        elif self._transport is None or not self._handshake.is_proven:
             self._unsent.append(frame)
         else:
             self._write(frame)
         if self._timer is None:
-            self._timer = self._loop.call_later(self._host.timeout_s(), self._on_late, number)
+            self._timer = self._loop.call_later(self._host.timeout_s(), self._on_late, self._correlation_id)
+
+    def _frame(self, asked: deque[Asked], token: int, request: Any) -> bytes:
+        """The request as bytes; `asked` remembers what its answer will be."""
+        kind = type(request)
+        version = TABLE[kind.API_KEY].versions[1]
+        self._correlation_id = number = (self._correlation_id + 1) & 0x7FFFFFFF
+        answer = getattr(sys.modules[kind.__module__], kind.__name__.removesuffix("Request") + "Response")
+        asked.append(Asked(token, number, kind.API_KEY, version, answer))
+        header = encode_request_header(RequestHeader(kind.API_KEY, version, number, self._host.client_id()))
+        body = b"".join([header, *encode_chunks(request, version)])
+        return _LENGTH.pack(len(body)) + body
+
+    def _greet(self, requests: list[Any]) -> None:
+        for request in requests:
+            self._write(self._frame(self._greeted, NOBODY, request))
 
     def _write(self, frame: bytes) -> None:
         assert self._transport is not None
@@ -277,9 +299,7 @@ class Channel(asyncio.BufferedProtocol):
         channel: socket.socket = transport.get_extra_info("socket")
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        unsent, self._unsent = self._unsent, []
-        for frame in unsent:
-            self._write(frame)
+        self._greet(self._handshake.first())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.fail(str(exc) if exc else "the peer closed the connection", Sign.LOST)
@@ -304,18 +324,36 @@ class Channel(asyncio.BufferedProtocol):
         self._host.carry_out()
 
     def _on_frame(self, frame: memoryview) -> None:
-        if not self._asked:
+        waiting = self._greeted or self._asked
+        if not waiting:
             raise ProtocolError("an answer that nobody asked for")
-        asked = self._asked.popleft()
+        asked = waiting.popleft()
         try:
             number, at = decode_response_header(frame, response_is_flexible(asked.api_key, asked.version))
             if number != asked.correlation_id:
                 raise ProtocolError(f"the answer to request {number}, not {asked.correlation_id}")
             answer = decoder(asked.answer, asked.version)(frame, at)
         except ProtocolError:
-            self._asked.appendleft(asked)
+            waiting.appendleft(asked)
             raise
-        self._host.on_peer_reply(asked.token, answer)
+        if asked.token == NOBODY:
+            self._on_greeted(answer)
+        else:
+            self._host.on_peer_reply(asked.token, answer)
+
+    def _on_greeted(self, answer: Any) -> None:
+        from ottla.security.peer_handshake import HandshakeError  # who is alone asks nobody
+
+        try:
+            self._greet(self._handshake.on_answer(answer))
+        except HandshakeError as error:
+            self._peers.on_stranger(self.endpoint, error)
+            self.fail(str(error))
+            return
+        if self._handshake.is_proven:
+            unsent, self._unsent = self._unsent, []
+            for frame in unsent:
+                self._write(frame)
 
     def fail(self, reason: str, sign: Sign = Sign.SILENT) -> None:
         """It is over: nothing will be answered any more."""

@@ -12,11 +12,9 @@ failed over the traces of a crash, files are closed and nothing is written: the 
 import asyncio
 import contextlib
 import logging
-import os
 import random
-from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.files import OsFiles
 from ottla.base.ids import uuid_text
@@ -31,14 +29,18 @@ from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import LogDirectoryError
 from ottla.log.validate import ITEMS_AT_ONCE
 from ottla.shell import descriptors, directories
+from ottla.shell.admission import Admission
 from ottla.shell.chores import Chores
 from ottla.shell.clock import Clock
 from ottla.shell.collector import Collector
 from ottla.shell.connection import Connection
 from ottla.shell.keeping import KeeperMaker, Keeping, keeper_maker
-from ottla.shell.listener import Address, advertised_address, listen_address
+from ottla.shell.listener import Address, advertised_address, cannot_listen, listen_address
 from ottla.shell.lock import DirectoryLock, StartError, check_cluster
 from ottla.shell.peers import Peers
+
+if TYPE_CHECKING:
+    from ottla.security.peer_handshake import Initiator
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +71,7 @@ class Server:
         self.scratch = bytearray(SCRATCH_BYTES)
         self.address = Address("", 0)
         self.connections: dict[int, Connection] = {}
-        self._per_ip: Counter[str] = Counter()
+        self._admission = Admission()
         self._held: dict[int, int] = {}
         self._held_total = 0
         self._on_halt = on_halt
@@ -83,7 +85,6 @@ class Server:
         self.is_stopping = False
         self.is_halted = False
         self._is_hurried = False
-        self._descriptors_max: int | None = None
         self._swept_ms = 0
         self._shortage_ms = 0
         self._deadline: tuple[int, asyncio.TimerHandle] | None = None
@@ -107,7 +108,7 @@ class Server:
         """Everything that can be wrong with a start is a StartError, and leaves nothing behind."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._on_bug)
-        self._descriptors_max = descriptors.connections_max()
+        self._admission.descriptors_max = descriptors.connections_max()
         async with contextlib.AsyncExitStack() as undo:
             for lock in self._locks:
                 undo.callback(lock.release)
@@ -135,7 +136,7 @@ class Server:
         try:
             await listener.start_serving()
         except OSError as error:
-            raise _cannot_listen(listen_address(self.config), error) from None
+            raise cannot_listen(listen_address(self.config), error) from None
         self._listener = listener
 
     async def _enter(self, undo: contextlib.AsyncExitStack) -> None:
@@ -172,7 +173,7 @@ class Server:
                 self._connect, wanted.host, wanted.port, backlog=1024, start_serving=False
             )
         except OSError as error:
-            raise _cannot_listen(wanted, error) from None
+            raise cannot_listen(wanted, error) from None
         try:
             port = listener.sockets[0].getsockname()[1]
             self.address = advertised_address(self.config, Address(wanted.host, port))
@@ -282,24 +283,17 @@ class Server:
         """Take the connection in; or the reason why not."""
         if self.is_stopping:  # it was accepted before, and nobody would close it
             return "the broker stops"
-        if len(self.connections) >= self.config.connections_max:
-            return f"there are {len(self.connections)} connections (max.connections)"
-        if self._descriptors_max is not None and len(self.connections) >= self._descriptors_max:
-            return f"there are {len(self.connections)} connections, and the logs need files too (ulimit -n)"
-        if self._per_ip[connection.peer] >= self.config.connections_per_ip_max:
-            return f"{connection.peer} has {self._per_ip[connection.peer]} (max.connections.per.ip)"
-        self.connections[connection.number] = connection
-        self._per_ip[connection.peer] += 1
-        return None
+        refusal = self._admission.admit(connection, self.config, self.broker.identities)
+        if refusal is None:
+            self.connections[connection.number] = connection
+        return refusal
 
     def forget(self, connection: Connection) -> None:
         if self.connections.pop(connection.number, None) is None:
             return
-        self._per_ip[connection.peer] -= 1
-        if not self._per_ip[connection.peer]:
-            del self._per_ip[connection.peer]
+        self._admission.forget(connection.number)
         self._held_total -= self._held.pop(connection.number, 0)
-        self.broker.waiting.drop(connection.number)
+        self.broker.on_closed(connection.number)
 
     def on_held(self, connection: Connection) -> None:
         """Keep count of what unfinished requests hold; over the budget, whoever holds most is closed."""
@@ -393,6 +387,9 @@ class Server:
     def endpoint(self, peer: int) -> BrokerEndpoint | None:
         return self.broker.image.brokers.get(peer)
 
+    def handshake(self, peer: int) -> "Initiator":
+        return self.broker.identities.initiate(peer)
+
     def timeout_s(self) -> float:
         return self.config.replica_socket_timeout_ms / 1000
 
@@ -464,6 +461,8 @@ class Server:
             idle_ms = now_ms - connection.active_ms
             if idle_ms > self.config.connections_idle_ms_max and not connection.is_parked:
                 connection.close("idle (connections.max.idle.ms)")
+            elif idle_ms > SWEEP_MS and connection.is_guest:
+                connection.refuse(connection.guest_because)
             elif idle_ms > SWEEP_MS:
                 connection.release_memory()
                 self.on_held(connection)
@@ -490,8 +489,3 @@ class Server:
         now_ms = self.now_ms()
         self.broker.on_deadline(now_ms)
         self.broker.start_syncs(now_ms)
-
-
-def _cannot_listen(wanted: Address, error: OSError) -> StartError:
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return StartError(f"cannot listen on {wanted}: {reason}; choose another with --listen")

@@ -21,6 +21,7 @@ FLEXIBLE_SINCE: Final[dict[int, int | None]] = {
     14: 4,  # sync_group
     15: 5,  # describe_groups
     16: 3,  # list_groups
+    17: None,  # sasl_handshake
     18: 3,  # api_versions
     19: 5,  # create_topics
     20: 4,  # delete_topics
@@ -31,6 +32,7 @@ FLEXIBLE_SINCE: Final[dict[int, int | None]] = {
     33: 2,  # alter_configs
     34: 2,  # alter_replica_log_dirs
     35: 2,  # describe_log_dirs
+    36: 2,  # sasl_authenticate
     37: 2,  # create_partitions
     42: 2,  # delete_groups
     43: 2,  # elect_leaders
@@ -64,6 +66,7 @@ VERSIONS: Final[dict[int, tuple[int, int]]] = {
     14: (0, 5),  # sync_group
     15: (0, 6),  # describe_groups
     16: (0, 5),  # list_groups
+    17: (0, 1),  # sasl_handshake
     18: (0, 4),  # api_versions
     19: (2, 7),  # create_topics
     20: (1, 6),  # delete_topics
@@ -74,6 +77,7 @@ VERSIONS: Final[dict[int, tuple[int, int]]] = {
     33: (0, 2),  # alter_configs
     34: (1, 2),  # alter_replica_log_dirs
     35: (1, 5),  # describe_log_dirs
+    36: (0, 2),  # sasl_authenticate
     37: (0, 3),  # create_partitions
     42: (0, 2),  # delete_groups
     43: (0, 2),  # elect_leaders

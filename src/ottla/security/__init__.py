@@ -1,0 +1,5 @@
+"""Who somebody is. So far: how brokers of one cluster prove to each other that they are (`peer_handshake`).
+
+Rules: secrets and what was computed from them are compared in constant time, and are in no log line and no
+`repr`. Random bytes come in as arguments.
+"""
