@@ -23,13 +23,14 @@ import random
 import sys
 import time
 from collections.abc import Iterator
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 
 from tests.clients.wire_client import frame_of, produce_request
 from tests.hostile.arena import Arena, Found, Report
 from tests.hostile.generate import PAIRS, Generator
-from tests.hostile.mutate import Case, batches, mutants
+from tests.hostile.mutate import GIANTS_EVERY, Case, batches, giants, mutants
 
 from ottla.api.table import TABLE
 
@@ -44,13 +45,14 @@ FOUND_MAX = 5  # of one chunk: more are most often the same
 # What is sent
 
 
-def requests(chance: random.Random, arena: Arena) -> Iterator[Case]:
+def requests(chance: random.Random, arena: Arena, *, with_giants: bool = True) -> Iterator[Case]:
     """Every API and version in turn, in an order of the seed's."""
     records = [b"", chance.randbytes(80), *(case.frame for case in islice(batches(chance), 0, 400, 40))]
     while True:
         for key, version in chance.sample(PAIRS, len(PAIRS)):
             sample = Generator(chance, arena.pool(records)).sample(key, version)
-            for case in mutants(sample, chance):
+            large = giants(sample) if with_giants and chance.randrange(GIANTS_EVERY) == 0 else ()
+            for case in chain(mutants(sample, chance), large):
                 yield Case(f"{TABLE[key].title} v{version}: {case.what}", case.frame)
 
 
@@ -62,7 +64,11 @@ def produced_batches(chance: random.Random, _arena: Arena) -> Iterator[Case]:
             yield Case(f"batch, {case.what}", frame_of(request, PRODUCE_VERSION)[4:])
 
 
-LANES = {"requests": requests, "batches": produced_batches}
+LANES = {
+    "requests": requests,
+    "small requests": partial(requests, with_giants=False),
+    "batches": produced_batches,
+}
 
 
 # Chunks
@@ -76,7 +82,7 @@ def run_chunk(task: tuple[str, int, int]) -> Report:
         return run(seed, count)
     report, chance, arena = Report(lane), random.Random(f"{lane} {seed}"), Arena()
     sent: list[bytes] = []
-    name = f"{lane}-{seed}"
+    name = f"{lane}-{seed}".replace(" ", "-")
     for case in islice(LANES[lane](chance, arena), count):
         sent.append(case.frame)
         report.cases += 1

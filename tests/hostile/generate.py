@@ -73,7 +73,9 @@ class Pool:
     """What values are drawn from. Nothing in it names the topic of a healthy client, nor a setting that would
     cut it off."""
 
-    topics: Sequence[str] = ("fuzz", "fuzz-2", "not-there", "", "..", "a/b", "x" * 250)
+    topics: Sequence[str] = (
+        "fuzz", "fuzz", "fuzz-2", "fuzz-2", "not-there", "", "..", "a/b", "x" * 250, "__consumer_offsets",
+    )  # fmt: skip
     groups: Sequence[str] = ("group", "group-2", "", "x" * 300)
     members: Sequence[str] = ("", "member", "member-2")
     texts: Sequence[str] = (

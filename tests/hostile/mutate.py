@@ -15,7 +15,10 @@ from ottla.records.record import open_body
 LIES = (0, -1, -2, 2**31 - 1)
 SMALL_FRAME = 150
 SWELLS = (2, 40, 1_000)
-SWOLLEN_BYTES_MAX = 256 << 10
+SWOLLEN_BYTES_MAX = 64 << 10
+GIANT_SWELLS = (300, 10_000, 60_000)
+GIANT_BYTES_MAX = 1 << 20
+GIANTS_EVERY = 10
 # Varints that are longer than they need be, than 32 bits, and than any varint.
 OVERLONG = (b"\x80\x00", b"\xff\xff\xff\xff\x0f", b"\xff" * 9 + b"\x01", b"\xff" * 12)
 NUMBERS = {
@@ -39,7 +42,7 @@ def mutants(sample: Sample, chance: random.Random) -> Iterator[Case]:
     for at, part in enumerate(sample.parts):
         for what, data in _lies(part):
             yield Case(f"part {at}, {part.kind.name.lower()}: {what}", _with(sample.parts, at, data))
-    yield from _swollen(sample)
+    yield from _swollen(sample, SWELLS, SWOLLEN_BYTES_MAX)
     for number in range(12):
         yield Case(f"noise {number}", mutated(sound, chance))
 
@@ -81,23 +84,28 @@ def _with(parts: list[Part], at: int, data: bytes) -> bytes:
     return b"".join([data if n == at else part.data for n, part in enumerate(parts)])
 
 
-def _swollen(sample: Sample) -> Iterator[Case]:
+def giants(sample: Sample) -> Iterator[Case]:
+    """Requests of hundreds of kilobytes, with arrays that have very many items."""
+    yield from _swollen(sample, GIANT_SWELLS, GIANT_BYTES_MAX)
+
+
+def _swollen(sample: Sample, swells: tuple[int, ...], bytes_max: int) -> Iterator[Case]:
     """Arrays with many times their items, one by one and all at once: those in arrays multiply."""
-    for times in SWELLS:
+    for times in swells:
         for items in sample.arrays:
-            frame = _repeated(sample, [items], times)
+            frame = _repeated(sample, [items], times, bytes_max)
             if frame is not None:
                 yield Case(f"array at part {items.count_at} {times} times", frame)
-        frame = _repeated(sample, sample.arrays, times)
+        frame = _repeated(sample, sample.arrays, times, bytes_max)
         if frame is not None:
             yield Case(f"all arrays {times} times", frame)
 
 
-def _repeated(sample: Sample, arrays: list[Items], times: int) -> bytes | None:
+def _repeated(sample: Sample, arrays: list[Items], times: int, bytes_max: int) -> bytes | None:
     data = [part.data for part in sample.parts]
     for items in sorted(arrays, key=lambda items: items.begin, reverse=True):
         inner = b"".join(data[items.begin : items.end])
-        if len(inner) * times > SWOLLEN_BYTES_MAX:
+        if len(inner) * times > bytes_max:
             return None
         # In the place of its first part, so that the places of what is around it stay.
         data[items.begin : items.end] = [inner * times] + [b""] * (items.end - items.begin - 1)

@@ -149,10 +149,8 @@ def test_what_is_no_plain_file_is_named_and_costs_its_own_partition_alone(
                 assert outcome.error_code == ErrorCode.KAFKA_STORAGE_ERROR, partition
             else:
                 assert (outcome.error_code, outcome.base_offset) == (0, 1)
-        assert (
-            wire.call(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=9), 1).responses[0].error_code
-            == 0
-        )
+        deleted = wire.call(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=30_000), 1)
+        assert deleted.responses[0].error_code == 0
         create(wire, "orders", PARTITIONS)
         assert wire.produce("orders", bytes(batch(b"new")), partition=5).error_code != 0
         assert wire.produce("orders", bytes(batch(b"new")), partition=11).error_code == 0
@@ -186,6 +184,9 @@ def test_a_file_of_the_folder_that_is_something_else_is_one_line(
         os.mkfifo(path)
     else:
         path.symlink_to(target)
+    code, lines = verify(stopped.data)
+    assert code == 1
+    assert [kind in line for line in lines if line.startswith("error: ")] == [True], lines
     line = refusal(stopped)
     assert name in line
     assert kind in line
@@ -204,6 +205,9 @@ def test_a_damaged_keeper_is_one_line_that_says_what_to_do(stopped: BrokerProces
     }
     for data in spoiled.values():
         path.write_bytes(data)
+        code, lines = verify(stopped.data)
+        errors = [line for line in lines if line.startswith("error: ")]
+        assert (code, [line.startswith(f"error: {path}: ") for line in errors]) == (1, [True]), lines
         line = refusal(stopped)
         assert f"cannot read {path}: " in line
         assert "if it is damaged, move it and keeper.db-wal away" in line

@@ -98,8 +98,10 @@ class DirectoryCheck:
             yield Finding(Severity.NOTE, self.path, problem, fate)
         for name in names:
             path = os.path.join(self.path, name)
+            if name in (META, *CHECKPOINTS):
+                continue  # it was read above
             if (why := misplaced(name, kinds.get(name, PLAIN))) is not None:
-                yield unfit(path, why, found.get(name))
+                yield self._misplaced(path, name, why, found.get(name))
             elif name in found:
                 yield from self._partition(path, found[name])
             else:
@@ -126,6 +128,11 @@ class DirectoryCheck:
             self.ends[id] = check.end
         if check.topic_id is not None:
             self.topic_ids[id] = check.topic_id, os.path.join(path, checkpoint.PARTITION_METADATA)
+
+    def _misplaced(self, path: str, name: str, why: str, id: TopicPartition | None) -> Finding:
+        if name in _FILES or _KEEPER.match(name):
+            return Finding(Severity.ERROR, path, why, "the broker does not start until it is gone")
+        return unfit(path, why, id)
 
     def _strange(self, path: str, id: TopicPartition) -> Findings:
         """What is no plain file in a partition's folder, or claims more bytes than such a file can have."""
