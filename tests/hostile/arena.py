@@ -26,7 +26,14 @@ from ottla.base.ids import TopicPartition
 from ottla.records.batch import BatchHeader, split
 from ottla.records.record import open_body, read_records
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from ottla.wire.primitives import ProtocolError
 
 CPU_S_MAX = 0.2
@@ -35,6 +42,8 @@ OPEN_MAX = 20
 TICK_EVERY = 40
 TOPICS = ("fuzz", "fuzz-2")
 HEALTHY = "healthy"
+GROUP = "honest"
+ROUNDS_MAX = 50
 
 
 class Found(Exception):  # noqa: N818
@@ -65,7 +74,7 @@ class _Late:
 
 @dataclass(eq=False)
 class Arena:
-    machine: Machine = field(default_factory=Machine)
+    machine: Machine = field(default_factory=lambda: Machine({"offsets.topic.num.partitions": "2"}))
     outcomes: Counter[str] = field(default_factory=Counter)
     slowest_s: float = 0.0
     _read: dict[TopicPartition, int] = field(default_factory=dict)
@@ -136,7 +145,7 @@ class Arena:
         return "answered"
 
     def check_health(self) -> None:
-        """An honest client is served: what it writes it reads."""
+        """An honest client is served: what it writes it reads, and so are the offsets of its group."""
         client = self.machine.client()
         answer = client.send(produce_request(HEALTHY, bytes(batch(b"well"))), 9)
         outcome = answer.responses[0].partition_responses[0]
@@ -148,7 +157,22 @@ class Arena:
             raise Found("an honest consumer does not read what was produced")
         self._offset += 1
         client.send(MetadataRequest(topics=None), 9)
+        self._check_group(client)
         client.close()
+
+    def _check_group(self, client: Client) -> None:
+        committed = OffsetCommitRequestPartition(partition_index=0, committed_offset=self._offset)
+        topic = OffsetCommitRequestTopic(name=HEALTHY, partitions=[committed])
+        asked = OffsetFetchRequestTopic(name=HEALTHY, partition_indexes=[0])
+        for _ in range(ROUNDS_MAX):  # the topic may have to be made, and to be loaded
+            client.ask(FindCoordinatorRequest(key=GROUP), 3)
+            code = client.send(OffsetCommitRequest(group_id=GROUP, member_id="", topics=[topic]), 8)
+            read = client.send(OffsetFetchRequest(group_id=GROUP, topics=[asked]), 7)
+            if not code.topics[0].partitions[0].error_code and not read.error_code:
+                break
+            self.machine.pass_time(200)
+        if [part.committed_offset for topic in read.topics for part in topic.partitions] != [self._offset]:
+            raise Found(f"an honest group does not read what it has committed: {code} {read}")
 
     def check_readable(self) -> None:
         """Whatever was accepted since the last time can be read by consumers: ours, and kio's."""

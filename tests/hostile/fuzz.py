@@ -28,11 +28,12 @@ from itertools import chain, islice
 from pathlib import Path
 
 from tests.clients.wire_client import frame_of, produce_request
-from tests.hostile.arena import Arena, Found, Report
+from tests.hostile.arena import TOPICS, Arena, Found, Report
 from tests.hostile.generate import PAIRS, Generator
 from tests.hostile.mutate import GIANTS_EVERY, Case, batches, giants, mutants
 
 from ottla.api.table import TABLE
+from ottla.base.ids import OFFSETS_TOPIC
 
 FOLDER = Path(".fuzz")
 CHUNK = 5_000
@@ -59,8 +60,8 @@ def requests(chance: random.Random, arena: Arena, *, with_giants: bool = True) -
 def produced_batches(chance: random.Random, _arena: Arena) -> Iterator[Case]:
     while True:
         for case in batches(chance):
-            topic = chance.choice(("fuzz", "fuzz-2"))
-            request = produce_request(topic, case.frame, chance.randrange(3))
+            topic = chance.choice((*TOPICS, *TOPICS, OFFSETS_TOPIC))
+            request = produce_request(topic, case.frame, chance.randrange(2 if topic == OFFSETS_TOPIC else 3))
             yield Case(f"batch, {case.what}", frame_of(request, PRODUCE_VERSION)[4:])
 
 

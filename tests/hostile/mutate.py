@@ -21,6 +21,8 @@ GIANT_BYTES_MAX = 1 << 20
 GIANTS_EVERY = 10
 # Varints that are longer than they need be, than 32 bits, and than any varint.
 OVERLONG = (b"\x80\x00", b"\xff\xff\xff\xff\x0f", b"\xff" * 9 + b"\x01", b"\xff" * 12)
+# In __consumer_offsets it begins as a committed offset does, and ends in the middle of it.
+FORGED_KEY = b"\x00\x01\x00\x05grou"
 NUMBERS = {
     1: (b"\x00", b"\x01", b"\x7f", b"\x80", b"\xff"),
     2: (b"\x00\x00", b"\x00\x01", b"\x7f\xff", b"\x80\x00", b"\xff\xff"),
@@ -177,7 +179,7 @@ def _batch(codec: Codec, chance: random.Random) -> bytearray:
     records = [
         NewRecord(b"key", chance.randbytes(9), [("h", b"1"), ("", None)], 1_700_000_000_000),
         NewRecord(None, chance.randbytes(20), (), 1_700_000_000_001),
-        NewRecord(b"gone", None, (), 1_700_000_000_002),
+        NewRecord(FORGED_KEY, b"\x00\x03", (), 1_700_000_000_002),
     ]
     count = chance.randrange(1, 4)
     if chance.random() < 0.5:
