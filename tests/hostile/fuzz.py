@@ -168,10 +168,21 @@ def main() -> None:
     parser.add_argument("--case", type=Path)
     given = parser.parse_args()
     if given.case is not None:
-        frames = [bytes.fromhex(frame) for frame in json.loads(given.case.read_text())["frames"]]
-        found = replay(frames)
-        sys.exit(found or f"{len(frames)} frames, and nothing is wrong")
+        sys.exit(run_case(given.case))
     sys.exit(run(given.count, given.seed, given.jobs))
+
+
+def run_case(path: Path) -> str | None:
+    """What is wrong with a case that was found, if it still is."""
+    if path.suffix != ".json":
+        from tests.hostile.fuzz_decoders import main as decode
+
+        decode(str(path))
+        return None
+    frames = [bytes.fromhex(frame) for frame in json.loads(path.read_text())["frames"]]
+    found = replay(frames)
+    print(f"{len(frames)} frames, and {'something' if found else 'nothing'} is wrong")
+    return found
 
 
 def run(count: int, seed: int, jobs: int) -> str | None:
