@@ -14,7 +14,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check test test-pure test-real test-long sim bench messages reference clean
+.PHONY: setup start demo lint check test test-pure test-real test-long sim fuzz bench messages reference clean
 
 setup: $(STAMP)
 
@@ -68,6 +68,13 @@ FIRST ?= 0
 sim: setup
 	$(BIN)/python -m tests.sim.run $(if $(SEED),--seed $(SEED),--count $(N) --first $(FIRST) --keep-going)
 
+# Hostile requests, batches and bytes: `make fuzz N=1000000 SEED=7`; `make fuzz CASE=.fuzz/...` is one that was found. Where
+# atheris cannot be installed, all but the search by coverage runs.
+fuzz: setup
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]' || true
+	$(BIN)/python -m tests.hostile.fuzz $(if $(CASE),--case $(CASE),$(if $(filter file,$(origin N)),,--count $(N)) $(if $(SEED),--seed $(SEED)))
+
 bench: setup
 	$(BIN)/python -m bench
 
@@ -78,4 +85,4 @@ messages: setup
 	$(BIN)/python tools/generate_messages.py
 
 clean:
-	rm -rf .venv data .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage $(RESULTS)
+	rm -rf .venv data .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .fuzz $(RESULTS)

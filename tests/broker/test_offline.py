@@ -252,7 +252,7 @@ def test_without_any_directory_there_is_no_start() -> None:
     machine.stop()
     machine.disk.break_down("/a", errno.EIO)
     machine.disk.break_down("/b", errno.EIO)
-    with pytest.raises(OSError, match="Input/output error: '/b'"):
+    with pytest.raises(OSError, match="Input/output error: '/b/"):
         machine.start()
 
 

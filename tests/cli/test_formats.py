@@ -45,6 +45,15 @@ def test_what_json_writes_json_reads() -> None:
     assert from_json(line) == Outgoing(None, b"\xff\x00", odd.headers, 2, 1_700_000_000_123)
 
 
+def test_the_name_of_a_header_that_is_not_utf8_is_written_as_it_came() -> None:
+    odd = LETTER._replace(headers=[(b"\xff-h".decode("utf-8", "surrogateescape"), b"1")])
+    assert formatter("%h", "", "")(odd) == b"\xff-h=1"
+    line = formatter("json", "", "")(odd)
+    assert json.loads(line)["headers"] == [[{"base64": "/y1o"}, "1"]]
+    with pytest.raises(ValueError, match="is not UTF-8, and cannot be sent"):
+        from_json(line)
+
+
 def test_json_takes_objects_as_values_and_as_headers() -> None:
     record = from_json(b'{"key": 5, "value": {"a": [1, null]}, "headers": {"x": "y"}}')
     assert record == Outgoing(b"5", b'{"a":[1,null]}', [("x", b"y")])

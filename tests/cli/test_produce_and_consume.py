@@ -16,6 +16,8 @@ from ottla import Broker
 from ottla.cli import cluster
 from ottla.cli.errors import CommandError
 from ottla.cli.polling import next_messages
+from ottla.client import Client, TopicPartition
+from ottla.records.builder import NewRecord, build_batch
 
 
 def lines(outcome: Any) -> list[str]:
@@ -35,6 +37,22 @@ def test_a_topic_that_is_created_on_the_way_is_told(ottla: Any) -> None:
     created, *_ = (first := ottla("produce", name, stdin=b"a\n")).err.splitlines()
     assert (first.code, created) == (0, f"topic {name} was not there, and was created")
     assert "was created" not in ottla("produce", name, stdin=b"b\n").err
+
+
+def test_header_keys_that_are_not_utf8_cost_the_headers_and_not_the_command(
+    ottla: Any, ottla_topic: str, ottla_broker: Broker
+) -> None:
+    key = b"\xff\xfe".decode("utf-8", "surrogateescape")
+    records = [NewRecord(None, b"odd", [("a", b"1"), (key, b"2"), (key, None)]), NewRecord(None, b"next")]
+    with Client(ottla_broker.bootstrap_servers) as client:
+        client.produce({TopicPartition(ottla_topic, 0): build_batch(records)})
+    plain = ottla("consume", ottla_topic)
+    assert (lines(plain), plain.err) == (["odd", "next"], "")
+    for arguments in (["--format", "json"], ["--format", "json", "--group", f"{ottla_topic}-readers"]):
+        shown = ottla("consume", ottla_topic, *arguments)
+        assert [json.loads(line)["value"] for line in lines(shown)] == ["odd", "next"]
+        where = f"topic {ottla_topic}, partition 0, offset 0"
+        assert shown.err == f"{where}: its headers are left out, as a key is not UTF-8: b'\\xff\\xfe'\n"
 
 
 def test_keys_headers_and_nulls_make_the_whole_way(ottla: Any, ottla_topic: str, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import pytest
 from tests.group.test_consumer_driver import GROUP, Cluster, Consumer, settle
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.group import consumer_change
 from ottla.group.config import GroupConfig
 from ottla.group.consumer_member import MemberState
 from ottla.group.records import (
@@ -13,6 +14,7 @@ from ottla.group.records import (
     RegularExpressionValue,
     store,
 )
+from ottla.group.regex import PATTERNS_MAX, Budget, compile_pattern
 
 INVALID = ErrorCode.INVALID_REQUEST
 FENCED = ErrorCode.FENCED_MEMBER_EPOCH
@@ -316,6 +318,32 @@ def test_a_regular_expression_is_resolved_at_once_and_again_when_topics_come():
     assert cluster.group.subscribed_topics == {"orders", "ordinary"}
     assert cluster.group.reads("orders")
     assert not cluster.group.reads("other")
+
+
+def test_a_regular_expression_that_takes_long_is_resolved_with_several_heartbeats(monkeypatch):
+    names = {f"orders-{number}": 1 for number in range(20)}
+    cluster = Cluster(**names, other=1)
+    compile_pattern.cache_clear()
+    monkeypatch.setattr(consumer_change, "Budget", lambda: Budget(60))
+    one = Consumer(cluster, "one", topics=[], regex="orders-.*[0-9]").join()
+    assert one.owned == {}
+    beats = 0
+    while not one.owned:
+        beats += 1
+        assert beats < 20
+        one.beat()
+    assert (one.owned.keys(), beats > 2) == (names.keys(), True)
+    epoch = one.epoch
+    cluster.topics.set("other", 2)
+    assert one.beat().beat().epoch == epoch, "names that were matched are not matched again"
+
+
+def test_a_group_has_no_more_than_so_many_regular_expressions():
+    cluster = Cluster(t=1)
+    for number in range(PATTERNS_MAX):
+        Consumer(cluster, f"m{number}", topics=[], regex=f"t{number}").join()
+    Consumer(cluster, "same", topics=[], regex="t7").join()
+    assert cluster.refused("more", 0, regex="another") == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_names_and_a_regular_expression_add_up():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.group import regex
-from ottla.group.regex import PATTERN_LENGTH_MAX, compile_pattern, resolve
+from ottla.group.regex import PATTERN_LENGTH_MAX, Budget, compile_pattern, resolve
 
 examples = settings(max_examples=300)
 
@@ -53,7 +53,7 @@ examples = settings(max_examples=300)
 )
 def test_it_matches_whole_names(pattern, names):
     topics = ["orders", "users", "orders-2", "orders.eu", "x_y"]
-    assert resolve(pattern, topics) == frozenset(names.split())
+    assert resolve(pattern, topics, Budget()) == frozenset(names.split())
 
 
 def test_a_name_of_no_characters():
@@ -85,8 +85,47 @@ def test_what_makes_others_try_for_ever_takes_no_time(pattern):
 
 def test_a_pattern_of_many_positions_is_matched_in_no_time():
     names = [f"{number:b}".replace("0", "a").replace("1", "b") for number in range(1 << 10)]
-    assert len(resolve("(a|b)*a(a|b){8}", names)) == 1 << 8
-    assert resolve("(.?){400}", names) == frozenset(names)
+    assert len(resolve("(a|b)*a(a|b){8}", names, Budget()) or ()) == 1 << 8
+    assert resolve("(.?){400}", names, Budget(10**9)) == frozenset(names)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(.?){999}b", "(.?){499}(.?){499}b", "(.*){900}", "(a*){999}", "(.?.?){499}"]
+)
+def test_a_pattern_whose_parts_can_follow_each_other_in_too_many_ways_is_refused(pattern):
+    with pytest.raises(ApiError, match="too many of its parts") as error:
+        compile_pattern(pattern)
+    assert error.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+@pytest.mark.parametrize("pattern", ["(.?){440}b", ".*x.*y.{0,200}", "(.{0,30}x){30}", "([a-m]?[a-z]?){200}"])
+def test_many_names_are_matched_in_slices_of_bounded_work(pattern):
+    names = ["".join(chr(97 + (n * 7 + at * at) % 26) for at in range(249)) for n in range(40)]
+    compile_pattern.cache_clear()
+    slices = 0
+    while (found := resolve(pattern, names, budget := Budget(5_000))) is None:
+        slices += 1
+        assert slices < 10_000
+        assert budget.left > -250 * regex.POSITIONS_MAX, "no more than the last name's work over the budget"
+    assert found == {name for name in names if compile_pattern(pattern).matches(name)}
+    assert slices > 0
+
+
+def test_a_name_is_matched_once_and_a_new_one_alone():
+    names = [f"orders-{number}" for number in range(1000)]
+    compile_pattern.cache_clear()
+    assert len(resolve("orders-.*5", names, first := Budget()) or ()) == 100
+    assert resolve("orders-.*5", [*names[1:], "orders-x5"], second := Budget()) is not None
+    assert regex.WORK_MAX - second.left < (regex.WORK_MAX - first.left) / 20
+    assert resolve("orders-.*5", ["orders-5", "users"], Budget()) == {"orders-5"}
+    assert len(compile_pattern("orders-.*5").seen) == 2, "names that are gone are forgotten"
+
+
+def test_what_follows_a_prefix_is_not_looked_at():
+    compile_pattern.cache_clear()
+    names = [f"orders-{number}" + "x" * 200 for number in range(1000)]
+    assert len(resolve("orders.*", names, budget := Budget()) or ()) == 1000
+    assert regex.WORK_MAX - budget.left < 10_000
 
 
 def test_what_is_remembered_has_a_bound(monkeypatch):

@@ -1,146 +1,149 @@
-"""Every API in every version, malformed in every way we can think of, while a healthy client goes on.
+"""The short form of `make fuzz`: every API in every version, malformed in every way we can think of.
 
-A run is repeated with `OTTLA_FUZZ_SEED`, and made longer with `OTTLA_FUZZ_SECONDS`.
+The same cases in every run, unless `OTTLA_FUZZ_SEED` says otherwise; `make fuzz` is the long form.
 """
 
+import json
 import os
 import random
-import time
-from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from itertools import islice
+from pathlib import Path
 
 import pytest
+from kio.index import load_request_schema
+from kio.serial import entity_reader
 from tests.clients.harness import BrokerProcess
-from tests.clients.wire_client import Wire, all_requests, frame_of, response_class
-from tests.hostile.generate import instance, mutated
+from tests.clients.wire_client import frame_of, produce_request
+from tests.hostile import arena as arenas
+from tests.hostile import fuzz, fuzz_decoders
+from tests.hostile.arena import Arena, Found
+from tests.hostile.decoders import all_examples, any_decoder
+from tests.hostile.fuzz_broker import attack
+from tests.hostile.fuzz_decoders import timed
+from tests.hostile.generate import PAIRS, Generator, Kind, Pool, uvarint
 from tests.hostile.healthy import Healthy
-from tests.hostile.probe import Outcome, Probe
+from tests.hostile.mutate import SMALL_FRAME, batches, mutants, mutated
 
-from ottla.wire.codec import decode
-from ottla.wire.header import decode_request_header, decode_response_header, response_is_flexible
-from ottla.wire.messages.api_versions import ApiVersionsRequest
-from ottla.wire.messages.create_partitions import CreatePartitionsRequest
-from ottla.wire.messages.create_topics import CreateTopicsRequest
-from ottla.wire.primitives import ProtocolError
+from ottla.api import metadata
+from ottla.wire.header import decode_request_header
+from ottla.wire.messages.metadata import MetadataRequest
 
-SECONDS = float(os.environ.get("OTTLA_FUZZ_SECONDS", "24"))
-SEED = int(os.environ.get("OTTLA_FUZZ_SEED", random.randrange(1 << 30)))
+SEED = int(os.environ.get("OTTLA_FUZZ_SEED", str(fuzz.SEED)))
+REQUESTS, BATCHES, FRAMES, INPUTS = 8_000, 4_000, 1_500, 8_000
 GROWTH_BYTES_MAX = 50 << 20
-PATIENCE_S = 30.0  # where nothing may be held back
-
-pytestmark = pytest.mark.timeout(120 + 2 * SECONDS)
+CPU_S_MAX = 1.0
 
 
-@pytest.fixture(scope="module")
-def served(broker: BrokerProcess) -> list[tuple[type, int]]:
-    """Every request class with every version the broker says it speaks."""
-    with Wire(broker.port) as wire:
-        keys = {one.api_key for one in wire.call(ApiVersionsRequest(), 0).api_keys}
-    classes = sorted((cls for cls in all_requests() if cls.API_KEY in keys), key=lambda cls: cls.API_KEY)
-    assert len(classes) == len(keys)
-    return [(cls, version) for cls in classes for version in range(cls.VERSIONS[0], cls.VERSIONS[1] + 1)]
+@pytest.fixture(autouse=True)
+def busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests share the processor with these: the short form allows a case more than `make fuzz`."""
+    monkeypatch.setattr(arenas, "CPU_S_MAX", CPU_S_MAX)
+    monkeypatch.setattr(fuzz_decoders, "CPU_S_MAX", CPU_S_MAX)
 
 
-def payload_of(cls: type, version: int, chance: random.Random) -> bytes:
-    return frame_of(instance(cls, version, chance), version, chance.randrange(1 << 30))[4:]
+def test_requests_of_every_api_and_version_with_one_lie_each_are_answered_or_closed() -> None:
+    report = fuzz.run_chunk(("small requests", SEED, REQUESTS))
+    assert report.found == []
+    assert report.cases == REQUESTS
+    assert report.outcomes["answered"] > REQUESTS // 10
+    assert report.outcomes["closed"] > REQUESTS // 10
 
 
-def test_requests_that_are_legal_and_senseless_are_answered(
-    broker: BrokerProcess, served: list[tuple[type, int]], healthy: Healthy
+def test_batches_with_one_byte_changed_are_refused_or_can_be_read() -> None:
+    report = fuzz.run_chunk(("batches", SEED, BATCHES))
+    assert report.found == []
+    assert report.outcomes == {"answered": BATCHES}
+
+
+def test_a_real_broker_serves_an_honest_client_beside_it(
+    broker: BrokerProcess, healthy: Healthy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An answer that can be decoded, or none where none is due. Only acks=0 may close: no other sign."""
-    chance = random.Random(SEED)
-    probe, patient = Probe(broker.port, patience_s=1.0), Probe(broker.port, PATIENCE_S)
-    end = time.monotonic() + SECONDS / 4
-    rounds = 0
-    while time.monotonic() < end:
-        rounds += 1
-        for cls, version in served:
-            request = instance(cls, version, chance)
-            is_silent = getattr(request, "acks", None) == 0
-            outcome = (patient if is_silent else probe).send(frame_of(request, version)[4:])
-            where = f"{cls.__name__} v{version}, seed {SEED}: {request}"
-            if is_silent:
-                assert outcome in {Outcome.SILENT, Outcome.CLOSED}, where
-                continue
-            assert outcome in {Outcome.ANSWERED, Outcome.WAITING}, f"{outcome}: {where}"
-            if outcome is Outcome.ANSWERED:
-                frame = memoryview(probe.last_answer)
-                _, at = decode_response_header(frame, response_is_flexible(cls.API_KEY, version))
-                decode(response_class(cls), version, frame, at)
-            if time.monotonic() > end and rounds > 1:
-                break
-    probe.close()
-    patient.close()
-
-
-def test_a_request_cut_short_at_any_byte_closes_the_connection(
-    broker: BrokerProcess, served: list[tuple[type, int]], healthy: Healthy
-) -> None:
-    chance = random.Random(SEED + 1)
-    probe = Probe(broker.port, PATIENCE_S)
-    end = time.monotonic() + SECONDS / 4
-    for number, (cls, version) in enumerate(chance.sample(served, len(served))):
-        payload = payload_of(cls, version, chance)
-        places: Sequence[int] = range(len(payload))
-        if number % 5:
-            places = chance.sample(places, min(len(payload), 12))
-        for at in places:
-            where = f"{cls.__name__} v{version} cut at {at}, seed {SEED}: {payload!r}"
-            assert probe.send(payload[:at]) is Outcome.CLOSED, where
-        if time.monotonic() > end:
-            break
-    probe.close()
-
-
-def is_costly(payload: bytes) -> bool:
-    """Whether it is a legal request for very many partitions: they must be made, which takes its time."""
-    cls = {b"\x00\x13": CreateTopicsRequest, b"\x00\x25": CreatePartitionsRequest}.get(payload[:2])
-    if cls is None:
-        return False
-    try:
-        header, at = decode_request_header(memoryview(payload))
-        request: Any = decode(cls, header.api_version, memoryview(payload), at)
-    except (ProtocolError, ValueError):
-        return False
-    return any(getattr(one, "num_partitions", 0) + getattr(one, "count", 0) > 200 for one in request.topics)
-
-
-def test_mutated_requests_cost_at_most_their_own_connection(
-    broker: BrokerProcess,
-    served: list[tuple[type, int]],
-    healthy: Healthy,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    chance = random.Random(SEED + 2)
-    probe = Probe(broker.port)
-    for cls, version in served:
-        probe.send(payload_of(cls, version, chance))
+    attack(broker, SEED, 100)  # what is loaded late is loaded
     before = broker.rss_bytes()
-    outcomes: Counter[Outcome] = Counter()
-    end = time.monotonic() + SECONDS / 2
-    while time.monotonic() < end:
-        cls, version = chance.choice(served)
-        match chance.randrange(12):
-            case 0:
-                payload = chance.randbytes(chance.randrange(200))
-            case 1:
-                key = chance.choice((-1, 4, 5, 6, 7, 58, 99, 32767))
-                payload = key.to_bytes(2, "big", signed=True) + payload_of(cls, version, chance)[2:]
-            case 2:
-                wrong = chance.choice((-1, 30, 99, 32767))
-                sound = payload_of(cls, version, chance)
-                payload = sound[:2] + wrong.to_bytes(2, "big", signed=True) + sound[4:]
-            case _:
-                payload = mutated(payload_of(cls, version, chance), chance)
-        if is_costly(payload):
-            continue
-        outcomes[probe.send(payload)] += 1
-        assert broker.is_alive(), f"seed {SEED}, {payload!r}"
-    probe.close()
-    grown = broker.rss_bytes() - before
-    with capsys.disabled():
-        counts = ", ".join(f"{count} {outcome.name.lower()}" for outcome, count in outcomes.items())
-        print(f"\nfuzz: seed {SEED}, {outcomes.total()} frames ({counts}), memory grew {grown / 1e6:.1f} MB")
-    assert grown < GROWTH_BYTES_MAX
+    report = attack(broker, SEED + 1, FRAMES)
+    assert (report.found, report.cases) == ([], FRAMES)
+    assert broker.rss_bytes() - before < GROWTH_BYTES_MAX
+
+
+def test_decoders_raise_what_they_declare() -> None:
+    chance = random.Random(SEED)
+    decode, sound = timed(any_decoder), all_examples(chance)
+    for data in sound:
+        decode(data)
+    for _ in range(INPUTS):
+        example = chance.choice(sound)
+        decode(example[:1] + mutated(example[1:], chance))
+
+
+# Whether all that is worth anything
+
+
+def test_what_is_generated_is_what_kio_reads() -> None:
+    generator = Generator(random.Random(SEED), Pool(records=[b"", b"records"]))
+    for key, version in PAIRS:
+        for _ in range(5):
+            frame = generator.sample(key, version).frame()
+            header, at = decode_request_header(memoryview(frame))
+            assert (header.api_key, header.api_version) == (key, version)
+            _, size = entity_reader(load_request_schema(key, version))(frame, at)
+            assert at + size == len(frame)
+
+
+def test_every_length_and_every_count_is_lied_about() -> None:
+    sample = Generator(random.Random(SEED), Pool()).sample(19, 7)
+    cases = list(mutants(sample, random.Random(SEED)))
+    whats = [case.what for case in cases]
+    for at, part in enumerate(sample.parts):
+        if part.kind in (Kind.COUNT_COMPACT, Kind.LENGTH_COMPACT):
+            for lie in (0, -1, -2, 2**31 - 1):
+                assert f"part {at}, {part.kind.name.lower()}: {lie}" in whats
+    small = Generator(random.Random(SEED), Pool()).sample(18, 0)
+    cuts = [case for case in mutants(small, random.Random(SEED)) if case.what.startswith("cut at")]
+    assert len(small.frame()) == len(cuts) <= SMALL_FRAME
+    assert uvarint(300) == b"\xac\x02"
+
+
+def test_batches_are_changed_in_every_byte() -> None:
+    cases = list(batches(random.Random(SEED)))
+    sound = next(case.frame for case in cases if case.what == "none: sound")
+    changed = {case.what for case in cases if case.what.startswith("none: byte")}
+    assert all(any(what.startswith(f"none: byte {at} ") for what in changed) for at in range(len(sound)))
+
+
+def test_a_bug_is_found_written_down_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "FOLDER", tmp_path / "found")
+    frame = frame_of(MetadataRequest(topics=None), 9)[4:]
+    assert fuzz.replay([frame]) is None
+    monkeypatch.setattr(metadata, "metadata", None)
+    from ottla.api import dispatch
+
+    monkeypatch.setattr(dispatch, "_loaded", {})
+    monkeypatch.setattr(arenas.Arena, "check_health", lambda _self: None)
+    with pytest.raises(Found, match="NoneType"):
+        Arena().take(frame)
+    before = [frame_of(produce_request("fuzz", b""), 9)[4:]] * 30
+    path = fuzz.save("requests-1", "what", "why", [*before, frame])
+    assert path is not None
+    case = json.loads(path.read_text())
+    assert case["frames"] == [frame.hex()], "the fewest frames that show it"
+    assert "NoneType" in (fuzz.replay([frame]) or "")
+
+
+@pytest.mark.parametrize("what", ["slow", "large"])
+def test_a_case_that_takes_too_much_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arenas, "CPU_S_MAX" if what == "slow" else "GROWTH_BYTES_MAX", -1)
+    arena = Arena()
+    try:
+        with pytest.raises(Found, match="processor time" if what == "slow" else "memory grew"):
+            arena.take(frame_of(MetadataRequest(topics=None), 9)[4:])
+    finally:
+        arena.close()
+
+
+def test_the_same_seed_gives_the_same_cases() -> None:
+    def frames() -> list[bytes]:
+        arena = Arena()
+        arena.close()
+        return [case.frame for case in islice(fuzz.requests(random.Random(SEED), arena), 500)]
+
+    assert frames() == frames()

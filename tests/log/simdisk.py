@@ -20,7 +20,7 @@ import os.path
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ottla.base.files import Buffer, File, Syncable
+from ottla.base.files import FOLDER, Buffer, File, Syncable
 
 Keep = Callable[[str, int, int], int]
 
@@ -210,6 +210,9 @@ class SimDisk:
         paths = [*self.nodes, *self.folders]
         return sorted(path[len(prefix) :] for path in paths if os.path.dirname(path) == directory)
 
+    def kinds(self, directory: str) -> dict[str, str]:
+        return {os.path.basename(path): FOLDER for path in self.folders if os.path.dirname(path) == directory}
+
     def make_directory(self, directory: str) -> bool:
         self._check_broken(directory)
         is_new = directory not in self.folders
@@ -218,10 +221,10 @@ class SimDisk:
             directory = os.path.dirname(directory)
         return is_new
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, most: int | None = None) -> bytes:
         self.check("read", path)
         self.reads += 1
-        return bytes(self._node(path).data)
+        return bytes(self._node(path).data[:most])
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         self.check("write_atomic", path)

@@ -4,14 +4,62 @@ Rules: paths are plain strings; a write goes to the page cache and is durable on
 survive a crash as a whole goes through `write_atomic` (temporary file, sync, rename, sync of the folder). Any
 `OSError` passes through: `log/directories` says which log directory it is of. Small files are read and
 written with as few system calls as can be: there are several in each of ten thousand partitions.
+
+A folder may hold anything. Only plain files are opened: a symbolic link is not followed, and nothing waits
+for the other end of a FIFO (`UnfitFileError`). A file that is read whole has a greatest size, as a sparse one
+can claim any.
 """
 
 import errno
 import os
 import shutil
-from typing import Protocol, TypeAlias
+import stat
+from typing import Final, NoReturn, Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+
+WHOLE_BYTES_MAX: Final = 64 << 20
+FOLDER: Final = "a folder"
+_LINK: Final = "a symbolic link"
+_KINDS: Final = {
+    stat.S_IFDIR: FOLDER,
+    stat.S_IFLNK: _LINK,
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+# Neither another file than the one named, nor a wait for whoever might write to it.
+_PLAIN: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class UnfitFileError(OSError):
+    """Something other than a plain file of a sensible size has the name of one that is needed."""
+
+
+def _refuse(path: str, kind: str) -> NoReturn:
+    raise UnfitFileError(errno.EINVAL, f"{kind} where a plain file belongs; move it away", path)
+
+
+def open_plain(path: str, flags: int, mode: int = 0o666) -> tuple[int, int]:
+    """The descriptor and the size of a plain file."""
+    try:
+        fd = os.open(path, flags | _PLAIN, mode)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENODEV}:
+            _refuse(path, kind_of(os.lstat(path)) or "something")
+        raise
+    status = os.fstat(fd)
+    kind = kind_of(status)
+    if kind is not None:
+        os.close(fd)
+        _refuse(path, kind)
+    return fd, status.st_size
+
+
+def kind_of(status: os.stat_result) -> str | None:
+    """What it is, if it is no plain file."""
+    return _KINDS.get(stat.S_IFMT(status.st_mode))
 
 
 def is_shortage(error: BaseException | None) -> bool:
@@ -46,8 +94,9 @@ class Files(Protocol):
     def size(self, path: str) -> int: ...
     def modified_ms(self, path: str) -> int: ...
     def list(self, directory: str) -> list[str]: ...
+    def kinds(self, directory: str) -> dict[str, str]: ...
     def make_directory(self, directory: str) -> bool: ...
-    def read(self, path: str) -> bytes: ...
+    def read(self, path: str, most: int | None = None) -> bytes: ...
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None: ...
     def rename(self, old: str, new: str, *, sync: bool = True) -> None: ...
     def remove(self, path: str) -> None: ...
@@ -61,8 +110,7 @@ class OsFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._size = os.fstat(self._fd).st_size
+        self._fd, self._size = open_plain(path, os.O_RDWR | os.O_CREAT, 0o644)
 
     @property
     def size(self) -> int:
@@ -126,13 +174,28 @@ class OsFiles:
         return os.path.exists(path)
 
     def size(self, path: str) -> int:
-        return os.path.getsize(path)
+        status = os.lstat(path)
+        kind = kind_of(status)
+        if kind is not None:
+            _refuse(path, kind)
+        return status.st_size
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def list(self, directory: str) -> list[str]:
         return sorted(os.listdir(directory))
+
+    def kinds(self, directory: str) -> dict[str, str]:
+        """The names in a folder that are no plain files, with what they are."""
+        with os.scandir(directory) as entries:
+            return {
+                entry.name: FOLDER
+                if entry.is_dir(follow_symlinks=False)
+                else kind_of(entry.stat(follow_symlinks=False)) or "something"
+                for entry in entries
+                if not entry.is_file(follow_symlinks=False)
+            }
 
     def make_directory(self, directory: str) -> bool:
         """True if it was not there before."""
@@ -141,15 +204,21 @@ class OsFiles:
         except FileNotFoundError:
             os.makedirs(directory)
         except FileExistsError:
-            if not os.path.isdir(directory):
+            if not stat.S_ISDIR(os.lstat(directory).st_mode):
                 raise
             return False
         return True
 
-    def read(self, path: str) -> bytes:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    def read(self, path: str, most: int | None = None) -> bytes:
+        """The whole file, which must not be larger than WHOLE_BYTES_MAX; or its first `most` bytes."""
+        fd, size = open_plain(path, os.O_RDONLY)
         try:
-            size = os.fstat(fd).st_size
+            if most is not None:
+                size = min(size, most)
+            elif size > WHOLE_BYTES_MAX:
+                raise UnfitFileError(
+                    errno.EFBIG, f"{size} bytes are too many for this file; move it away", path
+                )
             data = os.read(fd, size)
             while len(data) < size and (more := os.read(fd, size - len(data))):
                 data += more
@@ -159,7 +228,7 @@ class OsFiles:
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        fd, _ = open_plain(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             done = os.write(fd, data)
             while done < len(data):

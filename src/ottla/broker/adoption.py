@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.base.config import ConfigError, Row, rows, rows_by_topic_key
+from ottla.base.files import FOLDER, UnfitFileError
 from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition, is_topic_name
 from ottla.broker.config import BrokerConfig
 from ottla.controller import znodes
@@ -32,6 +33,7 @@ from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.config_copy import ConfigCopy, read_broker_copy, read_topic_copy
 from ottla.log.directories import DirectoryFiles
 from ottla.log.opening import parse_folder, read_topic_id
+from ottla.log.store import LogStore
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -115,7 +117,7 @@ class Adoption:
     def _look(
         self, disk: DirectoryFiles, directory: str, topics: dict[str, _Folders], copies: list[ConfigCopy]
     ) -> None:
-        for name in disk.list(directory):
+        for name in sorted(name for name, kind in disk.kinds(directory).items() if kind == FOLDER):
             id, path = parse_folder(name), os.path.join(directory, name)
             if id is None:
                 continue
@@ -227,6 +229,25 @@ def untouched_line(topics: Collection[str], topic_config: Callable[[str], Config
         "cleanup.policy is empty, as it is where no configs were found with a topic's records; say what it "
         "should be, as in "
         f"`ottla configs set --topic {untouched[0]} cleanup.policy=delete` (or compact, or compact,delete)"
+    )
+    return [line]
+
+
+def adopted_line(store: LogStore) -> list[str]:
+    """That topics are taken over; UnfitFileError if one of their partitions cannot be, since a keeper that
+    does not know it would have it removed at the next start."""
+    if store.unfit:
+        raise UnfitFileError(
+            f"{min(store.unfit)} has something in its place that is not its log (`ottla verify` says what), "
+            "and no keeper knows its topic: move that away and start again"
+        )
+    topics = {id.topic for id in store.logs if _is_topic(id.topic)}
+    if not topics:
+        return []
+    partitions = sum(id.topic in topics for id in store.logs)
+    line = (
+        f"the keeper is new (there was no keeper.db): topics taken over from their folders: {len(topics)}, "
+        f"with {partitions} partitions"
     )
     return [line]
 

@@ -139,6 +139,8 @@ class Broker:
         reports = [*report.lines(), *self.adoption.lines]
         if self.image.cluster_id:
             reports += adoption.remove_strays(self, now_ms)
+        else:
+            reports += adoption.adopted_line(self.store)
         reports += adoption.untouched_line({id.topic for id in self.store.logs}, self._known_topic_config)
         assume_lost(self)
         self.copies.note_brokers()
@@ -426,7 +428,10 @@ class Broker:
         self.replicas.wake(partition, now_ms)
 
     def _drop_topic(self, name: str, now_ms: int) -> None:
-        self.store.lost = {id: home for id, home in self.store.lost.items() if id.topic != name}
+        unfit = self.store.unfit
+        self.store.lost = {
+            id: home for id, home in self.store.lost.items() if id.topic != name or id in unfit
+        }
         for id in [id for id in self.partitions if id.topic == name]:
             self._drop_partition(self.partitions[id], now_ms)
         if self._groups is not None:

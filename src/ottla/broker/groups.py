@@ -5,7 +5,7 @@ partition coordinates it. The shard is loaded when leadership comes, in slices, 
 """
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -40,7 +40,7 @@ class ImageTopics:
     def revision(self) -> int:
         return self.image.revision
 
-    def names(self) -> Iterable[str]:
+    def names(self) -> Collection[str]:
         return self.image.topics
 
     def id_of(self, name: str) -> bytes | None:

@@ -13,9 +13,9 @@ import typer
 from ottla.cli import cluster, output
 from ottla.cli.cluster import DEFAULT_BOOTSTRAP, REQUEST_S, Bootstrap, errors_explained
 from ottla.cli.errors import USAGE, CommandError
-from ottla.cli.formats import VALUE, Formatter, formatter
+from ottla.cli.formats import VALUE, formatter, shows_headers
 from ottla.cli.membership import PROTOCOLS, Membership
-from ottla.cli.polling import SILENCE_S, as_message, is_end, next_messages
+from ottla.cli.polling import SILENCE_S, Write, is_end, next_messages, writer
 from ottla.cli.properties import parse_settings
 from ottla.cli.times import parse_ms
 
@@ -101,7 +101,7 @@ def consume(
       ottla consume orders --group billing --group-protocol consumer --follow
     """
     try:
-        write = formatter(form, separator, null)
+        write = writer(formatter(form, separator, null), with_headers=shows_headers(form))
         since_ms = None if since is None else parse_ms(since, int(time.time() * 1000))
     except ValueError as error:
         raise CommandError(str(error), USAGE) from None
@@ -200,7 +200,7 @@ def _print(
     begin: "list[TopicPartition]",
     end: dict[int, int] | None,
     most: int | None,
-    write: Formatter,
+    write: Write,
 ) -> None:
     """Write records until every partition reached its end, or for ever if there is no end."""
     open_ones = {one.partition for one in begin if end is None or one.offset < end[one.partition]}
@@ -218,7 +218,7 @@ def _print(
             if end is not None and position >= end[where]:
                 open_ones.discard(where)
                 continue
-            out.write(write(as_message(message)) + b"\n")
+            out.write(write(message) + b"\n")
             left = None if left is None else left - 1
             if end is not None and position == end[where] - 1:
                 open_ones.discard(where)

@@ -4,7 +4,7 @@ import fcntl
 import os
 from typing import cast
 
-from ottla.base.files import File, OsFiles
+from ottla.base.files import File, OsFiles, open_plain
 
 LOCK = ".lock"
 
@@ -35,7 +35,7 @@ def user_of(directory: str) -> str | None:
     Ottla locks a file with flock, Java with a record lock; on Linux the two do not see each other.
     """
     try:
-        fd = os.open(os.path.join(directory, LOCK), os.O_RDONLY | os.O_CLOEXEC)
+        fd, _ = open_plain(os.path.join(directory, LOCK), os.O_RDONLY)
     except OSError:
         return None
     try:

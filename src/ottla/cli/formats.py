@@ -61,6 +61,10 @@ def formatter(name: str, separator: str, null: str) -> Formatter:
     return _template(name, none)
 
 
+def shows_headers(name: str) -> bool:
+    return name == JSON or "%h" in name
+
+
 def _template(template: str, none: bytes) -> Formatter:
     """%t topic, %p partition, %o offset, %T timestamp, %k key, %v or %s value, %h headers, %% percent."""
     pieces = _TOKEN.split(unescape(template))
@@ -88,7 +92,7 @@ _PARTS: dict[str, Callable[[Message, bytes], bytes]] = {
     "v": lambda message, none: _bytes(message.value, none),
     "s": lambda message, none: _bytes(message.value, none),
     "h": lambda message, none: b",".join(
-        name.encode() + b"=" + _bytes(value, none) for name, value in message.headers
+        _name_bytes(name) + b"=" + _bytes(value, none) for name, value in message.headers
     ),
     "%": lambda _message, _none: b"%",
 }
@@ -102,7 +106,7 @@ def to_json(message: Message) -> dict[str, Any]:
         "timestamp": message.timestamp_ms,
         "key": readable(message.key),
         "value": readable(message.value),
-        "headers": [[name, readable(value)] for name, value in message.headers],
+        "headers": [[readable(_name_bytes(name)), readable(value)] for name, value in message.headers],
     }
 
 
@@ -113,6 +117,11 @@ def readable(given: bytes | None) -> str | dict[str, str] | None:
         return given.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(given).decode()}
+
+
+def _name_bytes(name: str) -> bytes:
+    """A header's key as it was sent, which need not be UTF-8 (see `records/record`)."""
+    return name.encode("utf-8", "surrogateescape")
 
 
 def _bytes(given: bytes | None, none: bytes) -> bytes:
@@ -168,7 +177,16 @@ def _headers(given: Any) -> Pairs:
         isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs
     ):
         raise ValueError("headers are an object or a list of [name, value] pairs")
-    return [(str(name), _content(value)) for name, value in pairs]
+    return [(_name(name), _content(value)) for name, value in pairs]
+
+
+def _name(given: Any) -> str:
+    name = (_content(given) or b"").decode("utf-8", "surrogateescape")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the name of a header is not UTF-8, and cannot be sent: {given!r}") from None
+    return name
 
 
 def _number(given: dict[str, Any], name: str) -> int | None:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.cli import cluster, output
 from ottla.cli.cluster import errors_explained
 from ottla.cli.errors import CommandError
-from ottla.cli.formats import Formatter
-from ottla.cli.polling import POLL_S, SILENCE_S, as_message, interrupts_known, is_end, next_messages
+from ottla.cli.polling import POLL_S, SILENCE_S, Write, interrupts_known, is_end, next_messages
 
 if TYPE_CHECKING:
     import confluent_kafka
@@ -39,7 +38,7 @@ class Membership:
         self.printed: dict[int, int] = {}  # the offset after the last one printed, until it is committed
         self.heard = 0.0
 
-    def read(self, most: int | None, write: Formatter) -> None:
+    def read(self, most: int | None, write: Write) -> None:
         """Print records until the end, or for ever."""
         with errors_explained(f"topic {self.topic}"):
             self.client.subscribe(
@@ -53,7 +52,7 @@ class Membership:
                 raise
             self._settle()
 
-    def _read(self, most: int | None, write: Formatter) -> None:
+    def _read(self, most: int | None, write: Write) -> None:
         left, self.heard = most, time.monotonic()
         while left != 0 and not self._is_done():
             messages = next_messages(self.client, left)
@@ -76,7 +75,7 @@ class Membership:
         if self.ends and silence_s > SILENCE_S:
             raise CommandError(f"no record came for {SILENCE_S:.0f} s, and the end is not reached")
 
-    def _on_message(self, message: "confluent_kafka.Message", write: Formatter) -> bool:
+    def _on_message(self, message: "confluent_kafka.Message", write: Write) -> bool:
         """Print a record, unless it is beyond the end or its partition has just gone; whether it was
         printed."""
         is_no_record = is_end(message)
@@ -88,7 +87,7 @@ class Membership:
             self.unread.discard(where)
         if is_no_record or (left <= 0 and not self.follow):
             return False
-        sys.stdout.buffer.write(write(as_message(message)) + b"\n")
+        sys.stdout.buffer.write(write(message) + b"\n")
         self.printed[where] = position + 1
         return True
 

@@ -1,16 +1,19 @@
 """Records as they come from librdkafka; `ottla consume` with and without a group shares it."""
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ottla.cli import cluster
 from ottla.cli.errors import CommandError, is_interrupt
-from ottla.cli.formats import Message, Pairs
+from ottla.cli.formats import Formatter, Message, Pairs
+from ottla.cli.output import say
 
 if TYPE_CHECKING:
     import confluent_kafka
     from confluent_kafka import Consumer
+
+Write: TypeAlias = "Callable[[confluent_kafka.Message], bytes]"
 
 POLL_S = 0.2
 BATCH = 1000
@@ -52,7 +55,12 @@ def is_end(message: "confluent_kafka.Message") -> bool:
     raise CommandError(where + cluster.explain(error))
 
 
-def as_message(message: "confluent_kafka.Message") -> Message:
+def writer(write: Formatter, *, with_headers: bool) -> Write:
+    """What writes a record of librdkafka's. Headers are looked at only if they are shown."""
+    return lambda message: write(as_message(message, headers_of(message) if with_headers else []))
+
+
+def as_message(message: "confluent_kafka.Message", headers: Pairs) -> Message:
     _, timestamp_ms = message.timestamp()
     return Message(
         message.topic() or "",
@@ -61,5 +69,21 @@ def as_message(message: "confluent_kafka.Message") -> Message:
         timestamp_ms,
         message.key(),
         message.value(),
-        cast("Pairs", message.headers() or []),
+        headers,
     )
+
+
+def headers_of(message: "confluent_kafka.Message") -> Pairs:
+    """None, and a remark, if a key is not UTF-8: confluent-kafka makes text of every key, and fails. It must
+    not be asked again: the list that it gives then has a hole, and whoever looks at that crashes."""
+    try:
+        return cast("Pairs", message.headers() or [])
+    except (SystemError, UnicodeDecodeError) as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, UnicodeDecodeError):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
+            raise
+        where = f"topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
+        say(f"{where}: its headers are left out, as a key is not UTF-8: {cause.object!r}")
+        return []

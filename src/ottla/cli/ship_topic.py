@@ -8,12 +8,12 @@ offsets in the state. So the next run reads those, and goes on where they end.
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ottla.cli import cluster, output
 from ottla.cli.cluster import REQUEST_S, errors_explained
 from ottla.cli.errors import CommandError
-from ottla.cli.polling import SILENCE_S, next_messages
+from ottla.cli.polling import SILENCE_S, headers_of, next_messages
 from ottla.cli.ship_files import Line
 from ottla.cli.ship_state import Position, ShipState
 from ottla.cli.ship_watch import Sent
@@ -177,19 +177,17 @@ class ShipTopic:
         return found
 
     def _keep(self, found: dict[str, Sent], message: "Message") -> None:
-        pairs = cast("list[tuple[str, bytes | None]]", message.headers() or [])
-        headers = {name: value for name, value in pairs if value is not None}
+        headers = {name: value for name, value in headers_of(message) if value is not None}
         if any(name not in headers for name in FIELDS):
             return
         if headers["shipper"] != self.state.shipper.encode():
             return
-        name = headers["file"].decode()
-        one = Sent(
-            headers["path"].decode(errors="surrogateescape"),
-            int(headers["offset"]),
-            int(headers["next"]),
-            message.value() or b"",
-        )
+        try:
+            name = headers["file"].decode()
+            path, offset, after = headers["path"], int(headers["offset"]), int(headers["next"])
+        except ValueError:
+            return  # it has our name, and somebody else sent it
+        one = Sent(path.decode(errors="surrogateescape"), offset, after, message.value() or b"")
         if name not in found or found[name].next < one.next:
             found[name] = one
 

@@ -5,10 +5,13 @@ Reads only, and needs a directory that no broker uses. On a terminal it shows ho
 
 import contextlib
 import os
+import shutil
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
@@ -62,7 +65,7 @@ def verify(
             files=ReadOnlyFiles(), quick=quick, on_read=on_read, totals=totals, meanings=GroupRecords.of
         )
         try:
-            for finding in checks.verify(work, directories):
+            for finding in chain(checks.verify(work, directories), *map(_keeper_findings, directories)):
                 counts[finding.severity] += 1
                 show(finding)
         except OSError as error:
@@ -98,6 +101,30 @@ def _check_directory(directory: str) -> None:
         raise CommandError(
             f"{directory} is in use (process {user}); stop that broker, or verify a copy", USAGE
         )
+
+
+def _keeper_findings(directory: str) -> Iterator[Finding]:
+    """Whether a broker could read keeper.db: a copy of it is tried, so that nothing is changed."""
+    from ottla.controller.image import Image, NodeError
+    from ottla.shell.keeper_embedded import EmbeddedKeeper
+    from ottla.shell.lock import KEEPER_DB, StartError
+
+    path = os.path.join(directory, KEEPER_DB)
+    files = [name for name in (path, f"{path}-wal") if os.path.isfile(name) and not os.path.islink(name)]
+    if path not in files:
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in files:
+            shutil.copy(name, scratch)
+        try:
+            keeper, image = EmbeddedKeeper(os.path.join(scratch, KEEPER_DB)), Image()
+            with contextlib.closing(keeper):
+                for node in keeper.load():
+                    image.apply(node)
+        except (StartError, NodeError) as error:
+            problem = str(error).removeprefix(f"cannot read {scratch}/{KEEPER_DB}: ").partition("; ")[0]
+            fate = f"the broker does not start until it and {KEEPER_DB}-wal are moved away"
+            yield Finding(Severity.ERROR, path, problem, fate)
 
 
 # -- what is shown --------------------
@@ -175,5 +202,5 @@ def _progress(directories: list[str]) -> Iterator[Callable[[int], None]]:
 def _log_bytes(directory: str) -> int:
     total = 0
     for folder, _, names in os.walk(directory):
-        total += sum(os.path.getsize(os.path.join(folder, name)) for name in names if name.endswith(".log"))
+        total += sum(os.lstat(os.path.join(folder, name)).st_size for name in names if name.endswith(".log"))
     return total

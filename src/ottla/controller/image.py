@@ -14,6 +14,10 @@ from ottla.controller.keeper import NodeChanged
 from ottla.controller.znodes import NO_LEADER, UNKNOWN_EPOCH, Report, State
 
 
+class NodeError(Exception):
+    """A node of the keeper's that is not as brokers write it."""
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerEndpoint:
     """A broker that is registered. Its epoch tells its incarnations apart (KIP-380); its logs hold what they
@@ -176,7 +180,14 @@ class Image:
         return found.values if found else {}
 
     def apply(self, node: NodeChanged) -> list[Change]:
+        """NodeError if it cannot be read; then some of it may have been taken in."""
         self.revision += 1
+        try:
+            return self._apply(node)
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
+            raise NodeError(f"node {node.path} cannot be read: {error!r}") from error
+
+    def _apply(self, node: NodeChanged) -> list[Change]:
         path = node.path
         if path.startswith(znodes.TOPICS):
             name = path.removeprefix(znodes.TOPICS)

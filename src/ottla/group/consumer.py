@@ -41,7 +41,7 @@ from ottla.group.consumer_protocol import read_subscription
 from ottla.group.consumer_records import group_tombstones, position_record
 from ottla.group.consumer_requests import check_heartbeat, is_full, is_leaving
 from ottla.group.consumer_state import ConsumerState
-from ottla.group.regex import compile_pattern
+from ottla.group.regex import PATTERNS_MAX, compile_pattern
 from ottla.group.target import all_topics
 from ottla.group.topics import Topics
 from ottla.wire.messages.consumer_group_describe import DescribedGroup
@@ -112,7 +112,7 @@ class ConsumerGroup(ConsumerState):
         before, replaced = self._find(request, member_id, owned)
         after = _described(before, request, caller)
         if after.regex and after.regex != before.regex:
-            compile_pattern(after.regex)
+            self._check_pattern(after.regex)
         member = settle(self, turn, before, after, owned, replaced)
         set_session(self, turn, member)
         reply = ConsumerGroupHeartbeatResponse(
@@ -124,6 +124,15 @@ class ConsumerGroup(ConsumerState):
             reply.assignment = _assignment(member.assigned)
         turn.answer(answer, reply)
         return None
+
+    def _check_pattern(self, pattern: str) -> None:
+        compile_pattern(pattern)
+        patterns = {member.regex for member in self.members.values() if member.regex}
+        if pattern not in patterns and len(patterns) >= PATTERNS_MAX:
+            raise ApiError(
+                ErrorCode.INVALID_REGULAR_EXPRESSION,
+                f"The members of the group have {len(patterns)} different regular expressions: no more.",
+            )
 
     def _find(
         self, request: ConsumerGroupHeartbeatRequest, member_id: str, owned: Partitions | None

@@ -39,7 +39,7 @@ from ottla.group.consumer_records import (
 )
 from ottla.group.consumer_state import NOWHERE, ConsumerState, Resolved
 from ottla.group.reconcile import check_state, reconcile
-from ottla.group.regex import resolve
+from ottla.group.regex import Budget, resolve
 from ottla.group.target import all_topics, metadata_hash, work_out
 
 SESSION_STEPS: Final = 4
@@ -86,7 +86,7 @@ def fence(group: ConsumerState, turn: Turn, leaving: Iterable[Member]) -> None:
         del rest[member.member_id]
         turn.write(*member_tombstones(group.group_id, member.member_id))
         cancel_timers(group, turn, member.member_id)
-    matched, _ = _match(group, turn, rest)
+    matched, _, _ = _match(group, turn, rest)
     hashed = metadata_hash(all_topics(rest.values(), matched), group.topics)
     turn.write(epoch_record(group.group_id, group.epoch + 1, hashed))
 
@@ -145,8 +145,8 @@ def _aim(
         members = {**group.members, after.member_id: after}
         if replaced is not None:
             del members[replaced.member_id]
-        matched, is_moved = _match(group, turn, members)
-        epoch = _raise_epoch(group, turn, members.values(), matched, is_changed or is_moved)
+        matched, is_moved, is_complete = _match(group, turn, members)
+        epoch = _raise_epoch(group, turn, members.values(), matched, is_changed or is_moved, is_complete)
         if epoch > group.target_epoch:
             targets = work_out(members, matched, targets, group.topics, group.config.consumer_assignors)
             for member_id, partitions in targets.items():
@@ -165,6 +165,7 @@ def _raise_epoch(
     members: Iterable[Member],
     matched: Mapping[str, frozenset[str]],
     is_changed: bool,
+    is_complete: bool,
 ) -> int:
     """The group epoch, one higher if subscriptions or topics are not what they were."""
     hashed = metadata_hash(all_topics(members, matched), group.topics)
@@ -172,34 +173,42 @@ def _raise_epoch(
         turn.write(epoch_record(group.group_id, group.epoch + 1, hashed))
         return group.epoch + 1
     # Nothing was decided, so this may be remembered without being stored.
-    group.seen_revision = group.topics.revision
+    if is_complete:
+        group.seen_revision = group.topics.revision
     return group.epoch
 
 
 def _match(
     group: ConsumerState, turn: Turn, members: Mapping[str, Member]
-) -> tuple[dict[str, frozenset[str]], bool]:
-    """The topics of every regular expression that somebody has, and whether any has others than before."""
+) -> tuple[dict[str, frozenset[str]], bool, bool]:
+    """The topics of every regular expression that somebody has; whether any has others than before; and
+    whether all were looked at. What takes too long stays as it was until another heartbeat goes on."""
     matched: dict[str, frozenset[str]] = {}
-    is_moved = False
+    is_moved, is_complete, budget = False, True, Budget()
     is_stale = group.seen_revision != group.topics.revision
     for pattern in sorted({member.regex for member in members.values() if member.regex}):
         known = group.resolved.get(pattern)
         matched[pattern] = known.topics if known is not None else frozenset()
         if known is None or is_stale:
-            matched[pattern] = _resolve(pattern, group, matched[pattern])
+            resolved = _resolve(pattern, group, matched[pattern], budget)
+            is_complete &= resolved is not None
+            matched[pattern] = matched[pattern] if resolved is None else resolved
         if known is None or known.topics != matched[pattern]:
             is_moved = True
             found = Resolved(matched[pattern], group.topics.revision, turn.wall_ms)
             turn.write(pattern_record(group.group_id, pattern, found))
     for pattern in sorted(group.resolved.keys() - matched.keys()):
         turn.write(pattern_tombstone(group.group_id, pattern))
-    return matched, is_moved
+    if not is_complete:
+        group.seen_revision = -1
+    return matched, is_moved, is_complete
 
 
-def _resolve(pattern: str, group: ConsumerState, known: frozenset[str]) -> frozenset[str]:
+def _resolve(
+    pattern: str, group: ConsumerState, known: frozenset[str], budget: Budget
+) -> frozenset[str] | None:
     try:
-        return resolve(pattern, group.topics.names())
+        return resolve(pattern, group.topics.names(), budget)
     except ApiError:
         # Stored by a broker that could read it. Whoever brings a new one was refused before this.
         return known

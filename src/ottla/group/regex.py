@@ -5,6 +5,10 @@ the broker's only thread for ever. So this is a small matcher of its own: the pa
 numbered positions, `follows` says which position may come after which (Glushkov), and a name is walked with
 the set of positions it could be at; sets met before are remembered.
 
+Linear is not yet cheap, so work has a budget. A pattern with too many ways from one position to another is
+refused. Names are matched once for as long as a pattern is remembered, and no more of them at a time than the
+caller's `Budget` allows: over very many names a pattern is resolved in slices, one with each heartbeat.
+
 A pattern has to match the whole name. The syntax is RE2's, as far as topic names need it: literals, `.`,
 classes with ranges, negation and `[:alpha:]` names, `\\d \\w \\s` and their opposites, groups, `|`, the
 repeats `* + ? {n} {n,} {n,m}` (lazy ones match the same names), `(?i)` at the front, `^` at the beginning and
@@ -13,7 +17,7 @@ Left out: `\\b`, `\\Q..\\E`, Unicode classes, flags in the middle, anchors in a 
 """
 
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple, NoReturn, TypeAlias
@@ -25,7 +29,10 @@ POSITIONS_MAX: Final = 1000
 DEPTH_MAX: Final = 50
 REPEAT_MAX: Final = 1000
 STEPS_MAX: Final = 20_000
-KNOWN_MAX: Final = 10_000
+LINKS_MAX: Final = 100_000
+KNOWN_MAX: Final = 2_000
+PATTERNS_MAX: Final = 64
+WORK_MAX: Final = 250_000  # of one heartbeat: less than 100 ms
 
 DIGITS: Final = frozenset(string.digits)
 LOWER: Final = frozenset(string.ascii_lowercase)
@@ -241,6 +248,7 @@ class Builder:
     chars: list[frozenset[str]] = field(default_factory=list)
     follows: list[int] = field(default_factory=list)
     steps: int = 0
+    links: int = 0
 
     def build(self, node: Node, at_begin: bool, at_end: bool) -> Part:
         """`at_begin`: nothing but the beginning of the name stands before this; `at_end`: likewise after."""
@@ -299,6 +307,9 @@ class Builder:
         )
 
     def _link(self, lasts: int, firsts: int) -> None:
+        self.links += lasts.bit_count()
+        if self.links > LINKS_MAX:
+            refuse("too many of its parts can follow one another, as in (.?){999}")
         for last in positions(lasts):
             self.follows[last] |= firsts
 
@@ -311,28 +322,61 @@ def positions(bits: int) -> Iterator[int]:
 
 
 @dataclass(slots=True)
+class Budget:
+    """How much work is left: about a step of a name each."""
+
+    left: int = WORK_MAX
+
+
+@dataclass(slots=True)
 class Pattern:
-    """A compiled pattern. `accepts` has, for every character, the positions that it can stand at."""
+    """A compiled pattern. `accepts` has, for every character, the positions that it can stand at; whatever
+    comes after one of `ends`, as in `.*`, the name matches. `seen` are names that were matched before, and
+    `found` those of them that do."""
 
     whole: Part
     follows: list[int]
     accepts: dict[str, int]
+    ends: int
     known: dict[tuple[int, str], int] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    found: set[str] = field(default_factory=set)
+    work: int = 0
+
+    def resolve(self, names: Collection[str], budget: Budget) -> frozenset[str] | None:
+        """The names that match; None if the budget is spent before all are known: go on with another."""
+        budget.left -= 1 + len(names) // 10
+        if len(self.seen) > 2 * len(names) + 1:
+            self.seen.intersection_update(names)
+            self.found.intersection_update(names)
+        for name in names:
+            if name not in self.seen:
+                if budget.left <= 0:
+                    return None
+                self.work = 0
+                if self.matches(name):
+                    self.found.add(name)
+                self.seen.add(name)
+                budget.left -= self.work
+        return frozenset(self.found.intersection(names))
 
     def matches(self, name: str) -> bool:
         if not name:
             return self.whole.is_empty_ok
-        here = self.whole.firsts & self.accepts.get(name[0], 0)
-        for char in name[1:]:
-            if not here:
-                return False
+        here, ends = self.whole.firsts & self.accepts.get(name[0], 0), self.ends
+        for at, char in enumerate(name[1:], 1):
+            if not here or here & ends:
+                self.work += at
+                return here != 0
             here = self._step(here, char)
+        self.work += len(name)
         return here & self.whole.lasts != 0
 
     def _step(self, here: int, char: str) -> int:
         found = self.known.get((here, char))
         if found is None:
             found = 0
+            self.work += 4 + here.bit_count()
             for position in positions(here):
                 found |= self.follows[position]
             found &= self.accepts.get(char, 0)
@@ -342,7 +386,7 @@ class Pattern:
         return found
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=PATTERNS_MAX)
 def compile_pattern(text: str) -> Pattern:
     """INVALID_REGULAR_EXPRESSION if it is not one we can match."""
     if len(text) > PATTERN_LENGTH_MAX:
@@ -353,10 +397,14 @@ def compile_pattern(text: str) -> Pattern:
     for position, chars in enumerate(builder.chars):
         for char in chars:
             accepts[char] = accepts.get(char, 0) | 1 << position
-    return Pattern(whole, builder.follows, accepts)
+    ends = 0
+    for position in positions(whole.lasts):
+        here = 1 << position
+        if builder.follows[position] & here and builder.chars[position] >= ANY:
+            ends |= here
+    return Pattern(whole, builder.follows, accepts, ends)
 
 
-def resolve(text: str, names: Iterable[str]) -> frozenset[str]:
-    """The names that a pattern matches."""
-    pattern = compile_pattern(text)
-    return frozenset(name for name in names if pattern.matches(name))
+def resolve(text: str, names: Collection[str], budget: Budget) -> frozenset[str] | None:
+    """The names that a pattern matches; None if they are not all known yet."""
+    return compile_pattern(text).resolve(names, budget)

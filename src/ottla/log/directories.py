@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from ottla.base.files import Buffer, File, Files, Syncable, is_shortage
+from ottla.base.files import Buffer, File, Files, Syncable, UnfitFileError, is_shortage
 
 T = TypeVar("T")
 
@@ -24,6 +24,7 @@ class LogDirectoryError(OSError):
     def __init__(self, directory: str, error: OSError, path: str | None = None) -> None:
         super().__init__(error.errno, error.strerror or str(error), path or error.filename or directory)
         self.directory = directory
+        self.is_unfit = isinstance(error, UnfitFileError)  # the disk is well, and holds something odd
 
 
 class DirectoryFile:
@@ -120,12 +121,15 @@ class DirectoryFiles:
     def list(self, directory: str) -> list[str]:
         return self._try(directory, lambda: self._files.list(directory))
 
+    def kinds(self, directory: str) -> dict[str, str]:
+        return self._try(directory, lambda: self._files.kinds(directory))
+
     def make_directory(self, directory: str) -> bool:
         return self._try(directory, lambda: self._files.make_directory(directory))
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, most: int | None = None) -> bytes:
         try:
-            return self._files.read(path)
+            return self._files.read(path, most)
         except FileNotFoundError:
             raise
         except OSError as error:

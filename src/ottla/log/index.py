@@ -7,22 +7,42 @@ more than 2^31 - 1 of them.
 
 Files are written whole, when a segment is closed or repaired, and are only a help: one that is missing or
 makes no sense is rebuilt from the log. Apache Kafka leaves preallocated files with zeros behind the last
-entry; these are not entries.
+entry; these are not entries. Of a file that is larger than an index of its segment can be, no more is read
+than that.
 """
 
 import sys
 from array import array
 from bisect import bisect_right
 from operator import le, lt
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from ottla.base.files import WHOLE_BYTES_MAX, Files
+from ottla.records.batch import HEADER_SIZE
 
 OFFSET_ENTRY_SIZE = 8
 TIME_ENTRY_SIZE = 12
 RELATIVE_OFFSET_MAX = (1 << 31) - 1
 
 
+_BYTES_MAX: Final = WHOLE_BYTES_MAX - WHOLE_BYTES_MAX % (OFFSET_ENTRY_SIZE * TIME_ENTRY_SIZE)
+
+
 class IndexFileError(Exception):
     """An index file that cannot be right; the log it belongs to can."""
+
+
+def read_index(files: Files, path: str, segment_size: int) -> bytes:
+    """As much of an index file as its segment can need: an entry for each batch, and one more."""
+    entry_size = TIME_ENTRY_SIZE if path.endswith(".timeindex") else OFFSET_ENTRY_SIZE
+    most = min(entry_size * (segment_size // HEADER_SIZE + 1), _BYTES_MAX)
+    data = files.read(path, most)
+    if len(data) == most and (size := files.size(path)) > most:
+        if size % entry_size:
+            raise IndexFileError(f"{size} bytes are not a whole number of entries")
+        if any(data[-entry_size:]):
+            raise IndexFileError(f"there are more entries than {segment_size} bytes of batches can have")
+    return data
 
 
 class OffsetIndex:

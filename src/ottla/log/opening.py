@@ -5,6 +5,10 @@ A directory that cannot be read or written is passed over, and said; only if the
 A partition may be found twice: its directory was offline while its topic was made anew elsewhere, or a crash
 came in the middle of a move between directories. The copy that has the topic's present id counts; of two such
 copies, the one that goes further, and the other is removed. It is said in any case.
+
+A folder may hold what no broker made: links, FIFOs, sparse files of any size. Nothing of it is followed or
+waited for. Each is named, with what to do; if it is in the place of a partition or of one of its files, that
+partition is lost until the next start, and all others are served.
 """
 
 import os.path
@@ -13,8 +17,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.config import override
-from ottla.base.ids import TopicPartition
-from ottla.log import checkpoint
+from ottla.base.files import FOLDER
+from ottla.base.ids import TopicPartition, is_topic_name
+from ottla.log import checkpoint, config_copy, epochs
 from ottla.log.checkpoint import CheckpointError
 from ottla.log.directories import DirectoryFiles, LogDirectoryError
 from ottla.log.log import Log
@@ -23,7 +28,10 @@ from ottla.log.recovery import RecoveryReport
 if TYPE_CHECKING:
     from ottla.log.store import LogStore
 
-_FOLDER = re.compile(r"(.+)-(\d+)\Z")
+PLAIN = "a plain file"
+PARTITION_MAX = (1 << 31) - 1
+_FOLDER = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})\Z")
+_LOOKS_LIKE_FOLDER = re.compile(r".*-\d+\Z", re.DOTALL)
 _DELETED_FOLDER = re.compile(r".+-\d+\.[0-9a-f]{32}-delete\Z")
 _FUTURE_FOLDER = re.compile(r"(.+-\d+)\.[0-9a-f]{32}-future\Z")
 
@@ -67,7 +75,8 @@ class Opening:
         store = self._store
         disk = store.disks[directory]
         try:
-            disk.make_directory(directory)
+            if not disk.exists(directory):
+                disk.make_directory(directory)
             self._open(directory, disk)
         except LogDirectoryError as error:
             self.report.clean.pop(directory, None)
@@ -98,24 +107,62 @@ class Opening:
                 checkpoint.HIGH_WATERMARKS,
             )
         }
+        kinds = disk.kinds(directory)
         for name in disk.list(directory):
-            path = os.path.join(directory, name)
+            path, kind = os.path.join(directory, name), kinds.get(name, PLAIN)
             found = parse_folder(name)
-            if _DELETED_FOLDER.match(name):
+            if (why := misplaced(name, kind)) is not None:
+                self._pass_over(found, directory, f"{path} is {why}")
+            elif kind != FOLDER:
+                continue
+            elif _DELETED_FOLDER.match(name):
                 disk.remove_tree(path)
             elif (moving := parse_future(name)) is not None:
                 disk.remove_tree(path)
                 self.unfinished_moves[moving] = directory
             elif found is not None:
-                topic_id = read_topic_id(disk, path)
-                if not self._is_stale_copy(found, topic_id, path):
-                    log = self._open_log(disk, path, found, clean, known)
-                    self._take_in(log, directory, topic_id)
+                self._open_folder(disk, path, found, clean, known)
         self._named.append((directory, {id for offsets in known.values() for id in offsets}))
         if clean:
             disk.remove(marker)
             # Else a power cut could bring it back, and what is appended from now on would not be checked.
             disk.syncable(directory).sync()
+
+    def _open_folder(
+        self,
+        disk: DirectoryFiles,
+        path: str,
+        id: TopicPartition,
+        clean: bool,
+        known: dict[str, dict[TopicPartition, int]],
+    ) -> None:
+        for name, kind in sorted(disk.kinds(path).items()):
+            is_in_the_way = is_of_partition(name)
+            if is_in_the_way or kind != FOLDER:
+                what = f"{os.path.join(path, name)} is {kind}"
+                self._pass_over(id if is_in_the_way else None, disk.directory, what)
+        if id in self._store.unfit:
+            return
+        try:
+            topic_id = read_topic_id(disk, path)
+            if not self._is_stale_copy(id, topic_id, path):
+                self._take_in(self._open_log(disk, path, id, clean, known), disk.directory, topic_id)
+        except LogDirectoryError as error:
+            if not error.is_unfit:
+                raise
+            self._pass_over(id, disk.directory, f"{error.filename}: {error.strerror}")
+
+    def _pass_over(self, id: TopicPartition | None, directory: str, what: str) -> None:
+        """Something that no broker made, perhaps in the place of a partition."""
+        if id is None:
+            self.report.problems.append(f"{what}; it is ignored")
+            return
+        self._store.unfit.add(id)
+        if id not in self._store.logs:
+            self._store.lost[id] = directory
+        self.report.problems.append(
+            f"{what}; it is not opened, and {id} is not served until it is moved away and the broker restarts"
+        )
 
     def _open_log(
         self,
@@ -201,6 +248,24 @@ class Opening:
             return {}
 
 
+def misplaced(name: str, kind: str) -> str | None:
+    """What an entry of a log directory is, if a broker neither makes nor opens such a thing."""
+    is_partition = parse_folder(name) is not None
+    if kind == FOLDER:
+        if is_partition or not _LOOKS_LIKE_FOLDER.match(name):
+            return None
+        return "a folder with a name that no partition can have"
+    if kind == PLAIN:
+        return "a plain file with the name of a partition" if is_partition else None
+    return kind
+
+
+def is_of_partition(name: str) -> bool:
+    """Whether a name in a partition's folder is, or begins as, that of a file that brokers use."""
+    own = (checkpoint.PARTITION_METADATA, epochs.FILE_NAME, config_copy.TOPIC_CONFIG)
+    return name[:1].isdigit() or name.startswith(own)
+
+
 def parse_future(name: str) -> TopicPartition | None:
     """The partition whose move was to end in this folder."""
     match = _FUTURE_FOLDER.match(name)
@@ -218,4 +283,6 @@ def read_topic_id(disk: DirectoryFiles, folder: str) -> bytes | None:
 def parse_folder(name: str) -> TopicPartition | None:
     """The partition whose folder this is; topic names may hold dashes, dots and digits themselves."""
     match = _FOLDER.match(name)
-    return TopicPartition(match[1], int(match[2])) if match and "." not in match[2] else None
+    if match is None or not is_topic_name(match[1]) or int(match[2]) > PARTITION_MAX:
+        return None
+    return TopicPartition(match[1], int(match[2]))

@@ -20,20 +20,22 @@ of what it replaces, an index without its log is removed. Every step that change
 as data: the shell logs it.
 """
 
+import errno
 import os.path
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.base.errors import ApiError
-from ottla.base.files import File, Files
+from ottla.base.files import File, Files, UnfitFileError
 from ottla.base.ids import TopicPartition
 from ottla.log.config import LogConfig
+from ottla.log.directories import LogDirectoryError
 from ottla.log.epochs import FILE_NAME, LeaderEpochs
 from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.producers import Producers
 from ottla.log.scan import TornError
-from ottla.log.segment import SUFFIXES, Segment, file_name
+from ottla.log.segment import SEGMENT_BYTES_MAX, SUFFIXES, Segment, file_name
 from ottla.log.snapshots import SnapshotError, decode
 from ottla.log.trail import Trail
 
@@ -204,13 +206,21 @@ class Loader:
         for name in names:
             stem, suffix = os.path.splitext(name)
             if suffix == ".log" and stem.isdigit():
-                segments.append(self._segment(int(stem), self.files.size(os.path.join(self.directory, name))))
+                segments.append(self._segment(int(stem), self._log_size(name)))
             elif suffix in SUFFIXES and stem + ".log" not in present:
                 path = os.path.join(self.directory, name)
                 self.files.remove(path)
                 self._did("removed an index without a log", path)
         segments.sort(key=lambda segment: segment.base_offset)
         return segments
+
+    def _log_size(self, name: str) -> int:
+        path = os.path.join(self.directory, name)
+        size = self.files.size(path)
+        if size > SEGMENT_BYTES_MAX:
+            unfit = UnfitFileError(errno.EFBIG, f"{size} bytes are too many for a segment; move it away")
+            raise LogDirectoryError(os.path.dirname(self.directory), unfit, path)
+        return size
 
     def _segment(self, base_offset: int, size: int) -> Segment:
         return Segment(

@@ -24,11 +24,13 @@ from ottla.log.index import (
     IndexFileError,
     OffsetIndex,
     TimeIndex,
+    read_index,
 )
 from ottla.log.scan import LOOKUP_BYTES, TornError, batches, corrupt, find_batch, headers
 from ottla.records.batch import BatchHeader, crc_ok
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
+SEGMENT_BYTES_MAX = (1 << 31) - 1  # what a position in an index can say
 NO_TIMESTAMP = -1
 _TAIL_MAX = 128
 _HINTS_MAX = 16
@@ -409,8 +411,8 @@ class Segment:
 
     def _load_indexes(self) -> None:
         try:
-            index = OffsetIndex.from_bytes(self.files.read(self.path(".index")), self.size)
-            times = TimeIndex.from_bytes(self.files.read(self.path(".timeindex")))
+            index = OffsetIndex.from_bytes(read_index(self.files, self.path(".index"), self.size), self.size)
+            times = TimeIndex.from_bytes(read_index(self.files, self.path(".timeindex"), self.size))
         except (FileNotFoundError, IndexFileError):
             self.rebuild_indexes()
             return

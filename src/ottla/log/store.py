@@ -58,6 +58,7 @@ class LogStore:
         self.disks = {directory: DirectoryFiles(files, directory) for directory in directories}
         self.offline: dict[str, str] = {}
         self.lost: dict[TopicPartition, str] = {}
+        self.unfit: set[TopicPartition] = set()  # of those, what has something else in its place
         self.config = config
         self.store_config = store_config
         self.logs: dict[TopicPartition, Log] = {}

@@ -10,10 +10,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from ottla.base.files import FOLDER, WHOLE_BYTES_MAX, UnfitFileError
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.log import checkpoint
 from ottla.log.config_copy import BROKER_CONFIG
-from ottla.log.opening import parse_folder
+from ottla.log.opening import PLAIN, is_of_partition, misplaced, parse_folder
+from ottla.log.segment import SEGMENT_BYTES_MAX
 from ottla.log.verify_partition import PartitionCheck
 from ottla.log.verify_segment import Finding, Findings, Severity, Work
 
@@ -85,7 +87,7 @@ class DirectoryCheck:
         self.offsets: dict[str, dict[TopicPartition, int]] = {}
 
     def run(self) -> Findings:
-        names = self.files.list(self.path)
+        names, kinds = self.files.list(self.path), self.files.kinds(self.path)
         yield from self._meta()
         for name in CHECKPOINTS:
             yield from self._checkpoint(name)
@@ -96,7 +98,11 @@ class DirectoryCheck:
             yield Finding(Severity.NOTE, self.path, problem, fate)
         for name in names:
             path = os.path.join(self.path, name)
-            if name in found:
+            if name in (META, *CHECKPOINTS):
+                continue  # it was read above
+            if (why := misplaced(name, kinds.get(name, PLAIN))) is not None:
+                yield self._misplaced(path, name, why, found.get(name))
+            elif name in found:
                 yield from self._partition(path, found[name])
             else:
                 yield from self._other(path, name)
@@ -104,13 +110,13 @@ class DirectoryCheck:
             yield from self._against_logs(name)
 
     def _partition(self, path: str, id: TopicPartition) -> Findings:
-        try:
-            names = self.files.list(path)
-        except (NotADirectoryError, FileNotFoundError):
-            yield Finding(Severity.ERROR, path, "a file with the name of a partition", "the broker fails")
-            return
+        names = self.files.list(path)
         self.partitions[id] = path
         self.work.totals.partitions += 1
+        strange = list(self._strange(path, id))
+        yield from strange
+        if any(finding.severity is Severity.ERROR for finding in strange):
+            return  # nor does a broker look at the rest
         check = PartitionCheck(self.work, path, id, names, clean=self.clean)
         yield from check.run(
             recovery_point=self.offsets[checkpoint.RECOVERY_POINTS].get(id, 0),
@@ -122,6 +128,24 @@ class DirectoryCheck:
             self.ends[id] = check.end
         if check.topic_id is not None:
             self.topic_ids[id] = check.topic_id, os.path.join(path, checkpoint.PARTITION_METADATA)
+
+    def _misplaced(self, path: str, name: str, why: str, id: TopicPartition | None) -> Finding:
+        if name in _FILES or _KEEPER.match(name):
+            return Finding(Severity.ERROR, path, why, "the broker does not start until it is gone")
+        return unfit(path, why, id)
+
+    def _strange(self, path: str, id: TopicPartition) -> Findings:
+        """What is no plain file in a partition's folder, or claims more bytes than such a file can have."""
+        kinds = self.files.kinds(path)
+        for name in self.files.list(path):
+            at, suffix = os.path.join(path, name), os.path.splitext(name)[1]
+            if name in kinds:
+                if is_of_partition(name) or kinds[name] != FOLDER:
+                    yield unfit(at, kinds[name], id if is_of_partition(name) else None)
+            elif suffix not in (".index", ".timeindex") and is_of_partition(name):
+                size, most = self.files.size(at), SEGMENT_BYTES_MAX if suffix == ".log" else WHOLE_BYTES_MAX
+                if size > most:
+                    yield unfit(at, f"{size} bytes are too many for this file", id)
 
     def _other(self, path: str, name: str) -> Findings:
         if _SET_ASIDE.match(name):
@@ -138,7 +162,11 @@ class DirectoryCheck:
             fate = "it is written, with the cluster id that the keeper has, or a new one"
             yield Finding(Severity.NOTE, path, "the file is missing", fate)
             return
-        self.meta = read_properties(self.files.read(path))
+        try:
+            self.meta = read_properties(self.files.read(path))
+        except UnfitFileError as error:
+            yield Finding(Severity.ERROR, path, str(error.strerror), "the broker does not start")
+            return
         if not owner_of(self.meta).isdigit():
             problem = "it does not say whose directory this is (broker.id or node.id)"
             yield Finding(Severity.WARNING, path, problem, "any broker takes the directory for its own")
@@ -149,13 +177,15 @@ class DirectoryCheck:
     def _checkpoint(self, name: str) -> Findings:
         path = os.path.join(self.path, name)
         self.offsets[name] = {}
-        if not self.files.exists(path) or not self.files.size(path):
-            return  # Apache Kafka makes them empty, until there is something to say
         try:
+            if not self.files.exists(path) or not self.files.size(path):
+                return  # Apache Kafka makes them empty, until there is something to say
             self.offsets[name] = checkpoint.read_offsets(self.files, path)
         except checkpoint.CheckpointError as error:
             problem = str(error).removeprefix(f"{path}: ")
             yield Finding(Severity.WARNING, path, problem, "it is ignored, and found out the slow way")
+        except UnfitFileError as error:
+            yield Finding(Severity.ERROR, path, str(error.strerror), "the directory is not opened")
 
     def _against_logs(self, name: str) -> Findings:
         path, offsets = os.path.join(self.path, name), self.offsets[name]
@@ -179,6 +209,13 @@ class DirectoryCheck:
                 severity = Severity.ERROR if self.clean else Severity.WARNING
                 return severity, "the high watermark becomes the log's end; acknowledged records are lost"
         return Severity.WARNING, "the log is cleaned from its start"
+
+
+def unfit(path: str, what: str, id: TopicPartition | None) -> Finding:
+    """Something that no broker made; in the place of a partition or of one of its files, if `id` says so."""
+    if id is None:
+        return Finding(Severity.NOTE, path, what, "it is ignored")
+    return Finding(Severity.ERROR, path, what, f"it is not opened, and {id} is not served until it is gone")
 
 
 def read_properties(data: bytes) -> dict[str, str]:

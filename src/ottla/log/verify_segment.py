@@ -23,6 +23,7 @@ from ottla.log.index import (
     IndexFileError,
     OffsetIndex,
     TimeIndex,
+    read_index,
 )
 from ottla.log.recovery import is_hole
 from ottla.log.scan import TornError, batches, find_batch, headers
@@ -30,8 +31,6 @@ from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_ok, read_he
 from ottla.records.check import check_records
 from ottla.records.record import Record, open_body, read_records
 
-_INDEX_CHUNK_BYTES = 12 * (1 << 16)  # a whole number of entries of either kind
-_ZEROS = bytes(_INDEX_CHUNK_BYTES)
 _UNREAD = "the broker does not look there, and readers are answered CORRUPT_MESSAGE"
 _SERVED = "the broker does not look there and serves the batch; consumers that check checksums refuse it"
 _REBUILT = "it is built anew from the log when it is first needed"
@@ -288,8 +287,9 @@ class SegmentCheck:
                 if self.size and not self.is_scanned:
                     yield Finding(Severity.NOTE, path, "the file is missing", _REBUILT)
                 continue
-            data = self._read_index(path)
+            data = b""
             try:
+                data = read_index(self.work.files, path, self.size)
                 if suffix == ".index":
                     self.index = OffsetIndex.from_bytes(data, self.size)
                 else:
@@ -298,20 +298,6 @@ class SegmentCheck:
             except IndexFileError as error:
                 position = index_damage(data, suffix, self.size)
                 yield Finding(Severity.WARNING, path, str(error), _REBUILT, position)
-
-    def _read_index(self, path: str) -> bytes:
-        """The file without most of the zeros that Apache Kafka leaves behind the entries: 10 MiB, mostly."""
-        file, size = self.work.files.open(path), self.work.files.size(path)
-        entry_size = OFFSET_ENTRY_SIZE if path.endswith(".index") else TIME_ENTRY_SIZE
-        chunks, used = list[bytes](), 0
-        try:
-            for at in range(0, size, _INDEX_CHUNK_BYTES):
-                chunks.append(file.read(at, _INDEX_CHUNK_BYTES))
-                if size % entry_size or chunks[-1] != _ZEROS[: len(chunks[-1])]:
-                    used = len(chunks)
-        finally:
-            file.close()
-        return b"".join(chunks[:used])
 
     def _against_index(self, position: int, header: BatchHeader) -> Findings:
         index = self.index

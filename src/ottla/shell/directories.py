@@ -9,6 +9,8 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from ottla.broker.broker import Broker
+from ottla.controller import znodes
+from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import DirectoryFiles, LogDirectoryError
 from ottla.log.opening import parse_folder
 from ottla.log.store import LogStore
@@ -18,6 +20,7 @@ from ottla.shell.lock import (
     DirectoryLock,
     StartError,
     UnusableError,
+    damaged_keeper,
     read_cluster_id,
     read_meta,
     write_meta,
@@ -55,6 +58,17 @@ def cluster_ids(broker: Broker, *, holds_keeper: bool) -> dict[str, str | None]:
         except LogDirectoryError as error:
             _pass_over(store, directory, StartError(str(error)), holds_keeper=holds_keeper)
     return claims
+
+
+def tree_cluster_id(nodes: Sequence[NodeChanged], where: str) -> str | None:
+    """The cluster that a keeper's nodes are of; None if they are new."""
+    for node in nodes:
+        if node.path == znodes.CLUSTER_ID and node.data:
+            try:
+                return str(znodes.parse(node.data)["id"])
+            except (ValueError, TypeError, LookupError) as error:
+                raise damaged_keeper(where, error) from None
+    return None
 
 
 def check_shared(

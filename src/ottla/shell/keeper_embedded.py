@@ -4,9 +4,11 @@ A write is one transaction, synced before it is answered. Ephemeral nodes belong
 is: they go when the file is opened, because whoever made them is gone.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 
+from ottla.base.files import kind_of
 from ottla.controller.keeper import (
     ANY,
     Check,
@@ -19,7 +21,7 @@ from ottla.controller.keeper import (
     Refused,
     Written,
 )
-from ottla.shell.lock import StartError
+from ottla.shell.lock import StartError, damaged_keeper
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS node (
@@ -31,6 +33,17 @@ CREATE TABLE IF NOT EXISTS node (
 """
 
 
+def _check_plain(path: str) -> None:
+    """SQLite would follow a link, and wait for a FIFO."""
+    for name in (path, f"{path}-wal", f"{path}-shm", f"{path}-journal"):
+        try:
+            kind = kind_of(os.lstat(name))
+        except FileNotFoundError:
+            continue
+        if kind is not None:
+            raise StartError(f"{name} is {kind}, not a plain file, and is not opened; move it away")
+
+
 class _RefusedError(Exception):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(reason)
@@ -39,17 +52,27 @@ class _RefusedError(Exception):
 
 class EmbeddedKeeper:
     def __init__(self, path: str, *, durable: bool = True) -> None:
+        _check_plain(path)
+        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
-            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
-            self._database.execute(SCHEMA)
-            self._database.execute("DELETE FROM node WHERE ephemeral")
-        except sqlite3.Error as error:
-            raise StartError(
-                f"cannot read {path}: {error}; if it is damaged, move it away: topics and what is set for "
-                "them are then taken from the folders of their partitions"
-            ) from None
+            self._open(durable=durable)
+        except (sqlite3.Error, ValueError) as error:
+            self._database.close()
+            raise damaged_keeper(path, error) from None
+
+    def _open(self, *, durable: bool) -> None:
+        """Read everything before anything is written: damage must not be found later, and spread."""
+        database = self._database
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
+        database.execute(SCHEMA)
+        (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise ValueError(found)
+        for node in self.load():
+            if not (isinstance(node.data, bytes) and isinstance(node.version, int)):
+                raise ValueError(f"node {node.path} is no bytes with a version")
+        database.execute("DELETE FROM node WHERE ephemeral")
 
     def load(self) -> list[NodeChanged]:
         """The whole tree, parents before children."""

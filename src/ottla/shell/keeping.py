@@ -26,7 +26,7 @@ from ottla.controller.keeper import NodeChanged, Operation, Outcome, Unknown, Wr
 from ottla.controller.registration import candidacy, founding, registration, succession
 from ottla.shell.keeper import Keeper, Reminder, Session
 from ottla.shell.keeper_local import LocalKeeper
-from ottla.shell.lock import StartError, check_cluster
+from ottla.shell.lock import KEEPER_DB, StartError, check_cluster
 
 if TYPE_CHECKING:
     from ottla.shell.server import Server
@@ -259,7 +259,7 @@ def keeper_maker(server: "Server", *, durable: bool) -> KeeperMaker:
     """The keeper that the configuration asks for: ZooKeeper, or one of the broker's own."""
     config = server.config
     if not config.zookeeper_connect:
-        path = os.path.join(config.log_dirs[0], "keeper.db")
+        path = os.path.join(config.log_dirs[0], KEEPER_DB)
         return lambda loop: LocalKeeper(loop, path, durable=durable)
 
     def make(loop: asyncio.AbstractEventLoop) -> Keeper:

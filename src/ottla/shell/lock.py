@@ -5,13 +5,14 @@ import fcntl
 import logging
 import os
 
-from ottla.base.files import Files
+from ottla.base.files import Files, OsFiles, UnfitFileError, open_plain
 
 log = logging.getLogger(__name__)
 
 META = "meta.properties"
 SHARED = "ottla.keeper=shared"  # this directory's topics are known to a keeper outside of it
 INCARNATION = "incarnation"
+KEEPER_DB = "keeper.db"
 
 
 class StartError(Exception):
@@ -20,6 +21,16 @@ class StartError(Exception):
 
 class UnusableError(StartError):
     """A data directory that its disk does not let us use."""
+
+
+def damaged_keeper(where: str, error: Exception) -> StartError:
+    remedy = "if its nodes are damaged, bring them back from a backup"
+    if os.path.basename(where) == KEEPER_DB:
+        remedy = (
+            f"if it is damaged, move it and {KEEPER_DB}-wal away: topics and what is set for them are then "
+            "taken from the folders of their partitions"
+        )
+    return StartError(f"cannot read {where}: {error}; {remedy}")
 
 
 class DirectoryLock:
@@ -32,12 +43,11 @@ class DirectoryLock:
     def take(self) -> None:
         try:
             os.makedirs(self.directory, exist_ok=True)
-            self._fd = os.open(
-                os.path.join(self.directory, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
-            )
+            self._fd, _ = open_plain(os.path.join(self.directory, ".lock"), os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
+            where = f"{error.filename} is " if isinstance(error, UnfitFileError) else ""
             raise UnusableError(
-                f"cannot use {self.directory} as a data directory: {error.strerror}"
+                f"cannot use {self.directory} as a data directory: {where}{error.strerror}"
             ) from None
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -65,8 +75,8 @@ class DirectoryLock:
         """The word with which the last broker here registered: whoever reads it holds the lock, so that one
         is gone. Nothing in a copy of the directory: its lock says nothing about the original's broker."""
         try:
-            with open(os.path.join(self.directory, INCARNATION)) as file:
-                place, _, word = file.read().partition(" ")
+            path = os.path.join(self.directory, INCARNATION)
+            place, _, word = OsFiles().read(path).decode().partition(" ")
         except (OSError, ValueError):
             return ""
         return word.strip() if place == self._place() else ""
@@ -75,9 +85,7 @@ class DirectoryLock:
         """Before registering with it. Where that fails, the next start waits for the session to end."""
         path = os.path.join(self.directory, INCARNATION)
         try:
-            with open(path + ".tmp", "w") as file:
-                file.write(f"{self._place()} {word}\n")
-            os.replace(path + ".tmp", path)
+            OsFiles().write_atomic(path, f"{self._place()} {word}\n".encode(), sync=False)
         except OSError as error:
             log.warning("cannot write %s: %s", path, error.strerror)
 

@@ -23,8 +23,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE, BrokerConfig
 from ottla.broker.effects import is_shortage
 from ottla.broker.security import check_security
-from ottla.controller import znodes
-from ottla.controller.image import BrokerEndpoint
+from ottla.controller.image import BrokerEndpoint, NodeError
 from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import LogDirectoryError
 from ottla.log.validate import ITEMS_AT_ONCE
@@ -36,7 +35,7 @@ from ottla.shell.collector import Collector
 from ottla.shell.connection import Connection
 from ottla.shell.keeping import KeeperMaker, Keeping, keeper_maker
 from ottla.shell.listener import Address, advertised_address, cannot_listen, listen_address
-from ottla.shell.lock import DirectoryLock, StartError, check_cluster
+from ottla.shell.lock import DirectoryLock, StartError, check_cluster, damaged_keeper
 from ottla.shell.peers import Peers
 
 if TYPE_CHECKING:
@@ -143,8 +142,7 @@ class Server:
         """Take up what the keeper and the disk hold, and register."""
         claims = directories.cluster_ids(self.broker, holds_keeper=self._holds_keeper)
         nodes, keeper = await self._keeping.load(), self._keeping.keeper
-        known = next((node.data for node in nodes if node.path == znodes.CLUSTER_ID and node.data), None)
-        tree_id = znodes.parse(known)["id"] if known else None
+        tree_id = directories.tree_cluster_id(nodes, keeper.where)
         if keeper.is_shared:
             directories.check_shared(self.broker.store, claims, keeper.where, tree_id)
         cluster_id = check_cluster(claims | {keeper.where: tree_id})
@@ -185,6 +183,8 @@ class Server:
     def _open_logs(self, nodes: list[NodeChanged]) -> None:
         try:
             repairs = self.broker.open(nodes, self.now_ms())
+        except NodeError as error:
+            raise damaged_keeper(self._keeping.keeper.where, error) from None
         except OSError as error:
             self._close_logs(clean=False)
             raise StartError(f"cannot open the logs: {error}") from None
