@@ -25,6 +25,7 @@ from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE
 from ottla.broker.effects import CopyLog, Effect, Halt, Reply, SyncFolder, SyncLog, TakeOffline, WriteNodes
+from ottla.broker.slices import Slices
 from ottla.controller.keeper import (
     ANY,
     Check,
@@ -159,7 +160,7 @@ class Client:
         answer = self.raw(encode_request_header(header) + encode(request, version))
         if answer is Silence.NO_REPLY:
             pending.wants_no_reply = True
-        elif answer is not Silence.PARKED:
+        elif not isinstance(answer, Silence):
             pending.take(answer)
         self.machine.carry_out()
         return pending
@@ -180,7 +181,7 @@ class Client:
         return answer
 
     def close(self) -> None:
-        self.machine.broker.waiting.drop(self.number)
+        self.machine.broker.on_disconnected(self.number)
         del self.machine.clients[self.number]
 
 
@@ -278,6 +279,13 @@ class Machine:
         self.carry_out()
 
     def carry_out(self) -> None:
+        """Everything that is asked for, with all slices of what is long, unless they are held back."""
+        self._carry_out_effects()
+        while self.broker.slices.next_ms() is not None and Slices not in self.holding:
+            self.broker.slices.on_deadline(self.now_ms)
+            self._carry_out_effects()
+
+    def _carry_out_effects(self) -> None:
         while self.broker.effects:
             asked, self.broker.effects = self.broker.effects, []
             for effect in asked:

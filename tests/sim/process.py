@@ -245,7 +245,7 @@ class Process:
         buffer[:] = b"\xee" * len(buffer)  # a frame's bytes are gone once it was handled
 
     def on_closed(self, connection: Connection) -> None:
-        self.broker.waiting.drop(connection.number)
+        self.broker.on_disconnected(connection.number)
 
     # Effects
 

@@ -40,6 +40,7 @@ from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.proofs import Proofs
 from ottla.broker.replicas import Replicas
 from ottla.broker.reports import OwnReport
+from ottla.broker.slices import Slices
 from ottla.broker.status import Status, say_cleaned, status
 from ottla.controller import image as images
 from ottla.controller import znodes
@@ -72,6 +73,7 @@ class Broker:
     image: Image = field(default_factory=Image)
     partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
     waiting: Waiting = field(default_factory=Waiting)
+    slices: Slices = field(default_factory=Slices)
     controlling: Controlling = field(init=False)
     replicas: Replicas = field(init=False)
     isr: IsrChanges = field(init=False)
@@ -314,7 +316,7 @@ class Broker:
     def on_nodes(self, nodes: Iterable[NodeChanged], now_ms: int) -> None:
         """The tree changed: apply all of it, then open, close and configure what that touches."""
         changes = [change for node in nodes for change in self.image.apply(node)]
-        self.answers.clear()
+        self.answers = {}  # another: an answer that is being made out of what was known before is not kept
         self.making.begin()
         for change in reversed(dict.fromkeys(reversed(changes))):  # the last word on each
             match change:
@@ -434,6 +436,10 @@ class Broker:
                 if partition.advance():
                     self.on_watermark(partition, now_ms)
 
+    def on_disconnected(self, connection: int) -> None:
+        self.waiting.drop(connection)
+        self.slices.drop(connection)
+
     # -- time -------------------------------------------------------------------------------------
 
     def wall_ms(self, now_ms: int) -> int:
@@ -444,7 +450,9 @@ class Broker:
         """When `on_deadline` should be called, unless something happens before."""
         due = self.waiting.next_deadline_ms()
         timer = self._groups.runtime.next_ms if self._groups is not None else None
-        satellites = (self.replicas, self.isr, self.making, self.copies, self.liveness, self.proofs)
+        satellites = (
+            self.slices, self.replicas, self.isr, self.making, self.copies, self.liveness, self.proofs
+        )  # fmt: skip
         for one in (timer, *(satellite.next_ms() for satellite in satellites)):
             if one is not None and (due is None or one < due):
                 due = one
@@ -453,6 +461,7 @@ class Broker:
     def on_deadline(self, now_ms: int) -> None:
         """Answers and timers whose time is up."""
         self.waiting.on_tick(now_ms)
+        self.slices.on_deadline(now_ms)
         if self._groups is not None:
             self._groups.runtime.on_tick(now_ms)
         self.replicas.pump(now_ms)
