@@ -9,10 +9,12 @@ from ottla.api.call import Call
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.configs import check_broker_configs, check_group_configs
+from ottla.broker.slices import Steps
 from ottla.controller import znodes
 from ottla.controller.image import Configs
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import check_configs, plan_configs
+from ottla.wire.lazy import lazily
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -38,22 +40,22 @@ def alter(
     *,
     result: Callable[..., Any],
     respond: Callable[..., Any],
-) -> Any:
+) -> Steps:
     """One write for each resource, which `plan` works out; `result` and `respond` are the classes of the
     answer."""
     times = Counter((one.resource_type, one.resource_name) for one in resources)
     writes = Writes(
         call.broker,
         lambda: respond(
-            responses=[
-                result(
-                    error_code=item.error_code,
-                    error_message=item.error_message,
-                    resource_type=one.resource_type,
-                    resource_name=one.resource_name,
-                )
-                for one, item in zip(resources, writes.items, strict=True)
-            ]
+            responses=lazily(
+                lambda at: result(
+                    error_code=writes.items[at].error_code,
+                    error_message=writes.items[at].error_message,
+                    resource_type=resources[at].resource_type,
+                    resource_name=resources[at].resource_name,
+                ),
+                range(len(resources)),
+            )
         ),
     )
     for one in resources:

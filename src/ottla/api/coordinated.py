@@ -11,6 +11,7 @@ from ottla.base.ids import TopicPartition, uuid_text
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Key, Parked
 from ottla.broker.proofs import Proof
+from ottla.broker.slices import Steps
 from ottla.coordinator.turn import Answer, Turn
 from ottla.group.classic import Caller
 from ottla.group.shard import GroupShard
@@ -117,9 +118,12 @@ def check_coordinator(call: Call, group_id: str, now_ms: int) -> None:
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
-def answer_about_groups(call: Call, group_ids: Iterable[str], respond: Callable[[int], R]) -> R | Parked:
+def answer_about_groups(call: Call, group_ids: Iterable[str], respond: Callable[[int], Any]) -> Steps:
     """What `respond` says of groups, once this broker can be certain of it. It calls `check_coordinator`."""
     broker = call.broker
-    ids = dict.fromkeys(broker.groups.partition_of(group_id) for group_id in group_ids)
+    ids: dict[TopicPartition, None] = {}
+    for group_id in group_ids:
+        ids[broker.groups.partition_of(group_id)] = None
+        yield
     partitions = [broker.partitions[id] for id in ids if id in broker.partitions]
     return proven(call, partitions, respond, settled=True)

@@ -10,9 +10,10 @@ from functools import partial
 from ottla.api.call import Call
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import plan_partitions
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -21,7 +22,7 @@ from ottla.wire.messages.create_partitions import (
 )
 
 
-def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse | Parked:
+def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
     names = [topic.name for topic in request.topics]
     times = Counter(names)
     writes = Writes(call.broker, lambda: respond())
@@ -42,13 +43,15 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePar
 
     def respond() -> CreatePartitionsResponse:
         return CreatePartitionsResponse(
-            results=[
-                CreatePartitionsTopicResult(
-                    name=name, error_code=item.error_code, error_message=item.error_message
-                )
-                for name, item in zip(names, writes.items, strict=True)
-            ]
+            results=lazily(
+                lambda at: CreatePartitionsTopicResult(
+                    name=names[at],
+                    error_code=writes.items[at].error_code,
+                    error_message=writes.items[at].error_message,
+                ),
+                range(len(names)),
+            )
         )
 
     items = {topic.name: writes.add(partial(plan, topic)) for topic in request.topics}
-    return writes.answer(call, request.timeout_ms)  # type: ignore[no-any-return]
+    return writes.answer(call, request.timeout_ms)

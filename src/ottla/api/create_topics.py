@@ -16,9 +16,10 @@ from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.configs import describe_topic
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import DEFAULT, NewTopic, PlannedTopic, check_partition_count, plan_topic
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -28,7 +29,7 @@ from ottla.wire.messages.create_topics import (
 )
 
 
-def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse | Parked:
+def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
     times = Counter(topic.name for topic in request.topics)
     count = sum(_partition_count(call.broker, topic) for topic in request.topics)
     planned: dict[str, PlannedTopic] = {}
@@ -47,7 +48,7 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespo
         return [] if request.validate_only else planned[asked.name].operations(call.broker.image)
 
     items = {topic.name: writes.add(partial(plan, topic)) for topic in request.topics}
-    return writes.answer(call, request.timeout_ms)  # type: ignore[no-any-return]
+    return writes.answer(call, request.timeout_ms)
 
 
 def plan_new_topic(broker: Broker, new: NewTopic) -> Sequence[Operation]:
@@ -93,8 +94,8 @@ def _new_topic(asked: CreatableTopic) -> NewTopic:
 def _respond(
     call: Call, request: CreateTopicsRequest, items: dict[str, Item], planned: dict[str, PlannedTopic]
 ) -> CreateTopicsResponse:
-    results = []
-    for name, item in items.items():
+    def answer(name: str) -> CreatableTopicResult:
+        item = items[name]
         result = CreatableTopicResult(
             name=name, error_code=item.error_code, error_message=item.error_message, configs=None
         )
@@ -104,8 +105,9 @@ def _respond(
             result.num_partitions = len(topic.assignment)
             result.replication_factor = topic.replication_factor
             result.configs = _configs(call.broker, topic)
-        results.append(result)
-    return CreateTopicsResponse(topics=results)
+        return result
+
+    return CreateTopicsResponse(topics=lazily(answer, items))
 
 
 def _configs(broker: Broker, topic: PlannedTopic) -> list[CreatableTopicConfigs]:

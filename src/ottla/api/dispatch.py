@@ -138,8 +138,8 @@ class Exchange:
         if isinstance(answer, Parked):
             self.park(answer)
             return
-        if self.api.key not in {PRODUCE, FETCH}:
-            self.broker.slices.run(self.connection, self._late(self._encoded(answer)), lambda rest: rest)
+        if self.api.key not in {PRODUCE, FETCH} or isinstance(answer, Generator):
+            self.broker.slices.run(self.connection, self._late(self._answered(answer)), lambda rest: rest)
             return
         try:
             self.broker.effects.append(Reply(self.connection, self._encoded_at_once(answer)))
@@ -172,7 +172,16 @@ class Exchange:
     def _handled(self, handler: Callable[..., Any], request: Any, now_ms: int) -> Steps:
         try:
             answer = handler(self._call(now_ms), request)
-            if isinstance(answer, Generator):
+        except CloseConnection:
+            raise
+        except Exception as error:
+            raise self._failure(error) from error
+        return (yield from self._answered(answer))
+
+    def _answered(self, answer: Any) -> Steps:
+        """What a handler returned: the answer, or steps to it; or it waits."""
+        try:
+            while isinstance(answer, Generator):
                 answer = yield from answer
         except CloseConnection:
             raise

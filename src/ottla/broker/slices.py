@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, TypeAlias
 
-Steps: TypeAlias = Generator[object, None, Any]
+Steps: TypeAlias = Generator[Any, None, Any]
 
 LARGE: Final = "this job has become large"
 

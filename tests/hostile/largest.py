@@ -1,0 +1,96 @@
+"""The nastiest legal request of every API: for each array in its schema one that has as many items as a
+request may have, all the same or all different."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from ottla.api.table import TABLE
+from ottla.wire.compile_decode import ITEMS_MAX
+from ottla.wire.schema import Array, Blob, Field, Fixed, Kind, Nested, Text, fields_of, plain_fields
+
+MARGIN = 50  # for the arrays around the largest
+
+
+def request_classes() -> list[type[Any]]:
+    return [
+        getattr(import_module(f"ottla.wire.messages.{api.name}"), f"{api.title}Request")
+        for api in TABLE.values()
+    ]
+
+
+def largest_requests(items: int = ITEMS_MAX - MARGIN) -> Iterator[tuple[str, Any, int]]:
+    """(what it is, the request, its version), in the newest version and in the one before arrays changed."""
+    for cls in request_classes():
+        low, high = cls.VERSIONS
+        seen = set()
+        for version in range(high, low - 1, -1):
+            for path in _array_paths(cls, version):
+                if path in seen:
+                    continue
+                seen.add(path)
+                for is_distinct in (False, True):
+                    kind = "distinct" if is_distinct else "the same"
+                    request = _filled(cls, version, path, items, is_distinct=is_distinct, at=0)
+                    yield f"{cls.__name__} v{version} {'.'.join(path)} {kind}", request, version
+
+
+def _array_paths(cls: type, version: int) -> Iterator[tuple[str, ...]]:
+    for field in plain_fields(cls, version):
+        item = field.kind.item if isinstance(field.kind, Array) else None
+        if item is not None:
+            yield (field.name,)
+        inner = item or field.kind
+        if isinstance(inner, Nested):
+            for path in _array_paths(inner.cls, version):
+                yield (field.name, *path)
+
+
+def _filled(cls: type, version: int, path: tuple[str, ...], items: int, *, is_distinct: bool, at: int) -> Any:
+    values = {}
+    for field in fields_of(cls):
+        if field.tag is not None or not field.is_in(version):
+            continue
+        below = path[1:] if path and field.name == path[0] else ()
+        is_last = path == (field.name,)
+        values[field.name] = _value(field, field.kind, version, below, items, is_last, is_distinct, at)
+    return cls(**values)
+
+
+def _value(
+    field: Field,
+    kind: Kind,
+    version: int,
+    below: tuple[str, ...],
+    items: int,
+    is_last: bool,
+    is_distinct: bool,
+    at: int,
+) -> Any:
+    match kind:
+        case Array(item):
+            count = items if is_last else 1
+            return [
+                _value(field, item, version, below, items, False, is_distinct, index if is_last else at)
+                for index in range(count)
+            ]
+        case Nested(cls):
+            return _filled(cls, version, below, items, is_distinct=is_distinct, at=at)
+        case Text():
+            name = "g" if "group" in field.name else "t"
+            return f"{name}{at}" if is_distinct and at else name
+        case Blob():
+            return b""
+        case Fixed(code):
+            return _number(field.name, code, at if is_distinct else 0)
+
+
+def _number(name: str, code: str, at: int) -> Any:
+    if code == "16s":
+        return at.to_bytes(16, "big")
+    if code in {"d", "?"}:
+        return code == "?" and name.startswith("include")
+    fixed = {"resource_type": 2, "replica_id": -1, "acks": 1, "timeout_ms": 1_000, "replication_factor": 1}
+    if name in fixed:
+        return fixed[name]
+    return at if "partition" in name and code == "i" else 1 if name.startswith(("num", "count")) else 0
