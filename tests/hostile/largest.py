@@ -6,22 +6,15 @@ from importlib import import_module
 from typing import Any
 
 from ottla.api.table import TABLE
-from ottla.wire.compile_decode import ITEMS_MAX
 from ottla.wire.schema import Array, Blob, Field, Fixed, Kind, Nested, Text, fields_of, plain_fields
 
 MARGIN = 50  # for the arrays around the largest
 
 
-def request_classes() -> list[type[Any]]:
-    return [
-        getattr(import_module(f"ottla.wire.messages.{api.name}"), f"{api.title}Request")
-        for api in TABLE.values()
-    ]
-
-
-def largest_requests(items: int = ITEMS_MAX - MARGIN) -> Iterator[tuple[str, Any, int]]:
-    """(what it is, the request, its version), in the newest version and in the one before arrays changed."""
-    for cls in request_classes():
+def largest_requests() -> Iterator[tuple[str, Any, int]]:
+    """(what it is, the request, its version), in the newest version that has the array."""
+    for api in TABLE.values():
+        cls = getattr(import_module(f"ottla.wire.messages.{api.name}"), f"{api.title}Request")
         low, high = cls.VERSIONS
         seen = set()
         for version in range(high, low - 1, -1):
@@ -29,6 +22,7 @@ def largest_requests(items: int = ITEMS_MAX - MARGIN) -> Iterator[tuple[str, Any
                 if path in seen:
                     continue
                 seen.add(path)
+                items = (api.items_max - MARGIN) // (1 + _inner_arrays(cls, version, path))
                 for is_distinct in (False, True):
                     kind = "distinct" if is_distinct else "the same"
                     request = _filled(cls, version, path, items, is_distinct=is_distinct, at=0)
@@ -44,6 +38,23 @@ def _array_paths(cls: type, version: int) -> Iterator[tuple[str, ...]]:
         if isinstance(inner, Nested):
             for path in _array_paths(inner.cls, version):
                 yield (field.name, *path)
+
+
+def _inner_arrays(cls: type, version: int, path: tuple[str, ...]) -> int:
+    """How many arrays each item of an array has in it, that are not null."""
+    return sum(
+        len(inner) > len(path) and inner[: len(path)] == path and not _is_null(cls, version, inner)
+        for inner in _array_paths(cls, version)
+    )
+
+
+def _is_null(cls: type, version: int, path: tuple[str, ...]) -> bool:
+    field = next(field for field in fields_of(cls) if field.name == path[0])
+    if len(path) == 1:
+        return field.is_nullable_in(version)
+    inner = field.kind.item if isinstance(field.kind, Array) else field.kind
+    assert isinstance(inner, Nested), "an array within something"
+    return _is_null(inner.cls, version, path[1:])
 
 
 def _filled(cls: type, version: int, path: tuple[str, ...], items: int, *, is_distinct: bool, at: int) -> Any:
@@ -69,6 +80,8 @@ def _value(
 ) -> Any:
     match kind:
         case Array(item):
+            if field.is_nullable_in(version) and not is_last and not below:
+                return None
             count = items if is_last else 1
             return [
                 _value(field, item, version, below, items, False, is_distinct, index if is_last else at)

@@ -104,7 +104,7 @@ class Exchange:
 
     def answer_at_once(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence:
         request_class, handler = _load(self.api)
-        request = decoder(request_class, self.header.api_version)(frame, at)
+        request = decoder(request_class, self.header.api_version)(frame, at, self.api.items_max)
         try:
             answer = handler(self._call(now_ms), request)
         except CloseConnection:
@@ -113,6 +113,8 @@ class Exchange:
             raise self._failure(error) from error
         if answer is None:
             return Silence.NO_REPLY
+        if isinstance(answer, Generator):
+            return self._run(self._answered(answer))
         if isinstance(answer, Parked):
             self.park(answer)
             return Silence.PARKED
@@ -120,8 +122,10 @@ class Exchange:
 
     def answer_in_slices(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence:
         request_class, handler = _load(self.api)
-        request = decoder(request_class, self.header.api_version)(frame, at)
-        steps = self._handled(handler, request, now_ms)
+        request = decoder(request_class, self.header.api_version)(frame, at, self.api.items_max)
+        return self._run(self._handled(handler, request, now_ms))
+
+    def _run(self, steps: Steps) -> list[Buffer] | Silence:
         is_done, result = self.broker.slices.run(self.connection, steps, self._late)
         return result if is_done else Silence.PARKED
 
@@ -166,7 +170,9 @@ class Exchange:
 
     def _decoded(self, frame: memoryview, at: int) -> Steps:
         request_class, handler = _load(self.api)
-        request = yield from decode_in_slices(request_class, self.header.api_version, frame, at)
+        request = yield from decode_in_slices(
+            request_class, self.header.api_version, frame, at, self.api.items_max
+        )
         return (yield from self._handled(handler, request, self.broker.slices.now_ms))
 
     def _handled(self, handler: Callable[..., Any], request: Any, now_ms: int) -> Steps:

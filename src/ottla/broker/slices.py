@@ -26,6 +26,15 @@ SLICE_US: Final = 5_000
 STEP_US: Final = 50  # where nobody has a clock
 
 
+def finished(steps: Steps) -> Any:
+    """What steps return that are few enough to be done at once."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        return end.value
+
+
 @dataclass(slots=True, eq=False)
 class Job:
     owner: Hashable

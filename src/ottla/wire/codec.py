@@ -18,7 +18,7 @@ Chunk: TypeAlias = bytes | bytearray | memoryview
 
 
 class Decoder(Protocol[M_co]):
-    def __call__(self, view: memoryview, at: int = 0) -> M_co: ...
+    def __call__(self, view: memoryview, at: int = 0, left: int = ...) -> M_co: ...
 
 
 class Encoder(Protocol[M_contra]):
@@ -46,9 +46,11 @@ def encoder(cls: type[M], version: int) -> Encoder[M]:
     return found
 
 
-def decode_in_slices(cls: type[M], version: int, view: memoryview, at: int = 0) -> Generator[None, None, M]:
+def decode_in_slices(
+    cls: type[M], version: int, view: memoryview, at: int, left: int
+) -> Generator[None, None, M]:
     """The same as the decoder, pausing every few items; it returns the message."""
-    slices: Generator[None, None, M] = _sliced_code(compile_decoder, cls, version)(view, at)
+    slices: Generator[None, None, M] = _sliced_code(compile_decoder, cls, version)(view, at, left)
     return slices
 
 

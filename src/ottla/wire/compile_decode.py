@@ -39,14 +39,14 @@ ANSWER_ITEMS_MAX = 10_000_000
 
 
 def compile_decoder(cls: type, version: int, *, sliced: bool = False) -> Any:
-    """The function `decode(view, at=0)` for this message and version; bytes after the message are ignored.
-    Sliced: a generator that returns the message."""
+    """The function `decode(view, at=0, left=...)` for this message and version, which may have so many items;
+    bytes after the message are ignored. Sliced: a generator that returns the message."""
     writer = _DecoderWriter(version, is_flexible(cls, version), sliced)
     source = writer.source
-    with source.block("def decode(view, at=0):"):
+    items_max = ITEMS_MAX if cls.__name__.endswith("Request") else ANSWER_ITEMS_MAX
+    with source.block(f"def decode(view, at=0, left={items_max}):"):
         with source.block("try:"):
             source.line("end = len(view)")
-            source.line(f"left = {ITEMS_MAX if cls.__name__.endswith('Request') else ANSWER_ITEMS_MAX}")
             if sliced:
                 source.line("done = 0")
                 source.line("yield")  # a message without arrays would not be a generator
