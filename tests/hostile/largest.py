@@ -11,9 +11,12 @@ from ottla.wire.schema import Array, Blob, Field, Fixed, Kind, Nested, Text, fie
 MARGIN = 50  # for the arrays around the largest
 
 
-def largest_requests() -> Iterator[tuple[str, Any, int]]:
-    """(what it is, the request, its version), in the newest version that has the array."""
+def largest_requests(*names: str) -> Iterator[tuple[str, Any, int]]:
+    """(what it is, the request, its version), in the newest version that has the array; of all APIs, or of
+    those with these titles."""
     for api in TABLE.values():
+        if names and api.title not in names:
+            continue
         cls = getattr(import_module(f"ottla.wire.messages.{api.name}"), f"{api.title}Request")
         low, high = cls.VERSIONS
         seen = set()

@@ -43,7 +43,7 @@ def alter(
 ) -> Steps:
     """One write for each resource, which `plan` works out; `result` and `respond` are the classes of the
     answer."""
-    times = Counter((one.resource_type, one.resource_name) for one in resources)
+    times: Counter[tuple[int, str]] = Counter()
     writes = Writes(
         call.broker,
         lambda: respond(
@@ -58,14 +58,17 @@ def alter(
             )
         ),
     )
-    for one in resources:
-        is_only = times[one.resource_type, one.resource_name] == 1
-        writes.add(partial(plan if is_only else _refuse, one))
-    return writes.answer(call, WAIT_MS)
 
+    def plan_once(resource: R) -> Sequence[Operation]:
+        if times[resource.resource_type, resource.resource_name] > 1:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        return plan(resource)
 
-def _refuse(_resource: Resource) -> Sequence[Operation]:
-    raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    for resource in resources:
+        times[resource.resource_type, resource.resource_name] += 1
+        writes.add(partial(plan_once, resource))
+        yield
+    return (yield from writes.answer(call, WAIT_MS))
 
 
 def plan_change(

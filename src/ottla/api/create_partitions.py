@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.writes import Writes
+from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.slices import Steps
 from ottla.controller.keeper import Operation
@@ -23,8 +23,9 @@ from ottla.wire.messages.create_partitions import (
 
 
 def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
-    names = [topic.name for topic in request.topics]
-    times = Counter(names)
+    names: list[str] = []
+    times: Counter[str] = Counter()
+    items: dict[str, Item] = {}
     writes = Writes(call.broker, lambda: respond())
 
     def plan(asked: CreatePartitionsTopic) -> Sequence[Operation]:
@@ -53,5 +54,9 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
             )
         )
 
-    items = {topic.name: writes.add(partial(plan, topic)) for topic in request.topics}
-    return writes.answer(call, request.timeout_ms)
+    for topic in request.topics:
+        names.append(topic.name)
+        times[topic.name] += 1
+        items[topic.name] = writes.add(partial(plan, topic))
+        yield
+    return (yield from writes.answer(call, request.timeout_ms))

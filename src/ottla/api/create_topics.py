@@ -30,8 +30,9 @@ from ottla.wire.messages.create_topics import (
 
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
-    times = Counter(topic.name for topic in request.topics)
-    count = sum(_partition_count(call.broker, topic) for topic in request.topics)
+    times: Counter[str] = Counter()
+    count = 0
+    items: dict[str, Item] = {}
     planned: dict[str, PlannedTopic] = {}
     writes = Writes(call.broker, lambda: _respond(call, request, items, planned))
 
@@ -47,8 +48,12 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
         planned[asked.name] = _plan(call.broker, _new_topic(asked))
         return [] if request.validate_only else planned[asked.name].operations(call.broker.image)
 
-    items = {topic.name: writes.add(partial(plan, topic)) for topic in request.topics}
-    return writes.answer(call, request.timeout_ms)
+    for topic in request.topics:
+        times[topic.name] += 1
+        count += _partition_count(call.broker, topic)
+        items[topic.name] = writes.add(partial(plan, topic))
+        yield
+    return (yield from writes.answer(call, request.timeout_ms))
 
 
 def plan_new_topic(broker: Broker, new: NewTopic) -> Sequence[Operation]:

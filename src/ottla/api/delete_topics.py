@@ -33,9 +33,9 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> Steps:
     asked = request.topics
     if call.version < BY_ID_SINCE:
         asked = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
-    results = [DeletableTopicResult(name=one.name, topic_id=one.topic_id) for one in asked]
+    results: list[DeletableTopicResult] = []
     writes = Writes(call.broker, lambda: respond())
-    given = Counter((one.name, one.topic_id) for one in asked)
+    given: Counter[tuple[str | None, bytes]] = Counter()
 
     def plan(at: int) -> Sequence[Operation]:
         one, result = asked[at], results[at]
@@ -59,9 +59,12 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> Steps:
         result.error_code, result.error_message = item.error_code, item.error_message
         return result
 
-    for at in range(len(asked)):
+    for at, one in enumerate(asked):
+        results.append(DeletableTopicResult(name=one.name, topic_id=one.topic_id))
+        given[one.name, one.topic_id] += 1
         writes.add(partial(plan, at))
-    return writes.answer(call, request.timeout_ms)
+        yield
+    return (yield from writes.answer(call, request.timeout_ms))
 
 
 def _find(call: Call, one: DeleteTopicState) -> Topic:

@@ -65,7 +65,7 @@ class Writes:
         try:
             operations = item.plan()
         except ApiError as error:
-            item.error, item.decided = error, True
+            item.error, item.decided = error.with_traceback(None), True  # there may be thousands
             return
         if not operations:
             item.decided = True

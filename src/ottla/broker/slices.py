@@ -89,16 +89,23 @@ class Slices:
                 self.jobs.append(self.large)
             if not self.jobs:
                 return
+            before = self.large
             self._advance(self.jobs.popleft(), min(end_us, start_us + FIRST_US))
+            if before is not None and self.large is None:
+                return  # the shell may want to collect garbage before the next
 
     def _advance(self, job: Job, end_us: int) -> None:
+        is_over = True
         try:
             while self.elapsed_us() < end_us:
                 if next(job.steps) is LARGE and self.large is not job:
                     self.queue.append(job)
                     return
+            is_over = False
         except StopIteration:
-            if self.large is job:
+            pass
+        finally:
+            if not is_over:
+                self.jobs.append(job)
+            elif self.large is job:
                 self.large = None
-            return
-        self.jobs.append(job)

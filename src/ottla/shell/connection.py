@@ -146,6 +146,8 @@ class Connection(asyncio.BufferedProtocol):
                     self.is_parked = True
                     self._queued_bytes = len(frame) if answer is Silence.QUEUED else 0
             self._splitter.keep()
+            if self._queued_bytes:
+                self._splitter.idle()  # what waits has a copy of its own
         except (ProtocolError, CloseConnection) as error:
             self.close(str(error))
             return

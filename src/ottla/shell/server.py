@@ -314,7 +314,7 @@ class Server:
                     self._carry_out(effect)
         finally:
             self._is_carrying = False
-        self._collector.pause(self.broker.is_loading)
+        self._collector.pause(self.broker.is_loading, is_busy=self.broker.slices.large is not None)
         self._schedule_deadline()
 
     def _carry_out(self, effect: effects.Effect) -> None:
