@@ -108,8 +108,7 @@ class BrokerConfig:
     unsent_bytes_max: int = key(
         "ottla.unsent.max.bytes",
         256 * 1024 * 1024,
-        "Bytes of answers that clients have not read yet, over all connections; above it the slowest reader is "
-        "closed.",
+        "Answers not read yet by clients, over all connections; above it the slowest readers are closed.",
         type=LONG,
         check=at_least(1 << 20),
     )

@@ -97,11 +97,13 @@ class Slices:
     def _advance(self, job: Job, end_us: int) -> None:
         is_over = True
         try:
-            while self.elapsed_us() < end_us:
+            while True:
                 if next(job.steps) is LARGE and self.large is not job:
                     self.queue.append(job)
                     return
-            is_over = False
+                if self.elapsed_us() >= end_us:
+                    is_over = False
+                    return
         except StopIteration:
             pass
         finally:
