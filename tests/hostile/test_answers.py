@@ -91,9 +91,7 @@ def test_the_largest_requests_keep_nobody_waiting(start_broker: StartBroker) -> 
     assert peak.rss_bytes < 1024 * MEBIBYTE
 
 
-@pytest.mark.parametrize(
-    ("kind", "readers", "unsent_mebibytes"), [("fetch", 300, 256), ("metadata", 120, 64)]
-)
+@pytest.mark.parametrize(("kind", "readers", "budget_mib"), [("fetch", 300, 256), ("metadata", 120, 64)])
 def test_readers_that_never_read_are_closed_and_their_memory_comes_back(
     start_broker: StartBroker, kind: str, readers: int, budget_mib: int
 ) -> None:
