@@ -23,7 +23,7 @@ from tests.log.simdisk import Keep, SimDisk, page_cache
 from ottla.api.call import Silence
 from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer
-from ottla.broker.adoption import elections
+from ottla.broker.adoption import adopted_topics, elections
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE
 from ottla.broker.effects import (
@@ -38,6 +38,7 @@ from ottla.broker.effects import (
     TakeOffline,
     WriteNodes,
 )
+from ottla.broker.slices import Slices
 from ottla.controller.keeper import (
     ANY,
     Check,
@@ -178,7 +179,7 @@ class Client:
         answer = self.raw(encode_request_header(header) + encode(request, version))
         if answer is Silence.NO_REPLY:
             pending.wants_no_reply = True
-        elif answer is not Silence.PARKED:
+        elif not isinstance(answer, Silence):
             pending.take(answer)
         self.machine.carry_out()
         return pending
@@ -243,7 +244,7 @@ class Machine:
             *founding(broker.image, CLUSTER_ID),
             *registration(broker.id, "localhost", 9092, broker.config.rack or None),
             *candidacy(broker.image, broker.id),
-            *broker.adopted_topics(),
+            *adopted_topics(broker),
             *elections(broker),
         )
 
@@ -305,6 +306,13 @@ class Machine:
         self.carry_out()
 
     def carry_out(self) -> None:
+        """Everything that is asked for, with all slices of what is long, unless they are held back."""
+        self._carry_out_effects()
+        while self.broker.slices.next_ms() is not None and Slices not in self.holding:
+            self.broker.slices.on_deadline(self.now_ms)
+            self._carry_out_effects()
+
+    def _carry_out_effects(self) -> None:
         while self.broker.effects:
             asked, self.broker.effects = self.broker.effects, []
             for effect in asked:

@@ -7,6 +7,7 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID, TopicPartition
 from ottla.replication.sessions import (
+    CONSUMER_PARTITIONS_MAX,
     EPOCH_MAX,
     EVICTION_IDLE_MS,
     PARTITIONS_PER_SLOT,
@@ -173,3 +174,15 @@ def test_all_sessions_together_hold_a_bounded_number_of_partitions() -> None:
         table.update(first, [wanted(9_999)], ())
     assert refused.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert first.id not in table.by_id
+
+
+def test_a_consumers_session_has_a_largest_size_and_a_followers_has_not() -> None:
+    many = [wanted(p) for p in range(CONSUMER_PARTITIONS_MAX + 1)]
+    table = Sessions(slots=1_000, new_id=iter(range(1, 100)).__next__)
+    assert table.open(many, by_topic_id=False, now_ms=0) is None
+    assert table.open(many, by_topic_id=False, now_ms=0, is_follower=True) is not None
+    session = table.open(many[:-1], by_topic_id=False, now_ms=0)
+    assert session is not None
+    with pytest.raises(ApiError):
+        table.update(session, many[-1:], ())
+    assert session.id not in table.by_id

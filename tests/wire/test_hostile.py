@@ -3,16 +3,20 @@
 import random
 import struct
 import tracemalloc
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import pytest
 
-from ottla.wire.codec import decode, decoder, encode
+from ottla.wire.codec import decode, decode_in_slices, decoder, encode, encode_in_slices
+from ottla.wire.codegen import PACE
 from ottla.wire.compile_decode import ITEMS_MAX
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.wire.primitives import ProtocolError
+from ottla.wire.primitives import ProtocolError, encode_uvarint
 from ottla.wire.schema import i32, message, tag
 from ottla.wire.schema import struct as part
 
@@ -167,3 +171,31 @@ def test_an_array_has_a_largest_number_of_items() -> None:
     read = decoder(MetadataRequest, 4)
     assert accepts(read, encode(MetadataRequest(topics=topics[1:]), 4))
     assert not accepts(read, encode(MetadataRequest(topics=topics), 4))
+
+
+def test_nested_arrays_and_unknown_tags_count_together() -> None:
+    read = decoder(ListOffsetsRequest, 6)
+    partitions = [ListOffsetsPartition(partition_index=0, timestamp=0)] * 1_000
+    topics = [ListOffsetsTopic(name="t", partitions=partitions)] * (ITEMS_MAX // 1_001)
+    assert accepts(read, encode(ListOffsetsRequest(replica_id=-1, topics=topics), 6))
+    assert not accepts(read, encode(ListOffsetsRequest(replica_id=-1, topics=topics + topics[:1]), 6))
+    tags = b"".join(encode_uvarint(tag) + b"\0" for tag in range(ITEMS_MAX + 1))
+    body = encode(ListOffsetsRequest(replica_id=-1, topics=[]), 6)[:-1]
+    assert accepts(read, body + encode_uvarint(1_000) + tags)
+    assert not accepts(read, body + encode_uvarint(ITEMS_MAX + 1) + tags)
+
+
+def test_a_message_is_decoded_and_encoded_in_slices_to_the_same() -> None:
+    topics = [MetadataRequestTopic(name=f"topic-{at}") for at in range(1_000)]
+    whole = encode(MetadataRequest(topics=topics), 9)
+    messages: list[MetadataRequest] = []
+
+    def decode_all() -> Iterator[None]:
+        messages.append((yield from decode_in_slices(MetadataRequest, 9, memoryview(whole), 0, ITEMS_MAX)))
+
+    assert len(list(decode_all())) >= 1_000 // PACE
+    assert messages == [MetadataRequest(topics=topics)]
+    lazy = MetadataRequest(topics=lazily(lambda at: MetadataRequestTopic(name=f"topic-{at}"), range(1_000)))
+    chunks = list(encode_in_slices(lazy, 9))
+    assert chunks.count(None) >= 1_000 // PACE
+    assert b"".join(chunk for chunk in chunks if chunk is not None) == whole

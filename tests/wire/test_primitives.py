@@ -49,5 +49,5 @@ def test_a_negative_number_has_no_unsigned_form() -> None:
 
 
 def test_skipping_tags_ends_after_the_last_one() -> None:
-    assert skip_tags(b"\2\0\1?\5\2??rest", 0, 12) == 8
-    assert skip_tags(b"\0", 0, 1) == 1
+    assert skip_tags(b"\2\0\1?\5\2??rest", 0, 12, 10) == (8, 8)
+    assert skip_tags(b"\0", 0, 1, 10) == (1, 10)

@@ -11,7 +11,7 @@ from functools import partial
 from ottla.api.call import Call
 from ottla.api.config_resources import alter, plan_change
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -20,8 +20,8 @@ from ottla.wire.messages.alter_configs import (
 )
 
 
-def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse | Parked:
-    return alter(  # type: ignore[no-any-return]
+def alter_configs(call: Call, request: AlterConfigsRequest) -> Steps:
+    return alter(
         call,
         request.resources,
         lambda resource: plan_change(

@@ -1,7 +1,8 @@
 """AlterPartitionReassignments (key 45): move partitions to other brokers, or stop moving them (KIP-455).
 
 Null replicas cancel. The answer says that the move has begun, not that it is done: ListPartitionReassignments
-shows what is still moving. `controller/reassignment` has the phases.
+shows what is still moving. `controller/reassignment` has the phases. Of a partition that is named twice the
+last wish counts.
 
 v1 allow_replication_factor_change
 """
@@ -9,9 +10,10 @@ v1 allow_replication_factor_change
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.controlled import Asks, Item
-from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.parked import Parked
+from ottla.api.controlled import Asks, Item, unknown
+from ottla.api.named import by_topic
+from ottla.base.errors import ErrorCode
+from ottla.broker.slices import Steps
 from ottla.controller import reassignment
 from ottla.controller.draft import Draft
 from ottla.wire.messages.alter_partition_reassignments import (
@@ -23,9 +25,7 @@ from ottla.wire.messages.alter_partition_reassignments import (
 )
 
 
-def alter_partition_reassignments(
-    call: Call, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsResponse | Parked:
+def alter_partition_reassignments(call: Call, request: AlterPartitionReassignmentsRequest) -> Steps:
     broker, image = call.broker, call.broker.image
     allows = request.allow_replication_factor_change
     response = AlterPartitionReassignmentsResponse(allow_replication_factor_change=allows)
@@ -40,18 +40,22 @@ def alter_partition_reassignments(
         return response
 
     asks: Asks[ReassignablePartitionResponse] = Asks(broker, respond)
-    for topic in request.topics:
-        answer = ReassignableTopicResponse(name=topic.name)
+    named = yield from by_topic(
+        (topic.name, asked.partition_index, asked) for topic in request.topics for asked in topic.partitions
+    )
+    for name, partitions in named.items():
+        answer = ReassignableTopicResponse(name=name)
         response.responses.append(answer)
-        for one in topic.partitions:
-            result = ReassignablePartitionResponse(partition_index=one.partition_index)
+        topic = image.topics.get(name)
+        for index, asked in partitions.items():
+            yield
+            result = ReassignablePartitionResponse(partition_index=index)
             answer.partitions.append(result)
-            if topic.name in image.topics:
-                asks.add(result, topic.name, partial(_reassign, one, allows))
+            if topic is not None and index in topic.states:
+                asks.add(result, name, partial(_reassign, asked, allows))
             else:
-                error = f"There is no topic '{topic.name}'."
-                asks.refuse(result, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error))
-    return asks.answer(call, request.timeout_ms)  # type: ignore[no-any-return]
+                asks.refuse(result, unknown(topic, name, index))
+    return asks.answer(call, request.timeout_ms)
 
 
 def _reassign(one: ReassignablePartition, allows: bool, draft: Draft) -> None:

@@ -8,9 +8,11 @@ Left out: a limit on the rate of copying.
 """
 
 from ottla.api.call import Call
+from ottla.api.named import by_topic
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.moves import ask_to_move
+from ottla.broker.slices import Steps
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -19,21 +21,23 @@ from ottla.wire.messages.alter_replica_log_dirs import (
 )
 
 
-def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    wanted = {
-        TopicPartition(topic.name, index): directory.path
+def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest) -> Steps:
+    wanted = yield from by_topic(
+        (topic.name, index, directory.path)
         for directory in request.dirs
         for topic in directory.topics
         for index in topic.partitions
-    }
-    results: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for id, directory in wanted.items():
-        topic = results.setdefault(id.topic, AlterReplicaLogDirTopicResult(topic_name=id.topic))
-        result = AlterReplicaLogDirPartitionResult(
-            partition_index=id.partition, error_code=_move(call, id, directory)
-        )
-        topic.partitions.append(result)
-    return AlterReplicaLogDirsResponse(results=list(results.values()))
+    )
+    response = AlterReplicaLogDirsResponse()
+    for topic, paths in wanted.items():
+        result = AlterReplicaLogDirTopicResult(topic_name=topic)
+        response.results.append(result)
+        for index, path in paths.items():
+            moved = AlterReplicaLogDirPartitionResult(partition_index=index)
+            moved.error_code = _move(call, TopicPartition(topic, index), path)
+            result.partitions.append(moved)
+            yield
+    return response
 
 
 def _move(call: Call, id: TopicPartition, directory: str) -> ErrorCode:

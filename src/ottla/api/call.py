@@ -18,6 +18,7 @@ class Silence(Enum):
 
     NO_REPLY = "the protocol wants no answer"
     PARKED = "the answer waits, and will come as a Reply"
+    QUEUED = "the request itself waits for its turn, and holds its bytes until there is a Reply"
 
 
 @dataclass(frozen=True, slots=True)

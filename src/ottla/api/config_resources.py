@@ -9,10 +9,12 @@ from ottla.api.call import Call
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.configs import check_broker_configs, check_group_configs
+from ottla.broker.slices import Steps
 from ottla.controller import znodes
 from ottla.controller.image import Configs
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import check_configs, plan_configs
+from ottla.wire.lazy import lazily
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -38,32 +40,35 @@ def alter(
     *,
     result: Callable[..., Any],
     respond: Callable[..., Any],
-) -> Any:
+) -> Steps:
     """One write for each resource, which `plan` works out; `result` and `respond` are the classes of the
     answer."""
-    times = Counter((one.resource_type, one.resource_name) for one in resources)
+    times: Counter[tuple[int, str]] = Counter()
     writes = Writes(
         call.broker,
         lambda: respond(
-            responses=[
-                result(
-                    error_code=item.error_code,
-                    error_message=item.error_message,
-                    resource_type=one.resource_type,
-                    resource_name=one.resource_name,
-                )
-                for one, item in zip(resources, writes.items, strict=True)
-            ]
+            responses=lazily(
+                lambda at: result(
+                    error_code=writes.items[at].error_code,
+                    error_message=writes.items[at].error_message,
+                    resource_type=resources[at].resource_type,
+                    resource_name=resources[at].resource_name,
+                ),
+                range(len(resources)),
+            )
         ),
     )
-    for one in resources:
-        is_only = times[one.resource_type, one.resource_name] == 1
-        writes.add(partial(plan if is_only else _refuse, one))
-    return writes.answer(call, WAIT_MS)
 
+    def plan_once(resource: R) -> Sequence[Operation]:
+        if times[resource.resource_type, resource.resource_name] > 1:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        return plan(resource)
 
-def _refuse(_resource: Resource) -> Sequence[Operation]:
-    raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    for resource in resources:
+        times[resource.resource_type, resource.resource_name] += 1
+        writes.add(partial(plan_once, resource))
+        yield
+    return (yield from writes.answer(call, WAIT_MS))
 
 
 def plan_change(

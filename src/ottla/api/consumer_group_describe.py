@@ -1,14 +1,15 @@
 """ConsumerGroupDescribe (key 69): epochs, members, their assignments and targets in the new protocol
-(KIP-848).
+(KIP-848). A group that is named twice is described once.
 
 v1 member type
 """
 
 from ottla.api.authorized_operations import ON_GROUP
-from ottla.api.call import Call, LastAnswer
+from ottla.api.call import Call
 from ottla.api.coordinated import answer_about_groups, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -16,17 +17,19 @@ from ottla.wire.messages.consumer_group_describe import (
 )
 
 
-def consumer_group_describe(
-    call: Call, request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse | Parked | LastAnswer:
+def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -> Steps:
+    group_ids = dict.fromkeys(request.group_ids)
+
     def respond(now_ms: int) -> ConsumerGroupDescribeResponse:
-        groups = [_describe(call, group_id, now_ms) for group_id in request.group_ids]
-        for group in groups:
+        def describe(group_id: str) -> DescribedGroup:
+            group = _describe(call, group_id, now_ms)
             if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = ON_GROUP
-        return ConsumerGroupDescribeResponse(groups=groups)
+            return group
 
-    return answer_about_groups(call, request.group_ids, respond)
+        return ConsumerGroupDescribeResponse(groups=lazily(describe, group_ids))
+
+    return answer_about_groups(call, group_ids, respond)
 
 
 def _describe(call: Call, group_id: str, now_ms: int) -> DescribedGroup:

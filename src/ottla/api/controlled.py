@@ -15,8 +15,15 @@ from ottla.broker.broker import Broker
 from ottla.broker.controlling import Ask
 from ottla.broker.parked import Key, Parked
 from ottla.controller.draft import Draft
+from ottla.controller.image import Topic
 
 R = TypeVar("R")
+
+
+def unknown(topic: Topic | None, name: str, partition: int) -> ApiError:
+    """The error for what is not there, which needs no turn of its topic."""
+    missing = f"topic '{name}'" if topic is None else f"partition {name}-{partition}"
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no {missing}.")
 
 
 @dataclass(slots=True, eq=False)

@@ -4,13 +4,14 @@ committed, and when it is certain that this broker was the coordinator (`broker/
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from ottla.api.call import Call, LastAnswer
+from ottla.api.call import Call
 from ottla.api.proven import proven
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Key, Parked
 from ottla.broker.proofs import Proof
+from ottla.broker.slices import Steps
 from ottla.coordinator.turn import Answer, Turn
 from ottla.group.classic import Caller
 from ottla.group.shard import GroupShard
@@ -122,11 +123,12 @@ def check_coordinator(call: Call, group_id: str, now_ms: int) -> None:
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
-def answer_about_groups(
-    call: Call, group_ids: Iterable[str], respond: Callable[[int], R]
-) -> R | Parked | LastAnswer:
+def answer_about_groups(call: Call, group_ids: Iterable[str], respond: Callable[[int], Any]) -> Steps:
     """What `respond` says of groups, once this broker can be certain of it. It calls `check_coordinator`."""
     broker = call.broker
-    ids = dict.fromkeys(broker.groups.partition_of(group_id) for group_id in group_ids)
+    ids: dict[TopicPartition, None] = {}
+    for group_id in group_ids:
+        ids[broker.groups.partition_of(group_id)] = None
+        yield
     partitions = [broker.partitions[id] for id in ids if id in broker.partitions]
     return proven(call, partitions, respond, settled=True)

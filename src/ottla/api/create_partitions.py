@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.writes import Writes
+from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import plan_partitions
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -21,9 +22,10 @@ from ottla.wire.messages.create_partitions import (
 )
 
 
-def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse | Parked:
-    names = [topic.name for topic in request.topics]
-    times = Counter(names)
+def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
+    names: list[str] = []
+    times: Counter[str] = Counter()
+    items: dict[str, Item] = {}
     writes = Writes(call.broker, lambda: respond())
 
     def plan(asked: CreatePartitionsTopic) -> Sequence[Operation]:
@@ -42,13 +44,19 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePar
 
     def respond() -> CreatePartitionsResponse:
         return CreatePartitionsResponse(
-            results=[
-                CreatePartitionsTopicResult(
-                    name=name, error_code=item.error_code, error_message=item.error_message
-                )
-                for name, item in zip(names, writes.items, strict=True)
-            ]
+            results=lazily(
+                lambda at: CreatePartitionsTopicResult(
+                    name=names[at],
+                    error_code=writes.items[at].error_code,
+                    error_message=writes.items[at].error_message,
+                ),
+                range(len(names)),
+            )
         )
 
-    items = {topic.name: writes.add(partial(plan, topic)) for topic in request.topics}
-    return writes.answer(call, request.timeout_ms)  # type: ignore[no-any-return]
+    for topic in request.topics:
+        names.append(topic.name)
+        times[topic.name] += 1
+        items[topic.name] = writes.add(partial(plan, topic))
+        yield
+    return (yield from writes.answer(call, request.timeout_ms))

@@ -17,9 +17,10 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import KRAFT_TOPIC
 from ottla.broker.broker import Broker
 from ottla.broker.configs import describe_topic
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import DEFAULT, NewTopic, PlannedTopic, check_partition_count, plan_topic
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -29,9 +30,10 @@ from ottla.wire.messages.create_topics import (
 )
 
 
-def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse | Parked:
-    times = Counter(topic.name for topic in request.topics)
-    count = sum(_partition_count(call.broker, topic) for topic in request.topics)
+def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
+    times: Counter[str] = Counter()
+    count = 0
+    items: dict[str, Item] = {}
     planned: dict[str, PlannedTopic] = {}
     writes = Writes(call.broker, lambda: _respond(call, request, items, planned))
 
@@ -49,8 +51,12 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespo
         planned[asked.name] = _plan(call.broker, _new_topic(asked))
         return [] if request.validate_only else planned[asked.name].operations(call.broker.image)
 
-    items = {topic.name: writes.add(partial(plan, topic)) for topic in request.topics}
-    return writes.answer(call, request.timeout_ms)  # type: ignore[no-any-return]
+    for topic in request.topics:
+        times[topic.name] += 1
+        count += _partition_count(call.broker, topic)
+        items[topic.name] = writes.add(partial(plan, topic))
+        yield
+    return (yield from writes.answer(call, request.timeout_ms))
 
 
 def plan_new_topic(broker: Broker, new: NewTopic) -> Sequence[Operation]:
@@ -96,8 +102,8 @@ def _new_topic(asked: CreatableTopic) -> NewTopic:
 def _respond(
     call: Call, request: CreateTopicsRequest, items: dict[str, Item], planned: dict[str, PlannedTopic]
 ) -> CreateTopicsResponse:
-    results = []
-    for name, item in items.items():
+    def answer(name: str) -> CreatableTopicResult:
+        item = items[name]
         result = CreatableTopicResult(
             name=name, error_code=item.error_code, error_message=item.error_message, configs=None
         )
@@ -107,8 +113,9 @@ def _respond(
             result.num_partitions = len(topic.assignment)
             result.replication_factor = topic.replication_factor
             result.configs = _configs(call.broker, topic)
-        results.append(result)
-    return CreateTopicsResponse(topics=results)
+        return result
+
+    return CreateTopicsResponse(topics=lazily(answer, items))
 
 
 def _configs(broker: Broker, topic: PlannedTopic) -> list[CreatableTopicConfigs]:

@@ -10,6 +10,7 @@ from ottla.api.call import Call
 from ottla.api.coordinated import coordinated
 from ottla.base.errors import ErrorCode
 from ottla.broker.parked import Key, Parked
+from ottla.broker.slices import Steps
 from ottla.group.shard import GroupShard
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -38,10 +39,11 @@ class _Deletion:
         return self.response
 
 
-def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse | Parked:
+def delete_groups(call: Call, request: DeleteGroupsRequest) -> Steps:
     deletion = _Deletion()
     timeout_ms = call.broker.groups.config.commit_timeout_ms
     for group_id in dict.fromkeys(request.groups_names):
+        yield
         result = DeletableGroupResult(group_id=group_id)
         deletion.response.results.append(result)
         code = coordinated(

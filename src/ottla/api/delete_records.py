@@ -1,18 +1,22 @@
 """DeleteRecords (key 21): everything before an offset goes; -1 means up to the high watermark.
 
 It is answered when all replicas in sync have let go of it (Kafka's low watermark), or the time is up. A new
-leader deletes nothing before it knows how much is committed (`proven`).
+leader deletes nothing before it knows how much is committed (`proven`). Of a partition that is named twice
+the last offset counts.
 
 v2 flexible
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 
-from ottla.api.call import Call, LastAnswer
+from ottla.api.call import Call
+from ottla.api.named import by_topic, held_partitions
 from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.ids import INTERNAL_TOPICS, TopicPartition
+from ottla.base.ids import INTERNAL_TOPICS
 from ottla.broker.parked import Key, Parked
+from ottla.broker.slices import Steps
 from ottla.replication.partition import Partition
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -48,21 +52,27 @@ class Deletion:
         return self.response
 
 
-def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse | Parked | LastAnswer:
-    named = (
-        call.broker.partitions.get(TopicPartition(topic.name, asked.partition_index))
-        for topic in request.topics
-        for asked in topic.partitions
+def delete_records(call: Call, request: DeleteRecordsRequest) -> Steps:
+    named = yield from by_topic(
+        (topic.name, asked.partition_index, asked) for topic in request.topics for asked in topic.partitions
     )
-    partitions = [partition for partition in named if partition is not None]
-    return proven(call, partitions, lambda now_ms: _delete_all(call, request, now_ms), settled=True)
+    partitions = held_partitions(call.broker, named)
+    return proven(call, partitions, partial(_delete_all, call, request, named), settled=True)
 
 
-def _delete_all(call: Call, request: DeleteRecordsRequest, now_ms: int) -> DeleteRecordsResponse | Parked:
+def _delete_all(
+    call: Call,
+    request: DeleteRecordsRequest,
+    named: dict[str, dict[int, DeleteRecordsPartition]],
+    now_ms: int,
+) -> Steps:
     ongoing = Deletion()
-    for topic in request.topics:
-        results = [_delete(call, ongoing, topic.name, asked, now_ms) for asked in topic.partitions]
-        ongoing.response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    for topic, partitions in named.items():
+        results: list[DeleteRecordsPartitionResult] = []
+        ongoing.response.topics.append(DeleteRecordsTopicResult(name=topic, partitions=results))
+        for asked in partitions.values():
+            results.append(_delete(call, ongoing, topic, asked, now_ms))
+            yield
     if ongoing.ready(None, now_ms) is not None:
         return ongoing.response
     return Parked(

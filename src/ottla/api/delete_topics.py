@@ -13,10 +13,11 @@ from ottla.api.call import Call
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
 from ottla.controller.image import Topic
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import plan_deletion
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -28,13 +29,13 @@ BY_ID_SINCE = 6
 DISABLED_SINCE = 3
 
 
-def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse | Parked:
+def delete_topics(call: Call, request: DeleteTopicsRequest) -> Steps:
     asked = request.topics
     if call.version < BY_ID_SINCE:
         asked = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
-    results = [DeletableTopicResult(name=one.name, topic_id=one.topic_id) for one in asked]
+    results: list[DeletableTopicResult] = []
     writes = Writes(call.broker, lambda: respond())
-    given = Counter((one.name, one.topic_id) for one in asked)
+    given: Counter[tuple[str | None, bytes]] = Counter()
 
     def plan(at: int) -> Sequence[Operation]:
         one, result = asked[at], results[at]
@@ -51,13 +52,19 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
         return plan_deletion(call.broker.image, topic)
 
     def respond() -> DeleteTopicsResponse:
-        for item, result in zip(writes.items, results, strict=True):
-            result.error_code, result.error_message = item.error_code, item.error_message
-        return DeleteTopicsResponse(responses=results)
+        return DeleteTopicsResponse(responses=lazily(answered, range(len(results))))
 
-    for at in range(len(asked)):
+    def answered(at: int) -> DeletableTopicResult:
+        item, result = writes.items[at], results[at]
+        result.error_code, result.error_message = item.error_code, item.error_message
+        return result
+
+    for at, one in enumerate(asked):
+        results.append(DeletableTopicResult(name=one.name, topic_id=one.topic_id))
+        given[one.name, one.topic_id] += 1
         writes.add(partial(plan, at))
-    return writes.answer(call, request.timeout_ms)  # type: ignore[no-any-return]
+        yield
+    return (yield from writes.answer(call, request.timeout_ms))
 
 
 def _find(call: Call, one: DeleteTopicState) -> Topic:

@@ -2,11 +2,15 @@
 documentation; or the loggers of this broker, with their levels (KIP-412).
 
 Kafka's keys that have a meaning here are all listed, set or not. A group need not exist to have configs.
-Sensitive are the values of a broker's keys that nobody here knows.
+Sensitive are the values of a broker's keys that nobody here knows. A resource that is named twice is
+described once, with the keys that were asked for either time.
 
 v1 source and synonyms · v3 type and documentation · v4 flexible
 Left out: client metrics (INVALID_REQUEST).
 """
+
+from functools import partial
+from typing import TypeAlias
 
 from ottla.api.broker_loggers import describe_loggers
 from ottla.api.call import Call
@@ -29,48 +33,61 @@ from ottla.broker.configs import (
     describe_group,
     describe_topic,
 )
+from ottla.broker.slices import Steps
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
-    DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
 
+Named: TypeAlias = tuple[int, str]
 
-def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_describe(call, request, one) for one in request.resources])
+
+def describe_configs(call: Call, request: DescribeConfigsRequest) -> Steps:
+    wanted: dict[Named, set[str] | None] = {}  # the keys of each resource; None: all
+    for resource in request.resources:
+        named = resource.resource_type, resource.resource_name
+        keys = wanted.setdefault(named, set())
+        if not resource.configuration_keys:
+            wanted[named] = None
+        elif keys is not None:
+            keys.update(resource.configuration_keys)
+        yield
+    describe = partial(_describe, call, request, wanted)
+    return DescribeConfigsResponse(results=lazily(describe, wanted))
 
 
 def _describe(
-    call: Call, request: DescribeConfigsRequest, asked: DescribeConfigsResource
+    call: Call, request: DescribeConfigsRequest, wanted: dict[Named, set[str] | None], named: Named
 ) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(resource_type=asked.resource_type, resource_name=asked.resource_name)
+    result = DescribeConfigsResult(resource_type=named[0], resource_name=named[1])
     try:
-        entries = _entries(call, asked)
+        entries = _entries(call, *named)
     except ApiError as error:
         result.error_code, result.error_message = error.code, str(error)
         return result
-    keys = asked.configuration_keys
-    result.configs = [_result(request, one) for one in entries if not keys or one.name in keys]
+    keys = wanted[named]
+    asked = [entry for entry in entries if keys is None or entry.name in keys]
+    result.configs = lazily(partial(_result, request), asked)
     return result
 
 
-def _entries(call: Call, asked: DescribeConfigsResource) -> list[Entry]:
-    name = asked.resource_name
-    if asked.resource_type == TOPIC:
+def _entries(call: Call, resource_type: int, name: str) -> list[Entry]:
+    if resource_type == TOPIC:
         check_topic(call, name)
         return describe_topic(call.broker, call.broker.image.topic_config(name))
-    if asked.resource_type == BROKER:
+    if resource_type == BROKER:
         check_broker_name(call, name)
         return describe_broker(call.broker) if name else describe_default_broker(call.broker)
-    if asked.resource_type == BROKER_LOGGER:
+    if resource_type == BROKER_LOGGER:
         return describe_loggers(call, name)
-    if asked.resource_type == GROUP:
+    if resource_type == GROUP:
         check_group_configs(call.broker, name, {})
         return describe_group(call.broker, name)
-    raise unsupported(asked.resource_type)
+    raise unsupported(resource_type)
 
 
 def _result(request: DescribeConfigsRequest, entry: Entry) -> DescribeConfigsResourceResult:

@@ -1,32 +1,35 @@
 """DescribeGroups (key 15): state, protocol and members of classic groups.
 
 A group that is not there is described as Dead without an error, up to v5; v6 answers GROUP_ID_NOT_FOUND
-(KIP-1043).
+(KIP-1043). One that is named twice is described once.
 
 v3 authorized operations · v4 static members · v5 flexible · v6 error message
 """
 
 from ottla.api.authorized_operations import ON_GROUP
-from ottla.api.call import Call, LastAnswer
+from ottla.api.call import Call
 from ottla.api.coordinated import answer_about_groups, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 NOT_FOUND_SINCE = 6
 
 
-def describe_groups(
-    call: Call, request: DescribeGroupsRequest
-) -> DescribeGroupsResponse | Parked | LastAnswer:
+def describe_groups(call: Call, request: DescribeGroupsRequest) -> Steps:
+    group_ids = dict.fromkeys(request.groups)
+
     def respond(now_ms: int) -> DescribeGroupsResponse:
-        groups = [_describe(call, group_id, now_ms) for group_id in request.groups]
-        for group in groups:
+        def describe(group_id: str) -> DescribedGroup:
+            group = _describe(call, group_id, now_ms)
             if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = ON_GROUP
-        return DescribeGroupsResponse(groups=groups)
+            return group
 
-    return answer_about_groups(call, request.groups, respond)
+        return DescribeGroupsResponse(groups=lazily(describe, group_ids))
+
+    return answer_about_groups(call, group_ids, respond)
 
 
 def _describe(call: Call, group_id: str, now_ms: int) -> DescribedGroup:

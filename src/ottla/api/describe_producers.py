@@ -1,10 +1,16 @@
-"""DescribeProducers (key 61): the idempotent producers whose state a partition holds (KIP-664)."""
+"""DescribeProducers (key 61): the idempotent producers whose state a partition holds (KIP-664).
 
-from ottla.api.call import Call, LastAnswer
+A partition that is named twice is described once."""
+
+from functools import partial
+
+from ottla.api.call import Call
+from ottla.api.named import by_topic, held_partitions
 from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError
-from ottla.base.ids import TopicPartition
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
+from ottla.log.producers import Producer
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -14,27 +20,23 @@ from ottla.wire.messages.describe_producers import (
 )
 
 
-def describe_producers(
-    call: Call, request: DescribeProducersRequest
-) -> DescribeProducersResponse | Parked | LastAnswer:
-    named = (
-        call.broker.partitions.get(TopicPartition(topic.name, index))
-        for topic in request.topics
-        for index in topic.partition_indexes
+def describe_producers(call: Call, request: DescribeProducersRequest) -> Steps:
+    named = yield from by_topic(
+        (topic.name, index, None) for topic in request.topics for index in topic.partition_indexes
     )
-    partitions = [partition for partition in named if partition is not None]
-    return proven(call, partitions, lambda now_ms: _respond(call, request, now_ms))
+    partitions = held_partitions(call.broker, named)
+    return proven(call, partitions, lambda now_ms: _respond(call, named, now_ms))
 
 
-def _respond(call: Call, request: DescribeProducersRequest, now_ms: int) -> DescribeProducersResponse:
-    response = DescribeProducersResponse()
-    for topic in request.topics:
-        results = [_describe(call, topic.name, index, now_ms) for index in topic.partition_indexes]
-        response.topics.append(TopicResponse(name=topic.name, partitions=results))
-    return response
+def _respond(call: Call, named: dict[str, dict[int, None]], now_ms: int) -> DescribeProducersResponse:
+    def describe_topic(topic: str) -> TopicResponse:
+        describe = partial(_describe, call, topic, now_ms)
+        return TopicResponse(name=topic, partitions=lazily(describe, named[topic]))
+
+    return DescribeProducersResponse(topics=lazily(describe_topic, named))
 
 
-def _describe(call: Call, topic: str, index: int, now_ms: int) -> PartitionResponse:
+def _describe(call: Call, topic: str, now_ms: int, index: int) -> PartitionResponse:
     answer = PartitionResponse(partition_index=index)
     try:
         partition = call.broker.partition(topic, index)
@@ -43,15 +45,17 @@ def _describe(call: Call, topic: str, index: int, now_ms: int) -> PartitionRespo
     except ApiError as error:
         answer.error_code, answer.error_message = error.code, error.message
         return answer
-    answer.active_producers = [
-        ProducerState(
-            producer_id=producer_id,
-            producer_epoch=one.epoch,
-            last_sequence=one.last_sequence,
-            last_timestamp=one.last_timestamp,
-            coordinator_epoch=one.coordinator_epoch,
-            current_txn_start_offset=one.txn_first_offset,
-        )
-        for producer_id, one in sorted(partition.log.producers.by_id.items())
-    ]
+    answer.active_producers = lazily(_producer, sorted(partition.log.producers.by_id.items()))
     return answer
+
+
+def _producer(active: tuple[int, Producer]) -> ProducerState:
+    producer_id, producer = active
+    return ProducerState(
+        producer_id=producer_id,
+        producer_epoch=producer.epoch,
+        last_sequence=producer.last_sequence,
+        last_timestamp=producer.last_timestamp,
+        coordinator_epoch=producer.coordinator_epoch,
+        current_txn_start_offset=producer.txn_first_offset,
+    )

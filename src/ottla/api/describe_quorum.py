@@ -8,9 +8,12 @@ While there is none, it is LEADER_NOT_AVAILABLE, which clients try again.
 v1 timestamps · v2 error messages, where the voter listens
 """
 
+from functools import partial
+
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import KRAFT_TOPIC
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -18,15 +21,18 @@ from ottla.wire.messages.describe_quorum import (
     Node,
     PartitionDataResponse,
     ReplicaState,
+    TopicData,
     TopicDataResponse,
 )
 
 
 def describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    response = DescribeQuorumResponse()
-    for topic in request.topics:
-        partitions = [_describe(call, topic.topic_name, one.partition_index) for one in topic.partitions]
-        response.topics.append(TopicDataResponse(topic_name=topic.topic_name, partitions=partitions))
+    def answer(topic: TopicData) -> TopicDataResponse:
+        indexes = dict.fromkeys(asked.partition_index for asked in topic.partitions)
+        describe = partial(_describe, call, topic.topic_name)
+        return TopicDataResponse(topic_name=topic.topic_name, partitions=lazily(describe, indexes))
+
+    response = DescribeQuorumResponse(topics=lazily(answer, request.topics))
     controller = call.broker.image.brokers.get(call.broker.image.controller_id)
     if controller is not None:
         listener = Listener(name="PLAINTEXT", host=controller.host, port=controller.port)

@@ -12,6 +12,7 @@ from ottla.api.metadata import describe_partition
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition
 from ottla.broker.broker import Broker
+from ottla.broker.slices import Steps
 from ottla.controller.image import Topic
 from ottla.controller.znodes import NO_LEADER
 from ottla.wire.messages.describe_topic_partitions import (
@@ -23,9 +24,7 @@ from ottla.wire.messages.describe_topic_partitions import (
 )
 
 
-def describe_topic_partitions(
-    call: Call, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsRequest) -> Steps:
     image = call.broker.image
     first_topic, first_partition = "", 0
     if request.cursor is not None:
@@ -36,6 +35,7 @@ def describe_topic_partitions(
     limit = min(max(request.response_partition_limit, 1), call.broker.config.request_partition_size_limit)
     response = DescribeTopicPartitionsResponse()
     for name in sorted(set(asked)):
+        yield
         if name < first_topic:
             continue
         if limit <= 0:

@@ -5,12 +5,18 @@ closed without an answer; only ApiVersions is answered whatever its version. A d
 request takes its log directory offline, and costs the connection of whoever cannot be told otherwise. A
 handler that fails in a way nobody planned is a bug: it is logged with the request that caused it, and costs
 that connection, not the broker.
+
+No request keeps others waiting (design note 011). Produce and Fetch, unless it is large, are answered as
+they come. Everything else is a job of `broker/slices`, and done at once if it is short: decoding, if the
+request is large; the handler, if it is a generator; encoding, which is where lazy lists are made
+(`wire/lazy`). What an answer has so far counts as unsent; one that gets too large is given up.
 """
 
 import logging
 import struct
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from ottla.api.call import Call, CloseConnection, LastAnswer, Silence
 from ottla.api.table import TABLE, Api
@@ -19,7 +25,8 @@ from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
 from ottla.broker.effects import Close, Reply
 from ottla.broker.parked import Parked
-from ottla.wire.codec import decoder, encoder
+from ottla.broker.slices import LARGE, Steps
+from ottla.wire.codec import decode_in_slices, decoder, encode_in_slices, encoder
 from ottla.wire.header import (
     API_VERSIONS,
     RequestHeader,
@@ -31,11 +38,17 @@ from ottla.wire.primitives import ProtocolError
 
 log = logging.getLogger(__name__)
 
-PRODUCE = 0
+PRODUCE, FETCH = 0, 1
 CACHED_ANSWERS_MAX = 256
+CACHED_ANSWERS_BYTES_MAX = 32 * 1024 * 1024
 CACHED_REQUEST_BYTES_MAX = 4_096
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
+LARGE_REQUEST_BYTES = 64 * 1024  # some 2,000 partitions: decoded in two milliseconds
+LARGE_ANSWER_BYTES = 256 * 1024
+SHARED_BYTES = 16 * 1024  # a cached answer is sent to many: what is larger is not copied for each
+ANSWER_BYTES_MAX = 100 * 1024 * 1024  # librdkafka receives no more, either
 _LENGTH = struct.Struct(">i")
+Answers: TypeAlias = dict[tuple[int, int, bytes], bytes]
 _loaded: dict[int, tuple[type[Any], Callable[..., Any]]] = {}
 
 
@@ -53,46 +66,205 @@ def on_request(
     low, high = api.versions
     if not low <= header.api_version <= high:
         return _refuse_version(api, header)
-    cache_key = None
-    if api.cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
-        cache_key = (header.api_key, header.api_version, bytes(frame[at:]))
-        known = broker.answers.get(cache_key)
-        if known is not None:
-            return _framed(header, [known])
-    loaded = _loaded.get(header.api_key)
+    exchange = Exchange(broker, connection, api, header, client_host)
+    if api.key == PRODUCE or (api.key == FETCH and len(frame) <= LARGE_REQUEST_BYTES):
+        return exchange.answer_at_once(frame, at, now_ms)
+    if len(frame) > LARGE_REQUEST_BYTES:
+        exchange.queue(memoryview(bytes(frame)), at)  # a copy: the frame is void when we return
+        return Silence.QUEUED
+    if not api.cached or broker.proofs.is_awaited or len(frame) - at > CACHED_REQUEST_BYTES_MAX:
+        return exchange.answer_in_slices(frame, at, now_ms)
+    answers, key = broker.answers, (header.api_key, header.api_version, bytes(frame[at:]))
+    known = answers.get(key)
+    if known is not None:
+        return _framed(header, [known])
+    exchange.keep = lambda chunks: _keep(answers, key, chunks)
+    return exchange.answer_in_slices(frame, at, now_ms)
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request, and the connection its answer goes to. `keep` is told the answer, if it comes at once.
+    `ends_because`: why the connection ends with this answer, if it does."""
+
+    broker: Broker
+    connection: int
+    api: Api
+    header: RequestHeader
+    client_host: str
+    keep: Callable[[list[Buffer]], None] | None = None
+    ends_because: str = ""
+
+    def answer_at_once(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence:
+        request_class, handler = _load(self.api)
+        request = decoder(request_class, self.header.api_version)(frame, at, self.api.items_max)
+        try:
+            answer = handler(self._call(now_ms), request)
+        except CloseConnection:
+            raise
+        except Exception as error:
+            raise self._failure(error) from error
+        if answer is None:
+            return Silence.NO_REPLY
+        if isinstance(answer, Generator):
+            return self._run(self._answered(answer))
+        if isinstance(answer, Parked):
+            self.park(answer)
+            return Silence.PARKED
+        return self._encoded_at_once(answer)
+
+    def answer_in_slices(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence:
+        request_class, handler = _load(self.api)
+        request = decoder(request_class, self.header.api_version)(frame, at, self.api.items_max)
+        return self._run(self._handled(handler, request, now_ms))
+
+    def _run(self, steps: Steps) -> list[Buffer] | Silence:
+        is_done, result = self.broker.slices.run(self.connection, steps, self._late)
+        if not is_done:
+            return Silence.PARKED
+        self._end()
+        return result  # type: ignore[no-any-return]
+
+    def queue(self, frame: memoryview, at: int) -> None:
+        self.broker.slices.put(self.connection, self._late(self._decoded(frame, at)))
+
+    def park(self, parked: Parked) -> None:
+        """Let an answer wait. What it is answered with in the end may have to wait for something else."""
+        self.keep = None
+        parked.owner, parked.reply = self.connection, self._reply
+        self.broker.waiting.park(parked)
+
+    def _reply(self, answer: Any) -> None:
+        if isinstance(answer, Parked):
+            self.park(answer)
+            return
+        if answer is Silence.NO_REPLY:
+            self.broker.effects.append(Reply(self.connection, []))
+            return
+        if isinstance(answer, CloseConnection):
+            self.broker.effects.append(Close(self.connection, str(answer)))
+            return
+        if self.api.key not in {PRODUCE, FETCH} or isinstance(answer, Generator):
+            self.broker.slices.run(self.connection, self._late(self._answered(answer)), lambda rest: rest)
+            return
+        try:
+            self.broker.effects.append(Reply(self.connection, self._encoded_at_once(answer)))
+        except CloseConnection as error:
+            self.broker.effects.append(Close(self.connection, str(error)))
+
+    def _encoded_at_once(self, answer: Any) -> list[Buffer]:
+        try:
+            return _framed(self.header, encoder(type(answer), self.header.api_version)(answer))
+        except (ValueError, TypeError, AttributeError, struct.error) as error:
+            raise self._failure(error) from error
+
+    # -- the steps of a job: in the end they return chunks, or why there are none --
+
+    def _late(self, steps: Steps) -> Steps:
+        """The same when nobody is there to take what it returns."""
+        try:
+            result = yield from steps
+        except (ProtocolError, CloseConnection) as error:
+            self.broker.effects.append(Close(self.connection, str(error)))
+            return
+        if result is not Silence.PARKED:
+            self.broker.effects.append(Reply(self.connection, result))
+            self._end()
+
+    def _end(self) -> None:
+        if self.ends_because:
+            self.broker.effects.append(Close(self.connection, self.ends_because, after_answers=True))
+
+    def _decoded(self, frame: memoryview, at: int) -> Steps:
+        request_class, handler = _load(self.api)
+        request = yield from decode_in_slices(
+            request_class, self.header.api_version, frame, at, self.api.items_max
+        )
+        return (yield from self._handled(handler, request, self.broker.slices.now_ms))
+
+    def _handled(self, handler: Callable[..., Any], request: Any, now_ms: int) -> Steps:
+        try:
+            answer = handler(self._call(now_ms), request)
+        except CloseConnection:
+            raise
+        except Exception as error:
+            raise self._failure(error) from error
+        return (yield from self._answered(answer))
+
+    def _answered(self, answer: Any) -> Steps:
+        """What a handler returned: the answer, or steps to it; or it waits."""
+        try:
+            while isinstance(answer, Generator | LastAnswer):
+                if isinstance(answer, LastAnswer):
+                    self.ends_because, answer = answer.reason, answer.response
+                else:
+                    answer = yield from answer
+        except CloseConnection:
+            raise
+        except Exception as error:
+            raise self._failure(error) from error
+        if isinstance(answer, Parked):
+            self.park(answer)
+            return Silence.PARKED
+        return (yield from self._encoded(answer))
+
+    def _encoded(self, answer: Any) -> Steps:
+        """What is there of an answer counts as unsent until it is on its way."""
+        chunks: list[Buffer] = []
+        size = 0
+        try:
+            for chunk in encode_in_slices(answer, self.header.api_version):
+                if chunk is None:
+                    yield None
+                    continue
+                chunks.append(chunk)
+                size += len(chunk)
+                self.broker.unsent_bytes += len(chunk)
+                if size > ANSWER_BYTES_MAX:
+                    raise CloseConnection(
+                        f"the answer to {self.api.title} has more than {ANSWER_BYTES_MAX} bytes; ask for less"
+                    )
+                yield LARGE if size > LARGE_ANSWER_BYTES else None
+        except CloseConnection:
+            raise
+        except Exception as error:
+            raise self._failure(error) from error
+        finally:
+            self.broker.unsent_bytes -= size
+        if self.keep is not None:
+            self.keep(chunks)
+        return _framed(self.header, chunks)
+
+    def _call(self, now_ms: int) -> Call:
+        return Call(
+            self.broker, now_ms, self.header.api_version, self.header.client_id or "", self.client_host,
+            self.connection,
+        )  # fmt: skip
+
+    def _failure(self, error: Exception) -> CloseConnection:
+        """What became of a request that cannot be answered."""
+        if isinstance(error, OSError):
+            self.broker.storage_error(error)
+            return CloseConnection(f"{self.api.title} failed on the disk: {error}")
+        client, version = self.header.client_id or "", self.header.api_version
+        log.error("bug: %s v%d from client %r failed", self.api.title, version, client, exc_info=error)
+        return CloseConnection(f"{self.api.title} failed")
+
+
+def _load(api: Api) -> tuple[type[Any], Callable[..., Any]]:
+    loaded = _loaded.get(api.key)
     if loaded is None:
-        loaded = _loaded[header.api_key] = api.load()
-    request_class, handler = loaded
-    request: Any = decoder(request_class, header.api_version)(frame, at)
-    call = Call(broker, now_ms, header.api_version, header.client_id or "", client_host, connection)
-    answer = _handle(api, handler, call, request)
-    if isinstance(answer, LastAnswer):
-        broker.effects.append(Close(connection, answer.reason, after_answers=True))
-        answer = answer.response
-    if answer is None:
-        return Silence.NO_REPLY
-    if isinstance(answer, Parked):
-        _park(broker, api, header, connection, answer)
-        return Silence.PARKED
-    chunks = _encoded(api, header, answer)
-    if cache_key is not None:
-        if len(broker.answers) >= CACHED_ANSWERS_MAX:
-            broker.answers.clear()
-        broker.answers[cache_key] = b"".join(chunks)
-    return _framed(header, chunks)
+        loaded = _loaded[api.key] = api.load()
+    return loaded
 
 
-def _handle(api: Api, handler: Callable[..., Any], call: Call, request: Any) -> Any:
-    try:
-        return handler(call, request)
-    except CloseConnection:
-        raise
-    except OSError as error:
-        call.broker.storage_error(error)
-        raise CloseConnection(f"{api.title} failed on the disk: {error}") from error
-    except Exception as bug:
-        log.exception("bug: %s v%d from client %r failed", api.title, call.version, call.client_id)
-        raise CloseConnection(f"{api.title} failed") from bug
+def _keep(answers: Answers, key: tuple[int, int, bytes], chunks: list[Buffer]) -> None:
+    """For whoever asks the same, until the image changes: `answers` is then no longer the broker's."""
+    answer = b"".join(chunks)
+    kept_bytes = sum(map(len, answers.values()))
+    if len(answers) >= CACHED_ANSWERS_MAX or kept_bytes + len(answer) > CACHED_ANSWERS_BYTES_MAX:
+        answers.clear()
+    answers[key] = answer
 
 
 def _refuse_version(api: Api, header: RequestHeader) -> list[Buffer]:
@@ -105,44 +277,11 @@ def _refuse_version(api: Api, header: RequestHeader) -> list[Buffer]:
     return _framed(header, encoder(ApiVersionsResponse, 0)(answer))
 
 
-def _park(broker: Broker, api: Api, header: RequestHeader, connection: int, parked: Parked) -> None:
-    """Let an answer wait. What it is answered with in the end may have to wait for something else."""
-
-    def reply(late: Any) -> None:
-        if isinstance(late, Parked):
-            _park(broker, api, header, connection, late)
-        elif isinstance(late, LastAnswer):
-            broker.effects.append(_late(api, header, connection, late.response))
-            broker.effects.append(Close(connection, late.reason, after_answers=True))
-        elif late is Silence.NO_REPLY:
-            broker.effects.append(Reply(connection, []))
-        elif isinstance(late, CloseConnection):
-            broker.effects.append(Close(connection, str(late)))
-        else:
-            broker.effects.append(_late(api, header, connection, late))
-
-    parked.owner, parked.reply = connection, reply
-    broker.waiting.park(parked)
-
-
-def _late(api: Api, header: RequestHeader, connection: int, answer: Any) -> Reply | Close:
-    try:
-        return Reply(connection, _framed(header, _encoded(api, header, answer)))
-    except CloseConnection as error:
-        return Close(connection, str(error))
-
-
-def _encoded(api: Api, header: RequestHeader, answer: Any) -> list[Buffer]:
-    try:
-        return encoder(type(answer), header.api_version)(answer)
-    except (ValueError, TypeError, AttributeError, struct.error) as bug:
-        log.exception("bug: the answer to %s v%d cannot be encoded", api.title, header.api_version)
-        raise CloseConnection(f"{api.title} failed") from bug
-
-
 def _framed(header: RequestHeader, chunks: list[Buffer]) -> list[Buffer]:
     flexible = response_is_flexible(header.api_key, header.api_version)
     start = response_header(header.correlation_id, flexible)
     size = len(start) + sum(map(len, chunks))
-    head = b"".join((_LENGTH.pack(size), start, chunks[0]))
-    return [head, *chunks[1:]]
+    head = _LENGTH.pack(size) + start
+    if len(chunks[0]) > SHARED_BYTES:
+        return [head, *chunks]
+    return [head + chunks[0], *chunks[1:]]

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.controlled import Asks, Item
-from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.parked import Parked
+from ottla.api.controlled import Asks, Item, unknown
+from ottla.base.errors import ErrorCode
+from ottla.broker.slices import Steps
 from ottla.controller.draft import Draft
 from ottla.controller.plan import elect_preferred, elect_unclean
 from ottla.wire.messages.elect_leaders import (
@@ -27,7 +27,7 @@ TYPED_SINCE = 1
 _ELECTIONS: dict[int, Callable[..., None]] = {0: elect_preferred, 1: elect_unclean}
 
 
-def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse | Parked:
+def elect_leaders(call: Call, request: ElectLeadersRequest) -> Steps:
     broker, image = call.broker, call.broker.image
     wanted = _wanted(call, request)
     election = _ELECTIONS.get(request.election_type)
@@ -38,13 +38,14 @@ def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespo
     asks: Asks[tuple[str, PartitionResult]] = Asks(broker, lambda items: _respond(items, is_all=is_all))
     for name, partitions in wanted.items():
         for index in partitions:
+            yield
             result = name, PartitionResult(partition_id=index)
-            if name in image.topics:
+            topic = image.topics.get(name)
+            if topic is not None and index in topic.states:
                 asks.add(result, name, partial(_elect, election, index))
             else:
-                error = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
-                asks.refuse(result, error)
-    return asks.answer(call, request.timeout_ms)  # type: ignore[no-any-return]
+                asks.refuse(result, unknown(topic, name, index))
+    return asks.answer(call, request.timeout_ms)
 
 
 def _elect(election: Callable[..., None], partition: int, draft: Draft) -> None:

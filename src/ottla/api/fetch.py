@@ -18,6 +18,7 @@ Left out: aborted transactions (no transactions yet).
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ottla.api.call import Call
 from ottla.api.fetch_sessions import TOPIC_IDS_SINCE, resolve, unauthorized
@@ -32,6 +33,7 @@ from ottla.broker.offline import report_damage
 from ottla.broker.parked import Key, Parked
 from ottla.broker.proofs import Proof
 from ottla.broker.replicas import Follows
+from ottla.broker.slices import Steps, finished
 from ottla.replication.leader import Follower
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import NO_SESSION, Session, Wanted
@@ -52,9 +54,16 @@ READ_COMMITTED = 1
 FETCH_BYTES_MIN = 64 * 1024
 RECORDS_WAIT_MS = 25  # that records wait for the proof of what is said of other partitions
 WAIT_MS_MAX = 300_000
+LONG = 1_000  # partitions; an answer about more is made in slices
 
 
-def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
+def fetch(call: Call, request: FetchRequest) -> Any:
+    steps = _fetch(call, request)
+    count = sum(len(topic.partitions) for topic in request.topics)
+    return steps if count > LONG else finished(steps)
+
+
+def _fetch(call: Call, request: FetchRequest) -> Steps:
     bytes_max = min(request.max_bytes, _bytes_max(call.broker))
     replica_id, replica_epoch = request.replica_id, NO_REPLICA
     if request.replica_state:
@@ -62,7 +71,7 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse | Parked:
     if replica_id >= 0 and not call.may_act_as(replica_id, "Fetch"):
         return unauthorized(request)
     try:
-        wanted, session, incremental = resolve(
+        wanted, session, incremental = yield from resolve(
             call, request, is_follower=replica_id in call.broker.image.brokers
         )
     except ApiError as error:
@@ -177,7 +186,7 @@ class Fetch:
         self.is_counted = True
         return has_error or self.total >= self.bytes_min
 
-    def ready(self, key: Key, now_ms: int) -> FetchResponse | Parked | None:
+    def ready(self, key: Key, now_ms: int) -> Any | None:
         """One partition moved: count it again. Enough, or an error: answer."""
         id = self.broker.replicas.grown if isinstance(key, Follows) else key
         if id is None:
@@ -197,7 +206,7 @@ class Fetch:
         self.total += ready - self.available.get(id, 0)
         self.available[id] = ready
 
-    def respond_proven(self, now_ms: int) -> FetchResponse | Parked:
+    def respond_proven(self, now_ms: int) -> Any:
         """The answer; if it speaks of an end, or of an offset out of range, once it is proven to be true."""
         unproven = self.unproven(now_ms)
         if not unproven:
@@ -235,11 +244,19 @@ class Fetch:
         if self.proven_ms != self.now_ms and not self.is_replica and partition.leader == self.broker.id:
             check_led(self.broker, partition, self.asked_ms, self.now_ms)
 
-    def respond(self, now_ms: int) -> FetchResponse:
+    def respond(self, now_ms: int) -> Any:
+        """The answer, or the steps to it if it is long. Followers, who come again and again with very many
+        partitions of which few have changed, are answered at once."""
+        steps = self._respond(now_ms)
+        is_long = len(self.wanted) > LONG and not (self.is_replica and self.incremental)
+        return steps if is_long else finished(steps)
+
+    def _respond(self, now_ms: int) -> Steps:
         self.now_ms = now_ms
         budget, results = self.bytes_max, []
         served: list[Wanted] = []
         for one in self.wanted:
+            yield
             if self.replica_id >= 0 and self._quiet(one, one.topic_partition) is not None:
                 continue
             answer = self._read(one, budget, at_least_one=not served)

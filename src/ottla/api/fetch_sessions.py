@@ -1,6 +1,6 @@
 """What a fetch wants to read: what it names, and what its session (KIP-227) remembers; or that it may not."""
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 from ottla.api.call import Call
 from ottla.base.errors import ErrorCode
@@ -12,11 +12,15 @@ TOPIC_IDS_SINCE = 13
 
 def resolve(
     call: Call, request: FetchRequest, *, is_follower: bool
-) -> tuple[list[Wanted], Session | None, bool]:
+) -> Generator[None, None, tuple[list[Wanted], Session | None, bool]]:
     """What to read, under which session, and whether the answer may leave out what has not changed."""
     sessions = call.broker.sessions
     by_id = call.version >= TOPIC_IDS_SINCE
-    asked = list({one.key: one for one in _asked(call, request, by_id)}.values())  # the last one counts
+    named = {}
+    for one in _asked(call, request, by_id):
+        named[one.key] = one  # the last one counts
+        yield
+    asked = list(named.values())
     if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
         sessions.close(request.session_id)
         if request.session_epoch == FINAL_EPOCH or not asked:

@@ -13,14 +13,17 @@ v5 TRANSACTION_ABORTABLE · v6 share groups
 Left out: transactional ids (TRANSACTIONAL_ID_AUTHORIZATION_FAILED) and share groups (INVALID_REQUEST).
 """
 
-from ottla.api.call import Call, LastAnswer
+from functools import partial
+
+from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
-from ottla.api.proven import SENT_AWAY
+from ottla.api.proven import last_if_in_doubt
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
 from ottla.controller.image import BrokerEndpoint
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 GROUP, TRANSACTION = 0, 1
@@ -29,25 +32,20 @@ WAIT_MS = 10_000
 CERTAIN_MS = 1_000
 
 
-def find_coordinator(
-    call: Call, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Parked | LastAnswer:
-    keys = request.coordinator_keys if call.version >= BATCHED_SINCE else [request.key]
+def find_coordinator(call: Call, request: FindCoordinatorRequest) -> Steps:
+    keys = list(dict.fromkeys(request.coordinator_keys)) if call.version >= BATCHED_SINCE else [request.key]
     writes = Writes(call.broker, lambda: _respond(call, request.key_type, keys, writes.items))
     if request.key_type == GROUP and any(keys) and OFFSETS_TOPIC not in call.broker.image.topics:
         writes.add(lambda: plan_new_topic(call.broker, call.broker.groups.offsets_topic()))
-    answer = writes.answer(call, WAIT_MS)
-    if call.broker.proofs.in_doubt and not isinstance(answer, Parked):
-        return LastAnswer(answer, SENT_AWAY)
-    return answer  # type: ignore[no-any-return]
+    return last_if_in_doubt(call, writes.answer(call, WAIT_MS))
 
 
 def _respond(call: Call, key_type: int, keys: list[str], created: list[Item]) -> FindCoordinatorResponse:
     obstacle = next((item.error_message for item in created if item.error), None)
-    found = [_find(call, key_type, key, obstacle) for key in keys]
+    find = partial(_find, call, key_type, obstacle)
     if call.version >= BATCHED_SINCE:
-        return FindCoordinatorResponse(coordinators=found)
-    one = found[0]
+        return FindCoordinatorResponse(coordinators=lazily(find, keys))
+    one = find(keys[0])
     return FindCoordinatorResponse(
         error_code=one.error_code,
         error_message=one.error_message,
@@ -57,7 +55,7 @@ def _respond(call: Call, key_type: int, keys: list[str], created: list[Item]) ->
     )
 
 
-def _find(call: Call, key_type: int, key: str, obstacle: str | None) -> Coordinator:
+def _find(call: Call, key_type: int, obstacle: str | None, key: str) -> Coordinator:
     try:
         broker = _coordinator_of(call, key_type, key, obstacle)
     except ApiError as error:

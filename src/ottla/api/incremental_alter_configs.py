@@ -13,7 +13,7 @@ from ottla.api.config_resources import BROKER_LOGGER, GROUP, TOPIC, alter, plan_
 from ottla.base.config import ConfigType, Row, rows, rows_by_group_key, rows_by_topic_key
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.configs import BROKER_CONFIGS, describe_broker, describe_topic
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
 from ottla.controller.keeper import Operation
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig
@@ -28,10 +28,8 @@ from ottla.wire.messages.incremental_alter_configs import (
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
-def incremental_alter_configs(
-    call: Call, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse | Parked:
-    return alter(  # type: ignore[no-any-return]
+def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> Steps:
+    return alter(
         call,
         request.resources,
         partial(_plan, call, request),

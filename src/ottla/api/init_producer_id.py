@@ -14,7 +14,7 @@ from ottla.api.call import Call
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
 from ottla.controller import znodes
 from ottla.controller.keeper import Create, Operation, Put
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -23,7 +23,7 @@ BLOCK_IDS = 1_000
 WAIT_MS = 10_000
 
 
-def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | Parked:
+def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | Steps:
     broker = call.broker
     if (request.producer_id < 0) != (request.producer_epoch < 0) or request.transactional_id == "":
         return _refuse(ApiError(ErrorCode.INVALID_REQUEST))
@@ -33,7 +33,7 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
     writes = Writes(broker, lambda: claim.respond(next((item.error for item in writes.items), None)))
     if broker.producer_ids.next >= broker.producer_ids.end:
         writes.add(claim.plan)
-    return writes.answer(call, WAIT_MS)  # type: ignore[no-any-return]
+    return writes.answer(call, WAIT_MS)
 
 
 @dataclass(slots=True)

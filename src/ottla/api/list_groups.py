@@ -13,6 +13,7 @@ from ottla.api.proven import proven
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.parked import Parked
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
@@ -39,15 +40,19 @@ def _listed(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     is_loading = call.broker.groups.runtime.loading
     return ListGroupsResponse(
         error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE,
-        groups=[
-            ListedGroup(
+        groups=lazily(
+            lambda group: ListedGroup(
                 group_id=group.group_id,
                 protocol_type=group.protocol_type,
                 group_state=group.state,
                 group_type=group.type,
-            )
-            for _, shard in call.broker.groups.shards()
-            for group in shard.listed()
-            if (not states or group.state.lower() in states) and (not types or group.type.lower() in types)
-        ],
+            ),
+            [
+                group
+                for _, shard in call.broker.groups.shards()
+                for group in shard.listed()
+                if (not states or group.state.lower() in states)
+                and (not types or group.type.lower() in types)
+            ],
+        ),
     )

@@ -9,26 +9,31 @@ storage, Kafka finds neither.
 Only the leader answers. A new one may not know yet how much of what it began with is committed: until its
 high watermark gets there, what lies beyond it, and where it is, is OFFSET_NOT_AVAILABLE (KIP-207). A follower
 (replica id, on a connection that is proved to be its own, else CLUSTER_AUTHORIZATION_FAILED) asks about the
-log, not about what is committed. Consumers are answered once it is certain that
-this broker led when it was asked (`proven`).
+log, not about what is committed. Consumers are answered once it is certain that this broker led when it was
+asked (`proven`). A partition that is named twice is INVALID_REQUEST, as in Kafka.
 
 v1 offset and timestamp · v2 isolation level · v4 leader epochs · v6 flexible · v7 max timestamp · v8 -4 ·
 v9 -5
 v10 timeout · v11 -6
 """
 
-from ottla.api.call import Call, LastAnswer
+from collections import Counter
+from functools import partial
+
+from ottla.api.call import Call
+from ottla.api.named import held_partitions
 from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.ids import TopicPartition
 from ottla.broker.offline import report_damage
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
 from ottla.replication.partition import Partition
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
@@ -40,24 +45,33 @@ NOT_FOUND = (-1, -1, -1)
 READ_COMMITTED = 1
 
 
-def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Parked | LastAnswer:
-    if request.replica_id >= 0:
-        return _respond(call, request, call.now_ms)
-    named = (
-        call.broker.partitions.get(TopicPartition(topic.name, one.partition_index))
-        for topic in request.topics
-        for one in topic.partitions
-    )
-    partitions = [partition for partition in named if partition is not None]
-    return proven(call, partitions, lambda now_ms: _respond(call, request, now_ms))
-
-
-def _respond(call: Call, request: ListOffsetsRequest, now_ms: int) -> ListOffsetsResponse:
-    response = ListOffsetsResponse()
+def list_offsets(call: Call, request: ListOffsetsRequest) -> Steps:
+    named: dict[str, Counter[int]] = {}
     for topic in request.topics:
-        results = [_answer(call, topic.name, one, request, now_ms) for one in topic.partitions]
-        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=results))
-    return response
+        times = named.setdefault(topic.name, Counter())
+        for asked in topic.partitions:
+            times[asked.partition_index] += 1
+            yield
+    respond = partial(_respond, call, request, named)
+    if request.replica_id >= 0:
+        return respond(call.now_ms)
+    return proven(call, held_partitions(call.broker, named), respond)
+
+
+def _respond(
+    call: Call, request: ListOffsetsRequest, named: dict[str, Counter[int]], now_ms: int
+) -> ListOffsetsResponse:
+    def answer_topic(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+        def answer(asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+            if named[topic.name][asked.partition_index] > 1:
+                return ListOffsetsPartitionResponse(
+                    partition_index=asked.partition_index, error_code=ErrorCode.INVALID_REQUEST
+                )
+            return _answer(call, topic.name, asked, request, now_ms)
+
+        return ListOffsetsTopicResponse(name=topic.name, partitions=lazily(answer, topic.partitions))
+
+    return ListOffsetsResponse(topics=lazily(answer_topic, request.topics))
 
 
 def _answer(

@@ -21,9 +21,9 @@ def list_partition_reassignments(
         return ListPartitionReassignmentsResponse(
             error_code=ErrorCode.NOT_CONTROLLER, error_message="Ask the controller."
         )
-    wanted: dict[str, list[int] | None] = dict.fromkeys(sorted(image.topics))
+    wanted: dict[str, set[int] | None] = dict.fromkeys(sorted(image.topics))
     if request.topics is not None:
-        wanted = {one.name: one.partition_indexes for one in request.topics}
+        wanted = {topic.name: set(topic.partition_indexes) for topic in request.topics}
     response = ListPartitionReassignmentsResponse()
     for name, indexes in wanted.items():
         topic = image.topics.get(name)

@@ -13,23 +13,25 @@ v5 offline replicas · v7 leader epochs · v8 authorized operations, the cluster
 v10 topic ids in the answer · v12 and in the request · v13 top-level error
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from ottla.api.authorized_operations import ON_CLUSTER, ON_TOPIC
-from ottla.api.call import Call, LastAnswer
+from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
-from ottla.api.proven import SENT_AWAY
+from ottla.api.proven import last_if_in_doubt
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, OFFSETS_TOPIC, ZERO_UUID, TopicPartition, is_topic_name
 from ottla.broker.broker import Broker
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
 from ottla.controller.draft import endpoints
 from ottla.controller.image import BrokerEndpoint, PartitionState, Topic
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import NewTopic
+from ottla.controller.znodes import State
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -39,6 +41,7 @@ from ottla.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 
+A = TypeVar("A")
 P = TypeVar("P")
 
 BY_ID_SINCE = 12
@@ -46,33 +49,33 @@ AUTO_CREATE_WAIT_MS = 5_000
 AUTO_CREATED_MAX = 1_000  # by one request; the client asks again for the others
 
 
-def metadata(call: Call, request: MetadataRequest) -> MetadataResponse | Parked | LastAnswer:
-    answer = _answer_all(call, request)
-    if call.broker.proofs.in_doubt and not isinstance(answer, Parked):
-        return LastAnswer(answer, SENT_AWAY)
-    return answer
+def metadata(call: Call, request: MetadataRequest) -> Steps:
+    return last_if_in_doubt(call, _answer_all(call, request))
 
 
-def _answer_all(call: Call, request: MetadataRequest) -> MetadataResponse | Parked:
+def _answer_all(call: Call, request: MetadataRequest) -> Steps:
     broker, image = call.broker, call.broker.image
     if request.topics is None or (call.version == 0 and not request.topics):
-        return _respond(broker, request, [_describe(broker, topic) for topic in image.topics.values()])
-    asked = list({(one.name, one.topic_id): one for one in request.topics}.values())
-    if call.version < BY_ID_SINCE and any(one.name is None or one.topic_id != ZERO_UUID for one in asked):
-        return _respond(broker, request, [_refused(one) for one in asked])
+        return _respond(broker, request, partial(_describe, broker), list(image.topics.values()))
+    asked: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
+    is_refused = False
     may_create = call.broker.config.auto_create_topics and request.allow_auto_topic_creation
     created: dict[str, Item] = {}
     writes = Writes(
-        call.broker, lambda: _respond(broker, request, [_answer(broker, one, created) for one in asked])
+        call.broker, lambda: _respond(broker, request, partial(_answer, broker, created), asked.values())
     )
-    for name in dict.fromkeys(
-        one.name for one in asked if one.name is not None and one.topic_id == ZERO_UUID
-    ):
-        if len(created) == AUTO_CREATED_MAX:
-            break
-        if may_create and name not in image.topics and is_topic_name(name):
+    for topic in request.topics:
+        yield
+        name, by_name = topic.name, topic.topic_id == ZERO_UUID
+        asked[name, topic.topic_id] = topic
+        is_refused |= call.version < BY_ID_SINCE and (name is None or not by_name)
+        if not may_create or name is None or not by_name or name in created or name in image.topics:
+            continue
+        if len(created) < AUTO_CREATED_MAX and is_topic_name(name):
             created[name] = writes.add(partial(_plan_topic, call.broker, name))
-    return writes.answer(call, AUTO_CREATE_WAIT_MS)  # type: ignore[no-any-return]
+    if is_refused:
+        return _respond(broker, request, _refused, asked.values())
+    return (yield from writes.answer(call, AUTO_CREATE_WAIT_MS))
 
 
 def _plan_topic(broker: Broker, name: str) -> Sequence[Operation]:
@@ -86,26 +89,35 @@ def listed_brokers(broker: Broker) -> list[BrokerEndpoint]:
 
 
 def _respond(
-    broker: Broker, request: MetadataRequest, topics: list[MetadataResponseTopic]
+    broker: Broker,
+    request: MetadataRequest,
+    answer: Callable[[A], MetadataResponseTopic],
+    asked: Collection[A],
 ) -> MetadataResponse:
     image = broker.image
+
+    def answer_topic(topic: A) -> MetadataResponseTopic:
+        described = answer(topic)
+        if request.include_topic_authorized_operations and described.name is not None:
+            described.topic_authorized_operations = ON_TOPIC
+        return described
+
     brokers = [
         MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
         for one in listed_brokers(broker)
     ]
     response = MetadataResponse(
-        brokers=brokers, cluster_id=image.cluster_id, controller_id=image.controller_id, topics=topics
+        brokers=brokers,
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=lazily(answer_topic, asked),
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = ON_CLUSTER
-    if request.include_topic_authorized_operations:
-        for topic in topics:
-            if topic.name is not None:
-                topic.topic_authorized_operations = ON_TOPIC
     return response
 
 
-def _answer(broker: Broker, asked: MetadataRequestTopic, created: dict[str, Item]) -> MetadataResponseTopic:
+def _answer(broker: Broker, created: dict[str, Item], asked: MetadataRequestTopic) -> MetadataResponseTopic:
     image = broker.image
     if asked.topic_id != ZERO_UUID:
         name = image.topic_names.get(asked.topic_id)
@@ -172,27 +184,27 @@ def _describe(broker: Broker, topic: Topic) -> MetadataResponseTopic:
 def _describe_partitions(broker: Broker, topic: Topic) -> list[MetadataResponsePartition]:
     """There may be thousands, and most are like one before: the same replicas, of which the same lead and are
     in sync. That holds as long as no replica is offline on its own."""
-    made: list[MetadataResponsePartition] = []
-    seen: dict[object, MetadataResponsePartition] = {}
+    assignment, seen = topic.assignment, dict[object, MetadataResponsePartition]()
     may_differ = bool(broker.image.offline or broker.store.lost or broker.proofs.in_doubt)
-    for index, state in sorted(topic.states.items()):
-        replicas = topic.assignment.get(index)
-        if replicas is None:
-            continue  # the topic is being created, or grows
+
+    def describe(indexed: tuple[int, State]) -> MetadataResponsePartition:
+        index, state = indexed
+        replicas = assignment[index]
         kind = (replicas, state.leader, state.isr)
         like = seen.get(kind)
         if like is None or may_differ:
             id, whole = TopicPartition(topic.name, index), PartitionState(replicas, *state)
-            one = seen[kind] = describe_partition(MetadataResponsePartition, broker, id, whole)
-        else:
-            one = MetadataResponsePartition(
-                error_code=like.error_code,
-                partition_index=index,
-                leader_id=like.leader_id,
-                leader_epoch=state.leader_epoch,
-                replica_nodes=like.replica_nodes,
-                isr_nodes=like.isr_nodes,
-                offline_replicas=like.offline_replicas,
-            )
-        made.append(one)
-    return made
+            seen[kind] = described = describe_partition(MetadataResponsePartition, broker, id, whole)
+            return described
+        return MetadataResponsePartition(
+            error_code=like.error_code,
+            partition_index=index,
+            leader_id=like.leader_id,
+            leader_epoch=state.leader_epoch,
+            replica_nodes=like.replica_nodes,
+            isr_nodes=like.isr_nodes,
+            offline_replicas=like.offline_replicas,
+        )
+
+    # One without an assignment is being created, or its topic grows.
+    return lazily(describe, sorted(entry for entry in topic.states.items() if entry[0] in assignment))

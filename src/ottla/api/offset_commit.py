@@ -1,16 +1,19 @@
 """OffsetCommit (key 8): remember how far a group has read; answered when that is committed itself.
 
 Each partition has its own error: a topic that is not there, metadata that is too long. A wrong member,
-generation or epoch is an error of the whole.
+generation or epoch is an error of the whole. Of a partition that is named twice the last offset is stored.
 
 v2 retention time of the client (until v4) · v6 leader epochs · v7 static members · v8 flexible
 v9 member epochs of the new protocol · v10 topic ids
 """
 
+from collections.abc import Generator
+
 from ottla.api.call import Call
 from ottla.api.coordinated import coordinated
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.parked import Parked
+from ottla.base.ids import TopicPartition
+from ottla.broker.slices import Steps
 from ottla.group.commits import Commit, OffsetToCommit
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -25,8 +28,8 @@ TOPIC_IDS_SINCE = 10
 RETENTION_MS_MAX = 1 << 62
 
 
-def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | Parked:
-    response, offsets = _check(call, request)
+def offset_commit(call: Call, request: OffsetCommitRequest) -> Steps:
+    response, offsets = yield from _check(call, request)
 
     def refuse(error: ApiError) -> OffsetCommitResponse:
         for topic in response.topics:
@@ -40,10 +43,10 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
         instance_id=request.group_instance_id,
         epoch=request.generation_id_or_member_epoch,
         retention_ms=min(request.retention_time_ms, RETENTION_MS_MAX),
-        offsets=offsets,
+        offsets=list(offsets.values()),
         version=call.version,
     )
-    return coordinated(  # type: ignore[no-any-return]
+    return coordinated(
         call,
         request.group_id,
         lambda shard, turn, answer: shard.commit_offsets(turn, answer, commit, response),
@@ -52,10 +55,12 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
     )
 
 
-def _check(call: Call, request: OffsetCommitRequest) -> tuple[OffsetCommitResponse, list[OffsetToCommit]]:
+def _check(
+    call: Call, request: OffsetCommitRequest
+) -> Generator[None, None, tuple[OffsetCommitResponse, dict[TopicPartition, OffsetToCommit]]]:
     """The answer, with the errors that are known already, and what is left to commit."""
     image, limit = call.broker.image, call.broker.groups.config.metadata_bytes_max
-    response, offsets = OffsetCommitResponse(), []
+    response, offsets = OffsetCommitResponse(), dict[TopicPartition, OffsetToCommit]()
     for topic in request.topics:
         by_id = call.version >= TOPIC_IDS_SINCE
         name = image.topic_names.get(topic.topic_id, "") if by_id else topic.name
@@ -63,6 +68,7 @@ def _check(call: Call, request: OffsetCommitRequest) -> tuple[OffsetCommitRespon
         answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         response.topics.append(answer)
         for one in topic.partitions:
+            yield
             result = OffsetCommitResponsePartition(partition_index=one.partition_index)
             answer.partitions.append(result)
             if known is None or one.partition_index not in known.assignment:
@@ -73,13 +79,11 @@ def _check(call: Call, request: OffsetCommitRequest) -> tuple[OffsetCommitRespon
             elif len(one.committed_metadata or "") > limit:  # characters, whatever the key is called
                 result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                offsets.append(
-                    OffsetToCommit(
-                        name,
-                        one.partition_index,
-                        one.committed_offset,
-                        one.committed_leader_epoch,
-                        one.committed_metadata or "",
-                    )
+                offsets[TopicPartition(name, one.partition_index)] = OffsetToCommit(
+                    name,
+                    one.partition_index,
+                    one.committed_offset,
+                    one.committed_leader_epoch,
+                    one.committed_metadata or "",
                 )
     return response, offsets

@@ -5,6 +5,7 @@ null list of topics asks for everything the group has committed. A new coordinat
 of what it loaded is committed, and one that was replaced may not know of later commits: neither says -1, nor
 an older offset; both say COORDINATOR_LOAD_IN_PROGRESS, after which every client asks again. So does one that
 cannot read what is stored: the Java client takes COORDINATOR_NOT_AVAILABLE for the end of its consumer here.
+A group, or a partition in a topic, that is named twice is answered once.
 
 v2 all topics, top-level error · v5 leader epochs · v6 flexible · v7 require_stable (KIP-447) · v8 several
 groups
@@ -12,12 +13,15 @@ v9 member epochs of the new protocol · v10 topic ids
 Left out: require_stable has nothing to wait for, since there are no commits in transactions yet.
 """
 
-from ottla.api.call import Call, LastAnswer
+from functools import partial
+
+from ottla.api.call import Call
 from ottla.api.coordinated import answer_about_groups, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
-from ottla.broker.parked import Parked
-from ottla.group.offsets import CommittedOffset
+from ottla.broker.slices import Steps
+from ottla.group.offsets import CommittedOffset, Offsets
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -33,7 +37,7 @@ from ottla.wire.messages.offset_fetch import (
 BATCHED_SINCE, TOPIC_IDS_SINCE, TOP_LEVEL_ERROR_SINCE = 8, 10, 2
 
 
-def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse | Parked | LastAnswer:
+def offset_fetch(call: Call, request: OffsetFetchRequest) -> Steps:
     is_batched = call.version >= BATCHED_SINCE
     group_ids = [group.group_id for group in request.groups] if is_batched else [request.group_id]
     return answer_about_groups(call, group_ids, lambda now_ms: _respond(call, request, now_ms))
@@ -41,7 +45,8 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
 
 def _respond(call: Call, request: OffsetFetchRequest, now_ms: int) -> OffsetFetchResponse:
     if call.version >= BATCHED_SINCE:
-        return OffsetFetchResponse(groups=[_fetch(call, group, now_ms) for group in request.groups])
+        groups = {group.group_id: group for group in request.groups}
+        return OffsetFetchResponse(groups=lazily(lambda group: _fetch(call, group, now_ms), groups.values()))
     topics = request.topics
     asked = OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -53,25 +58,26 @@ def _respond(call: Call, request: OffsetFetchRequest, now_ms: int) -> OffsetFetc
     )
     found = _fetch(call, asked, now_ms)
     if found.error_code and call.version < TOP_LEVEL_ERROR_SINCE:
-        found.topics = [_refused(topic, found.error_code) for topic in asked.topics or []]
+        found.topics = lazily(partial(_refused, found.error_code), asked.topics or [])
     return OffsetFetchResponse(
         error_code=found.error_code,
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=one.partition_index,
-                        committed_offset=one.committed_offset,
-                        committed_leader_epoch=one.committed_leader_epoch,
-                        metadata=one.metadata,
-                        error_code=one.error_code,
-                    )
-                    for one in topic.partitions
-                ],
-            )
-            for topic in found.topics
-        ],
+        topics=lazily(
+            lambda topic: OffsetFetchResponseTopic(
+                name=topic.name, partitions=lazily(_single, topic.partitions)
+            ),
+            found.topics,
+        ),
+    )
+
+
+def _single(partition: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
+    """A partition as in an answer about one group."""
+    return OffsetFetchResponsePartition(
+        partition_index=partition.partition_index,
+        committed_offset=partition.committed_offset,
+        committed_leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.metadata,
+        error_code=partition.error_code,
     )
 
 
@@ -88,38 +94,43 @@ def _fetch(call: Call, asked: OffsetFetchRequestGroup, now_ms: int) -> OffsetFet
         if asked.topics is None:
             response.topics = _everything(call, shard.offsets.of_group(group_id, high_watermark))
             return response
-        for topic in asked.topics:
-            name = topic.name
-            if call.version >= TOPIC_IDS_SINCE:
-                name = broker.image.topic_names.get(topic.topic_id, "")
-                if not name:
-                    response.topics.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
-                    continue
-            response.topics.append(
-                OffsetFetchResponseTopics(
-                    name=name,
-                    topic_id=topic.topic_id,
-                    partitions=[
-                        _partition(index, shard.offsets.get(group_id, name, index, high_watermark))
-                        for index in topic.partition_indexes
-                    ],
-                )
-            )
+        answer = partial(_topic, call, group_id, shard.offsets, high_watermark)
+        response.topics = lazily(answer, asked.topics)
     except ApiError as error:
         is_failed = error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_failed else error.code
     return response
 
 
+def _topic(
+    call: Call, group_id: str, offsets: Offsets, high_watermark: int, asked: OffsetFetchRequestTopics
+) -> OffsetFetchResponseTopics:
+    name = asked.name
+    if call.version >= TOPIC_IDS_SINCE:
+        name = call.broker.image.topic_names.get(asked.topic_id, "")
+        if not name:
+            return _refused(ErrorCode.UNKNOWN_TOPIC_ID, asked)
+
+    def answer(index: int) -> OffsetFetchResponsePartitions:
+        return _partition(index, offsets.get(group_id, name, index, high_watermark))
+
+    return OffsetFetchResponseTopics(
+        name=name,
+        topic_id=asked.topic_id,
+        partitions=lazily(answer, dict.fromkeys(asked.partition_indexes)),
+    )
+
+
 def _everything(call: Call, found: dict[str, dict[int, CommittedOffset]]) -> list[OffsetFetchResponseTopics]:
-    topics = []
-    for name, offsets in found.items():
-        known = call.broker.image.topics.get(name)
-        if known is not None or call.version < TOPIC_IDS_SINCE:
-            answer = OffsetFetchResponseTopics(name=name, topic_id=known.id if known else ZERO_UUID)
-            answer.partitions = [_partition(index, offset) for index, offset in offsets.items()]
-            topics.append(answer)
-    return topics
+    topics = call.broker.image.topics
+    listed = [name for name in found if name in topics or call.version < TOPIC_IDS_SINCE]
+
+    def answer(name: str) -> OffsetFetchResponseTopics:
+        topic_id = topics[name].id if name in topics else ZERO_UUID
+        partitions = lazily(lambda committed: _partition(*committed), found[name].items())
+        return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions)
+
+    return lazily(answer, listed)
 
 
 def _partition(index: int, found: CommittedOffset | None) -> OffsetFetchResponsePartitions:
@@ -133,14 +144,14 @@ def _partition(index: int, found: CommittedOffset | None) -> OffsetFetchResponse
     )
 
 
-def _refused(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseTopics:
+def _refused(code: int, topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
         name=topic.name,
         topic_id=topic.topic_id,
-        partitions=[
-            OffsetFetchResponsePartitions(
+        partitions=lazily(
+            lambda index: OffsetFetchResponsePartitions(
                 partition_index=index, committed_offset=-1, metadata="", error_code=code
-            )
-            for index in topic.partition_indexes
-        ],
+            ),
+            dict.fromkeys(topic.partition_indexes),
+        ),
     )

@@ -4,16 +4,20 @@ cut.
 The answer is the largest epoch not above the one asked for, and the offset at which it ended (KIP-101,
 KIP-279). Only the leader answers, and only to who knows its epoch (KIP-320); a consumer hears of it once it
 is certain that this broker led when it was asked (`proven`). In the name of a replica only that broker asks,
-on a connection that is proved to be its own; others are told CLUSTER_AUTHORIZATION_FAILED.
+on a connection that is proved to be its own; others are told CLUSTER_AUTHORIZATION_FAILED. A partition that
+is named twice is answered once.
 
 v2 current leader epoch · v3 replica id · v4 flexible
 """
 
-from ottla.api.call import Call, LastAnswer
+from functools import partial
+
+from ottla.api.call import Call
+from ottla.api.named import by_topic, held_partitions
 from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.ids import TopicPartition
-from ottla.broker.parked import Parked
+from ottla.broker.slices import Steps
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -23,28 +27,26 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 )
 
 
-def offset_for_leader_epoch(
-    call: Call, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse | Parked | LastAnswer:
-    named = (
-        call.broker.partitions.get(TopicPartition(topic.topic, one.partition))
-        for topic in request.topics
-        for one in topic.partitions
+def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochRequest) -> Steps:
+    named = yield from by_topic(
+        (topic.topic, asked.partition, asked) for topic in request.topics for asked in topic.partitions
     )
-    partitions = [partition for partition in named if partition is not None and request.replica_id < 0]
-    return proven(call, partitions, lambda now_ms: _respond(call, request, now_ms))
+    partitions = held_partitions(call.broker, named) if request.replica_id < 0 else []
+    return proven(call, partitions, lambda now_ms: _respond(call, request.replica_id, named, now_ms))
 
 
-def _respond(call: Call, request: OffsetForLeaderEpochRequest, now_ms: int) -> OffsetForLeaderEpochResponse:
-    response = OffsetForLeaderEpochResponse()
-    for topic in request.topics:
-        results = [_answer(call, topic.topic, one, request.replica_id, now_ms) for one in topic.partitions]
-        response.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=results))
-    return response
+def _respond(
+    call: Call, replica_id: int, named: dict[str, dict[int, OffsetForLeaderPartition]], now_ms: int
+) -> OffsetForLeaderEpochResponse:
+    def answer_topic(topic: str) -> OffsetForLeaderTopicResult:
+        answer = partial(_answer, call, topic, replica_id, now_ms)
+        return OffsetForLeaderTopicResult(topic=topic, partitions=lazily(answer, named[topic].values()))
+
+    return OffsetForLeaderEpochResponse(topics=lazily(answer_topic, named))
 
 
 def _answer(
-    call: Call, topic: str, asked: OffsetForLeaderPartition, replica_id: int, now_ms: int
+    call: Call, topic: str, replica_id: int, now_ms: int, asked: OffsetForLeaderPartition
 ) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition)
     try:

@@ -14,6 +14,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Key, Parked
 from ottla.broker.proofs import Proof
+from ottla.broker.slices import Steps
 from ottla.replication.partition import Partition
 
 WAIT_MS = 2_000
@@ -35,6 +36,14 @@ def check_no_doubt(broker: Broker, partition: Partition, now_ms: int) -> None:
     """Refuse to work for a partition that others have probably led for some time."""
     if partition.id in broker.proofs.in_doubt:
         check_led(broker, partition, now_ms, now_ms)
+
+
+def last_if_in_doubt(call: Call, steps: Steps) -> Steps:
+    """What steps lead to: the last answer on its connection, if this broker may have been replaced."""
+    answer = yield from steps
+    if call.broker.proofs.in_doubt and not isinstance(answer, Parked):
+        return LastAnswer(answer, SENT_AWAY)
+    return answer
 
 
 def proven(

@@ -9,17 +9,22 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from ottla.wire.compile_decode import ITEMS_MAX
 from ottla.wire.messages import VERSIONS
+
+FEW = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """`cached`: the encoded answer depends on the request and the image alone."""
+    """`cached`: the encoded answer depends on the request and the image alone. `items_max`: of all its arrays
+    together; less where a request is handled in one go."""
 
     key: int
     name: str
     advertised_min: int
     cached: bool
+    items_max: int
 
     @property
     def versions(self) -> tuple[int, int]:
@@ -36,24 +41,31 @@ class Api:
         return request, getattr(import_module(f"ottla.api.{self.name}"), self.name)
 
 
-def _api(key: int, name: str, *, advertised_min: int | None = None, cached: bool = False) -> Api:
-    return Api(key, name, VERSIONS[key][0] if advertised_min is None else advertised_min, cached)
+def _api(
+    key: int,
+    name: str,
+    *,
+    advertised_min: int | None = None,
+    cached: bool = False,
+    items_max: int = ITEMS_MAX,
+) -> Api:
+    return Api(key, name, VERSIONS[key][0] if advertised_min is None else advertised_min, cached, items_max)
 
 
 TABLE = {
     api.key: api
     for api in (
-        _api(0, "produce", advertised_min=0),
+        _api(0, "produce", advertised_min=0, items_max=FEW),
         _api(1, "fetch"),
         _api(2, "list_offsets"),
         _api(3, "metadata", cached=True),
         _api(8, "offset_commit"),
         _api(9, "offset_fetch"),
         _api(10, "find_coordinator"),
-        _api(11, "join_group"),
+        _api(11, "join_group", items_max=FEW),
         _api(12, "heartbeat"),
-        _api(13, "leave_group"),
-        _api(14, "sync_group"),
+        _api(13, "leave_group", items_max=FEW),
+        _api(14, "sync_group", items_max=FEW),
         _api(15, "describe_groups"),
         _api(16, "list_groups"),
         _api(17, "sasl_handshake"),
@@ -74,7 +86,7 @@ TABLE = {
         _api(44, "incremental_alter_configs"),
         _api(45, "alter_partition_reassignments"),
         _api(46, "list_partition_reassignments"),
-        _api(47, "offset_delete"),
+        _api(47, "offset_delete", items_max=FEW),
         _api(55, "describe_quorum"),
         _api(56, "alter_partition"),
         _api(57, "update_features"),

@@ -14,6 +14,7 @@ from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Key, Parked
+from ottla.broker.slices import Steps
 from ottla.controller.keeper import Operation, Outcome, Unknown, Written
 
 ATTEMPTS_MAX = 20
@@ -48,10 +49,11 @@ class Writes:
         self.items.append(item)
         return item
 
-    def answer(self, call: Call, timeout_ms: int) -> Any:
+    def answer(self, call: Call, timeout_ms: int) -> Steps:
         """The response, at once if there is nothing to wait for."""
         for item in self.items:
             self._attempt(item)
+            yield
         if self._is_decided():
             return self.respond()
         return Parked(
@@ -63,7 +65,7 @@ class Writes:
         try:
             operations = item.plan()
         except ApiError as error:
-            item.error, item.decided = error, True
+            item.error, item.decided = error.with_traceback(None), True  # there may be thousands
             return
         if not operations:
             item.decided = True

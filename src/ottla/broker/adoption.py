@@ -252,8 +252,11 @@ def adopted_line(store: LogStore) -> list[str]:
     return [line]
 
 
-def adopted_topics(broker: "Broker", adoption: Adoption) -> list[Operation]:
+def adopted_topics(broker: "Broker") -> list[Operation]:
     """A new keeper over a directory with logs: make their topics known."""
+    if broker.image.cluster_id:
+        return []
+    adoption = broker.adoption
     found: dict[str, dict[int, tuple[int, ...]]] = {}
     for id in sorted(broker.store.logs):
         if _is_topic(id.topic):

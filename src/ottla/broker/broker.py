@@ -41,6 +41,7 @@ from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.proofs import Proofs
 from ottla.broker.replicas import Replicas
 from ottla.broker.reports import OwnReport
+from ottla.broker.slices import Slices
 from ottla.broker.status import say_cleaned
 from ottla.controller import image as images
 from ottla.controller import znodes
@@ -74,6 +75,7 @@ class Broker:
     image: Image = field(default_factory=Image)
     partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
     waiting: Waiting = field(default_factory=Waiting)
+    slices: Slices = field(default_factory=Slices)
     controlling: Controlling = field(init=False)
     replicas: Replicas = field(init=False)
     isr: IsrChanges = field(init=False)
@@ -147,10 +149,6 @@ class Broker:
         for topic in self.image.topics:
             self._follow_topic(topic, now_ms)
         return reports
-
-    def adopted_topics(self) -> list[Operation]:
-        """Nothing, unless the keeper is new."""
-        return [] if self.image.cluster_id else adoption.adopted_topics(self, self.adoption)
 
     # -- configuration ----------------------------------------------------------------------------
 
@@ -319,12 +317,13 @@ class Broker:
     def on_closed(self, connection: int) -> None:
         """A connection is over, and with it what waited for an answer on it."""
         self.waiting.drop(connection)
+        self.slices.drop(connection)
         self.identities.forget(connection)
 
     def on_nodes(self, nodes: Iterable[NodeChanged], now_ms: int) -> None:
         """The tree changed: apply all of it, then open, close and configure what that touches."""
         changes = [change for node in nodes for change in self.image.apply(node)]
-        self.answers.clear()
+        self.answers = {}  # another: an answer that is being made out of what was known before is not kept
         self.making.begin()
         for change in reversed(dict.fromkeys(reversed(changes))):  # the last word on each
             match change:
@@ -457,7 +456,9 @@ class Broker:
         """When `on_deadline` should be called, unless something happens before."""
         due = self.waiting.next_deadline_ms()
         timer = self._groups.runtime.next_ms if self._groups is not None else None
-        satellites = (self.replicas, self.isr, self.making, self.copies, self.liveness, self.proofs)
+        satellites = (
+            self.slices, self.replicas, self.isr, self.making, self.copies, self.liveness, self.proofs
+        )  # fmt: skip
         for one in (timer, *(satellite.next_ms() for satellite in satellites)):
             if one is not None and (due is None or one < due):
                 due = one
@@ -466,6 +467,7 @@ class Broker:
     def on_deadline(self, now_ms: int) -> None:
         """Answers and timers whose time is up."""
         self.waiting.on_tick(now_ms)
+        self.slices.on_deadline(now_ms)
         if self._groups is not None:
             self._groups.runtime.on_tick(now_ms)
         self.replicas.pump(now_ms)

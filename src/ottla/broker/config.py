@@ -101,7 +101,7 @@ class BrokerConfig:
     )
     queued_request_bytes_max: int = key(
         "queued.max.request.bytes",
-        512 * 1024 * 1024,
+        256 * 1024 * 1024,
         "Memory for unfinished requests; above it the connection that holds most is closed. -1: no limit.",
         type=LONG,
     )
@@ -109,7 +109,7 @@ class BrokerConfig:
     unsent_bytes_max: int = key(
         "ottla.unsent.max.bytes",
         256 * 1024 * 1024,
-        "Fetched bytes that clients have not read yet, over all connections; above it fetches give little.",
+        "Answers not read yet by clients, over all connections; above it the slowest readers are closed.",
         type=LONG,
         check=at_least(1 << 20),
     )

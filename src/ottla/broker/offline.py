@@ -37,7 +37,7 @@ def take_offline(broker: "Broker", directory: str, reason: str, now_ms: int) -> 
         return
     lost = [id for id, home in store.lost.items() if home == directory]
     log.error("%s is offline, with %d partitions, until the next start: %s", directory, len(lost), reason)
-    broker.answers.clear()
+    broker.answers = {}
     gone = [partition for id in lost if (partition := broker.partitions.get(id)) is not None]
     for partition in gone:
         broker.release(partition)

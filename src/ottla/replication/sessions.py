@@ -4,7 +4,8 @@ Rules: a session belongs to whoever knows its id and next epoch. An epoch out of
 nothing. A full fetch (epoch 0) starts a session if there is room; epoch -1 ends it. What was sent in one
 leader epoch is sent again in the next.
 
-Sessions are bounded, and so are the partitions that all of them hold together. In a full table a new session
+Sessions are bounded, and so are the partitions that all of them hold together, and those of a consumer's
+session, which are gone through with every small request. In a full table a new session
 takes the place of one that has been idle for two minutes; else, if it is a follower's, of a consumer's; else
 of one of its own kind that is older than two minutes and smaller than itself. If there is none, it is not
 granted (id 0), and the fetcher goes on with full requests. A session that would add too many partitions is
@@ -24,7 +25,8 @@ NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 EPOCH_MAX = 2**31 - 1
 EVICTION_IDLE_MS = 120_000
-PARTITIONS_PER_SLOT = 1_000
+PARTITIONS_PER_SLOT = 250  # of all slots together: some 100 MB of memory
+CONSUMER_PARTITIONS_MAX = 10_000
 
 
 @dataclass(slots=True)
@@ -91,6 +93,8 @@ class Sessions:
     def open(
         self, asked: Sequence[Wanted], *, by_topic_id: bool, now_ms: int, is_follower: bool = False
     ) -> Session | None:
+        if len(asked) > CONSUMER_PARTITIONS_MAX and not is_follower:
+            return None
         if not self._make_room(len(asked), is_follower=is_follower):
             return None
         if len(self.by_id) >= self.slots and not self._evict(len(asked), now_ms, is_follower=is_follower):
@@ -109,7 +113,9 @@ class Sessions:
         """Change what a session wants. One that grows too large ends; its fetcher begins again without."""
         before = len(session.wanted)
         session.update(asked, forgotten)
-        if len(session.wanted) > before and not self._make_room(0, is_follower=session.is_follower):
+        is_too_large = len(session.wanted) > CONSUMER_PARTITIONS_MAX and not session.is_follower
+        has_grown = len(session.wanted) > before
+        if has_grown and (is_too_large or not self._make_room(0, is_follower=session.is_follower)):
             self.close(session.id)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 

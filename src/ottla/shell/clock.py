@@ -15,6 +15,9 @@ class Clock:
     def now_ms(self) -> int:
         return self._start_ms + (time.monotonic_ns() - self._start_ns) // 1_000_000
 
+    def elapsed_us(self) -> int:
+        return (time.monotonic_ns() - self._start_ns) // 1_000
+
     def wall_offset_ms(self) -> int:
         """How far the system's clock has been moved since this one was started."""
         return time.time_ns() // 1_000_000 - self.now_ms()

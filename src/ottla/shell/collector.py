@@ -1,8 +1,11 @@
-"""Python's garbage collector, kept from stalling the broker while a coordinator is loaded.
+"""Python's garbage collector, kept from stalling the broker while a coordinator is loaded or a large request
+is worked on.
 
 A load makes objects by the hundred thousand, all of which stay; each full collection looks at all of them
 again, for up to half a second, and finds nothing. So there is none while something is loaded, and what is
-there in the end is not looked at any more: reference counting frees it when it goes.
+there in the end is not looked at any more: reference counting frees it when it goes. A large request is the
+same for a moment: its items are all there until it is answered, and then all go. Between two of them garbage
+is collected, so that those who send one after another do not keep it from being so.
 """
 
 import gc
@@ -11,13 +14,16 @@ import gc
 class Collector:
     def __init__(self) -> None:
         self._is_paused = False
+        self._has_loaded = False
 
-    def pause(self, is_loading: bool) -> None:
+    def pause(self, is_loading: bool, *, is_busy: bool = False) -> None:
         """To be told after every input. One that somebody else has switched off stays so."""
-        if is_loading and gc.isenabled():
+        if (is_loading or is_busy) and gc.isenabled():
             gc.disable()
             self._is_paused = True
-        elif self._is_paused and not is_loading:
-            gc.freeze()
+        elif self._is_paused and not is_loading and not is_busy:
+            if self._has_loaded:
+                gc.freeze()
             gc.enable()
-            self._is_paused = False
+            self._is_paused = self._has_loaded = False
+        self._has_loaded |= self._is_paused and is_loading

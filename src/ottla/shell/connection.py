@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WRITE_HIGH_WATER_BYTES = 4 * 1024 * 1024
+WRITE_HIGH_WATER_BYTES = 64 * 1024
 PROOF_KEYS = {struct.pack(">h", key) for key in (17, 36)}  # SaslHandshake, SaslAuthenticate
 
 
@@ -37,6 +37,8 @@ class Connection(asyncio.BufferedProtocol):
         self.active_ms = 0
         self.is_parked = False
         self.unsent_bytes = 0
+        self.unsent_ms = 0  # when the client last read some of it
+        self._queued_bytes = 0
         self._server = server
         self._splitter = Splitter(server.config.socket_request_bytes_max, server.scratch)
         self._transport: asyncio.Transport | None = None
@@ -69,7 +71,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport = None
-        self._settle()
+        self.count_unsent(self.active_ms)
         self._server.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -85,24 +87,27 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_writable = False
-        if self._transport is not None:
-            self.unsent_bytes = self._transport.get_write_buffer_size()
-            self._server.broker.unsent_bytes += self.unsent_bytes
+        self.count_unsent(self._server.now_ms())
 
     def resume_writing(self) -> None:
         self._is_writable = True
-        self._settle()
+        self.count_unsent(self._server.now_ms())
         self._serve()
         self._server.carry_out()
 
-    def _settle(self) -> None:
-        """What was counted as unsent has been sent, or never will be."""
-        self._server.broker.unsent_bytes -= self.unsent_bytes
-        self.unsent_bytes = 0
+    def count_unsent(self, now_ms: int) -> None:
+        """Look how much of its answers has not been sent yet; once it is closed, nothing of them is kept."""
+        is_open = self._transport is not None and not self._transport.is_closing()
+        unsent_bytes = self._transport.get_write_buffer_size() if self._transport and is_open else 0
+        if unsent_bytes < self.unsent_bytes or not self.unsent_bytes:
+            self.unsent_ms = now_ms
+        self._server.broker.unsent_bytes += unsent_bytes - self.unsent_bytes
+        self.unsent_bytes = unsent_bytes
 
     def reply(self, chunks: list[Buffer]) -> None:
         """The parked answer: send it, and go on with what the client has sent meanwhile."""
         self.is_parked = False
+        self._queued_bytes = 0
         self._write(chunks)
         self._serve()
 
@@ -115,8 +120,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def held_bytes(self) -> int:
-        """What this client has sent and not been answered for."""
-        held = self._splitter.held
+        """Memory for requests that are not answered yet."""
+        held = self._splitter.held + self._queued_bytes
         return held + self._server.broker.waiting.held_bytes(self.number) if self.is_parked else held
 
     @property
@@ -158,16 +163,19 @@ class Connection(asyncio.BufferedProtocol):
                     self.refuse(self.guest_because)
                     return
                 answer = on_request(self._server.broker, self.number, frame, now_ms, self._host)
-                if answer is Silence.PARKED:
-                    self.is_parked = True
-                elif answer is not Silence.NO_REPLY:
+                if not isinstance(answer, Silence):
                     self._write(answer)
+                elif answer is not Silence.NO_REPLY:
+                    self.is_parked = True
+                    self._queued_bytes = len(frame) if answer is Silence.QUEUED else 0
             self._splitter.keep()
+            if self._queued_bytes:
+                self._splitter.idle()  # what waits has a copy of its own
         except (ProtocolError, CloseConnection) as error:
             self.close(str(error))
             return
         self._set_reading(self._is_writable and not self.is_parked)
-        self._server.on_held(self)
+        self._server.budgets.on_held(self)
 
     def _write(self, chunks: list[Buffer]) -> None:
         if self._transport is None or not chunks:
@@ -176,6 +184,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(chunks[0])
         else:
             self._transport.writelines(chunks)
+        if not self._is_writable:
+            self._server.budgets.on_unsent(self._server.now_ms())
 
     def _set_reading(self, wanted: bool) -> None:
         if self._transport is None or wanted == self._is_reading or self._transport.is_closing():

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.broker.adoption import elections
+from ottla.broker.adoption import adopted_topics, elections
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Unknown, Written
 from ottla.controller.registration import candidacy, founding, registration, succession
@@ -144,7 +144,7 @@ class Keeping:
         if self.keeper.is_shared and broker.image.cluster_id:
             return found
         # Whoever founds a cluster brings along the topics that it has; in a cluster, the controller elects.
-        founded = [*found, *candidacy(broker.image, broker.id), *broker.adopted_topics()]
+        founded = [*found, *candidacy(broker.image, broker.id), *adopted_topics(broker)]
         return founded if self.keeper.is_shared else [*founded, *elections(broker)]
 
     def _new_secret(self) -> bytes:

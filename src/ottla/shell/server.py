@@ -29,6 +29,7 @@ from ottla.log.directories import LogDirectoryError
 from ottla.log.validate import ITEMS_AT_ONCE
 from ottla.shell import descriptors, directories
 from ottla.shell.admission import Admission
+from ottla.shell.budgets import Budgets
 from ottla.shell.chores import Chores
 from ottla.shell.clock import Clock
 from ottla.shell.collector import Collector
@@ -71,11 +72,11 @@ class Server:
         self.address = Address("", 0)
         self.connections: dict[int, Connection] = {}
         self._admission = Admission()
-        self._held: dict[int, int] = {}
-        self._held_total = 0
+        self.budgets = Budgets(self.broker, self.connections)
         self._on_halt = on_halt
         self._make_keeper = keeper or keeper_maker(self, durable=durable_keeper)
         self._clock = Clock()
+        self.broker.slices.elapsed_us = self._clock.elapsed_us
         self._collector = Collector()
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._connections_made = 0
@@ -292,22 +293,8 @@ class Server:
         if self.connections.pop(connection.number, None) is None:
             return
         self._admission.forget(connection.number)
-        self._held_total -= self._held.pop(connection.number, 0)
+        self.budgets.forget(connection)
         self.broker.on_closed(connection.number)
-
-    def on_held(self, connection: Connection) -> None:
-        """Keep count of what unfinished requests hold; over the budget, whoever holds most is closed."""
-        held, before = connection.held_bytes, self._held.get(connection.number, 0)
-        if held == before:
-            return
-        self._held[connection.number] = held
-        self._held_total += held - before
-        limit = self.config.queued_request_bytes_max
-        while held > before and 0 < limit < self._held_total:
-            greatest = max(self._held, key=self._held.__getitem__)
-            reason = f"unfinished requests hold {self._held_total} bytes (queued.max.request.bytes)"
-            self._held_total -= self._held.pop(greatest)
-            self.connections[greatest].close(reason)
 
     # -- effects ----------------------------------------------------------------------------------
 
@@ -323,7 +310,7 @@ class Server:
                     self._carry_out(effect)
         finally:
             self._is_carrying = False
-        self._collector.pause(self.broker.is_loading)
+        self._collector.pause(self.broker.is_loading, is_busy=self.broker.slices.large is not None)
         self._schedule_deadline()
         if self.broker.items_left < ITEMS_AT_ONCE and not self._is_round_over:
             self._is_round_over = True
@@ -465,7 +452,8 @@ class Server:
                 connection.refuse(connection.guest_because)
             elif idle_ms > SWEEP_MS:
                 connection.release_memory()
-                self.on_held(connection)
+                self.budgets.on_held(connection)
+        self.budgets.sweep(now_ms)
 
     def _schedule_deadline(self) -> None:
         """Wake up for the next parked answer that runs out of time, and for the next sync."""

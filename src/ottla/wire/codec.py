@@ -4,6 +4,7 @@ The code for a message in a version is written and compiled the first time that 
 A hot path asks once for the bare function with `decoder` or `encoder`.
 """
 
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ottla.wire.compile_decode import compile_decoder
@@ -17,7 +18,7 @@ Chunk: TypeAlias = bytes | bytearray | memoryview
 
 
 class Decoder(Protocol[M_co]):
-    def __call__(self, view: memoryview, at: int = 0) -> M_co: ...
+    def __call__(self, view: memoryview, at: int = 0, left: int = ...) -> M_co: ...
 
 
 class Encoder(Protocol[M_contra]):
@@ -26,6 +27,7 @@ class Encoder(Protocol[M_contra]):
 
 _decoders: dict[tuple[type, int], Decoder[Any]] = {}
 _encoders: dict[tuple[type, int], Encoder[Any]] = {}
+_sliced: dict[tuple[Any, type, int], Callable[..., Any]] = {}
 
 
 def decoder(cls: type[M], version: int) -> Decoder[M]:
@@ -41,6 +43,27 @@ def encoder(cls: type[M], version: int) -> Encoder[M]:
     found = _encoders.get((cls, version))
     if found is None:
         found = _encoders[cls, version] = compile_encoder(cls, version)
+    return found
+
+
+def decode_in_slices(
+    cls: type[M], version: int, view: memoryview, at: int, left: int
+) -> Generator[None, None, M]:
+    """The same as the decoder, pausing every few items; it returns the message."""
+    slices: Generator[None, None, M] = _sliced_code(compile_decoder, cls, version)(view, at, left)
+    return slices
+
+
+def encode_in_slices(message: Any, version: int) -> Iterator[Chunk | None]:
+    """The chunks of a message, and None wherever it pauses: every few items."""
+    slices: Iterator[Chunk | None] = _sliced_code(compile_encoder, type(message), version)(message)
+    return slices
+
+
+def _sliced_code(compiler: Callable[..., Any], cls: type, version: int) -> Callable[..., Any]:
+    found = _sliced.get((compiler, cls, version))
+    if found is None:
+        found = _sliced[compiler, cls, version] = compiler(cls, version, sliced=True)
     return found
 
 

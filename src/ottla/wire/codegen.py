@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+PACE = 32  # items between two pauses of sliced code
+
 
 class Source:
     def __init__(self, **names: Any) -> None:
@@ -48,3 +50,10 @@ class Source:
         """Run the source and return the function it defines."""
         exec("\n".join(self._lines), self.names)  # noqa: S102  (as dataclasses and namedtuple do)
         return self.names[name]
+
+
+def pause(source: Source) -> None:
+    """In a loop of sliced code: let others in between, every so many items."""
+    source.line("done += 1")
+    with source.block(f"if not done % {PACE}:"):
+        source.line("yield")

@@ -5,6 +5,9 @@ empty tag section. Record batches are passed on by reference; everything between
 one chunk. A field that the version lacks is not written. A tagged field is written only if it differs from
 its default.
 
+A large message can be encoded in slices: the same code as a generator of chunks, which yields None where it
+only pauses. Its lists may be lazy (`lazy`): an item is then made when its turn comes, and forgotten.
+
 An instance that cannot be encoded is a bug of ours, hence a `ValueError` that names the field. It is looked
 for only after packing has failed, so that the good case pays nothing for it.
 """
@@ -14,7 +17,7 @@ import struct
 from typing import Any
 
 from ottla.wire import primitives
-from ottla.wire.codegen import Source
+from ottla.wire.codegen import Source, pause
 from ottla.wire.schema import (
     Array,
     Blob,
@@ -28,21 +31,27 @@ from ottla.wire.schema import (
     tagged_fields,
 )
 
+CHUNK_PIECES = 4_096  # of sliced code: some 50 KB, joined so that they take little more than their bytes
 
-def compile_encoder(cls: type, version: int) -> Any:
-    """The function `encode(message)` for this class and version. It returns the chunks, never none."""
-    writer = _EncoderWriter(version, is_flexible(cls, version))
+
+def compile_encoder(cls: type, version: int, *, sliced: bool = False) -> Any:
+    """The function `encode(message)` for this class and version. It returns the chunks, never none. Sliced: a
+    generator of chunks and pauses."""
+    writer = _EncoderWriter(version, is_flexible(cls, version), sliced)
     source = writer.source
     with source.block("def encode(message):"):
         with source.block("try:"):
-            source.line("chunks = []")
+            source.line("done = 0" if sliced else "chunks = []")
             source.line("out = []")
             source.line("put = out.append")
             writer.struct(cls, "message")
             writer.flush()
-            with source.block("if out or not chunks:"):
-                source.line("chunks.append(join(out))")
-            source.line("return chunks")
+            if sliced:
+                source.line("yield join(out)")
+            else:
+                with source.block("if out or not chunks:"):
+                    source.line("chunks.append(join(out))")
+                source.line("return chunks")
         with source.block("except (struct_error, AttributeError, TypeError) as error:"):
             source.line(f"raise ValueError(f'{{explain(message, {version})}}: {{error}}') from error")
     return source.function("encode")
@@ -93,9 +102,10 @@ def _value_fault(kind: Kind, value: Any, where: str, version: int) -> str | None
 
 
 class _EncoderWriter:
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, sliced: bool) -> None:
         self.version = version
         self.flexible = flexible
+        self.sliced = sliced
         self.source = Source(
             explain=explain,
             join=b"".join,
@@ -203,9 +213,12 @@ class _EncoderWriter:
         if self._put != "put":
             raise TypeError("records cannot stand in a tagged field")
         with self.source.block(f"if {blob}:"):
-            self.source.line("chunks.append(join(out))")
+            self._chunk("join(out)")
             self.source.line("out.clear()")
-            self.source.line(f"chunks.append({blob})")
+            self._chunk(blob)
+
+    def _chunk(self, chunk: str) -> None:
+        self.source.line(f"yield {chunk}" if self.sliced else f"chunks.append({chunk})")
 
     def _array(self, item: Kind, value: str) -> None:
         items = self.source.fresh("items")
@@ -221,6 +234,11 @@ class _EncoderWriter:
             else:
                 self.value(item, False, each)
             self.flush()
+            if self.sliced and self._put == "put":
+                pause(self.source)
+                with self.source.block(f"if len(out) > {CHUNK_PIECES}:"):
+                    self._chunk("join(out)")
+                    self.source.line("out.clear()")
 
     def _tags(self, tagged: list[Field], name: str) -> None:
         """Each tagged field is written to a list of its own, since its size comes before it."""

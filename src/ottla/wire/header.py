@@ -17,6 +17,7 @@ from ottla.wire.messages import FLEXIBLE_SINCE
 from ottla.wire.primitives import ProtocolError, skip_tags
 
 API_VERSIONS: Final = 18
+TAGS_MAX: Final = 1_000
 
 _KEY_AND_VERSION: Final = struct.Struct(">hh")
 _REQUEST: Final = struct.Struct(">hhih")
@@ -60,7 +61,7 @@ def decode_request_header(
             client_id = str(view[at:to], "utf-8")
             at = to
         if request_is_flexible(api_key, api_version, since):
-            at = skip_tags(view, at, len(view)) if view[at] else at + 1
+            at = skip_tags(view, at, len(view), TAGS_MAX)[0] if view[at] else at + 1
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"request header: {error}") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id), at
@@ -84,6 +85,6 @@ def decode_response_header(view: memoryview, flexible: bool) -> tuple[int, int]:
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(view)
         at = _CORRELATION_ID.size
-        return correlation_id, skip_tags(view, at, len(view)) if flexible else at
+        return correlation_id, skip_tags(view, at, len(view), TAGS_MAX)[0] if flexible else at
     except (struct.error, IndexError) as error:
         raise ProtocolError(f"response header: {error}") from error

@@ -81,9 +81,12 @@ def encode_string_uvarint(value: int) -> bytes:
     return encode_uvarint(value)
 
 
-def skip_tags(view: Bytes, at: int, end: int) -> int:
-    """Step over a section of tagged fields, all unknown to us, and return the position after it (KIP-482)."""
+def skip_tags(view: Bytes, at: int, end: int, count_max: int) -> tuple[int, int]:
+    """Step over a section of tagged fields, all unknown to us (KIP-482): the position after it, and how many
+    more the message may have."""
     count, at = uvarint(view, at)
+    if count > count_max:
+        raise ProtocolError(f"{count} tagged fields, where this message may have {count_max} more")
     last = -1
     for _ in range(count):
         tag, at = uvarint(view, at)
@@ -91,7 +94,7 @@ def skip_tags(view: Bytes, at: int, end: int) -> int:
         check_tag(tag, last, at + size, end)
         last = tag
         at += size
-    return at
+    return at, count_max - count
 
 
 def check_tag(tag: int, last: int, to: int, end: int) -> None:

@@ -1,0 +1,83 @@
+"""What connections hold in memory, all together: requests that are not finished, and answers nobody reads.
+
+Over a budget somebody is closed, with a line that says why. Of unfinished requests
+(`queued.max.request.bytes`) it is who holds most; of answers (`ottla.unsent.max.bytes`) who has left most
+unread for longest. What a connection has unsent is counted when it gets much, and of all of them in every
+sweep.
+"""
+
+import logging
+from contextlib import suppress
+
+from ottla.broker.broker import Broker
+from ottla.shell.connection import Connection
+
+log = logging.getLogger(__name__)
+
+TRIM_BYTES = 64 * 1024 * 1024
+
+
+class Budgets:
+    def __init__(self, broker: Broker, connections: dict[int, Connection]) -> None:
+        self._broker = broker
+        self._connections = connections
+        self._held: dict[int, int] = {}
+        self._held_total = 0
+        self._given_back = 0  # since memory was last handed back to the system
+
+    def on_held(self, connection: Connection) -> None:
+        """A connection holds more or less of unfinished requests than before."""
+        held, before = connection.held_bytes, self._held.get(connection.number, 0)
+        if held == before:
+            return
+        self._held[connection.number] = held
+        self._count(held - before)
+        limit = self._broker.config.queued_request_bytes_max
+        while held > before and 0 < limit < self._held_total:
+            greatest = max(self._held, key=self._held.__getitem__)
+            reason = f"unfinished requests hold {self._held_total} bytes (queued.max.request.bytes)"
+            self._count(-self._held.pop(greatest))
+            self._connections[greatest].close(reason)
+
+    def forget(self, connection: Connection) -> None:
+        self._count(-self._held.pop(connection.number, 0))
+
+    def _count(self, held: int) -> None:
+        self._held_total += held
+        self._given_back += max(-held, 0)
+
+    def on_unsent(self, now_ms: int) -> None:
+        """There is more that clients have not read."""
+        limit = self._broker.config.unsent_bytes_max
+        if self._broker.unsent_bytes <= limit:
+            return
+        readers = [connection for connection in self._connections.values() if connection.unsent_bytes]
+        for reader in readers:
+            reader.count_unsent(now_ms)
+        readers.sort(key=lambda reader: reader.unsent_bytes * (now_ms - reader.unsent_ms + 1))
+        while readers and self._broker.unsent_bytes > limit:
+            slowest = readers.pop()
+            unread, since_ms = slowest.unsent_bytes, now_ms - slowest.unsent_ms
+            slowest.close(
+                f"it has left {unread} bytes unread for {since_ms} ms, and clients together "
+                f"{self._broker.unsent_bytes} (ottla.unsent.max.bytes)"
+            )
+            slowest.count_unsent(now_ms)
+            self._given_back += unread
+
+    def sweep(self, now_ms: int) -> None:
+        """Count what is too little to be counted as it comes, and hand back what was much."""
+        for connection in self._connections.values():
+            connection.count_unsent(now_ms)
+        self.on_unsent(now_ms)
+        if self._given_back > TRIM_BYTES:
+            self._given_back = 0
+            _trim()
+
+
+def _trim() -> None:
+    """Have the C library give free memory back to the system. Where it has no such call, it stays."""
+    import ctypes  # a start has no use for it
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
