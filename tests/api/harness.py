@@ -31,6 +31,7 @@ from ottla.broker.effects import (
     CopyLog,
     Effect,
     Halt,
+    Job,
     Reply,
     RunJob,
     SyncFolder,
@@ -309,8 +310,11 @@ class Machine:
         """Everything that is asked for, with all slices of what is long, unless they are held back."""
         self._carry_out_effects()
         while self.broker.slices.next_ms() is not None and Slices not in self.holding:
-            self.broker.slices.on_deadline(self.now_ms)
+            self._do_slice()
             self._carry_out_effects()
+
+    def _do_slice(self) -> None:
+        self.broker.slices.on_deadline(self.now_ms)
 
     def _carry_out_effects(self) -> None:
         while self.broker.effects:
@@ -342,9 +346,12 @@ class Machine:
             case RunJob(job, parked):
                 if parked.reply is not None:
                     job.run(lambda: None)
-                    self.broker.waiting.wake(job, self.now_ms)
+                    self._job_done(job)
             case _:
                 self._work(effect)
+
+    def _job_done(self, job: Job) -> None:
+        self.broker.waiting.wake(job, self.now_ms)
 
     def _work(self, effect: Effect) -> None:
         """What worker threads do with the files of logs."""

@@ -37,7 +37,7 @@ CPU_S_MAX = 1.0
 @pytest.fixture(autouse=True)
 def busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tests share the processor with these: the short form allows a case more than `make fuzz`."""
-    monkeypatch.setattr(arenas, "CPU_S_MAX", CPU_S_MAX)
+    monkeypatch.setattr(arenas, "STEP_S_MAX", CPU_S_MAX)
     monkeypatch.setattr(fuzz_decoders, "CPU_S_MAX", CPU_S_MAX)
 
 
@@ -131,7 +131,7 @@ def test_a_bug_is_found_written_down_and_found_again(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("what", ["slow", "large"])
 def test_a_case_that_takes_too_much_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arenas, "CPU_S_MAX" if what == "slow" else "GROWTH_BYTES_MAX", -1)
+    monkeypatch.setattr(arenas, "STEP_S_MAX" if what == "slow" else "GROWTH_BYTES_MAX", -1)
     arena = Arena()
     try:
         with pytest.raises(Found, match="processor time" if what == "slow" else "memory grew"):
