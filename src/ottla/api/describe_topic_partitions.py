@@ -15,12 +15,14 @@ from ottla.broker.broker import Broker
 from ottla.broker.slices import Steps
 from ottla.controller.image import Topic
 from ottla.controller.znodes import NO_LEADER
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.describe_topic_partitions import (
     CursorResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
+    TopicRequest,
 )
 
 
@@ -62,14 +64,13 @@ def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsReques
 
 def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     """A cursor that points nowhere: an error for each topic, since the answer has no error of its own."""
-    return DescribeTopicPartitionsResponse(
-        topics=[
-            DescribeTopicPartitionsResponseTopic(
-                name=topic.name, error_code=ErrorCode.INVALID_REQUEST, topic_id=ZERO_UUID
-            )
-            for topic in request.topics
-        ]
-    )
+
+    def refuse(topic: TopicRequest) -> DescribeTopicPartitionsResponseTopic:
+        return DescribeTopicPartitionsResponseTopic(
+            name=topic.name, error_code=ErrorCode.INVALID_REQUEST, topic_id=ZERO_UUID
+        )
+
+    return DescribeTopicPartitionsResponse(topics=lazily(refuse, request.topics))
 
 
 def _describe(
