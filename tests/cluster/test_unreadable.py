@@ -51,7 +51,8 @@ def test_forged_records_halt_no_leader_and_are_skipped_for_all_of_them(cluster: 
     for broker in cluster.brokers.values():
         broker.stop()
     records = [UNREADABLE["an empty key"], UNREADABLE["a value that is cut off"]]
-    (offset,) = {forge(broker.data[0] / str(bad), *records) for broker in cluster.brokers.values()}
+    folders = [broker.data[0] / str(bad) for broker in cluster.brokers.values()]
+    (offset,) = {forge(folder, *records) for folder in folders if folder.is_dir()}  # not all have a replica
     for broker in cluster.brokers.values():
         broker.launch()
     for broker in cluster.brokers.values():
