@@ -19,7 +19,7 @@ from tests.api.harness import NOW, Client, Machine, Pending
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import RunJob
 from ottla.broker.parked import ROUND
-from ottla.log.validate import ITEMS_AT_ONCE, ITEMS_PER_ROUND
+from ottla.log.validate import ITEMS_AT_ONCE
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -162,7 +162,7 @@ def test_many_clients_together_do_no_more_at_once_than_one() -> None:
     rounds, done = 1, 0
     while any(pending.answer is None for pending in asked):
         before, done = done, sum(pending.answer is not None for pending in asked)
-        assert 2 <= done - before <= 4
+        assert 1 <= done - before <= 4
         assert produce(machine.client(), "t", batch("small")).error_code == ErrorCode.NONE
         machine.begin_round()
         machine.carry_out()
@@ -185,13 +185,13 @@ def test_who_waits_longest_is_served_in_every_round_whoever_comes_later() -> Non
     machine, asked = in_one_round(*4 * [varied(30_000)])
     late = [pending for pending in asked if pending.answer is None]
     assert late
-    for _ in range(2 * len(late)):
-        for _ in range(40):  # together more than a round has
-            machine.client().ask(to("t", varied(2_000)), BY_NAME)
+    others = []
+    for _ in range(2 * len(late)):  # together more than a round has
+        others += [machine.client().ask(to("t", varied(2_000)), BY_NAME) for _ in range(40)]
         machine.begin_round()
         machine.carry_out()
     assert all(pending.answer is not None for pending in late)
-    assert machine.broker.items_left < ITEMS_PER_ROUND // 2  # and the others had the rest
+    assert len([pending for pending in others if pending.answer is not None]) >= 2 * len(late)
 
 
 def test_what_a_client_that_is_gone_waits_for_is_not_kept() -> None:

@@ -55,7 +55,7 @@ from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.moving import Move
 from ottla.log.store import LogStore
-from ottla.log.validate import ITEMS_PER_ROUND
+from ottla.log.validate import ITEMS_FOR_SMALL, ITEMS_PER_ROUND
 from ottla.replication.partition import HighWatermarks, Partition
 from ottla.replication.sessions import Sessions
 
@@ -196,9 +196,9 @@ class Broker:
         self.waiting.wake(partition.id, now_ms)
 
     def begin_round(self, now_ms: int) -> None:
-        """Everybody who waited has been served: what may be done at once is as much as ever."""
-        self.items_left = ITEMS_PER_ROUND
-        self.waiting.wake_in_turn(ROUND, lambda: self.items_left, now_ms)
+        """What may be done at once is as much as ever, for who waits for it and then for who comes."""
+        spared, self.items_left = ITEMS_PER_ROUND - ITEMS_FOR_SMALL, ITEMS_PER_ROUND
+        self.waiting.wake_in_turn(ROUND, lambda: self.items_left - spared, now_ms)
 
     def start_syncs(self, now_ms: int) -> None:
         for log, sync in self.store.due_syncs(now_ms):

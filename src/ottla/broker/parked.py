@@ -55,14 +55,17 @@ class Waiting:
             self._wake(parked, key, now_ms)
 
     def wake_in_turn(self, key: Key, room: Callable[[], int], now_ms: int) -> None:
-        """Wake the one that has waited longest, so that nobody waits for ever, and then who costs least,
-        as long as there is room for it."""
-        first, *others = self.by_key.get(key) or (None,)
-        others.sort(key=lambda parked: parked.cost)
-        for parked in (first, *others):
-            if parked is None or parked.cost > room():
-                return
+        """Wake who costs least, as long as there is room for it, and the one that has waited longest, so that
+        nobody waits for ever."""
+        waiting = self.by_key.get(key)
+        if not waiting:
+            return
+        first, *others = waiting
+        for parked in sorted(others, key=lambda parked: parked.cost):
+            if parked.cost > room():
+                break
             self._wake(parked, key, now_ms)
+        self._wake(first, key, now_ms)
 
     def _wake(self, parked: Parked, key: Key, now_ms: int) -> None:
         if parked.reply is None:

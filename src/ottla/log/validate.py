@@ -57,6 +57,7 @@ BYTES_AT_ONCE = 2 << 20
 BYTES_FREE = 256 << 10
 BYTES_RATIO = 16
 ITEMS_PER_ROUND = 2 * ITEMS_AT_ONCE
+ITEMS_FOR_SMALL = ITEMS_PER_ROUND // 4  # of these, for the smallest of those that wait for a round
 _BYTES_PER_ITEM = 512  # that cost as much to decompress
 COMPRESSION_COST = 16  # times that of decompression
 SLICE_ITEMS = 1_024  # after which a check gives way
