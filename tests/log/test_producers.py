@@ -82,8 +82,20 @@ def test_a_producer_nobody_remembers_may_begin_anywhere(log):
     assert append(log, idempotent(1235)).base_offset == 1
 
 
+def test_what_comes_before_the_first_batch_of_a_producer_nobody_remembered_is_no_duplicate(log):
+    """It was refused, perhaps, and the one behind it taken. Clients take a duplicate for success."""
+    append(log, idempotent(3, "d"))
+    assert refused(log, idempotent(0, "a", "b", "c")) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    append(log, idempotent(0, "a", epoch=1))
+    for sequence in range(1, 6):
+        append(log, idempotent(sequence, epoch=1))
+    assert refused(log, idempotent(0, "a", epoch=1)) is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+
+
 def test_sequences_wrap_around(log):
     append(log, idempotent(MAX - 1, "a", "b"))
+    (producer,) = log.producers.by_id.values()
+    producer.is_whole = True  # as after 2^31 records
     assert append(log, idempotent(0, "c")).base_offset == 2
     assert append(log, idempotent(MAX - 1, "a", "b")).duplicate
     append(log, idempotent(1, *("v" * 4)))
@@ -116,6 +128,19 @@ def test_state_survives_a_crash_by_snapshot_and_replay(disk):
     assert append(log, idempotent(9)) == (9, 9, -1, 0, True)
     assert refused(log, idempotent(11)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert append(log, idempotent(10)).base_offset == 10
+
+
+@pytest.mark.parametrize(("first", "code"), [
+    (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER), (1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+])  # fmt: skip
+def test_after_a_crash_it_is_known_with_which_sequence_a_producer_began(disk, first, code):
+    log = open_log(disk)
+    for sequence in range(first, first + 8):
+        append(log, idempotent(sequence))
+    disk.crash()
+    log = open_log(disk)
+    assert append(log, idempotent(first + 7)).duplicate
+    assert refused(log, idempotent(0)) is code
 
 
 def test_a_snapshot_remembers_the_last_batch_only_and_it_is_read_after_a_clean_close(disk):
