@@ -197,7 +197,7 @@ class Broker:
 
     def begin_round(self) -> None:
         """Everybody who waited has been served: what may be done at once is as much as ever."""
-        self.items_left = ITEMS_PER_ROUND
+        self.items_left, self.slices.spent_us = ITEMS_PER_ROUND, 0
 
     def start_syncs(self, now_ms: int) -> None:
         for log, sync in self.store.due_syncs(now_ms):
