@@ -254,11 +254,12 @@ class Fetch:
         return steps if is_long else finished(steps)
 
     def _respond(self, now_ms: int) -> Steps:
-        """Records are read when there is a place for them, and as many as clients have left room for then.
-        Until they are encoded they count as unsent."""
+        """Records are read when there is a place for them, and as many as clients have left room for then: if
+        none, not even a first batch. Until they are encoded they count as unsent."""
         yield LARGE
         self.now_ms = now_ms
-        budget, results = min(self.bytes_max, _bytes_max(self.broker)), []
+        is_full = not self.is_replica and self.broker.unsent_bytes > self.broker.config.unsent_bytes_max
+        budget, results = 0 if is_full else min(self.bytes_max, _bytes_max(self.broker)), []
         served: list[Wanted] = []
         read_bytes = 0
         try:
@@ -266,7 +267,7 @@ class Fetch:
                 yield
                 if self.replica_id >= 0 and self._quiet(one, one.topic_partition) is not None:
                     continue
-                answer = self._read(one, budget - read_bytes, at_least_one=not served)
+                answer = self._read(one, budget - read_bytes, at_least_one=not (served or is_full))
                 if answer.records:
                     read_bytes += len(answer.records)
                     self.broker.unsent_bytes += len(answer.records)
