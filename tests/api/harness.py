@@ -337,7 +337,8 @@ class Machine:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case Reply(connection, chunks):
+            case Reply(connection, chunks, counted_bytes):
+                self.broker.unsent_bytes -= counted_bytes
                 client = self.clients.get(connection)
                 if client is not None:
                     assert client.pending is not None

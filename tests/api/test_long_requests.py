@@ -3,13 +3,17 @@
 from typing import Any
 
 import pytest
-from tests.api.asking import create
-from tests.api.harness import Client, Machine
+from tests.api.asking import BY_NAME, batch, create, produce
+from tests.api.harness import Client, Machine, Pending
 
 from ottla.api import dispatch
 from ottla.base.errors import ErrorCode
-from ottla.broker.effects import Close
-from ottla.broker.slices import Slices
+from ottla.base.ids import TopicPartition
+from ottla.broker.effects import Close, Reply
+from ottla.broker.proofs import DOUBT_MS
+from ottla.broker.slices import SHARE_US, Slices
+from ottla.group.classic import ClassicGroup
+from ottla.group.records import OffsetCommitValue
 from ottla.wire.codec import encode
 from ottla.wire.header import RequestHeader, encode_request_header
 from ottla.wire.messages.api_versions import ApiVersionsRequest
@@ -21,9 +25,11 @@ from ottla.wire.messages.delete_records import (
 )
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.offset_fetch import (
@@ -37,7 +43,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 
-MANY = 5_000
+MANY, WIDE = 5_000, 100
 TOPIC, LATEST = 2, -1
 
 
@@ -58,6 +64,26 @@ def list_offsets(*partitions: int) -> ListOffsetsRequest:
 def unknown_names(count: int) -> MetadataRequest:
     topics = [MetadataRequestTopic(name=f"nobody-knows-{at}") for at in range(count)]
     return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+
+def fetch(count: int, *, max_bytes: int = 1, replica_id: int = -1) -> FetchRequest:
+    partitions = [
+        FetchPartition(partition=at, fetch_offset=0, partition_max_bytes=max_bytes) for at in range(count)
+    ]
+    return FetchRequest(
+        replica_id=replica_id,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=max_bytes,
+        topics=[FetchTopic(topic="t", partitions=partitions)],
+    )
+
+
+def create_wide(client: Client) -> None:
+    machine = client.machine
+    create(client, "wide", WIDE)
+    while len(machine.broker.store.logs) < WIDE:  # they are made a few at a time
+        machine.pass_time(100)
 
 
 @pytest.fixture
@@ -125,19 +151,7 @@ def test_producers_epochs_and_deletions_are_answered_once(client: Client) -> Non
         list_offsets(*range(MANY)),
         describe_configs(*(f"t{at}" for at in range(MANY))),
         DescribeGroupsRequest(groups=[f"group-{at:020}" for at in range(MANY)]),
-        FetchRequest(
-            max_wait_ms=0,
-            min_bytes=0,
-            topics=[
-                FetchTopic(
-                    topic="t",
-                    partitions=[
-                        FetchPartition(partition=at, fetch_offset=0, partition_max_bytes=1)
-                        for at in range(MANY)
-                    ],
-                )
-            ],
-        ),
+        fetch(MANY),
     ],
     ids=lambda request: type(request).__name__,
 )
@@ -180,7 +194,179 @@ def test_an_answer_is_not_kept_if_what_is_known_changed_while_it_was_made(client
     assert found == ["nobody-knows-7"]
 
 
+def test_a_follower_does_not_wait_for_the_large_requests_of_clients(client: Client) -> None:
+    machine = client.machine
+    machine.hold(Slices)
+    for _ in range(20):
+        machine.client().ask(unknown_names(20_000))
+    follower = machine.client().as_broker(2)
+    fetching = fetch(3_000, replica_id=2)
+    pending = follower.ask(fetching, BY_NAME)
+    for _ in range(200):
+        machine.broker.on_deadline(machine.now_ms)
+        machine.carry_out()
+    assert pending.answer is not None
+    assert len(machine.broker.slices.queue) > 10
+
+
+def test_many_requests_in_one_round_take_a_share_of_it_and_a_small_one_passes_them(client: Client) -> None:
+    machine = client.machine
+    client.send(FindCoordinatorRequest(coordinator_keys=["g"]))
+    machine.hold(Slices)
+    machine.is_one_round = True
+    slices = machine.broker.slices
+    slices.spent_us = 0
+    hostile = DescribeGroupsRequest(groups=[f"g{at:06}" for at in range(6_000)])
+    before_us = slices.elapsed_us()
+    for _ in range(300):
+        machine.client().ask(hostile, 5)
+    assert slices.elapsed_us() - before_us < 2 * SHARE_US
+    assert sum(job.is_begun for job in slices.queue) < 10, "the others are bytes, and not decoded"
+    honest = machine.client().ask(DescribeGroupsRequest(groups=[f"g{at}" for at in range(200)]), 5)
+    rounds = 0
+    while honest.answer is None:
+        rounds += 1
+        machine.broker.on_deadline(machine.now_ms)
+        machine.carry_out()
+    assert rounds < 60, f"{len(slices.queue)} were before it"
+    assert len(slices.queue) > 250
+
+
+# Doubt
+
+
+def ask_all_topics(client: Client) -> Pending:
+    """It is made in slices, which are held back."""
+    for at in range(20):
+        create(client, f"many-{at:02}", 200)
+    client.machine.broker.answers.clear()
+    client.machine.hold(Slices)
+    pending = client.ask(MetadataRequest(topics=None))
+    assert pending.answer is None
+    return pending
+
+
+def unavailable(pending: Pending) -> int:
+    return sum(bool(one.error_code) for topic in pending.answer.topics for one in topic.partitions)
+
+
+def test_an_answer_that_comes_to_be_in_doubt_while_it_is_made_is_the_last_and_not_kept(
+    client: Client,
+) -> None:
+    machine, proofs = client.machine, client.machine.broker.proofs
+    pending = ask_all_topics(client)
+    proofs.in_doubt.add(TopicPartition("many-19", 0))
+    machine.release()
+    assert unavailable(pending) == 1
+    assert client.is_sent_away
+    proofs.on_confirmed(machine.now_ms, machine.now_ms)
+    other = machine.client()
+    assert unavailable(other.ask(MetadataRequest(topics=None))) == 0
+    assert not other.is_sent_away
+
+
+def test_an_answer_is_not_kept_if_something_was_in_doubt_while_it_was_made(client: Client) -> None:
+    machine, proofs = client.machine, client.machine.broker.proofs
+    ask_all_topics(client)
+    proofs.ask_for(machine.broker.partitions[TopicPartition("many-19", 0)], machine.now_ms, machine.now_ms)
+    proofs.pump(machine.now_ms + DOUBT_MS)
+    assert proofs.in_doubt
+    proofs.on_confirmed(machine.now_ms + DOUBT_MS, machine.now_ms + DOUBT_MS)
+    assert not proofs.is_awaited
+    machine.release()
+    assert machine.broker.answers == {}
+    machine.client().ask(MetadataRequest(topics=None))
+    assert len(machine.broker.answers) == 1
+
+
 # Within bounds
+
+
+def test_long_fetches_hold_the_records_of_few_at_a_time_and_those_are_counted(client: Client) -> None:
+    machine = client.machine
+    broker = machine.broker
+    machine.hold(Slices, Reply)
+    produce(client, "t", batch("x" * 900_000))
+    for _ in range(30):
+        machine.client().ask(fetch(1_001, max_bytes=2_000_000), BY_NAME)
+    answered, peak = 0, 0
+    while broker.slices.next_ms() is not None:
+        broker.on_deadline(machine.now_ms)
+        machine.carry_out()
+        peak = max(peak, broker.unsent_bytes)
+        for reply in machine.held:
+            assert isinstance(reply, Reply)
+            broker.unsent_bytes -= reply.unsent_bytes
+            answered += 1
+        machine.held.clear()
+    assert answered == 30
+    assert 900_000 < peak < 3 * 2 * 900_000
+    assert broker.unsent_bytes == 0
+
+
+def test_fetches_that_are_woken_together_share_what_may_be_unsent(client: Client) -> None:
+    """Each was told when it came how much it may have, and none of it was unsent then."""
+    machine = client.machine
+    machine.properties["ottla.unsent.max.bytes"] = "2000000"
+    machine.restart()
+    client = machine.client()
+    machine.hold(Reply)
+    waiting = fetch(1, max_bytes=10_000_000)
+    waiting.max_wait_ms, waiting.min_bytes = 1_000, 900_000
+    for _ in range(40):
+        assert machine.client().ask(waiting, BY_NAME).answer is None
+    for _ in range(3):
+        produce(client, "t", batch("x" * 250_000))
+    assert machine.held == []
+    produce(client, "t", batch("x" * 250_000))
+    assert len(machine.held) == 40
+    answers = [sum(map(len, reply.chunks)) for reply in machine.held if isinstance(reply, Reply)]
+    assert sum(answers) == machine.broker.unsent_bytes < 2_000_000 + 1_100_000
+    assert max(answers) > 900_000
+    machine.release()
+    assert machine.broker.unsent_bytes == 0
+
+
+def test_a_long_fetch_that_waits_counts_as_held(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.api.fetch.LONG", WIDE - 1)
+    create_wide(client)
+    waiting = fetch(WIDE)
+    waiting.topics[0].topic = "wide"
+    waiting.max_wait_ms, waiting.min_bytes = 1_000, 1
+    pending = client.ask(waiting, BY_NAME)
+    assert pending.answer is None
+    assert client.machine.broker.waiting.held_bytes(client.number) > WIDE * 100
+
+
+@pytest.mark.parametrize("kind", ["offsets", "groups", "folders"])
+def test_small_requests_with_long_answers_hold_nothing_until_it_is_their_turn(
+    client: Client, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = client.machine
+    monkeypatch.setattr("ottla.api.describe_log_dirs.MANY", WIDE - 1)
+    client.send(FindCoordinatorRequest(coordinator_keys=["g"]))
+    shard = machine.broker.groups.shard_of("g")
+    if kind == "offsets":
+        for at in range(3_000):
+            shard.offsets.replay(
+                "g", "t", at, OffsetCommitValue(offset=at, metadata="", commit_timestamp=1), -1
+            )
+    elif kind == "groups":
+        for at in range(3_000):
+            shard.groups[f"g{at:05}"] = ClassicGroup(f"g{at:05}", shard.config, wall_ms=1)
+    else:
+        create_wide(client)
+    request, version = {
+        "offsets": (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]), 9),
+        "groups": (ListGroupsRequest(), 4),
+        "folders": (DescribeLogDirsRequest(topics=None), 4),
+    }[kind]
+    machine.hold(Slices)
+    asked = [machine.client().ask(request, version) for _ in range(10)]
+    slices = machine.broker.slices
+    assert len(slices.clients.large.waiting) == 10, "they wait for one of the places for large ones"
+    machine.release()
+    assert all(len(encode(pending.answer, version)) > 10 * WIDE for pending in asked)
 
 
 def test_an_answer_that_gets_too_large_is_given_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

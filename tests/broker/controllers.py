@@ -159,7 +159,8 @@ class Controllers:
                     if changed and other not in self.blind:
                         one.on_nodes(changed, self.now_ms)
                 broker.on_written(token, outcome, self.now_ms)
-            case Reply(connection, chunks):
+            case Reply(connection, chunks, counted_bytes):
+                broker.unsent_bytes -= counted_bytes
                 self.pending[connection].take(chunks)
             case SyncLog(log, sync):
                 for file in sync.files:

@@ -1,11 +1,22 @@
-"""Long work in slices: in turns, large ones one at a time, dropped with whoever asked for it."""
+"""Long work in slices: in turns, few large ones at a time, dropped with whoever asked for it."""
 
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-from ottla.broker.slices import FIRST_US, LARGE, SLICE_US, STEP_US, Slices
+from ottla.broker.slices import (
+    FIRST_US,
+    GROWN_MAX,
+    IN_A_ROW,
+    LARGE,
+    LARGE_PLACES,
+    PLACES,
+    SHARE_US,
+    SLICE_US,
+    STEP_US,
+    Slices,
+)
 
 
 def work(trace: list[str], name: str, steps: int, *, large_after: int = 10**9) -> Generator[Any, None, str]:
@@ -17,6 +28,11 @@ def work(trace: list[str], name: str, steps: int, *, large_after: int = 10**9) -
 
 def going_on(steps: Generator[Any, None, str]) -> Generator[Any, None, str]:
     return steps
+
+
+def finish(slices: Slices) -> None:
+    while slices.next_ms() is not None:
+        slices.on_deadline(now_ms=5)
 
 
 def test_short_work_is_done_at_once() -> None:
@@ -40,31 +56,100 @@ def test_long_jobs_take_turns() -> None:
     slices, trace = Slices(), list[str]()
     for name in "ab":
         slices.run(name, work(trace, name, 500), going_on)
-    while slices.jobs:
-        slices.on_deadline(now_ms=5)
+    finish(slices)
     assert set(trace[:100]) == set(trace[-200:]) == {"a", "b"}
 
 
-def test_large_jobs_are_begun_one_at_a_time_and_others_in_between() -> None:
+def test_few_large_jobs_are_under_way_and_others_in_between() -> None:
     slices, trace = Slices(), list[str]()
-    slices.put(1, work(trace, "first", 300))
-    slices.put(2, work(trace, "second", 300))
+    for name in ("first", "second", "third"):
+        slices.put(name, work(trace, name, 300))
     slices.run(3, work(trace, "small", 100), going_on)
     while slices.next_ms() is not None:
         slices.on_deadline(now_ms=5)
-    assert trace.index("second") > len(trace) - 1 - trace[::-1].index("first")
-    assert len(trace) - 1 - trace[::-1].index("small") < trace.index("second")
+        assert len(slices.clients.large.under_way) <= LARGE_PLACES
+    assert trace.index("third") > len(trace) - 1 - trace[::-1].index("first")
+    assert len(trace) - 1 - trace[::-1].index("small") < trace.index("third")
 
 
 def test_a_job_that_becomes_large_waits_for_its_turn() -> None:
     slices, trace = Slices(), list[str]()
-    slices.put(1, work(trace, "large", 300))
+    for at in range(LARGE_PLACES):
+        slices.put(at, work(trace, "large", 300))
     slices.on_deadline(now_ms=5)
-    assert slices.run(2, work(trace, "grows", 10, large_after=3), going_on) == (False, None)
+    assert slices.run("grows", work(trace, "grows", 10, large_after=3), going_on) == (False, None)
+    while trace.count("large") < 300 * LARGE_PLACES - 200:
+        slices.on_deadline(now_ms=5)
     assert trace.count("grows") == 4
+    finish(slices)
+    assert trace.count("grows") == 10
+
+
+def test_a_broker_does_not_wait_for_clients() -> None:
+    slices, trace = Slices(), list[str]()
+    for at in range(50):
+        slices.put(at, work(trace, "client", 1_000), size=100_000)
+    slices.on_deadline(now_ms=5)
+    before = len(trace)
+    slices.put("follower", work(trace, "follower", 300), size=16_000_000, is_broker=True)
+    while "follower" in {job.owner for job in (*slices.jobs, *slices.queue)}:
+        slices.on_deadline(now_ms=5)
+    assert len(trace) - before < 3 * 300, "it has every other turn"
+
+
+def test_a_smaller_request_passes_larger_ones_and_those_have_their_turn_all_the_same() -> None:
+    slices, trace = Slices(), list[str]()
+    for at in range(20):
+        slices.put(at, work(trace, f"large {at}", 200), size=1_000_000)
+    slices.on_deadline(now_ms=5)
+    slices.put("small", work(trace, "small", 200), size=100_000)
+    for at in range(5):
+        slices.put(f"tiny {at}", work(trace, f"tiny {at}", 200), size=70_000)
+    finish(slices)
+    begun = list(dict.fromkeys(trace))
+    assert begun.index("small") > begun.index("tiny 4"), "the smallest come first"
+    assert begun.index("small") < begun.index("large 19")
+    assert begun.index("large 2") < begun.index("tiny 4"), "one place is for who came first"
+
+
+def test_all_that_is_begun_in_one_round_takes_a_share_of_it() -> None:
+    slices, trace = Slices(), list[str]()
+    for at in range(300):
+        slices.run(at, work(trace, f"{at}", 100), going_on, size=100)
+    assert len(trace) * STEP_US <= SHARE_US
+    assert not slices.may_begin(100, is_broker=False)
+    assert slices.may_begin(100, is_broker=True)
+    assert slices.run("b", work([], "b", 3), going_on, is_broker=True) == (True, "b is done")
+    slices.spent_us = 0
+    assert slices.may_begin(100, is_broker=False)
+
+
+def test_few_requests_that_are_not_small_are_decoded_at_a_time() -> None:
+    slices = Slices()
+    begun = 0
+    for round_ in range(200):
+        slices.spent_us = 0
+        if slices.may_begin(50_000, is_broker=False):
+            begun += 1
+            slices.run(round_, work([], "a", 10_000, large_after=20), going_on, size=50_000)
+        else:
+            slices.put(round_, work([], "a", 10_000), size=50_000, is_large=False)
+        slices.on_deadline(now_ms=5)
+    held = [job for job in (*slices.jobs, *slices.queue) if job.is_begun]
+    assert len(held) <= GROWN_MAX + PLACES + LARGE_PLACES + 1
+    assert slices.may_begin(100, is_broker=False)
+
+
+def test_now_and_then_no_large_job_is_under_way() -> None:
+    """Garbage is collected then."""
+    slices = Slices()
+    for at in range(5 * IN_A_ROW):
+        slices.put(at, work([], "a", 50 + 10 * (at % 7)))
+    pauses = 0
     while slices.next_ms() is not None:
         slices.on_deadline(now_ms=5)
-    assert trace[-6:] == ["grows"] * 6
+        pauses += not slices.is_large
+    assert pauses >= 5
 
 
 @pytest.mark.parametrize("is_large", [False, True])

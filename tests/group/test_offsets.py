@@ -42,9 +42,11 @@ def test_a_deleted_offset_is_told_until_its_tombstone_is_committed():
     assert not offsets.has_any("g")
     assert list(offsets.groups()) == []
     assert committed(offsets.get("g", "t", 0, committed_below=1)) == 5
-    assert {t: list(p) for t, p in offsets.of_group("g", committed_below=1).items()} == {"t": [0]}
+    assert offsets.topics("g", committed_below=1) == ["t"]
+    assert list(offsets.of_topic("g", "t", committed_below=1)) == [0]
     assert offsets.get("g", "t", 0, committed_below=2) is None
-    assert offsets.of_group("g", committed_below=2) == {}
+    assert offsets.topics("g", committed_below=2) == []
+    assert offsets.of_topic("g", "t", committed_below=2) == {}
 
 
 def test_a_tombstone_of_what_never_was_changes_nothing():
@@ -104,8 +106,8 @@ def test_answers_are_those_of_the_log_up_to_the_watermark(log, watermarks, loade
         for group in "gh":
             assert [
                 (group, topic, partition, entry.offset)
-                for topic, entries in offsets.of_group(group, below).items()
-                for partition, entry in entries.items()
+                for topic in offsets.topics(group, below)
+                for partition, entry in offsets.of_topic(group, topic, below).items()
             ] == sorted((*each, told[each]) for each in told if each[0] == group and told[each] is not None)
         newest = dict(log[: log_offset + 1])
         assert {

@@ -113,7 +113,8 @@ class Node(Machine):
         match effect:
             case Send(peer, channel, token, request):
                 self.cluster.on_send(self.id, peer, channel, token, request)
-            case Reply(connection, chunks) if connection in self.cluster.asked:
+            case Reply(connection, chunks, counted_bytes) if connection in self.cluster.asked:
+                self.broker.unsent_bytes -= counted_bytes
                 self.cluster.on_reply(connection, [b"".join(chunks)])
             case WriteNodes(token, operations):
                 changed, outcome = self.keeper.write(operations)

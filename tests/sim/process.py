@@ -270,7 +270,8 @@ class Process:
 
     def _carry_out_one(self, effect: Effect) -> None:
         match effect:
-            case Reply(number, chunks):
+            case Reply(number, chunks, counted_bytes):
+                self.broker.unsent_bytes -= counted_bytes
                 connection = self.network.connections.get(number)
                 if connection is not None and connection.server is self:
                     connection.answer(b"".join(chunks) if chunks else None)

@@ -1,5 +1,6 @@
 """What a handler knows of the request besides its body."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -23,10 +24,12 @@ class Silence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """An answer after which the connection is closed, so that the client turns to another broker."""
+    """An answer after which the connection is closed, so that the client turns to another broker; provided
+    that `is_last` says so when all of it is made."""
 
     response: Any
     reason: str
+    is_last: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ v2 flexible · v3 top-level error · v4 total and usable bytes of the volume · 
 from ottla.api.call import Call
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.broker.slices import LARGE, Steps
 from ottla.log.log import Log
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -17,9 +18,12 @@ from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
+MANY = 1_000  # partitions: the answer about more waits for its turn
 
-def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+
+def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> Steps:
     store = call.broker.store
+    yield LARGE if len(store.logs) > MANY else None
     wanted = None
     if request.topics is not None:
         wanted = {
@@ -32,6 +36,9 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLo
             continue
         topics: dict[str, DescribeLogDirsTopic] = {}
         for id, log in sorted(store.logs.items()):
+            yield
+            if store.logs.get(id) is not log:
+                continue  # deleted meanwhile
             if store.directory_of(id) == directory and (wanted is None or id in wanted):
                 topic = topics.setdefault(id.topic, DescribeLogDirsTopic(name=id.topic))
                 topic.partitions.append(_describe(call, id, log))
@@ -46,6 +53,9 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLo
                 )
                 topic.partitions.append(future)
         try:
+            if directory not in store.disks:
+                results.append(_offline(directory))
+                continue
             total, usable = store.disks[directory].space(directory)
         except OSError as error:
             call.broker.storage_error(error)

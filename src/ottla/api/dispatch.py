@@ -6,16 +6,18 @@ request takes its log directory offline, and costs the connection of whoever can
 handler that fails in a way nobody planned is a bug: it is logged with the request that caused it, and costs
 that connection, not the broker.
 
-No request keeps others waiting (design note 011). Produce and Fetch, unless it is large, are answered as
-they come. Everything else is a job of `broker/slices`, and done at once if it is short: decoding, if the
-request is large; the handler, if it is a generator; encoding, which is where lazy lists are made
-(`wire/lazy`). What an answer has so far counts as unsent; one that gets too large is given up.
+No request keeps others waiting (design note 011). Produce and small fetches are answered as they come.
+Everything else is done at once only while this round of the loop has time left. It is a job of
+`broker/slices`: decoding, if the request is large; the handler, if it is a generator; encoding, which is
+where lazy lists are made (`wire/lazy`). What an answer has so far counts as unsent; one that gets too large
+is given up.
 """
 
 import logging
 import struct
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from ottla.api.call import Call, CloseConnection, LastAnswer, Silence
@@ -25,7 +27,7 @@ from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
 from ottla.broker.effects import Close, Reply
 from ottla.broker.parked import Parked
-from ottla.broker.slices import LARGE, Steps
+from ottla.broker.slices import LARGE, SMALL_BYTES, Steps
 from ottla.wire.codec import decode_in_slices, decoder, encode_in_slices, encoder
 from ottla.wire.header import (
     API_VERSIONS,
@@ -45,6 +47,7 @@ CACHED_REQUEST_BYTES_MAX = 4_096
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 LARGE_REQUEST_BYTES = 64 * 1024  # some 2,000 partitions: decoded in two milliseconds
 LARGE_ANSWER_BYTES = 256 * 1024
+SMALL_FETCH_BYTES = 2 * 1024  # some 60 partitions: answered in half a millisecond, without their records
 SHARED_BYTES = 16 * 1024  # a cached answer is sent to many: what is larger is not copied for each
 ANSWER_BYTES_MAX = 100 * 1024 * 1024  # librdkafka receives no more, either
 _LENGTH = struct.Struct(">i")
@@ -66,33 +69,39 @@ def on_request(
     low, high = api.versions
     if not low <= header.api_version <= high:
         return _refuse_version(api, header)
-    exchange = Exchange(broker, connection, api, header, client_host)
-    if api.key == PRODUCE or (api.key == FETCH and len(frame) <= LARGE_REQUEST_BYTES):
+    exchange = Exchange(broker, connection, api, header, client_host, len(frame))
+    if api.key == PRODUCE or (api.key == FETCH and len(frame) <= SMALL_FETCH_BYTES):
         return exchange.answer_at_once(frame, at, now_ms)
-    if len(frame) > LARGE_REQUEST_BYTES:
+    if api.cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
+        answers, key = broker.answers, (header.api_key, header.api_version, bytes(frame[at:]))
+        known = answers.get(key)
+        if known is not None:
+            return _framed(header, [known])
+        exchange.keep = partial(_keep, broker, answers, key, broker.proofs.doubts)
+    exchange.is_broker = broker.identities.is_broker(connection)
+    if len(frame) > LARGE_REQUEST_BYTES or not broker.slices.may_begin(
+        len(frame), is_broker=exchange.is_broker
+    ):
         exchange.queue(memoryview(bytes(frame)), at)  # a copy: the frame is void when we return
         return Silence.QUEUED
-    if not api.cached or broker.proofs.is_awaited or len(frame) - at > CACHED_REQUEST_BYTES_MAX:
-        return exchange.answer_in_slices(frame, at, now_ms)
-    answers, key = broker.answers, (header.api_key, header.api_version, bytes(frame[at:]))
-    known = answers.get(key)
-    if known is not None:
-        return _framed(header, [known])
-    exchange.keep = lambda chunks: _keep(answers, key, chunks)
-    return exchange.answer_in_slices(frame, at, now_ms)
+    return exchange.answer_in_share(frame, at, now_ms)
 
 
 @dataclass(slots=True)
 class Exchange:
-    """One request, and the connection its answer goes to. `keep` is told the answer, if it comes at once.
-    `ends_because`: why the connection ends with this answer, if it does."""
+    """One request of `size` bytes, and the connection its answer goes to. `keep` is told the answer, if it is
+    made without waiting for anything. `last`: the connection ends with this answer, if it still says so once
+    it is made; then `ends_because` says why."""
 
     broker: Broker
     connection: int
     api: Api
     header: RequestHeader
     client_host: str
+    size: int
+    is_broker: bool = False
     keep: Callable[[list[Buffer]], None] | None = None
+    last: LastAnswer | None = None
     ends_because: str = ""
 
     def answer_at_once(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence:
@@ -113,20 +122,39 @@ class Exchange:
             return Silence.PARKED
         return self._encoded_at_once(answer)
 
+    def answer_in_share(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence:
+        """At once, as far as that goes; and what it takes counts."""
+        slices = self.broker.slices
+        start_us, spent_us = slices.elapsed_us(), slices.spent_us
+        try:
+            answer = self.answer_at_once if self.api.key == FETCH else self.answer_in_slices
+            return answer(frame, at, now_ms)
+        finally:
+            if not self.is_broker:
+                slices.spent_us = spent_us + slices.elapsed_us() - start_us
+
     def answer_in_slices(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence:
         request_class, handler = _load(self.api)
         request = decoder(request_class, self.header.api_version)(frame, at, self.api.items_max)
         return self._run(self._handled(handler, request, now_ms))
 
     def _run(self, steps: Steps) -> list[Buffer] | Silence:
-        is_done, result = self.broker.slices.run(self.connection, steps, self._late)
+        is_done, result = self.broker.slices.run(
+            self.connection, steps, self._late, size=self.size, is_broker=self.is_broker
+        )
         if not is_done:
             return Silence.PARKED
         self._end()
         return result  # type: ignore[no-any-return]
 
     def queue(self, frame: memoryview, at: int) -> None:
-        self.broker.slices.put(self.connection, self._late(self._decoded(frame, at)))
+        self.broker.slices.put(
+            self.connection,
+            self._late(self._decoded(frame, at)),
+            size=self.size,
+            is_large=self.size > LARGE_REQUEST_BYTES,
+            is_broker=self.is_broker,
+        )
 
     def park(self, parked: Parked) -> None:
         """Let an answer wait. What it is answered with in the end may have to wait for something else."""
@@ -145,12 +173,23 @@ class Exchange:
             self.broker.effects.append(Close(self.connection, str(answer)))
             return
         if self.api.key not in {PRODUCE, FETCH} or isinstance(answer, Generator):
-            self.broker.slices.run(self.connection, self._late(self._answered(answer)), lambda rest: rest)
+            self.broker.slices.run(
+                self.connection,
+                self._late(self._answered(answer)),
+                lambda rest: rest,
+                size=self.size,
+                is_broker=self.is_broker,
+            )
             return
         try:
-            self.broker.effects.append(Reply(self.connection, self._encoded_at_once(answer)))
+            self._send(self._encoded_at_once(answer))
         except CloseConnection as error:
             self.broker.effects.append(Close(self.connection, str(error)))
+
+    def _send(self, chunks: list[Buffer]) -> None:
+        size = sum(map(len, chunks))
+        self.broker.unsent_bytes += size
+        self.broker.effects.append(Reply(self.connection, chunks, size))
 
     def _encoded_at_once(self, answer: Any) -> list[Buffer]:
         try:
@@ -168,7 +207,7 @@ class Exchange:
             self.broker.effects.append(Close(self.connection, str(error)))
             return
         if result is not Silence.PARKED:
-            self.broker.effects.append(Reply(self.connection, result))
+            self._send(result)
             self._end()
 
     def _end(self) -> None:
@@ -177,9 +216,13 @@ class Exchange:
 
     def _decoded(self, frame: memoryview, at: int) -> Steps:
         request_class, handler = _load(self.api)
-        request = yield from decode_in_slices(
-            request_class, self.header.api_version, frame, at, self.api.items_max
-        )
+        if self.size <= SMALL_BYTES:
+            request = decoder(request_class, self.header.api_version)(frame, at, self.api.items_max)
+        else:
+            request = yield from decode_in_slices(
+                request_class, self.header.api_version, frame, at, self.api.items_max
+            )
+        del frame  # its bytes need not be kept with the request
         return (yield from self._handled(handler, request, self.broker.slices.now_ms))
 
     def _handled(self, handler: Callable[..., Any], request: Any, now_ms: int) -> Steps:
@@ -196,7 +239,7 @@ class Exchange:
         try:
             while isinstance(answer, Generator | LastAnswer):
                 if isinstance(answer, LastAnswer):
-                    self.ends_because, answer = answer.reason, answer.response
+                    self.last, answer = answer, answer.response
                 else:
                     answer = yield from answer
         except CloseConnection:
@@ -231,7 +274,9 @@ class Exchange:
             raise self._failure(error) from error
         finally:
             self.broker.unsent_bytes -= size
-        if self.keep is not None:
+        if self.last is not None and self.last.is_last():
+            self.ends_because = self.last.reason
+        elif self.keep is not None:
             self.keep(chunks)
         return _framed(self.header, chunks)
 
@@ -258,8 +303,13 @@ def _load(api: Api) -> tuple[type[Any], Callable[..., Any]]:
     return loaded
 
 
-def _keep(answers: Answers, key: tuple[int, int, bytes], chunks: list[Buffer]) -> None:
-    """For whoever asks the same, until the image changes: `answers` is then no longer the broker's."""
+def _keep(
+    broker: Broker, answers: Answers, key: tuple[int, int, bytes], doubts: int, chunks: list[Buffer]
+) -> None:
+    """For whoever asks the same, until the image changes: `answers` is then no longer the broker's. Nothing
+    is kept that was made while this broker waited for proof, or was in doubt, that it leads."""
+    if broker.proofs.is_awaited or broker.proofs.doubts != doubts:
+        return
     answer = b"".join(chunks)
     kept_bytes = sum(map(len, answers.values()))
     if len(answers) >= CACHED_ANSWERS_MAX or kept_bytes + len(answer) > CACHED_ANSWERS_BYTES_MAX:

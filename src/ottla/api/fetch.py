@@ -33,7 +33,7 @@ from ottla.broker.offline import report_damage
 from ottla.broker.parked import Key, Parked
 from ottla.broker.proofs import Proof
 from ottla.broker.replicas import Follows
-from ottla.broker.slices import Steps, finished
+from ottla.broker.slices import LARGE, Steps, finished
 from ottla.replication.leader import Follower
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import NO_SESSION, Session, Wanted
@@ -55,6 +55,7 @@ FETCH_BYTES_MIN = 64 * 1024
 RECORDS_WAIT_MS = 25  # that records wait for the proof of what is said of other partitions
 WAIT_MS_MAX = 300_000
 LONG = 1_000  # partitions; an answer about more is made in slices
+PARTITION_BYTES = 400  # that a fetch holds for each while it waits, about
 
 
 def fetch(call: Call, request: FetchRequest) -> Any:
@@ -108,8 +109,9 @@ def _fetch(call: Call, request: FetchRequest) -> Steps:
         keys = (Follows(replica_id),)
         wait_ms = call.broker.replicas.wait_ms(replica_id, wait_ms, call.now_ms)
     return Parked(
-        keys=keys, deadline_ms=call.now_ms + wait_ms, ready=ongoing.ready, expire=ongoing.respond_proven
-    )
+        keys=keys, deadline_ms=call.now_ms + wait_ms, ready=ongoing.ready, expire=ongoing.respond_proven,
+        held_bytes=PARTITION_BYTES * len(wanted) if len(wanted) > LONG else 0,
+    )  # fmt: skip
 
 
 def _rack_to_serve(broker: Broker, rack: str) -> str:
@@ -252,21 +254,30 @@ class Fetch:
         return steps if is_long else finished(steps)
 
     def _respond(self, now_ms: int) -> Steps:
+        """Records are read when there is a place for them, and as many as clients have left room for then: if
+        none, not even a first batch. Until they are encoded they count as unsent."""
+        yield LARGE
         self.now_ms = now_ms
-        budget, results = self.bytes_max, []
+        is_full = not self.is_replica and self.broker.unsent_bytes > self.broker.config.unsent_bytes_max
+        budget, results = 0 if is_full else min(self.bytes_max, _bytes_max(self.broker)), []
         served: list[Wanted] = []
-        for one in self.wanted:
-            yield
-            if self.replica_id >= 0 and self._quiet(one, one.topic_partition) is not None:
-                continue
-            answer = self._read(one, budget, at_least_one=not served)
-            if answer.records:
-                budget -= len(answer.records)
-                served.append(one)
-            if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR and not self.knows_storage_error:
-                answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            if self._is_news(one, answer):
-                results.append((one, answer))
+        read_bytes = 0
+        try:
+            for one in self.wanted:
+                yield
+                if self.replica_id >= 0 and self._quiet(one, one.topic_partition) is not None:
+                    continue
+                answer = self._read(one, budget - read_bytes, at_least_one=not (served or is_full))
+                if answer.records:
+                    read_bytes += len(answer.records)
+                    self.broker.unsent_bytes += len(answer.records)
+                    served.append(one)
+                if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR and not self.knows_storage_error:
+                    answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                if self._is_news(one, answer):
+                    results.append((one, answer))
+        finally:
+            self.broker.unsent_bytes -= read_bytes
         if self.session is not None:
             self.session.rotate(served)
             self.session.answered_ms = now_ms

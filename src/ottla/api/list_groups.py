@@ -13,30 +13,40 @@ from ottla.api.proven import proven
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.parked import Parked
+from ottla.broker.slices import LARGE, Steps
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
+MANY = 1_000  # groups: the list of them waits for its turn
 
-def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse | Parked | LastAnswer:
+
+def list_groups(call: Call, request: ListGroupsRequest) -> Steps | Parked | LastAnswer:
     broker = call.broker
     partitions = [
         broker.partitions[TopicPartition(OFFSETS_TOPIC, index)] for index, _ in broker.groups.shards()
     ]
 
-    def respond(now_ms: int) -> ListGroupsResponse:
+    def respond(now_ms: int) -> Steps:
+        yield LARGE if sum(len(shard.groups) for _, shard in broker.groups.shards()) > MANY else None
         if not all(
             partition.is_settled and broker.proofs.led_at(partition, call.now_ms, now_ms)
             for partition in partitions
         ):
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return _listed(call, request)
+        return (yield from _listed(call, request))
 
     return proven(call, partitions, respond, settled=True)
 
 
-def _listed(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+def _listed(call: Call, request: ListGroupsRequest) -> Steps:
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
+    listed = []
+    for _, shard in call.broker.groups.shards():
+        for group in shard.listed():
+            yield
+            if (not states or group.state.lower() in states) and (not types or group.type.lower() in types):
+                listed.append(group)
     is_loading = call.broker.groups.runtime.loading
     return ListGroupsResponse(
         error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE,
@@ -47,12 +57,6 @@ def _listed(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
                 group_state=group.state,
                 group_type=group.type,
             ),
-            [
-                group
-                for _, shard in call.broker.groups.shards()
-                for group in shard.listed()
-                if (not states or group.state.lower() in states)
-                and (not types or group.type.lower() in types)
-            ],
+            listed,
         ),
     )

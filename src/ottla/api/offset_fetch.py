@@ -19,7 +19,7 @@ from ottla.api.call import Call
 from ottla.api.coordinated import answer_about_groups, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
-from ottla.broker.slices import Steps
+from ottla.broker.slices import LARGE, Steps
 from ottla.group.offsets import CommittedOffset, Offsets
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.offset_fetch import (
@@ -35,6 +35,7 @@ from ottla.wire.messages.offset_fetch import (
 )
 
 BATCHED_SINCE, TOPIC_IDS_SINCE, TOP_LEVEL_ERROR_SINCE = 8, 10, 2
+MANY = 1_000  # offsets: all of a topic are copied at a time
 
 
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> Steps:
@@ -43,9 +44,10 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> Steps:
     return answer_about_groups(call, group_ids, lambda now_ms: _respond(call, request, now_ms))
 
 
-def _respond(call: Call, request: OffsetFetchRequest, now_ms: int) -> OffsetFetchResponse:
+def _respond(call: Call, request: OffsetFetchRequest, now_ms: int) -> Steps:
     if call.version >= BATCHED_SINCE:
         groups = {group.group_id: group for group in request.groups}
+        yield LARGE if any(_is_long(call, group) for group in groups.values()) else None
         return OffsetFetchResponse(groups=lazily(lambda group: _fetch(call, group, now_ms), groups.values()))
     topics = request.topics
     asked = OffsetFetchRequestGroup(
@@ -56,6 +58,7 @@ def _respond(call: Call, request: OffsetFetchRequest, now_ms: int) -> OffsetFetc
             OffsetFetchRequestTopics(name=one.name, partition_indexes=one.partition_indexes) for one in topics
         ],
     )
+    yield LARGE if _is_long(call, asked) else None
     found = _fetch(call, asked, now_ms)
     if found.error_code and call.version < TOP_LEVEL_ERROR_SINCE:
         found.topics = lazily(partial(_refused, found.error_code), asked.topics or [])
@@ -68,6 +71,17 @@ def _respond(call: Call, request: OffsetFetchRequest, now_ms: int) -> OffsetFetc
             found.topics,
         ),
     )
+
+
+def _is_long(call: Call, asked: OffsetFetchRequestGroup) -> bool:
+    """Is everything asked for of a group that has much?"""
+    if asked.topics is not None:
+        return False
+    try:
+        offsets = call.broker.groups.shard_of(asked.group_id).offsets
+    except ApiError:
+        return False
+    return sum(map(len, offsets.newest(asked.group_id).values())) > MANY
 
 
 def _single(partition: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
@@ -92,7 +106,7 @@ def _fetch(call: Call, asked: OffsetFetchRequestGroup, now_ms: int) -> OffsetFet
         shard.check_fetch(group_id, asked.member_id, asked.member_epoch)
         high_watermark = broker.partitions[broker.groups.partition_of(group_id)].high_watermark
         if asked.topics is None:
-            response.topics = _everything(call, shard.offsets.of_group(group_id, high_watermark))
+            response.topics = _everything(call, group_id, shard.offsets, high_watermark)
             return response
         answer = partial(_topic, call, group_id, shard.offsets, high_watermark)
         response.topics = lazily(answer, asked.topics)
@@ -121,13 +135,17 @@ def _topic(
     )
 
 
-def _everything(call: Call, found: dict[str, dict[int, CommittedOffset]]) -> list[OffsetFetchResponseTopics]:
+def _everything(
+    call: Call, group_id: str, offsets: Offsets, high_watermark: int
+) -> list[OffsetFetchResponseTopics]:
     topics = call.broker.image.topics
+    found = offsets.topics(group_id, high_watermark)
     listed = [name for name in found if name in topics or call.version < TOPIC_IDS_SINCE]
 
     def answer(name: str) -> OffsetFetchResponseTopics:
         topic_id = topics[name].id if name in topics else ZERO_UUID
-        partitions = lazily(lambda committed: _partition(*committed), found[name].items())
+        committed = offsets.of_topic(group_id, name, high_watermark)
+        partitions = lazily(lambda entry: _partition(*entry), committed.items())
         return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions)
 
     return lazily(answer, listed)

@@ -39,11 +39,14 @@ def check_no_doubt(broker: Broker, partition: Partition, now_ms: int) -> None:
 
 
 def last_if_in_doubt(call: Call, steps: Steps) -> Steps:
-    """What steps lead to: the last answer on its connection, if this broker may have been replaced."""
+    """What steps lead to: the last answer on its connection, if this broker may have been replaced, or may be
+    found to have been while the answer is made."""
     answer = yield from steps
-    if call.broker.proofs.in_doubt and not isinstance(answer, Parked):
-        return LastAnswer(answer, SENT_AWAY)
-    return answer
+    if isinstance(answer, Parked):
+        return answer
+    proofs = call.broker.proofs
+    is_in_doubt = bool(proofs.in_doubt)
+    return LastAnswer(answer, SENT_AWAY, lambda: is_in_doubt or bool(proofs.in_doubt))
 
 
 def proven(

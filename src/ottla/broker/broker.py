@@ -127,11 +127,10 @@ class Broker:
     def open(self, nodes: Iterable[NodeChanged], now_ms: int) -> list[str]:
         """Take up what the keeper and the disk hold. Answers what had to be repaired, a line each."""
         self.opened_ms = now_ms
+        # Our own nodes would be those of an earlier incarnation.
+        own = {f"{top}{self.id}" for top in (znodes.BROKERS, znodes.OFFLINE, znodes.REPORTS)}
         for node in nodes:
-            # Our own nodes would be those of an earlier incarnation.
-            if node.path not in {
-                f"{top}{self.id}" for top in (znodes.BROKERS, znodes.OFFLINE, znodes.REPORTS)
-            }:
+            if node.path not in own:
                 self.image.apply(node)
         if not self.image.cluster_id:
             self.adoption = Adoption.look(self.store.disks, self.id)
@@ -197,6 +196,7 @@ class Broker:
 
     def begin_round(self, now_ms: int) -> None:
         """What may be done at once is as much as ever, for who waits for it and then for who comes."""
+        self.slices.spent_us = 0
         spared, self.items_left = ITEMS_PER_ROUND - ITEMS_FOR_SMALL, ITEMS_PER_ROUND
         self.waiting.wake_in_turn(ROUND, lambda: self.items_left - spared, now_ms)
 

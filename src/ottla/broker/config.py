@@ -102,7 +102,7 @@ class BrokerConfig:
     queued_request_bytes_max: int = key(
         "queued.max.request.bytes",
         256 * 1024 * 1024,
-        "Memory for unfinished requests; above it the connection that holds most is closed. -1: no limit.",
+        "Memory for unfinished requests; above it who has held most for longest is closed. -1: no limit.",
         type=LONG,
     )
 

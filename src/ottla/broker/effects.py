@@ -22,6 +22,7 @@ class Reply:
 
     connection: int
     chunks: list[Buffer]
+    unsent_bytes: int = 0  # that the broker counts until this is carried out, and no longer
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ class Proofs:
     _is_asked: bool = False  # and whether that is under way
     _awaited: dict[TopicPartition, Awaited] = field(default_factory=dict)
     in_doubt: set[TopicPartition] = field(default_factory=set)
+    doubts: int = 0  # so many times something has come to be in doubt
 
     def led_at(self, partition: Partition, time_ms: int, now_ms: int) -> bool:
         """Has this broker surely led then?"""
@@ -94,6 +95,7 @@ class Proofs:
         late = {id for id, awaited in self._awaited.items() if now_ms - awaited.since_ms >= DOUBT_MS}
         new = sorted(late - self.in_doubt)
         self.in_doubt |= late
+        self.doubts += len(new)
         for id in new:
             self.waiting.wake(Proof(id), now_ms)
 

@@ -2,8 +2,8 @@
 
 A commit is in the log before it is committed there, and only what the high watermark has passed may be told
 to anybody. So there are two views: `newest` is what has been replayed, which decisions go by (an offset
-that was just committed again has not expired), and what `get` and `of_group` answer, which is as of the
-watermark. They differ only for partitions with commits in flight; `_behind` holds the older versions of
+that was just committed again has not expired), and what `get`, `topics` and `of_topic` answer, which is as of
+the watermark. They differ only for partitions with commits in flight; `_behind` holds the older versions of
 those, and `on_committed` drops them. Call it whenever the watermark moves, and before a load with the
 watermark to load up to, or the versions pile up.
 
@@ -108,17 +108,23 @@ class Offsets:
         versions = self._behind.get(group, {}).get((topic, partition))
         return versions[0] if versions else self._find(group, topic, partition)
 
-    def of_group(self, group: str, committed_below: int) -> dict[str, dict[int, CommittedOffset]]:
-        """All of a group, by topic and partition, in order, as of the watermark, which this moves."""
+    def topics(self, group: str, committed_below: int) -> list[str]:
+        """Those of which a group has committed anything below the watermark, which this moves, in order."""
         self.on_committed(committed_below)
-        found = {topic: dict(entries) for topic, entries in self._newest.get(group, {}).items()}
-        for (topic, partition), versions in self._behind.get(group, {}).items():
-            committed = versions[0]
-            if committed is not None:
-                found.setdefault(topic, {})[partition] = committed
-            else:
-                found.get(topic, {}).pop(partition, None)
-        return {topic: dict(sorted(entries.items())) for topic, entries in sorted(found.items()) if entries}
+        in_flight = {topic for topic, _ in self._behind.get(group, ())}
+        committed = {topic for topic in in_flight if self.of_topic(group, topic, committed_below)}
+        return sorted((self._newest.get(group, {}).keys() - in_flight) | committed)
+
+    def of_topic(self, group: str, topic: str, committed_below: int) -> dict[int, CommittedOffset]:
+        """All of a group in one topic, by partition, in order, as of the watermark, which this moves."""
+        self.on_committed(committed_below)
+        entries = dict(self._newest.get(group, {}).get(topic, {}))
+        for (named, partition), (committed, *_) in self._behind.get(group, {}).items():
+            if named == topic and committed is not None:
+                entries[partition] = committed
+            elif named == topic:
+                entries.pop(partition, None)
+        return dict(sorted(entries.items()))
 
     def newest(self, group: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """All of a group as replayed, commits in flight included: what decisions go by. Not to be kept."""

@@ -1,9 +1,9 @@
 """What connections hold in memory, all together: requests that are not finished, and answers nobody reads.
 
 Over a budget somebody is closed, with a line that says why. Of unfinished requests
-(`queued.max.request.bytes`) it is who holds most; of answers (`ottla.unsent.max.bytes`) who has left most
-unread for longest. What a connection has unsent is counted when it gets much, and of all of them in every
-sweep.
+(`queued.max.request.bytes`) it is who holds most for longest, other brokers excepted; of answers
+(`ottla.unsent.max.bytes`) who has left most unread for longest. What a connection has unsent is counted when
+it gets much, and of all of them in every sweep.
 """
 
 import logging
@@ -15,32 +15,47 @@ from ottla.shell.connection import Connection
 log = logging.getLogger(__name__)
 
 TRIM_BYTES = 64 * 1024 * 1024
+LINGER_MS = 5_000  # that the last answers of a connection wait for a client which does not read
 
 
 class Budgets:
     def __init__(self, broker: Broker, connections: dict[int, Connection]) -> None:
         self._broker = broker
         self._connections = connections
-        self._held: dict[int, int] = {}
+        self._held: dict[int, tuple[int, int]] = {}  # bytes, and since when it has held any
         self._held_total = 0
         self._given_back = 0  # since memory was last handed back to the system
 
-    def on_held(self, connection: Connection) -> None:
+    def on_held(self, connection: Connection, now_ms: int) -> None:
         """A connection holds more or less of unfinished requests than before."""
-        held, before = connection.held_bytes, self._held.get(connection.number, 0)
+        held = connection.held_bytes
+        before, since_ms = self._held.get(connection.number, (0, now_ms))
         if held == before:
             return
-        self._held[connection.number] = held
+        if held:
+            self._held[connection.number] = held, since_ms
+        else:
+            del self._held[connection.number]
         self._count(held - before)
+        if held > before:
+            self._close_greatest(now_ms)
+
+    def _close_greatest(self, now_ms: int) -> None:
         limit = self._broker.config.queued_request_bytes_max
-        while held > before and 0 < limit < self._held_total:
-            greatest = max(self._held, key=self._held.__getitem__)
+        if not 0 < limit < self._held_total:
+            return
+        greatest = sorted(
+            (number for number in self._held if not self._broker.identities.is_broker(number)),
+            key=lambda number: self._held[number][0] * (now_ms - self._held[number][1] + 1),
+        )
+        while greatest and limit < self._held_total:
             reason = f"unfinished requests hold {self._held_total} bytes (queued.max.request.bytes)"
-            self._count(-self._held.pop(greatest))
-            self._connections[greatest].close(reason)
+            number = greatest.pop()
+            self._count(-self._held.pop(number)[0])
+            self._connections[number].close(reason)
 
     def forget(self, connection: Connection) -> None:
-        self._count(-self._held.pop(connection.number, 0))
+        self._count(-self._held.pop(connection.number, (0, 0))[0])
 
     def _count(self, held: int) -> None:
         self._held_total += held
@@ -67,8 +82,10 @@ class Budgets:
 
     def sweep(self, now_ms: int) -> None:
         """Count what is too little to be counted as it comes, and hand back what was much."""
-        for connection in self._connections.values():
+        for connection in list(self._connections.values()):
             connection.count_unsent(now_ms)
+            if connection.is_closing and now_ms - connection.unsent_ms > LINGER_MS:
+                connection.close(f"it has left the last {connection.unsent_bytes} bytes unread")
         self.on_unsent(now_ms)
         if self._given_back > TRIM_BYTES:
             self._given_back = 0

@@ -96,9 +96,9 @@ class Connection(asyncio.BufferedProtocol):
         self._server.carry_out()
 
     def count_unsent(self, now_ms: int) -> None:
-        """Look how much of its answers has not been sent yet; once it is closed, nothing of them is kept."""
-        is_open = self._transport is not None and not self._transport.is_closing()
-        unsent_bytes = self._transport.get_write_buffer_size() if self._transport and is_open else 0
+        """Look how much of its answers has not been sent yet. One that is closed gently keeps it until it is
+        read."""
+        unsent_bytes = self._transport.get_write_buffer_size() if self._transport is not None else 0
         if unsent_bytes < self.unsent_bytes or not self.unsent_bytes:
             self.unsent_ms = now_ms
         self._server.broker.unsent_bytes += unsent_bytes - self.unsent_bytes
@@ -132,6 +132,10 @@ class Connection(asyncio.BufferedProtocol):
         channel: socket.socket = self._transport.get_extra_info("socket")
         return channel.fileno()
 
+    @property
+    def is_closing(self) -> bool:
+        return self._transport is not None and self._transport.is_closing()
+
     def release_memory(self) -> None:
         self._splitter.idle()
 
@@ -148,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
     def refuse(self, reason: str) -> None:
         """Close it, because of a limit on connections."""
         if self._transport is not None:
-            log.warning("connection from %s refused: %s", self.peer, reason)
+            self._server.admission.say_refused(self.peer, reason, self._server.now_ms())
             self._transport.abort()
 
     def _serve(self) -> None:
@@ -175,7 +179,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(str(error))
             return
         self._set_reading(self._is_writable and not self.is_parked)
-        self._server.budgets.on_held(self)
+        self._server.budgets.on_held(self, now_ms)
 
     def _write(self, chunks: list[Buffer]) -> None:
         if self._transport is None or not chunks:

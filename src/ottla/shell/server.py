@@ -24,6 +24,7 @@ from ottla.broker.config import ALONE, BrokerConfig
 from ottla.broker.effects import is_shortage
 from ottla.broker.parked import ROUND
 from ottla.broker.security import check_security
+from ottla.broker.slices import SHARE_US
 from ottla.controller.image import BrokerEndpoint, NodeError
 from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import LogDirectoryError
@@ -72,7 +73,7 @@ class Server:
         self.scratch = bytearray(SCRATCH_BYTES)
         self.address = Address("", 0)
         self.connections: dict[int, Connection] = {}
-        self._admission = Admission()
+        self.admission = Admission()
         self.budgets = Budgets(self.broker, self.connections)
         self._on_halt = on_halt
         self._make_keeper = keeper or keeper_maker(self, durable=durable_keeper)
@@ -109,7 +110,7 @@ class Server:
         """Everything that can be wrong with a start is a StartError, and leaves nothing behind."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._on_bug)
-        self._admission.descriptors_max = descriptors.connections_max()
+        self.admission.descriptors_max = descriptors.connections_max()
         async with contextlib.AsyncExitStack() as undo:
             for lock in self._locks:
                 undo.callback(lock.release)
@@ -285,7 +286,7 @@ class Server:
         """Take the connection in; or the reason why not."""
         if self.is_stopping:  # it was accepted before, and nobody would close it
             return "the broker stops"
-        refusal = self._admission.admit(connection, self.config, self.broker.identities)
+        refusal = self.admission.admit(connection, self.config, self.broker.identities)
         if refusal is None:
             self.connections[connection.number] = connection
         return refusal
@@ -293,7 +294,7 @@ class Server:
     def forget(self, connection: Connection) -> None:
         if self.connections.pop(connection.number, None) is None:
             return
-        self._admission.forget(connection.number)
+        self.admission.forget(connection.number)
         self.budgets.forget(connection)
         self.broker.on_closed(connection.number)
 
@@ -311,10 +312,11 @@ class Server:
                     self._carry_out(effect)
         finally:
             self._is_carrying = False
-        self._collector.pause(self.broker.is_loading, is_busy=self.broker.slices.large is not None)
+        self._collector.pause(self.broker.is_loading, is_busy=self.broker.slices.is_large)
         self._schedule_deadline()
-        is_spent = self.broker.items_left < ITEMS_AT_ONCE or ROUND in self.broker.waiting.by_key
-        if is_spent and not self._is_round_over:
+        broker = self.broker
+        is_spent = broker.items_left < ITEMS_AT_ONCE or broker.slices.spent_us > SHARE_US // 2
+        if (is_spent or ROUND in broker.waiting.by_key) and not self._is_round_over:
             self._is_round_over = True
             self._loop.call_soon(self._begin_round)
 
@@ -327,7 +329,8 @@ class Server:
         if self.is_ending:
             return  # the workers are gone, and closing the logs makes everything durable, if anything can
         match effect:
-            case effects.Reply(number, chunks):
+            case effects.Reply(number, chunks, counted_bytes):
+                self.broker.unsent_bytes -= counted_bytes
                 connection = self.connections.get(number)
                 if connection is not None:
                     connection.reply(chunks)
@@ -456,7 +459,7 @@ class Server:
                 connection.refuse(connection.guest_because)
             elif idle_ms > SWEEP_MS:
                 connection.release_memory()
-                self.budgets.on_held(connection)
+                self.budgets.on_held(connection, now_ms)
         self.budgets.sweep(now_ms)
 
     def _schedule_deadline(self) -> None:

@@ -1,0 +1,131 @@
+"""What connections hold in memory: who is closed when it is too much, and what a closing one still holds."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from tests.api.harness import Machine
+from tests.clients.wire_client import frame_of
+
+from ottla.shell.budgets import LINGER_MS, Budgets
+from ottla.shell.connection import Connection
+from ottla.shell.server import Server
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+KIBIBYTE = 1024
+WITHIN_S = 30.0
+
+
+@dataclass
+class Holder:
+    """A connection, as far as it matters for what is held of requests."""
+
+    number: int
+    held_bytes: int = 0
+    closed: list[str] = field(default_factory=list)
+
+    def close(self, reason: str) -> None:
+        self.closed.append(reason)
+
+
+class Room:
+    """Connections that hold something, under a limit of 1 MiB."""
+
+    def __init__(self) -> None:
+        self.broker = Machine({"queued.max.request.bytes": str(KIBIBYTE * KIBIBYTE)}).broker
+        self.holders: dict[int, Holder] = {}
+        self.budgets = Budgets(self.broker, cast("dict[int, Connection]", self.holders))
+
+    def hold(self, number: int, kibibytes: int, now_ms: int) -> Holder:
+        holder = self.holders.setdefault(number, Holder(number))
+        holder.held_bytes = kibibytes * KIBIBYTE
+        self.budgets.on_held(cast("Connection", holder), now_ms)
+        return holder
+
+    def closed(self) -> list[int]:
+        return [number for number, holder in self.holders.items() if holder.closed]
+
+
+def test_who_has_held_little_for_long_goes_before_who_holds_much_for_a_moment() -> None:
+    room = Room()
+    for number in range(5):
+        room.hold(number, 200, now_ms=1_000 + number)
+    room.hold(9, 500, now_ms=8_000)
+    assert room.closed() == [0, 1, 2]
+    assert "queued.max.request.bytes" in room.holders[0].closed[0]
+
+
+def test_a_request_that_was_finished_does_not_count_for_the_next_one() -> None:
+    room = Room()
+    room.hold(1, 100, now_ms=1_000)
+    room.hold(1, 0, now_ms=2_000)
+    room.hold(2, 500, now_ms=50_000)
+    room.hold(1, 500, now_ms=60_000)
+    room.hold(3, 100, now_ms=60_001)
+    assert room.closed() == [2]
+
+
+def test_other_brokers_are_not_closed_for_what_they_hold() -> None:
+    room = Room()
+    room.broker.identities.admit(1, 2)
+    room.hold(1, 1_000, now_ms=1_000)
+    room.hold(2, 100, now_ms=9_000)
+    assert room.closed() == [2]
+    room.hold(1, 2_000, now_ms=9_500)
+    assert room.closed() == [2]
+
+
+def serving(folder: Path, visit: Callable[[Server, socket.socket], Any]) -> None:
+    """A broker, and a client of it that reads nothing by itself."""
+
+    async def live() -> None:
+        settings = {
+            "listeners": "127.0.0.1:0",
+            "log.dirs": str(folder),
+            "socket.send.buffer.bytes": str(64 * KIBIBYTE),
+        }
+        server = Server(settings, on_halt=lambda _: None)
+        await server.start()
+        try:
+            with socket.create_connection((server.address.host, server.address.port)) as client:
+                client.setblocking(False)
+                await visit(server, client)
+        finally:
+            await server.stop()
+
+    asyncio.run(live())
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = asyncio.get_running_loop().time() + WITHIN_S
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, what
+        await asyncio.sleep(0.01)
+
+
+def test_what_a_gently_closed_connection_was_not_read_counts_until_it_is_given_up(tmp_path: Path) -> None:
+    async def visit(server: Server, client: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        names = [MetadataRequestTopic(name=f"{at:0200}") for at in range(15_000)]
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        await until(lambda: bool(server.connections), "it is connected")
+        (connection,) = server.connections.values()
+        await loop.sock_sendall(client, frame_of(request, 9))
+        await until(lambda: connection.unsent_bytes > 100_000, "much of the answer is unread")
+        connection.close("it is sent away", gently=True)
+        now_ms = server.now_ms()
+        connection.count_unsent(now_ms)
+        assert connection.is_closing
+        assert connection.unsent_bytes > 100_000
+        assert server.broker.unsent_bytes >= connection.unsent_bytes
+        server.budgets.sweep(connection.unsent_ms + LINGER_MS)
+        assert server.connections, "it may still read"
+        server.budgets.sweep(connection.unsent_ms + LINGER_MS + 1)
+        await until(lambda: not server.connections, "it is gone")
+        assert server.broker.unsent_bytes == 0
+
+    serving(tmp_path, visit)
