@@ -82,8 +82,20 @@ def test_a_producer_nobody_remembers_may_begin_anywhere(log):
     assert append(log, idempotent(1235)).base_offset == 1
 
 
+def test_what_comes_before_the_first_batch_of_a_producer_nobody_remembered_is_no_duplicate(log):
+    """It was refused, perhaps, and the one behind it taken. Clients take a duplicate for success."""
+    append(log, idempotent(3, "d"))
+    assert refused(log, idempotent(0, "a", "b", "c")) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    append(log, idempotent(0, "a", epoch=1))
+    for sequence in range(1, 6):
+        append(log, idempotent(sequence, epoch=1))
+    assert refused(log, idempotent(0, "a", epoch=1)) is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+
+
 def test_sequences_wrap_around(log):
     append(log, idempotent(MAX - 1, "a", "b"))
+    (producer,) = log.producers.by_id.values()
+    producer.is_whole = True  # as after 2^31 records
     assert append(log, idempotent(0, "c")).base_offset == 2
     assert append(log, idempotent(MAX - 1, "a", "b")).duplicate
     append(log, idempotent(1, *("v" * 4)))

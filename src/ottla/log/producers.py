@@ -5,11 +5,16 @@ it got the first time. `check` decides about a batch before it is written and ch
 records one that was.
 
     same epoch, sequence among the last five batches          duplicate: the old answer again
-    same epoch, sequence before those                         DUPLICATE_SEQUENCE_NUMBER
+    same epoch, sequence before those                         DUPLICATE_SEQUENCE_NUMBER, if it is known to be here
     same epoch, sequence not the next one                     OUT_OF_ORDER_SEQUENCE_NUMBER
     newer epoch, sequence not 0                               OUT_OF_ORDER_SEQUENCE_NUMBER
     older epoch                                               INVALID_PRODUCER_EPOCH
     no state, whatever the reason (KIP-360)                   accepted
+
+A producer nobody remembers may have had its first batch refused, and the one behind it taken. So a sequence
+before its first one is OUT_OF_ORDER_SEQUENCE_NUMBER, as all old ones are in Kafka: clients take a duplicate for
+success. Only where it began with 0 is all of it here; that is assumed of what comes from a snapshot, which
+holds the last batch alone.
 
 Whoever can write makes up as many producer ids as it likes. So the ids of a partition are kept in the order
 in which they last wrote, and of more than PRODUCERS_MAX the first ones go: they are as unknown then as those
@@ -55,13 +60,14 @@ class AppendedBatch(NamedTuple):
 class Producer:
     """The state of one producer id in one partition."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "is_whole", "last_timestamp", "txn_first_offset")
 
     def __init__(self, epoch: int = NO_EPOCH, coordinator_epoch: int = -1, last_timestamp: int = -1) -> None:
         self.epoch = epoch
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
         self.txn_first_offset = -1
+        self.is_whole = True  # every sequence of this epoch was written here
         self.batches: tuple[AppendedBatch, ...] = ()
 
     def remember(self, batch: AppendedBatch) -> None:
@@ -112,6 +118,8 @@ class Producers:
         """Remember a batch of records that was written at `base_offset`."""
         producer = self._writing(header)
         delta = header.last_offset_delta
+        if not producer.batches:
+            producer.is_whole = header.base_sequence == 0
         producer.remember(
             AppendedBatch(
                 header.base_sequence, header.last_sequence, base_offset + delta, delta, header.max_timestamp
@@ -231,7 +239,7 @@ def _sent_again(producer: Producer, header: BatchHeader) -> AppendedBatch | None
             return batch
     # Sequences live on a circle of 2^31; what is less than half of it behind the window is old, not ahead.
     behind = (batches[0].first_sequence - first) % (SEQUENCE_MAX + 1)
-    if 0 < behind <= SEQUENCE_MAX // 2:
+    if producer.is_whole and 0 < behind <= SEQUENCE_MAX // 2:
         raise ApiError(
             ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
             f"Sequence {first} of producer {header.producer_id} is before its last {len(batches)} batches.",
