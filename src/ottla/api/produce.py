@@ -32,7 +32,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ottla.api.call import Call, CloseConnection, Silence
-from ottla.api.internal_topics import check_writable
+from ottla.api.internal_topics import judge_of
 from ottla.api.leaders import endpoints, leader_of
 from ottla.api.proven import WAIT_MS, check_no_doubt
 from ottla.base.errors import ApiError, ErrorCode
@@ -300,8 +300,7 @@ def _produce_partition(
         if request.acks not in LEGAL_ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
         name = call.topic_name(topic.name, topic.topic_id, by_id=by_id)
-        if check is None:
-            check_writable(call, name, asked.records)
+        judge = judge_of(call, name) if check is None else None
         partition = call.broker.partition(name, asked.index)
         check_no_doubt(call.broker, partition, call.now_ms)
         appended = partition.append(
@@ -311,6 +310,7 @@ def _produce_partition(
             wall_ms=call.broker.wall_ms(call.now_ms),
             produce_version=call.version,
             budget=budget,
+            judge=judge,
         )
     except ApiError as error:
         if error.code in SEQUENCE_ERRORS and request.acks:

@@ -36,7 +36,7 @@ from ottla.log.recovery import (
 from ottla.log.retention import deletable
 from ottla.log.segment import SUFFIXES, Segment, file_name
 from ottla.log.snapshots import encode
-from ottla.log.validate import Checked, Validator, check_replicated
+from ottla.log.validate import Checked, Judge, Validator, check_replicated
 from ottla.records.batch import BatchHeader, assign
 from ottla.records.check import Budget
 
@@ -164,6 +164,7 @@ class Log:
         produce_version: int = 13,
         internal: bool = False,
         budget: Budget | None = None,
+        judge: Judge | None = None,
     ) -> Appended:
         """Append the one batch of a records field as leader; it must be writable and is changed.
 
@@ -172,7 +173,7 @@ class Log:
         """
         time_ms = now_ms if wall_ms is None else wall_ms
         view, header = self._validator.check(
-            batch, time_ms, produce_version, internal=internal, budget=budget
+            batch, time_ms, produce_version, internal=internal, budget=budget, judge=judge
         )
         has_producer = header.producer_id >= 0
         if has_producer:

@@ -5,16 +5,16 @@ it got the first time. `check` decides about a batch before it is written and ch
 records one that was.
 
     same epoch, sequence among the last five batches          duplicate: the old answer again
-    same epoch, sequence before those                         DUPLICATE_SEQUENCE_NUMBER, if it is known to be here
+    same epoch, sequence before those, known to be here       DUPLICATE_SEQUENCE_NUMBER
     same epoch, sequence not the next one                     OUT_OF_ORDER_SEQUENCE_NUMBER
     newer epoch, sequence not 0                               OUT_OF_ORDER_SEQUENCE_NUMBER
     older epoch                                               INVALID_PRODUCER_EPOCH
     no state, whatever the reason (KIP-360)                   accepted
 
 A producer nobody remembers may have had its first batch refused, and the one behind it taken. So a sequence
-before its first one is OUT_OF_ORDER_SEQUENCE_NUMBER, as all old ones are in Kafka: clients take a duplicate for
-success. Only where it began with 0 is all of it here; that is assumed of what comes from a snapshot, which
-holds the last batch alone.
+before its first one is OUT_OF_ORDER_SEQUENCE_NUMBER, as all old ones are in Kafka: clients take a duplicate
+for success. Only where it began with 0 is all of it here; that is assumed of what comes from a snapshot,
+which holds the last batch alone.
 
 Whoever can write makes up as many producer ids as it likes. So the ids of a partition are kept in the order
 in which they last wrote, and of more than PRODUCERS_MAX the first ones go: they are as unknown then as those
