@@ -23,7 +23,7 @@ from ottla.base.errors import ErrorCode
 from ottla.broker.effects import Halt, RunJob, SyncLog
 from ottla.controller import znodes
 from ottla.controller.keeper import Delete
-from ottla.log.validate import ITEMS_AT_ONCE
+from ottla.log.validate import ITEM_BYTES, ITEMS_AT_ONCE, ITEMS_FREE
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -357,18 +357,13 @@ def test_a_large_batch_waits_for_its_check_and_nobody_waits_for_it() -> None:
 
 def test_batches_behind_a_large_one_keep_their_order() -> None:
     machine, client = held_back()
-    asked = [large(producer_id=7, producer_epoch=0, base_sequence=0)]
-    asked.append(idempotent(ITEMS_AT_ONCE + 1000, "b"))
-    partitions = [PartitionProduceData(index=0, records=one) for one in asked]
-    request = ProduceRequest(
-        acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=partitions)]
-    )
-    pending = client.ask(request, BY_NAME)
+    create(client, "two", 2)
+    pending = client.ask(to("two", large(), batch("b")), BY_NAME)
+    assert machine.broker.partitions[("two", 1)].log.log_end_offset == 0
     machine.release()
     replies = pending.answer.responses[0].partition_responses
-    assert [(reply.error_code, reply.base_offset) for reply in replies] == [
-        (ErrorCode.NONE, 0), (ErrorCode.NONE, ITEMS_AT_ONCE + 1000),
-    ]  # fmt: skip
+    assert [(reply.index, reply.error_code) for reply in replies] == [(0, 0), (1, 0)]
+    assert machine.broker.partitions[("two", 1)].log.log_end_offset == 1
 
 
 def test_a_large_batch_that_is_wrong_is_refused_after_its_check() -> None:
@@ -423,19 +418,35 @@ def test_a_batch_whose_leader_has_changed_during_its_check_is_not_written() -> N
 
 def test_a_request_of_many_batches_lets_others_in_between() -> None:
     machine, client = held_back()
-    many = [PartitionProduceData(index=0, records=batch(str(number))) for number in range(5_000)]
-    request = ProduceRequest(
-        acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=many)]
-    )
-    pending = client.ask(request, BY_NAME)
+    names = ["wide", "broad"]
+    for name in names:
+        create(client, name, 100)
+    topics = [to(name, *[batch()] * 100).topic_data[0] for name in names]
+    pending = client.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), BY_NAME)
     turns = 0
     while pending.answer is None:
         turns += 1
-        assert machine.broker.partitions[("t", 0)].log.log_end_offset < turns * ITEMS_AT_ONCE // 16
+        written = [id for id, one in machine.broker.partitions.items() if one.log.log_end_offset]
+        assert len(written) <= turns * (ITEMS_FREE + len(batch()) * 200 // ITEM_BYTES) // 16 + turns
         machine.release(still_hold=True)
-    assert turns >= 2
-    replies = pending.answer.responses[0].partition_responses
-    assert [reply.base_offset for reply in replies] == list(range(5_000))
+    assert turns
+    replies = [reply for topic in pending.answer.responses for reply in topic.partition_responses]
+    assert [(reply.index, reply.base_offset) for reply in replies] == [(at, 0) for at in range(100)] * 2
+
+
+def test_a_partition_that_is_named_twice_is_refused_and_the_others_are_not() -> None:
+    machine, client = started()
+    create(client, "two", 2)
+    again = [PartitionProduceData(index=at, records=batch(str(at))) for at in (0, 1, 0, 0)]
+    topics = [TopicProduceData(name="two", partition_data=again[:3])]
+    topics.append(TopicProduceData(name="two", partition_data=again[3:]))
+    answer = client.send(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), BY_NAME)
+    replies = [(reply.index, reply.error_code) for reply in answer.responses[0].partition_responses]
+    assert replies == [(0, ErrorCode.INVALID_REQUEST), (1, ErrorCode.NONE)]
+    assert answer.responses[1].partition_responses == []
+    assert [machine.broker.partitions[("two", at)].log.log_end_offset for at in (0, 1)] == [0, 1]
+    with pytest.raises(CloseConnection):
+        client.ask(ProduceRequest(acks=0, timeout_ms=1000, topic_data=topics[:1]), BY_NAME)
 
 
 def test_many_clients_together_do_no_more_at_once_than_one() -> None:

@@ -21,6 +21,9 @@ frame it has copied by then.
 An error is one partition's and leaves the others alone. A batch already written by the same idempotent
 producer is answered with the offset it got then.
 
+A partition that is named twice in a request is INVALID_REQUEST. (Kafka takes the last of such batches, and
+drops the others in silence.)
+
 v3 record batches · v5 log_start_offset · v7 zstd · v8 per-record errors · v9 flexible · v10 leader hints ·
 v13 ids
 Left out: v0-v2 message sets (advertised, because old clients look for them, and refused); transactional
@@ -34,6 +37,7 @@ from dataclasses import dataclass, field, replace
 from ottla.api.call import Call, CloseConnection, Silence
 from ottla.api.internal_topics import judge_of
 from ottla.api.leaders import endpoints, leader_of
+from ottla.api.named import named_once
 from ottla.api.proven import WAIT_MS, check_no_doubt
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
@@ -179,6 +183,8 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | N
         reply = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[])
         ongoing.response.responses.append(reply)
         batches += [(reply, asked) for asked in topic.partition_data]
+    if len(batches) > 1:
+        batches = named_once(batches)
     size = sum([len(asked.records or b"") for _, asked in batches])
     answer = Appending(request, ongoing, batches, size).go_on(call)
     if isinstance(answer, CloseConnection):

@@ -6,9 +6,10 @@ transactions is kept whole. If that becomes too much, there is no trail, and the
 
 from collections import deque
 
-from ottla.log.producers import BATCHES_KEPT, PRODUCERS_MAX, Producers
+from ottla.log.producers import BATCHES_KEPT, Producers
 from ottla.records.batch import BatchHeader
 
+PRODUCERS_NOTED_MAX = 20_000
 TRANSACTIONAL_MAX = 50_000
 
 
@@ -40,7 +41,7 @@ class Trail:
         if kept is None:
             kept = self._plain[header.producer_id] = deque(maxlen=BATCHES_KEPT)
         kept.append(header)
-        if len(self._plain) > PRODUCERS_MAX:
+        if len(self._plain) > PRODUCERS_NOTED_MAX:
             self._lose()
 
     def _lose(self) -> None:
