@@ -77,6 +77,17 @@ def test_what_a_log_held_when_it_was_opened_has_its_minutes_too() -> None:
     append(log, stranger, now_ms=opened + SILENT_MS)
 
 
+def test_old_sequences_are_known_as_old_after_a_crash_too() -> None:
+    disk = SimDisk()
+    log = open_log(disk)
+    for sequence in range(7):
+        append(log, idempotent(sequence))
+    disk.crash()
+    log = open_log(disk)
+    assert append(log, idempotent(2)).duplicate
+    assert code_of(log, idempotent(1)) is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+
+
 @pytest.mark.usefixtures("few")
 def test_a_follower_refuses_nothing_and_knows_all_that_its_leader_does() -> None:
     leader, follower = open_log(SimDisk()), open_log(SimDisk())
