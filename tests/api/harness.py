@@ -39,6 +39,7 @@ from ottla.broker.effects import (
     TakeOffline,
     WriteNodes,
 )
+from ottla.broker.parked import ROUND
 from ottla.broker.slices import Slices
 from ottla.controller.keeper import (
     ANY,
@@ -194,7 +195,7 @@ class Client:
         """A frame as the splitter hands it out: a writable view, valid until the next one comes."""
         machine = self.machine
         if not machine.is_one_round:
-            machine.broker.begin_round()
+            machine.begin_round()
         buffer = bytearray(frame)
         answer = on_request(machine.broker, self.number, memoryview(buffer), machine.now_ms)
         if not isinstance(answer, Silence):
@@ -291,6 +292,7 @@ class Machine:
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms
         self.disk.now_ms = self.now_ms
+        self.begin_round()
         self.broker.on_tick(self.now_ms, self.wall_offset_ms)
         self.carry_out()
 
@@ -306,11 +308,19 @@ class Machine:
             self._carry_out(effect)
         self.carry_out()
 
+    def begin_round(self) -> None:
+        """A round of the loop is over, and the next begins."""
+        self.broker.begin_round(self.now_ms)
+
     def carry_out(self) -> None:
-        """Everything that is asked for, with all slices of what is long, unless they are held back."""
+        """Everything that is asked for, with all slices of what is long, unless they are held back, and all
+        rounds of the loop, unless this is to be one."""
         self._carry_out_effects()
         while self.broker.slices.next_ms() is not None and Slices not in self.holding:
             self._do_slice()
+            self._carry_out_effects()
+        while ROUND in self.broker.waiting.by_key and not self.is_one_round:
+            self.begin_round()
             self._carry_out_effects()
 
     def _do_slice(self) -> None:

@@ -20,10 +20,9 @@ from tests.api.harness import NOW, Client, Machine
 
 from ottla.api.call import CloseConnection
 from ottla.base.errors import ErrorCode
-from ottla.broker.effects import Halt, RunJob, SyncLog
+from ottla.broker.effects import Halt, SyncLog
 from ottla.controller import znodes
 from ottla.controller.keeper import Delete
-from ottla.log.validate import ITEM_BYTES, ITEMS_AT_ONCE, ITEMS_FREE
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -329,111 +328,6 @@ def test_a_full_disk_is_a_storage_error_and_the_last_one_stops_the_broker() -> N
     assert reason.startswith("the last log directory failed: [Errno 28] No space left on device: '/data/t-0")
 
 
-# -- what is large -------------------------------------------------------------------------------------------
-
-
-def large(**fields: int) -> bytes:
-    """A batch that takes longer to check than others can wait."""
-    records = [NewRecord(b"k", b"v" * (number % 3), (), NOW) for number in range(ITEMS_AT_ONCE + 1000)]
-    return bytes(build_batch(records, codec=Codec.ZSTD, **fields))
-
-
-def held_back(**configs: str) -> tuple[Machine, Client]:
-    machine, client = started(**configs)
-    machine.hold(RunJob)
-    return machine, client
-
-
-def test_a_large_batch_waits_for_its_check_and_nobody_waits_for_it() -> None:
-    machine, client = held_back()
-    pending = client.ask(to("t", large()), BY_NAME)
-    assert pending.answer is None
-    assert produce(machine.client(), "t", batch("a")).base_offset == 0
-    machine.release()
-    (reply,) = pending.answer.responses[0].partition_responses
-    assert (reply.error_code, reply.base_offset) == (ErrorCode.NONE, 1)
-    assert len(records(fetch(client, "t", 1))) == ITEMS_AT_ONCE + 1000
-
-
-def test_batches_behind_a_large_one_keep_their_order() -> None:
-    machine, client = held_back()
-    create(client, "two", 2)
-    pending = client.ask(to("two", large(), batch("b")), BY_NAME)
-    assert machine.broker.partitions[("two", 1)].log.log_end_offset == 0
-    machine.release()
-    replies = pending.answer.responses[0].partition_responses
-    assert [(reply.index, reply.error_code) for reply in replies] == [(0, 0), (1, 0)]
-    assert machine.broker.partitions[("two", 1)].log.log_end_offset == 1
-
-
-def test_a_large_batch_that_is_wrong_is_refused_after_its_check() -> None:
-    machine, client = held_back(cleanup_policy="compact")
-    records_ = [NewRecord(None, b"v" * (number % 3), (), NOW) for number in range(ITEMS_AT_ONCE + 1000)]
-    pending = client.ask(to("t", bytes(build_batch(records_))), BY_NAME)
-    machine.release()
-    (reply,) = pending.answer.responses[0].partition_responses
-    assert reply.error_code == ErrorCode.INVALID_RECORD
-    assert reply.record_errors[0].batch_index == 0
-
-
-def test_with_acks_0_a_large_batch_is_written_and_nothing_is_answered() -> None:
-    machine, client = held_back()
-    pending = client.ask(to("t", large(), acks=0), BY_NAME)
-    assert not pending.wants_no_reply
-    machine.release()
-    assert pending.wants_no_reply
-    assert machine.broker.partitions[("t", 0)].log.log_end_offset == ITEMS_AT_ONCE + 1000
-    failing = client.ask(to("t", large(), batch("no such partition"), acks=0), BY_NAME)
-    machine.release()
-    assert failing.answer is None
-    assert "acks=0" in (client.closed or "")
-
-
-def test_nothing_is_checked_for_a_client_that_is_gone() -> None:
-    machine, client = held_back()
-    client.ask(to("t", large()), BY_NAME)
-    client.close()
-    machine.release()
-    assert machine.broker.partitions[("t", 0)].log.log_end_offset == 0
-
-
-def test_a_check_that_does_not_come_in_time_is_a_timeout_and_nothing_is_written() -> None:
-    machine, client = held_back()
-    pending = client.ask(to("t", large(), timeout_ms=1000), BY_NAME)
-    machine.pass_time(31_000)
-    (reply,) = pending.answer.responses[0].partition_responses
-    assert (reply.error_code, reply.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
-    machine.release()
-    assert machine.broker.partitions[("t", 0)].log.log_end_offset == 0
-
-
-def test_a_batch_whose_leader_has_changed_during_its_check_is_not_written() -> None:
-    machine, client = held_back()
-    pending = client.ask(to("t", large()), BY_NAME)
-    lead(machine, "t", leader=2, epoch=5)
-    machine.release()
-    (reply,) = pending.answer.responses[0].partition_responses
-    assert reply.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def test_a_request_of_many_batches_lets_others_in_between() -> None:
-    machine, client = held_back()
-    names = ["wide", "broad"]
-    for name in names:
-        create(client, name, 100)
-    topics = [to(name, *[batch()] * 100).topic_data[0] for name in names]
-    pending = client.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), BY_NAME)
-    turns = 0
-    while pending.answer is None:
-        turns += 1
-        written = [id for id, one in machine.broker.partitions.items() if one.log.log_end_offset]
-        assert len(written) <= turns * (ITEMS_FREE + len(batch()) * 200 // ITEM_BYTES) // 16 + turns
-        machine.release(still_hold=True)
-    assert turns
-    replies = [reply for topic in pending.answer.responses for reply in topic.partition_responses]
-    assert [(reply.index, reply.base_offset) for reply in replies] == [(at, 0) for at in range(100)] * 2
-
-
 def test_a_partition_that_is_named_twice_is_refused_and_the_others_are_not() -> None:
     machine, client = started()
     create(client, "two", 2)
@@ -447,27 +341,3 @@ def test_a_partition_that_is_named_twice_is_refused_and_the_others_are_not() -> 
     assert [machine.broker.partitions[("two", at)].log.log_end_offset for at in (0, 1)] == [0, 1]
     with pytest.raises(CloseConnection):
         client.ask(ProduceRequest(acks=0, timeout_ms=1000, topic_data=topics[:1]), BY_NAME)
-
-
-def test_many_clients_together_do_no_more_at_once_than_one() -> None:
-    """Batches that each could be checked at once, but not all in one round of the loop."""
-    machine, _ = held_back()
-    number = ITEMS_AT_ONCE // 2
-    values_ = [NewRecord(b"k", b"v" * (place % 3), (), NOW) for place in range(number)]
-    sent = bytes(build_batch(values_))
-    machine.is_one_round = True
-    asked = [machine.client().ask(to("t", sent), BY_NAME) for _ in range(8)]
-    waiting = [pending for pending in asked if pending.answer is None]
-    assert 3 <= len(waiting) <= 6
-    assert produce(machine.client(), "t", batch("small")).error_code == ErrorCode.NONE
-    machine.release()
-    assert all(pending.answer is not None for pending in asked)
-
-
-def test_what_waits_for_its_check_counts_as_held_by_its_client() -> None:
-    machine, client = held_back()
-    sent = large()
-    client.ask(to("t", sent, batch("no such partition")), BY_NAME)
-    assert machine.broker.waiting.held_bytes(client.number) >= len(sent)
-    machine.release()
-    assert machine.broker.waiting.held_bytes(client.number) == 0

@@ -108,3 +108,24 @@ def test_what_has_left_takes_no_room_until_its_deadline() -> None:
     asker.waiting.on_tick(7)
     assert asker.answers[-1] == "stays expired at 7"
     assert asker.waiting.parked == 0
+
+
+def test_in_turn_those_that_cost_least_are_woken_as_long_as_there_is_room_and_the_first_in_any_case() -> None:
+    asker, room = Asker(), 40
+    for name, cost in (("first", 60), ("huge", 90), ("small", 10), ("middle", 20)):
+        asker.ready.add(name)
+        asker.park(name, "round").cost = cost
+
+    def spend(answer: str) -> None:
+        nonlocal room
+        asker.answers.append(answer)
+        room -= {"first": 60, "huge": 90, "small": 10, "middle": 20}[answer.split()[0]]
+
+    for parked in asker.waiting:
+        parked.reply = spend
+    asker.waiting.wake_in_turn("round", lambda: room, 1)
+    assert [answer.split()[0] for answer in asker.answers] == ["small", "middle", "first"]
+    asker.waiting.wake_in_turn("round", lambda: room, 2)
+    assert asker.answers[-1] == "huge by round at 2"
+    asker.waiting.wake_in_turn("round", lambda: room, 3)
+    assert len(asker.answers) == 4

@@ -90,6 +90,9 @@ class TimedMachine(Machine):
     def _do_slice(self) -> None:
         self.step(super()._do_slice)
 
+    def begin_round(self) -> None:
+        self.step(super().begin_round)
+
     def _job_done(self, job: Job) -> None:
         self.step(lambda: super(TimedMachine, self)._job_done(job))
 

@@ -19,6 +19,7 @@ from ottla.log.validate import (
     SMALL_BYTES,
     LargeBatchError,
     RejectedRecordsError,
+    SpentError,
     Validator,
     budget_at_once,
 )
@@ -297,9 +298,10 @@ def test_a_few_bytes_of_work_without_end_are_refused_before_they_are_walked(bomb
             validator.check(view, NOW, 13, internal=False, budget=budget_at_once(len(view)))
         error = refused.value
         if isinstance(error, LargeBatchError):
-            error.check.run(lambda pauses=pauses: pauses.append(1))
+            check = error.check()
+            check.run(lambda pauses=pauses: pauses.append(1))
             with pytest.raises(ApiError) as refused:
-                error.check.take()
+                check.take()
         assert refused.value.code is ErrorCode.INVALID_RECORD
         assert len(pauses) < 5
 
@@ -314,11 +316,12 @@ def test_a_large_batch_is_checked_apart_in_slices_and_then_taken(topic, codec):
     validator = Validator(LogConfig(**config))
     with pytest.raises(LargeBatchError) as large:
         validator.check(view, NOW, 13, internal=False, budget=budget_at_once(len(view)))
-    view[:] = bytes(len(view))  # the frame it came in is gone by now
     pauses: list[int] = []
-    large.value.check.run(lambda: pauses.append(1))
+    check = large.value.check()
+    view[:] = bytes(len(view))  # the frame it came in is gone by now
+    check.run(lambda: pauses.append(1))
     assert len(pauses) >= count // 2_048
-    checked, header = validator.check(large.value.check.take(), NOW + 7, 13, internal=False)
+    checked, header = validator.check(check.take(), NOW + 7, 13, internal=False)
     assert header.count == count
     assert crc_ok(checked, header)
     assert [record.value for record in read_records(checked)] == [record.value for record in records]
@@ -399,3 +402,22 @@ def test_a_request_may_cost_what_it_brings_and_no_more_than_its_round_has_left()
     assert (small.bytes, large.bytes) == (BYTES_FREE + 1600, BYTES_AT_ONCE)
     assert budget_at_once(1 << 20, 5_000).items == 5_000
     assert budget_at_once(1 << 20, -3).items == ITEMS_MIN  # ordinary small batches never wait
+
+
+def test_a_check_that_is_stopped_begins_anew_when_it_is_run_again() -> None:
+    validator = Validator(LogConfig())
+    records = [NewRecord(b"k", b"v" * (n % 3), (), NOW) for n in range(2 * ITEMS_AT_ONCE)]
+    view = memoryview(build_batch(records))
+    with pytest.raises(LargeBatchError) as large:
+        validator.check(view, NOW, 13, internal=False, budget=budget_at_once(len(view)))
+    check, pauses = large.value.check(), []
+
+    def pause() -> None:
+        pauses.append(1)
+        if len(pauses) == 3:
+            raise SpentError
+
+    check.run(pause)
+    assert (len(pauses), check.count) == (3, 2 * ITEMS_AT_ONCE)
+    check.run(pause)
+    assert validator.check(check.take(), NOW, 13, internal=False)[1].count == 2 * ITEMS_AT_ONCE

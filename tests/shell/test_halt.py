@@ -5,16 +5,19 @@ import errno
 import os
 import socket
 import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 from tests.clients.harness import wait_for
-from tests.clients.wire_client import Closed, Wire, batch, fetch_request
+from tests.clients.wire_client import Closed, Wire, batch, fetch_request, produce_request
 from tests.shell.test_server import refusal, run, server
 
 from ottla.base.files import OsFile, OsPath
 from ottla.base.ids import TopicPartition
-from ottla.shell import embedded
+from ottla.log.validate import ITEMS_AT_ONCE, LargeCheck
+from ottla.records.builder import NewRecord, build_batch
+from ottla.shell import descriptors, embedded
 from ottla.shell.embedded import EmbeddedBroker
 from ottla.shell.server import Server
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -202,3 +205,38 @@ def test_a_sweep_closes_whoever_hung_up_while_an_answer_is_parked(
 
         wait_for(is_admitted, what="the place of the one that is gone")
         assert here.receive(type(fetch_request("t")), 11)[1].responses[0].partitions[0].records
+
+
+def test_what_came_with_acks_0_is_written_though_its_client_hung_up_before_it_was_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.shell.server.SWEEP_MS", 100)
+    may_check, swept = threading.Event(), threading.Event()
+    run, hung_up = LargeCheck.run, descriptors.hung_up
+
+    def checked_late(check: LargeCheck, pause: Callable[[], None]) -> None:
+        may_check.wait(30)
+        run(check, pause)
+
+    def seen(fds: Iterable[int]) -> set[int]:
+        gone = hung_up(fds)
+        if gone:
+            swept.set()
+        return gone
+
+    monkeypatch.setattr(LargeCheck, "run", checked_late)
+    monkeypatch.setattr(descriptors, "hung_up", seen)
+    count = 2 * ITEMS_AT_ONCE
+    behind = fetch_request("t", count)
+    large = bytes(build_batch([NewRecord(b"k", b"v" * (n % 3), (), 1) for n in range(count)]))
+    with EmbeddedBroker({"max.message.bytes": str(10 << 20)}, data=tmp_path) as broker:
+        with connect(broker) as gone:
+            create(gone)
+            for records in (large, RECORD):
+                gone.send(produce_request("t", records, acks=0), 9)
+        assert swept.wait(30)
+        may_check.set()
+        with connect(broker) as here:
+            is_there = lambda: bool(here.call(behind, 11).responses[0].partitions[0].records)  # noqa: E731
+            wait_for(is_there, what="the batch behind it")
+            assert [record.value for record in here.fetch("t", count)] == [b"x"]

@@ -38,7 +38,7 @@ from ottla.broker.effects import (
     TakeOffline,
     WriteNodes,
 )
-from ottla.broker.parked import Parked
+from ottla.broker.parked import ROUND, Parked
 from ottla.controller.keeper import NodeChanged, Outcome, Written
 from ottla.controller.registration import founding, registration, succession
 from ottla.log.directories import LogDirectoryError
@@ -237,7 +237,7 @@ class Process:
             connection.answer(PROBE)
             return
         buffer = bytearray(frame)
-        self.broker.begin_round()
+        self.broker.begin_round(self.clock_ms())
         try:
             answer = on_request(self.broker, connection.number, memoryview(buffer), self.clock_ms())
         except (ProtocolError, CloseConnection) as error:
@@ -264,6 +264,8 @@ class Process:
             for effect in asked:
                 self._carry_out_one(effect)
         self._is_carrying = False
+        if ROUND in self.broker.waiting.by_key and not self.is_dead:
+            self._after(1, lambda: self.broker.begin_round(self.clock_ms()))
         self._schedule_deadline()
 
     def _carry_out_one(self, effect: Effect) -> None:

@@ -14,9 +14,11 @@ Clients do not write to internal topics (INVALID_TOPIC_EXCEPTION), except for Ka
 by a client id of its own. What that writes is read before it is appended, so that no coordinator finds there
 what it cannot read.
 
-A batch that is large to check is checked by a worker, and a request with many batches lets others in between
-(design note 010): the request is parked, and goes on with the batch it stopped at. What it still needs of its
-frame it has copied by then.
+A batch that is large to check is checked by a worker; what is too much for this round of the loop, as others
+were before it or as it has many batches, waits for the next (design note 010). The request is parked
+meanwhile, and goes on with the batch it stopped at. What it still needs of its frame it has copied by then.
+A batch with a producer id that gets no turn costs the connection: were what is behind it written, it would be
+out of order for ever.
 
 An error is one partition's and leaves the others alone. A batch already written by the same idempotent
 producer is answered with the offset it got then.
@@ -31,7 +33,6 @@ batches.
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ottla.api.call import Call, CloseConnection, Silence
@@ -40,9 +41,10 @@ from ottla.api.leaders import endpoints, leader_of
 from ottla.api.named import named_once
 from ottla.api.proven import WAIT_MS, check_no_doubt
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Job, RunJob
-from ottla.broker.parked import Key, Parked
+from ottla.broker.effects import RunJob
+from ottla.broker.parked import ROUND, Key, Parked
 from ottla.broker.proofs import Proof
 from ottla.log.directories import LogDirectoryError
 from ottla.log.validate import (
@@ -51,6 +53,7 @@ from ottla.log.validate import (
     RejectedRecordsError,
     SpentError,
     budget_at_once,
+    items_at_once,
 )
 from ottla.records.batch import HEADER_SIZE, TRANSACTIONAL, crc_ok, read_header
 from ottla.records.check import Budget
@@ -192,13 +195,6 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | N
     return None if isinstance(answer, Silence) else answer
 
 
-class Turn:
-    """A job that is nothing but letting others in between."""
-
-    def run(self, pause: Callable[[], None]) -> None:
-        pass
-
-
 @dataclass(slots=True)
 class Appending:
     """The batches of a request on their way into their logs, in their order."""
@@ -222,6 +218,7 @@ class Appending:
             broker.items_left += max(budget.items, 0)
 
     def _append(self, call: Call, budget: Budget) -> ProduceResponse | Parked | Silence | CloseConnection:
+        begun, share = self.done, budget.items
         while self.done < len(self.batches):
             topic, asked = self.batches[self.done]
             try:
@@ -229,25 +226,26 @@ class Appending:
                     budget.spend(ITEMS_PER_BATCH)
                 reply = _produce_partition(call, self.request, self.ongoing, topic, asked, budget, self.check)
             except LargeBatchError as large:
-                self.check = large.check
-                return self._wait(call, large.check)
+                if self.done == begun and share >= items_at_once(self.size):
+                    self.check = large.check()  # more than it may ever cost at once
+                return self._wait(call)
             except SpentError:
-                return self._wait(call, Turn())
+                return self._wait(call)
             topic.partition_responses.append(reply)
             self.done += 1
             self.check = None
         return self._finish(call)
 
-    def _wait(self, call: Call, job: Job) -> Parked:
-        rest = [asked for _, asked in self.batches[self.done :]]
-        if job is self.check:
-            rest[0].records = None  # the check has a copy
+    def _wait(self, call: Call) -> Parked:
+        """For the check of the next batch, or for the next round."""
+        check, rest = self.check, [asked for _, asked in self.batches[self.done :]]
+        if check is not None:
+            rest[0].records = check.view  # a copy
         if not self.is_copied:
             self.is_copied = True
             for asked in rest:
                 if isinstance(asked.records, memoryview):
                     asked.records = memoryview(bytearray(asked.records))
-        held_bytes = sum(len(asked.records or b"") for asked in rest)
 
         def resume(_key: Key, now_ms: int) -> ProduceResponse | Parked | Silence | CloseConnection:
             try:
@@ -257,17 +255,23 @@ class Appending:
                 return CloseConnection("Produce failed")
 
         parked = Parked(
-            keys=(job,),
+            keys=(ROUND if check is None else check,),
             deadline_ms=call.now_ms + max(self.request.timeout_ms, TURN_MS_MAX),
             ready=resume,
             expire=lambda now_ms: self._expire(replace(call, now_ms=now_ms)),
-            held_bytes=held_bytes + (self.check.held_bytes if self.check is not None else 0),
+            held_bytes=sum(len(asked.records or b"") for asked in rest),
+            cost=max(items_at_once(self.size), 0 if check is None else check.count),
+            outlives_client=self.request.acks == 0,
         )
-        call.broker.effects.append(RunJob(job, parked))
+        if check is not None:
+            call.broker.effects.append(RunJob(check, parked))
         return parked
 
     def _expire(self, call: Call) -> ProduceResponse | Parked | Silence | CloseConnection:
-        """Too many were before it: what is not in its log yet will not be."""
+        """Too many were before it: what is not in its log yet will not be. A producer with an id sends it
+        again in its order, on another connection, before anything that came behind it."""
+        if any(_has_producer(asked.records) for _, asked in self.batches[self.done :]):
+            return CloseConnection("a batch got no turn in time, and those behind it must not be before it")
         for topic, asked in self.batches[self.done :]:
             late = PartitionProduceResponse(
                 index=asked.index, error_code=ErrorCode.REQUEST_TIMED_OUT, base_offset=-1
@@ -353,6 +357,10 @@ def _batch_of(asked: PartitionProduceData) -> memoryview:
     if asked.records[ATTRIBUTES_AT] & TRANSACTIONAL and crc_ok(asked.records, read_header(asked.records)):
         raise ApiError(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
     return asked.records
+
+
+def _has_producer(records: Buffer | None) -> bool:
+    return records is not None and len(records) >= HEADER_SIZE and read_header(records).producer_id >= 0
 
 
 def _is_whole(partition: Partition) -> bool:

@@ -34,7 +34,7 @@ from ottla.broker.isr import IsrChanges
 from ottla.broker.liveness import Liveness
 from ottla.broker.making import Making
 from ottla.broker.offline import Notice, assume_lost, take_offline
-from ottla.broker.parked import Waiting
+from ottla.broker.parked import ROUND, Waiting
 from ottla.broker.partitions import open_partition
 from ottla.broker.ports import OnAnswer, OnOutcome, Random
 from ottla.broker.producer_ids import ProducerIds
@@ -55,7 +55,7 @@ from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.moving import Move
 from ottla.log.store import LogStore
-from ottla.log.validate import ITEMS_PER_ROUND
+from ottla.log.validate import ITEMS_FOR_SMALL, ITEMS_PER_ROUND
 from ottla.replication.partition import HighWatermarks, Partition
 from ottla.replication.sessions import Sessions
 
@@ -195,9 +195,10 @@ class Broker:
             self._groups.runtime.on_committed(partition.id.partition, partition.high_watermark, now_ms)
         self.waiting.wake(partition.id, now_ms)
 
-    def begin_round(self) -> None:
-        """Everybody who waited has been served: what may be done at once is as much as ever."""
-        self.items_left = ITEMS_PER_ROUND
+    def begin_round(self, now_ms: int) -> None:
+        """What may be done at once is as much as ever, for who waits for it and then for who comes."""
+        spared, self.items_left = ITEMS_PER_ROUND - ITEMS_FOR_SMALL, ITEMS_PER_ROUND
+        self.waiting.wake_in_turn(ROUND, lambda: self.items_left - spared, now_ms)
 
     def start_syncs(self, now_ms: int) -> None:
         for log, sync in self.store.due_syncs(now_ms):
@@ -490,8 +491,7 @@ class Broker:
         self.start_syncs(now_ms)
 
     def close(self, now_ms: int, *, clean: bool = True) -> None:  # noqa: ARG002 - as every input
-        """Not `clean`: close the files and write nothing, so that the next start looks at what the disk
-        has."""
+        """Not `clean`: close the files and write nothing: the next start looks at what the disk has."""
         if not clean or not self.controlling.may_stop_cleanly:
             for log in self.store.logs.values():
                 log.abandon()

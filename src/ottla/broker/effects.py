@@ -119,14 +119,16 @@ class Job(Protocol):
     """Work for a request that would keep all others waiting."""
 
     def run(self, pause: Callable[[], None]) -> None:
-        """Touch nothing of the broker's, and call `pause` every millisecond or so."""
+        """Touch nothing of the broker's, and call `pause` every millisecond or so. If that raises
+        SpentError, return: it is run again, later."""
 
     def __hash__(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
 class RunJob:
-    """Run a job in a worker, unless nobody waits for it any more, then wake whoever waits for it."""
+    """Run a job in a worker, unless nobody waits for it any more, then wake whoever waits for it: `parked`,
+    which is filed under the job alone. Nobody else holds it, so that it is gone when the client is."""
 
     job: Job
     parked: Parked

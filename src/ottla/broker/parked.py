@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 Key: TypeAlias = Hashable
 
 DEADLINES_MIN = 64  # fewer are not worth clearing
+ROUND: Key = "the next round of the loop"  # where what is done at once is limited for all together
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -22,6 +23,8 @@ class Parked:
     ready: Callable[[Key, int], Any | None]
     expire: Callable[[int], Any]
     held_bytes: int = 0  # of the request
+    cost: int = 0  # what it takes to go on, as far as is known: decides who is next
+    outlives_client: bool = False  # there is nothing to answer: who hangs up does not take it back
     owner: Hashable = None
     reply: Callable[[Any], None] | None = None
 
@@ -49,11 +52,27 @@ class Waiting:
         if not waiting:
             return
         for parked in list(waiting):
-            if parked.reply is None:
-                continue  # it left while the others were woken
-            answer = parked.ready(key, now_ms)
-            if answer is not None:
-                self._leave(parked, answer)
+            self._wake(parked, key, now_ms)
+
+    def wake_in_turn(self, key: Key, room: Callable[[], int], now_ms: int) -> None:
+        """Wake who costs least, as long as there is room for it, and the one that has waited longest, so that
+        nobody waits for ever."""
+        waiting = self.by_key.get(key)
+        if not waiting:
+            return
+        first, *others = waiting
+        for parked in sorted(others, key=lambda parked: parked.cost):
+            if parked.cost > room():
+                break
+            self._wake(parked, key, now_ms)
+        self._wake(first, key, now_ms)
+
+    def _wake(self, parked: Parked, key: Key, now_ms: int) -> None:
+        if parked.reply is None:
+            return  # it left while the others were woken
+        answer = parked.ready(key, now_ms)
+        if answer is not None:
+            self._leave(parked, answer)
 
     def on_tick(self, now_ms: int) -> None:
         while self.deadlines and self.deadlines[0][0] <= now_ms:
@@ -72,6 +91,9 @@ class Waiting:
 
     def held_bytes(self, owner: Hashable) -> int:
         return sum(parked.held_bytes for parked in self.by_owner.get(owner, ()))
+
+    def outlives_client(self, owner: Hashable) -> bool:
+        return any(parked.outlives_client for parked in self.by_owner.get(owner, ()))
 
     def __iter__(self) -> Iterator[Parked]:
         return (parked for owned in self.by_owner.values() for parked in owned)

@@ -14,8 +14,8 @@ records one that was.
 
 A producer nobody remembers may have had its first batch refused, and the one behind it taken. So a sequence
 before its first one is OUT_OF_ORDER_SEQUENCE_NUMBER, as all old ones are in Kafka: clients take a duplicate
-for success. Only where it began with 0 is all of it here; that is assumed of what was restored when the log
-was opened, since of that the last batches alone are known.
+for success. Only where it began with 0 is all of it here; that is assumed of what comes from a snapshot,
+which holds the last batch alone.
 
 Whoever can write makes up as many producer ids as it likes, so there is room for PRODUCERS_MAX (design note
 013). They are kept in the order in which they last wrote. Where there is no room, those that have been silent
@@ -144,7 +144,7 @@ class Producers:
         """Remember a batch of records that was written at `base_offset`."""
         producer = self._writing(header, now_ms)
         delta = header.last_offset_delta
-        if now_ms and not producer.batches:
+        if not producer.batches:
             producer.is_whole = header.base_sequence == 0
         producer.remember(
             AppendedBatch(

@@ -57,9 +57,10 @@ BYTES_AT_ONCE = 2 << 20
 BYTES_FREE = 256 << 10
 BYTES_RATIO = 16
 ITEMS_PER_ROUND = 2 * ITEMS_AT_ONCE
+ITEMS_FOR_SMALL = ITEMS_PER_ROUND // 4  # of these, for the smallest of those that wait for a round
 _BYTES_PER_ITEM = 512  # that cost as much to decompress
 COMPRESSION_COST = 16  # times that of decompression
-_SLICE_ITEMS = 1_024
+SLICE_ITEMS = 1_024  # after which a check gives way
 _SPAN = 256
 
 
@@ -92,9 +93,20 @@ class SpentError(Exception):
 class LargeBatchError(Exception):
     """To check this batch costs more than was allowed for at once."""
 
-    def __init__(self, check: "LargeCheck") -> None:
+    def __init__(
+        self,
+        validator: "Validator",
+        view: memoryview,
+        now_ms: int,
+        produce_version: int,
+        judge: Judge | None,
+    ) -> None:
         super().__init__()
-        self.check = check
+        self._batch = (validator, view, now_ms, produce_version, judge)
+
+    def check(self) -> "LargeCheck":
+        """The same, for a worker."""
+        return LargeCheck(*self._batch)
 
 
 class LargeCheck:
@@ -120,9 +132,9 @@ class LargeCheck:
 
         def refill() -> int:
             pause()
-            return _SLICE_ITEMS
+            return SLICE_ITEMS
 
-        budget = Budget(_SLICE_ITEMS, refill=refill)
+        budget = Budget(SLICE_ITEMS, refill=refill)
         try:
             self._outcome = self._validator.inspect(
                 *self._arguments, internal=False, budget=budget, judge=self._judge
@@ -131,12 +143,19 @@ class LargeCheck:
             # Its traceback holds the body, and would lead back here: a cycle of 64 MiB.
             answer.__traceback__ = answer.__context__ = None
             self._outcome = answer
+        except SpentError:
+            pass  # it was stopped by `pause`, and begins anew when it is run again
         except Exception as bug:  # noqa: BLE001 - it is raised where the batch is wanted
             self._outcome = bug
 
     @property
-    def held_bytes(self) -> int:
-        return len(self._arguments[0])
+    def view(self) -> memoryview:
+        return self._arguments[0]
+
+    @property
+    def count(self) -> int:
+        """How many records it says it has."""
+        return read_header(self.view).count
 
     def take(self) -> Checked:
         """What came of it, once."""
@@ -154,10 +173,14 @@ def _stop() -> int:
     raise SpentError
 
 
+def items_at_once(request_bytes: int) -> int:
+    """How much may be done for a request before others get their turn: some 20 ms in the worst case."""
+    return min(ITEMS_AT_ONCE, ITEMS_FREE + request_bytes // ITEM_BYTES)
+
+
 def budget_at_once(request_bytes: int, items_left: int = ITEMS_PER_ROUND) -> Budget:
-    """What may be done for a request before others get their turn: some 20 ms in the worst case, and less
-    where `items_left` of the round are few."""
-    items = min(ITEMS_AT_ONCE, items_left, ITEMS_FREE + request_bytes // ITEM_BYTES)
+    """The same, and less where `items_left` of the round are few."""
+    items = min(items_left, items_at_once(request_bytes))
     room = min(BYTES_AT_ONCE, BYTES_FREE + request_bytes * BYTES_RATIO)
     return Budget(max(items, ITEMS_MIN), room, _stop)
 
@@ -202,7 +225,7 @@ class Validator:
                     batch, now_ms, produce_version, internal=internal, budget=budget, judge=judge
                 )
             except SpentError:
-                raise LargeBatchError(LargeCheck(self, batch, now_ms, produce_version, judge)) from None
+                raise LargeBatchError(self, batch, now_ms, produce_version, judge) from None
         if self._append_time:
             set_log_append_time(view, now_ms)
             header = read_header(view)

@@ -1,7 +1,7 @@
 """The outside: sockets, threads, signals, keepers. The only asynchronous room, and the only one with a clock.
 
 `server` owns the broker and carries out its effects, `connection` feeds it frames, `peers` sends its
-requests to other brokers, `chores` and `worker` do what may block, `lock` keeps a second process off the
+requests to other brokers, `chores`, `jobs` and `worker` do what may block, `lock` keeps a second process off the
 data, `main` is the life of a broker process. `keeper` is the port to coordination, `keeping` the traffic
 with it; behind it stand `keeper_local` (SQLite), `keeper_shared` (memory) and `keeper_zookeeper`.
 

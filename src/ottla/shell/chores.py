@@ -1,13 +1,9 @@
 """What the logs need done and what may block: syncs and copies in threads, compactions in processes; and the
-jobs of requests that would keep all others waiting, in a thread that gives way.
-
-Such a job is Python for the most part, and while it runs the loop does not. So it pauses after a millisecond
-or so: whatever the loop has to do finds it asleep, or waits that long.
+jobs of requests that would keep all others waiting (`shell/jobs`).
 """
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -20,6 +16,7 @@ from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.moving import CopySlice, Move
+from ottla.shell.jobs import Jobs
 from ottla.shell.worker import Worker
 
 if TYPE_CHECKING:
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SYNC_THREADS = 4
-PAUSE_S = 0.0005
 
 
 class Chores:
@@ -38,13 +34,11 @@ class Chores:
         self._loop = loop
         self._worker = Worker(loop, "ottla-sync", SYNC_THREADS)
         self._cleaners: Cleaners | None = None
-        self._apart: Worker | None = None
-        self._is_closing = False
+        self._jobs: Jobs | None = None
 
     def close(self) -> None:
-        self._is_closing = True
-        if self._apart is not None:
-            self._apart.close()
+        if self._jobs is not None:
+            self._jobs.close()
         if self._cleaners is not None:
             self._cleaners.close()
         self._worker.close()
@@ -63,17 +57,10 @@ class Chores:
                 self.run_job(job, parked)
 
     def run_job(self, job: effects.Job, parked: Parked) -> None:
-        if self._apart is None:
-            self._apart = Worker(self._loop, "ottla-job", 1)
-        self._apart.submit(
-            lambda: None if parked.reply is None or self._is_closing else job.run(self._pause),
-            lambda _, error: self._on_job_done(job, error),
-        )
-
-    def _pause(self) -> None:
-        if self._is_closing:
-            raise InterruptedError("the broker stops")
-        time.sleep(PAUSE_S)
+        assert parked.keys == (job,), "who waits for a job waits for nothing else"
+        if self._jobs is None:
+            self._jobs = Jobs(Worker(self._loop, "ottla-job", 1), self._on_job_done)
+        self._jobs.put(parked)
 
     def _on_job_done(self, job: effects.Job, error: BaseException | None) -> None:
         if self._server.is_ending:

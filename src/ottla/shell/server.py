@@ -22,6 +22,7 @@ from ottla.broker import effects
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE, BrokerConfig
 from ottla.broker.effects import is_shortage
+from ottla.broker.parked import ROUND
 from ottla.broker.security import check_security
 from ottla.controller.image import BrokerEndpoint, NodeError
 from ottla.controller.keeper import NodeChanged
@@ -312,13 +313,15 @@ class Server:
             self._is_carrying = False
         self._collector.pause(self.broker.is_loading, is_busy=self.broker.slices.large is not None)
         self._schedule_deadline()
-        if self.broker.items_left < ITEMS_AT_ONCE and not self._is_round_over:
+        is_spent = self.broker.items_left < ITEMS_AT_ONCE or ROUND in self.broker.waiting.by_key
+        if is_spent and not self._is_round_over:
             self._is_round_over = True
             self._loop.call_soon(self._begin_round)
 
     def _begin_round(self) -> None:
         self._is_round_over = False
-        self.broker.begin_round()
+        if not self.is_ending:
+            self.on_disk(lambda: self.broker.begin_round(self.now_ms()))
 
     def _carry_out(self, effect: effects.Effect) -> None:
         if self.is_ending:
@@ -443,7 +446,8 @@ class Server:
         read would tell; give back memory that quiet connections hold."""
         parked = {one.fd: one for one in self.connections.values() if one.is_parked and one.fd >= 0}
         for fd in descriptors.hung_up(parked):
-            parked[fd].close("the client hung up")
+            if not self.broker.waiting.outlives_client(parked[fd].number):
+                parked[fd].close("the client hung up")
         for connection in list(self.connections.values()):
             idle_ms = now_ms - connection.active_ms
             if idle_ms > self.config.connections_idle_ms_max and not connection.is_parked:
