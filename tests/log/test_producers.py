@@ -130,6 +130,19 @@ def test_state_survives_a_crash_by_snapshot_and_replay(disk):
     assert append(log, idempotent(10)).base_offset == 10
 
 
+@pytest.mark.parametrize(("first", "code"), [
+    (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER), (1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+])  # fmt: skip
+def test_after_a_crash_it_is_known_with_which_sequence_a_producer_began(disk, first, code):
+    log = open_log(disk)
+    for sequence in range(first, first + 8):
+        append(log, idempotent(sequence))
+    disk.crash()
+    log = open_log(disk)
+    assert append(log, idempotent(first + 7)).duplicate
+    assert refused(log, idempotent(0)) is code
+
+
 def test_a_snapshot_remembers_the_last_batch_only_and_it_is_read_after_a_clean_close(disk):
     log = open_log(disk)
     for sequence in (0, 3):

@@ -192,6 +192,10 @@ class Producers:
         producer.last_timestamp = header.max_timestamp
         return producer
 
+    def epoch_of(self, producer_id: int) -> int:
+        producer = self.by_id.get(producer_id)
+        return NO_EPOCH if producer is None else producer.epoch
+
     def forget_first(self, count: int) -> int:
         """Forget those that have not written for longest, unless they are in a transaction; how many."""
         idle = (id for id, producer in self.by_id.items() if producer.txn_first_offset < 0)

@@ -1,7 +1,8 @@
 """What recovery saw of producers while it checked a log, so that the log need not be read a second time.
 
-Of a producer's ordinary batches the last few are all that will be remembered anyway; what belongs to
-transactions is kept whole. If that becomes too much, there is no trail, and the log is read again.
+Of a producer's ordinary batches the last few are all that will be remembered anyway, and with which sequence
+it began; what belongs to transactions is kept whole. If that becomes too much, there is no trail, and the log
+is read again.
 """
 
 from collections import deque
@@ -16,12 +17,13 @@ TRANSACTIONAL_MAX = 50_000
 class Trail:
     """Covers everything from `start` on, if that is not None."""
 
-    __slots__ = ("_is_lost", "_plain", "_transactional", "start")
+    __slots__ = ("_first", "_is_lost", "_plain", "_transactional", "start")
 
     def __init__(self) -> None:
         self.start: int | None = None
         self._is_lost = False
         self._plain: dict[int, deque[BatchHeader]] = {}
+        self._first: dict[int, tuple[int, int]] = {}  # the last epoch, and the first sequence in it
         self._transactional: list[tuple[BatchHeader, bytes]] = []
 
     def note(self, header: BatchHeader, view: memoryview) -> None:
@@ -40,17 +42,23 @@ class Trail:
         kept = self._plain.get(header.producer_id)
         if kept is None:
             kept = self._plain[header.producer_id] = deque(maxlen=BATCHES_KEPT)
+        if not kept or kept[-1].producer_epoch != header.producer_epoch:
+            self._first[header.producer_id] = (header.producer_epoch, header.base_sequence)
         kept.append(header)
         if len(self._plain) > PRODUCERS_NOTED_MAX:
             self._lose()
 
     def _lose(self) -> None:
         self.start, self._is_lost = None, True
-        self._plain, self._transactional = {}, []
+        self._plain, self._first, self._transactional = {}, {}, []
 
     def replay(self, producers: Producers) -> None:
         """Take `producers`, which have come to `start` or further, to the end."""
+        begun = [id for id, (epoch, _) in self._first.items() if producers.epoch_of(id) != epoch]
         plain = [(header, b"") for kept in self._plain.values() for header in kept]
         for header, view in sorted(plain + self._transactional, key=lambda one: one[0].base_offset):
             if header.base_offset >= producers.end_offset:
                 producers.replay(header, memoryview(view))
+        for id in begun:
+            if (producer := producers.by_id.get(id)) is not None and producer.epoch == self._first[id][0]:
+                producer.is_whole = self._first[id][1] == 0
