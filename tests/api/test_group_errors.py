@@ -99,6 +99,24 @@ def test_a_group_that_is_full_takes_nobody_more() -> None:
     assert client.send(joining()).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
+def test_when_stored_offsets_take_their_share_one_line_says_so_and_what_to_do(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    machine, client, _ = broker(ottla_groups_max_bytes=str(1 << 20))
+    codes = set[int]()
+    for number in range(200):
+        answer = client.send(committing(1, group=f"made-up-{number}", metadata="x" * 4000), 8)
+        codes.add(answer.topics[0].partitions[0].error_code)
+    assert codes == {ErrorCode.NONE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    (line,) = [record.getMessage() for record in caplog.records if "refused" in record.getMessage()]
+    assert line == (
+        "new offsets of groups without members are refused, INVALID_COMMIT_OFFSET_SIZE: stored ones take "
+        "half of the memory for groups; delete groups that nobody needs (ottla groups delete), or raise "
+        "ottla.groups.max.bytes (1048576)"
+    )
+    stable(machine, client)
+
+
 def test_a_consumer_group_that_is_full_takes_nobody_more() -> None:
     _, client, _ = broker(group_consumer_max_size="1")
     client.send(consuming("m", 0))

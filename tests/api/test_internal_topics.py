@@ -2,6 +2,7 @@
 
 import logging
 import re
+import tracemalloc
 
 import pytest
 from tests.api.asking import batch, create, new_topic, produce
@@ -14,7 +15,10 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, ZERO_UUID, TopicPartition
 from ottla.coordinator.damage import leave_out
 from ottla.coordinator.turn import StoredRecord
-from ottla.records.builder import NewRecord, build_batch
+from ottla.log.validate import LargeCheck
+from ottla.records.batch import read_header
+from ottla.records.builder import NewRecord, build_batch, seal
+from ottla.records.compression import Codec
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.delete_records import (
@@ -192,3 +196,52 @@ def test_the_topic_of_the_groups_may_be_grown_and_deleted_as_in_kafka_and_the_br
     assert codes(client.send(committing(8), 9)) == [ErrorCode.NONE]
     machine.restart()
     assert committed(machine.client()) == 8
+
+
+def varint(number: int) -> bytes:
+    rest, encoded_bytes = number << 1, bytearray()
+    while rest > 127:
+        encoded_bytes.append(rest & 127 | 128)
+        rest >>= 7
+    return bytes((*encoded_bytes, rest))
+
+
+def headers_behind_zstd(count: int) -> bytes:
+    """A batch of one record of an unknown type, with so many empty headers."""
+    fields = bytes((0, 0, 0, *varint(2), 0, 99, 1, *varint(count))) + bytes((0, 1)) * count
+    like = read_header(memoryview(build_batch([NewRecord(b"", None)])))
+    return bytes(seal(like, varint(len(fields)) + fields, Codec.ZSTD, 3))
+
+
+def test_a_bomb_under_the_name_of_the_admin_client_is_refused_before_it_is_opened_up() -> None:
+    machine, _ = one_shard()
+    client, bomb = admin(machine), headers_behind_zstd(1_000_000)
+    assert len(bomb) < 1024
+    tracemalloc.start()
+    try:
+        answer = produce(client, OFFSETS_TOPIC, bomb)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert peak < 16 << 20
+
+
+def test_many_records_of_the_admin_client_are_read_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+    run = LargeCheck.run
+    monkeypatch.setattr(LargeCheck, "run", lambda *args: (runs.append(args), run(*args)))
+    machine, _ = one_shard()
+    assert produce(admin(machine), OFFSETS_TOPIC, encoded(*[COMMIT] * 10)).error_code == ErrorCode.NONE
+    assert not runs
+    assert produce(admin(machine), OFFSETS_TOPIC, encoded(*[COMMIT] * 5_000)).error_code == ErrorCode.NONE
+    assert len(runs) == 1
+    last_is_bad = encoded(*[COMMIT] * 5_000, next(iter(UNREADABLE.values())))
+    assert produce(admin(machine), OFFSETS_TOPIC, last_is_bad).error_code == ErrorCode.INVALID_RECORD
+
+
+def test_more_than_a_coordinator_writes_at_once_is_refused_unread() -> None:
+    machine, _ = one_shard()
+    large = StoredRecord(b"\0\x63", bytes(2 << 20))
+    batch = bytes(build_batch([NewRecord(large.key, large.value)], codec=Codec.ZSTD))
+    assert produce(admin(machine), OFFSETS_TOPIC, batch).error_code == ErrorCode.INVALID_RECORD

@@ -25,7 +25,7 @@ from ottla.controller import znodes
 from ottla.controller.keeper import Delete
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
-from ottla.wire.messages.produce import ProduceRequest, TopicProduceData
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
 def started(**configs: str) -> tuple[Machine, Client]:
@@ -326,3 +326,18 @@ def test_a_full_disk_is_a_storage_error_and_the_last_one_stops_the_broker() -> N
     machine.release()
     (reason,) = machine.halted
     assert reason.startswith("the last log directory failed: [Errno 28] No space left on device: '/data/t-0")
+
+
+def test_a_partition_that_is_named_twice_is_refused_and_the_others_are_not() -> None:
+    machine, client = started()
+    create(client, "two", 2)
+    again = [PartitionProduceData(index=at, records=batch(str(at))) for at in (0, 1, 0, 0)]
+    topics = [TopicProduceData(name="two", partition_data=again[:3])]
+    topics.append(TopicProduceData(name="two", partition_data=again[3:]))
+    answer = client.send(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), BY_NAME)
+    replies = [(reply.index, reply.error_code) for reply in answer.responses[0].partition_responses]
+    assert replies == [(0, ErrorCode.INVALID_REQUEST), (1, ErrorCode.NONE)]
+    assert answer.responses[1].partition_responses == []
+    assert [machine.broker.partitions[("two", at)].log.log_end_offset for at in (0, 1)] == [0, 1]
+    with pytest.raises(CloseConnection):
+        client.ask(ProduceRequest(acks=0, timeout_ms=1000, topic_data=topics[:1]), BY_NAME)

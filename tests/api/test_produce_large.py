@@ -19,10 +19,10 @@ from tests.api.harness import NOW, Client, Machine, Pending
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import RunJob
 from ottla.broker.parked import ROUND
-from ottla.log.validate import ITEMS_AT_ONCE
+from ottla.log.validate import ITEMS_AT_ONCE, items_at_once
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
-from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.messages.produce import ProduceRequest
 
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -59,18 +59,13 @@ def test_a_large_batch_waits_for_its_check_and_nobody_waits_for_it() -> None:
 
 def test_batches_behind_a_large_one_keep_their_order() -> None:
     machine, client = held_back()
-    asked = [large(producer_id=7, producer_epoch=0, base_sequence=0)]
-    asked.append(idempotent(ITEMS_AT_ONCE + 1000, "b"))
-    partitions = [PartitionProduceData(index=0, records=one) for one in asked]
-    request = ProduceRequest(
-        acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=partitions)]
-    )
-    pending = client.ask(request, BY_NAME)
+    create(client, "two", 2)
+    pending = client.ask(to("two", large(), batch("b")), BY_NAME)
+    assert machine.broker.partitions[("two", 1)].log.log_end_offset == 0
     machine.release()
     replies = pending.answer.responses[0].partition_responses
-    assert [(reply.error_code, reply.base_offset) for reply in replies] == [
-        (ErrorCode.NONE, 0), (ErrorCode.NONE, ITEMS_AT_ONCE + 1000),
-    ]  # fmt: skip
+    assert [(reply.index, reply.error_code) for reply in replies] == [(0, 0), (1, 0)]
+    assert machine.broker.partitions[("two", 1)].log.log_end_offset == 1
 
 
 def test_a_large_batch_that_is_wrong_is_refused_after_its_check() -> None:
@@ -126,21 +121,22 @@ def test_a_batch_whose_leader_has_changed_during_its_check_is_not_written() -> N
 def test_a_request_of_many_batches_lets_others_in_between() -> None:
     machine, client = held_back()
     machine.is_one_round = True
-    many = [PartitionProduceData(index=0, records=batch(str(number))) for number in range(5_000)]
-    request = ProduceRequest(
-        acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=many)]
-    )
-    pending = client.ask(request, BY_NAME)
+    names = ["wide", "broad"]
+    for name in names:
+        create(client, name, 100)
+    topics = [to(name, *[batch()] * 100).topic_data[0] for name in names]
+    pending = client.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), BY_NAME)
     turns = 0
     while pending.answer is None:
         turns += 1
-        assert machine.broker.partitions[("t", 0)].log.log_end_offset < turns * ITEMS_AT_ONCE // 16
+        written = [id for id, one in machine.broker.partitions.items() if one.log.log_end_offset]
+        assert len(written) <= turns * (items_at_once(200 * len(batch())) // 16 + 1)
         machine.begin_round()
         machine.carry_out()
-    assert turns >= 2
+    assert turns
     assert machine.held == []  # nothing of it was large
-    replies = pending.answer.responses[0].partition_responses
-    assert [reply.base_offset for reply in replies] == list(range(5_000))
+    replies = [reply for topic in pending.answer.responses for reply in topic.partition_responses]
+    assert [(reply.index, reply.base_offset) for reply in replies] == [(at, 0) for at in range(100)] * 2
 
 
 # -- many at once --------------------------------------------------------------------------------------------

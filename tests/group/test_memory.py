@@ -69,7 +69,7 @@ def test_members_of_consumer_groups_are_refused_alike() -> None:
 
 
 def test_a_commit_that_takes_more_memory_is_refused_and_one_that_replaces_another_is_not() -> None:
-    room = Room(memory_bytes=20_000)
+    room = Room(memory_bytes=40_000)
     codes = [room.commit(1, group=f"g{number}") for number in range(30)]
     assert codes[0] == ErrorCode.NONE
     assert codes[-1] == ErrorCode.INVALID_COMMIT_OFFSET_SIZE
@@ -79,6 +79,42 @@ def test_a_commit_that_takes_more_memory_is_refused_and_one_that_replaces_anothe
     assert room.offset(group="g0") == 2
     assert room.delete("g1") == ErrorCode.NONE
     assert room.commit(1, group="g99") == ErrorCode.NONE
+
+
+def fill(room: Room, *, metadata: str = "x" * 500) -> int:
+    """Commits of made-up groups until no more is taken; how many were."""
+    for number in range(10_000):
+        if room.commit(1, group=f"made-up-{number}", metadata=metadata) is not ErrorCode.NONE:
+            return number
+    raise AssertionError("there is no end")
+
+
+def test_commits_of_made_up_groups_shut_out_no_member_and_none_of_their_commits() -> None:
+    room = Room(memory_bytes=400_000)
+    assert fill(room) + fill(room, metadata="") > 50
+    assert 190_000 < room.shard.stored_bytes <= 200_000
+    room.restart()
+    (member,) = room.classic(group="honest")
+    assert room.commit(5, member, 1, group="honest", metadata="x" * 500) == ErrorCode.NONE
+    joined = room.consume("m", 0, group="modern")
+    assert room.commit(5, "m", joined.member_epoch, group="modern") == ErrorCode.NONE
+    assert room.commit(5, group="another") == ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    assert {room.delete(f"made-up-{number}") for number in range(4)} == {ErrorCode.NONE}
+    assert room.commit(5, group="another") == ErrorCode.NONE
+
+
+def test_members_come_in_even_where_members_have_committed_all_that_they_may() -> None:
+    room = Room(memory_bytes=400_000)
+    (member,) = room.classic(group="greedy")
+    codes = [
+        room.commit(1, member, 1, group="greedy", topic=f"t{number}", metadata="x" * 4000)
+        for number in range(99)
+    ]
+    assert set(codes) == {ErrorCode.NONE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    assert 290_000 < room.shard.stored_bytes <= 300_000
+    assert room.leave(member, group="greedy") == [ErrorCode.NONE]
+    assert room.classic(group="honest")
+    assert code(room.consume("m", 0, group="modern")) == ErrorCode.NONE
 
 
 def test_a_join_that_is_refused_leaves_no_group_behind() -> None:

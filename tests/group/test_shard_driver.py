@@ -16,7 +16,7 @@ from ottla.group.classic import Caller, ClassicGroup
 from ottla.group.commits import Commit, OffsetToCommit
 from ottla.group.config import GroupConfig
 from ottla.group.consumer import ConsumerGroup
-from ottla.group.memory import GROUP_BYTES, PENDING_BYTES
+from ottla.group.memory import GROUP_BYTES, PENDING_BYTES, Use, room_bytes
 from ottla.group.protocol import (
     Assignment,
     OwnedPartitions,
@@ -144,9 +144,9 @@ class Room:
             return GroupShard(self.config, self.topics)
         return GroupShard(self.config, self.topics, room_bytes=self.room_bytes)
 
-    def room_bytes(self) -> int:
+    def room_bytes(self, use: Use) -> int:
         assert self.memory_bytes is not None
-        return self.memory_bytes - self.shard.held_bytes
+        return room_bytes(use, self.memory_bytes, self.shard.held_bytes, self.shard.stored_bytes)
 
     @property
     def shard(self) -> GroupShard:
@@ -418,6 +418,8 @@ class Room:
                 assert group.roster.held_bytes == members + pending
         groups = sum(group.held_bytes for group in shard.groups.values())
         assert shard.held_bytes == groups + shard.offsets.held_bytes
+        kept = sum(GROUP_BYTES + len(group) for group in shard.offsets.groups())
+        assert shard.stored_bytes == kept + shard.offsets.held_bytes <= shard.held_bytes
 
     def _check_classic(self, group: ClassicGroup, again: Any) -> None:
         assert again is None or isinstance(again, ClassicGroup)

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from tests.clients.harness import BrokerProcess, wait_for
@@ -9,6 +10,7 @@ from tests.clients.wire_client import Wire, frame_of, produce_request
 from tests.hostile.healthy import Healthy
 
 from ottla.base.errors import ErrorCode
+from ottla.log.producers import PRODUCERS_MAX
 from ottla.records.builder import NewRecord, build_batch
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -19,7 +21,7 @@ StartBroker = Callable[..., BrokerProcess]
 
 MEBIBYTE = 1 << 20
 JOIN_VERSION = 3  # the last one that makes somebody a member at once
-PRODUCER_IDS = 30_000
+PRODUCER_IDS = 52_000  # more than a partition remembers
 
 
 def joining(group: str, size: int) -> JoinGroupRequest:
@@ -62,7 +64,7 @@ def test_large_members_are_refused_and_what_the_others_hold_is_given_back(start_
     broker.start()
 
 
-def test_made_up_producer_ids_are_bounded_and_a_producer_that_writes_stays_idempotent(
+def test_made_up_producer_ids_are_bounded_and_honest_producers_stay_idempotent(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker({})
@@ -78,7 +80,8 @@ def test_made_up_producer_ids_are_bounded_and_a_producer_that_writes_stays_idemp
             return bytes(batch)
 
         before = broker.rss_bytes()
-        sent = 0
+        quiet = faithful.produce("flooded", batch(6, 0))
+        sent, codes = 0, Counter[int]()
         for first in range(0, PRODUCER_IDS, 100):
             answer = faithful.produce("flooded", batch(7, sent))
             assert answer.error_code == ErrorCode.NONE
@@ -88,10 +91,13 @@ def test_made_up_producer_ids_are_bounded_and_a_producer_that_writes_stays_idemp
                 wire.send_bytes(frame_of(request, 9))
             for _ in range(100):
                 _, refused = wire.receive(ProduceRequest, 9)
-                assert refused.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+                codes[refused.responses[0].partition_responses[0].error_code] += 1
+        assert codes[ErrorCode.NONE] == PRODUCERS_MAX - 2
+        assert codes[ErrorCode.THROTTLING_QUOTA_EXCEEDED] == PRODUCER_IDS - codes[ErrorCode.NONE]
         assert broker.rss_bytes() - before < 40 * MEBIBYTE
-        again = faithful.produce("flooded", batch(7, sent - 1))
-        assert (again.error_code, again.base_offset) == (ErrorCode.NONE, answer.base_offset)
+        for first_answer, resent in ((answer, batch(7, sent - 1)), (quiet, batch(6, 0))):
+            again = faithful.produce("flooded", resent)
+            assert (again.error_code, again.base_offset) == (ErrorCode.NONE, first_answer.base_offset)
     broker.kill()
     broker.start()
     assert broker.stop() == 0

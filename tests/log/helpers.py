@@ -30,7 +30,13 @@ def idempotent(
 
 
 def open_log(
-    disk: SimDisk, *, recovery_point: int = 0, clean: bool = False, start: int = 0, **config: Any
+    disk: SimDisk,
+    *,
+    recovery_point: int = 0,
+    clean: bool = False,
+    start: int = 0,
+    now_ms: int = NOW,
+    **config: Any,
 ) -> Log:
     return Log.open(
         disk,
@@ -40,7 +46,7 @@ def open_log(
         recovery_point=recovery_point,
         clean=clean,
         log_start_offset=start,
-        now_ms=NOW,
+        now_ms=now_ms,
     )
 
 

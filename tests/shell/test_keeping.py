@@ -5,6 +5,7 @@ import errno
 import json
 import shutil
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,35 @@ def test_brokers_that_come_at_once_agree_on_one_secret(
         await until(lambda: all(len(one.broker.image.brokers) == 3 for one in servers))
         await until(lambda: len({one.broker.image.peer_secret for one in servers}) == 1)
         assert len(servers[0].broker.image.peer_secret) == 32
+
+    run(world, story)
+
+
+@pytest.mark.parametrize("spoiled", [znodes.peer_secret_node(b""), b"", b"{}", b'{"secret":7}'])
+def test_a_secret_that_is_none_is_one_line_that_says_what_to_do_and_running_brokers_go_on(
+    tmp_path: Path, spoiled: bytes
+) -> None:
+    world = World(tmp_path)
+
+    async def story() -> None:
+        running = world.server(1)
+        await running.start()
+        secret = running.broker.image.peer_secret
+        kept = world.tree._nodes[znodes.PEER_SECRET]
+        world.tree._nodes[znodes.PEER_SECRET] = replace(kept, data=spoiled)
+        running.on_nodes([NodeChanged(znodes.PEER_SECRET, spoiled, 1)])
+        assert running.broker.image.peer_secret == secret
+        second = world.server(2)
+        with pytest.raises(StartError) as refused:
+            await second.start()
+        del world.keepers[second]
+        assert "node /cluster/peer_secret cannot be read: " in str(refused.value)
+        assert str(refused.value).endswith("; delete it: the next broker that starts makes another")
+        assert "\n" not in str(refused.value)
+        del world.tree._nodes[znodes.PEER_SECRET]
+        third = world.server(3)
+        await third.start()
+        assert len(third.broker.image.peer_secret) == 32
 
     run(world, story)
 

@@ -6,9 +6,11 @@ A request may name very many (`wire/compile_decode`), so going through them lets
 from collections.abc import Generator, Iterable, Mapping
 from typing import TypeVar
 
+from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.replication.partition import Partition
+from ottla.wire.messages.produce import PartitionProduceData, PartitionProduceResponse, TopicProduceResponse
 
 A = TypeVar("A")
 
@@ -31,3 +33,27 @@ def held_partitions(broker: Broker, topics: Mapping[str, Mapping[int, A]]) -> li
         for index in indexes
     )
     return [partition for partition in held if partition is not None]
+
+
+def named_once(
+    batches: list[tuple[TopicProduceResponse, PartitionProduceData]],
+) -> list[tuple[TopicProduceResponse, PartitionProduceData]]:
+    """The batches of partitions that a Produce names once. One that it names again is answered once, with
+    INVALID_REQUEST, and nothing is written there."""
+    named = dict[tuple[str, bytes, int], tuple[TopicProduceResponse, PartitionProduceData] | None]()
+    for batch in batches:
+        topic, asked = batch
+        place = topic.name, topic.topic_id, asked.index
+        if place not in named:
+            named[place] = batch
+        elif named[place] is not None:
+            named[place] = None
+            topic.partition_responses.append(
+                PartitionProduceResponse(
+                    index=asked.index,
+                    error_code=ErrorCode.INVALID_REQUEST,
+                    error_message="The request names this partition more than once.",
+                    base_offset=-1,
+                )
+            )
+    return [batch for batch in named.values() if batch is not None]

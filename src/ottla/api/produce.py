@@ -23,6 +23,9 @@ out of order for ever.
 An error is one partition's and leaves the others alone. A batch already written by the same idempotent
 producer is answered with the offset it got then.
 
+A partition that is named twice in a request is INVALID_REQUEST. (Kafka takes the last of such batches, and
+drops the others in silence.)
+
 v3 record batches · v5 log_start_offset · v7 zstd · v8 per-record errors · v9 flexible · v10 leader hints ·
 v13 ids
 Left out: v0-v2 message sets (advertised, because old clients look for them, and refused); transactional
@@ -33,8 +36,9 @@ import logging
 from dataclasses import dataclass, field, replace
 
 from ottla.api.call import Call, CloseConnection, Silence
-from ottla.api.internal_topics import check_writable
+from ottla.api.internal_topics import judge_of
 from ottla.api.leaders import endpoints, leader_of
+from ottla.api.named import named_once
 from ottla.api.proven import WAIT_MS, check_no_doubt
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
@@ -182,6 +186,8 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | N
         reply = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[])
         ongoing.response.responses.append(reply)
         batches += [(reply, asked) for asked in topic.partition_data]
+    if len(batches) > 1:
+        batches = named_once(batches)
     size = sum([len(asked.records or b"") for _, asked in batches])
     answer = Appending(request, ongoing, batches, size).go_on(call)
     if isinstance(answer, CloseConnection):
@@ -304,8 +310,7 @@ def _produce_partition(
         if request.acks not in LEGAL_ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
         name = call.topic_name(topic.name, topic.topic_id, by_id=by_id)
-        if check is None:
-            check_writable(call, name, asked.records)
+        judge = judge_of(call, name) if check is None else None
         partition = call.broker.partition(name, asked.index)
         check_no_doubt(call.broker, partition, call.now_ms)
         appended = partition.append(
@@ -315,6 +320,7 @@ def _produce_partition(
             wall_ms=call.broker.wall_ms(call.now_ms),
             produce_version=call.version,
             budget=budget,
+            judge=judge,
         )
     except ApiError as error:
         if error.code in SEQUENCE_ERRORS and request.acks:

@@ -19,6 +19,7 @@ from ottla.coordinator.damage import Unreadable
 from ottla.coordinator.runtime import Failed, Runtime
 from ottla.coordinator.turn import Turn
 from ottla.group.config import GroupConfig
+from ottla.group.memory import Use, room_bytes
 from ottla.group.shard import GroupShard
 from ottla.log.directories import LogDirectoryError
 from ottla.records.compression import Codec
@@ -28,6 +29,15 @@ log = logging.getLogger(__name__)
 
 HASHES_KEPT: Final = 4096
 PLACES_NAMED: Final = 10
+_FULL_PART: Final = 256
+_ROOMY_PART: Final = 16
+_FULL: Final = {
+    Use.MEMBERS: "new members of groups are refused, GROUP_MAX_SIZE_REACHED: groups take all of their memory",
+    Use.COMMITS_OF_MEMBERS: "new offsets of groups are refused, INVALID_COMMIT_OFFSET_SIZE: stored ones take "
+    "three quarters of the memory for groups",
+    Use.OTHER_COMMITS: "new offsets of groups without members are refused, INVALID_COMMIT_OFFSET_SIZE: "
+    "stored ones take half of the memory for groups",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,7 @@ class Groups:
         self.config = config
         self.image = image
         self._too_few = -1  # the number of brokers that was last said to be too small
+        self._full = set[Use]()  # for what it was said that there is no more memory
         topics = ImageTopics(image)
         self.runtime: Runtime[GroupShard] = Runtime(
             new_shard=lambda _index: GroupShard(config, topics, image.group_config, self.room_bytes),
@@ -129,12 +140,24 @@ class Groups:
     def shards(self) -> Iterator[tuple[int, GroupShard]]:
         return ((index, loaded.shard) for index, loaded in sorted(self.runtime.shards.items()))
 
-    def room_bytes(self) -> int:
-        """How much more memory groups may take on this broker."""
-        runtime = self.runtime
-        held = sum(loaded.shard.held_bytes for loaded in runtime.shards.values())
-        held += sum(loading.shard.held_bytes for loading in runtime.loading.values())
-        return self.config.memory_bytes_max - held
+    def room_bytes(self, use: Use) -> int:
+        """How much more memory groups may take on this broker; when it comes to an end, a line says so."""
+        limit, held, stored = self.config.memory_bytes_max, 0, 0
+        for part in (self.runtime.shards, self.runtime.loading):
+            for loaded in part.values():
+                held += loaded.shard.held_bytes
+                stored += loaded.shard.stored_bytes
+        room = room_bytes(use, limit, held, stored)
+        if room < limit // _FULL_PART:
+            if use not in self._full:
+                self._full.add(use)
+                log.warning(
+                    "%s; delete groups that nobody needs (ottla groups delete), or raise "
+                    "ottla.groups.max.bytes (%d)", _FULL[use], limit,
+                )  # fmt: skip
+        elif room > limit // _ROOMY_PART:
+            self._full.discard(use)
+        return room
 
     def offsets_topic(self) -> NewTopic:
         """What `__consumer_offsets` is created as. It is not created with fewer replicas than wanted, because

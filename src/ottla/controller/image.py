@@ -13,9 +13,15 @@ from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged
 from ottla.controller.znodes import NO_LEADER, UNKNOWN_EPOCH, Report, State
 
+_REMEDIES = {znodes.PEER_SECRET: "delete it: the next broker that starts makes another"}
+
 
 class NodeError(Exception):
-    """A node of the keeper's that is not as brokers write it."""
+    """A node of the keeper's that is not as brokers write it, and what to do where that is known."""
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(problem)
+        self.remedy = remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +191,9 @@ class Image:
         try:
             return self._apply(node)
         except (ValueError, TypeError, AttributeError, LookupError) as error:
-            raise NodeError(f"node {node.path} cannot be read: {error!r}") from error
+            raise NodeError(
+                f"node {node.path} cannot be read: {error!r}", _REMEDIES.get(node.path, "")
+            ) from error
 
     def _apply(self, node: NodeChanged) -> list[Change]:
         path = node.path
@@ -241,6 +249,9 @@ class Image:
         return [TopicChanged(name)]
 
     def _apply_cluster(self, node: NodeChanged) -> list[Change]:
+        if node.path == znodes.PEER_SECRET:
+            self._apply_secret(node.data)
+            return []
         fields = znodes.parse(node.data) if node.data is not None else {}
         if node.path.startswith(znodes.BROKERS):
             return self._apply_broker(int(node.path.removeprefix(znodes.BROKERS)), node)
@@ -250,9 +261,6 @@ class Image:
             return self._apply_report(int(node.path.removeprefix(znodes.REPORTS)), node)
         if node.path == znodes.CLUSTER_ID:
             self.cluster_id = fields["id"]
-        elif node.path == znodes.PEER_SECRET:
-            if node.data is not None:  # if it is deleted, the brokers that are there still know each other
-                self.peer_secret = znodes.parse_peer_secret_node(node.data)
         elif node.path == znodes.CONTROLLER:
             self.controller_id = fields.get("brokerid", -1)
             self.seat_epoch = fields.get("epoch", UNKNOWN_EPOCH)
@@ -265,6 +273,15 @@ class Image:
         elif node.path == znodes.DELETIONS:
             self.deletions_version = node.version
         return []
+
+    def _apply_secret(self, data: bytes | None) -> None:
+        """If it is deleted, or spoiled, the brokers that are there still know each other."""
+        if data is not None:
+            try:
+                self.peer_secret = znodes.parse_peer_secret_node(data)
+            except (ValueError, TypeError, LookupError):
+                if not self.peer_secret:
+                    raise
 
     def _apply_offline(self, broker_id: int, node: NodeChanged) -> list[Change]:
         """A broker never takes this node away: it goes with the session, as the broker's own node does. If it

@@ -255,7 +255,10 @@ def peer_secret_node(secret: bytes) -> bytes:
 
 
 def parse_peer_secret_node(data: bytes) -> bytes:
-    return bytes.fromhex(parse(data)["secret"])
+    secret = bytes.fromhex(parse(data)["secret"])
+    if not secret:
+        raise ValueError("the secret is empty")
+    return secret
 
 
 def producer_id_block_node(broker_id: int, start: int, end: int) -> bytes:

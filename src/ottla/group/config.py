@@ -66,7 +66,7 @@ class GroupConfig:
     )  # fmt: skip
     memory_bytes_max: int = key(
         "ottla.groups.max.bytes", 256 << 20,
-        "Memory for all groups of this broker; above it, new members and committed offsets are refused.",
+        "Memory for all groups of this broker, half for offsets of groups without members; more is refused.",
         type=ConfigType.LONG, check=at_least(1 << 20),
     )  # fmt: skip
     rebalance_protocols: tuple[str, ...] = key(

@@ -3,9 +3,14 @@
 The constants are what objects took when that was measured; what clients choose the length of is counted. A
 group that would take more than `ottla.groups.max.bytes` leaves, for all groups of this broker, is refused
 what it asks for, and never loses what it has.
+
+What members hold goes when they do, at the end of their sessions at the latest; committed offsets stay for
+days, over restarts. So offsets may not take all of it, and least those of groups without members: anybody
+commits for groups that do not exist.
 """
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -19,6 +24,20 @@ NAME_BYTES: Final = 80
 PARTITION_BYTES: Final = 100
 TOPIC_BYTES: Final = 300
 OFFSET_BYTES: Final = 250
+
+
+class Use(Enum):
+    """What memory is wanted for; and the part of all memory that stored offsets may take then."""
+
+    MEMBERS = 1.0
+    COMMITS_OF_MEMBERS = 0.75
+    OTHER_COMMITS = 0.5
+
+
+def room_bytes(use: Use, limit: int, held: int, stored: int) -> int:
+    """How much more may be taken if groups hold so much, and offsets with their groups so much of that."""
+    room = limit - held
+    return room if use is Use.MEMBERS else min(room, int(limit * use.value) - stored)
 
 
 def classic_member_bytes(member_id: str, client_id: str, protocols: Mapping[str, bytes]) -> int:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from ottla.group.memory import OFFSET_BYTES, TOPIC_BYTES
+from ottla.group.memory import GROUP_BYTES, OFFSET_BYTES, TOPIC_BYTES
 from ottla.group.records import OffsetCommitValue
 from ottla.wire.schema import ZERO_UUID
 
@@ -62,7 +62,7 @@ class CommittedOffset(NamedTuple):
 class Offsets:
     """By group, topic and partition."""
 
-    __slots__ = ("_behind", "_committed_below", "_in_flight", "_newest", "held_bytes")
+    __slots__ = ("_behind", "_committed_below", "_in_flight", "_newest", "groups_bytes", "held_bytes")
 
     def __init__(self) -> None:
         self._newest: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
@@ -70,6 +70,7 @@ class Offsets:
         self._in_flight: deque[tuple[int, str, str, int]] = deque()
         self._committed_below = 0
         self.held_bytes = 0  # about what all of it takes in memory
+        self.groups_bytes = 0  # what the groups take by themselves that have some of it
 
     def replay(
         self, group: str, topic: str, partition: int, value: OffsetCommitValue | None, log_offset: int
@@ -184,6 +185,8 @@ class Offsets:
 
     def _put(self, group: str, topic: str, partition: int, entry: CommittedOffset) -> None:
         self.held_bytes += self.growth(group, topic, partition, entry.metadata)
+        if group not in self._newest:
+            self.groups_bytes += GROUP_BYTES + len(group)
         topics = self._newest.setdefault(sys.intern(group), {})
         topics.setdefault(sys.intern(topic), {})[partition] = entry
 
@@ -199,3 +202,4 @@ class Offsets:
             del topics[topic]
             if not topics:
                 del self._newest[group]
+                self.groups_bytes -= GROUP_BYTES + len(group)

@@ -16,14 +16,18 @@ from dataclasses import field
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.files import Buffer
 from ottla.coordinator.turn import StoredRecord
-from ottla.records.batch import crc_ok, read_header
-from ottla.records.record import read_records
+from ottla.records.check import Budget
+from ottla.records.record import walk
 from ottla.wire.codec import decode, encode
 from ottla.wire.primitives import ProtocolError
 from ottla.wire.schema import ZERO_UUID, Uuid, i8, i32, i64, message, since, struct, tag, until
 
 INT_MAX: Final = (1 << 31) - 1
+BODY_BYTES_MAX: Final = 1 << 20  # which is what coordinators write at once by default (max.message.bytes)
+ITEMS_PER_RECORD: Final = 16  # what it costs to parse one, in records of which only the lengths are checked
+BYTES_PER_ITEM: Final = 8
 
 
 class CorruptRecordError(ValueError):
@@ -304,20 +308,24 @@ def parse(record: StoredRecord) -> Entry | None:
     return entry
 
 
-def check_batch(batch: memoryview) -> None:
-    """INVALID_RECORD, if a batch that somebody else made holds a record that `parse` cannot read. A tombstone
-    always can be: it deletes nothing if its key makes no sense."""
-    header = read_header(batch)
-    if not crc_ok(batch, header):
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The checksum of the batch is wrong.")
-    for record in read_records(batch, header):
-        if record.key is None:
-            raise ApiError(ErrorCode.INVALID_RECORD, "A record of an internal topic needs a key.")
-        if record.value is not None:
+def check_body(body: Buffer, count: int, budget: Budget) -> None:
+    """INVALID_RECORD, if the body of a batch that somebody else made holds what `parse` cannot read. A
+    tombstone always can be: it deletes nothing if its key makes no sense."""
+    if len(body) > BODY_BYTES_MAX:
+        raise _refused(f"{len(body)} bytes of records at once are more than {BODY_BYTES_MAX}")
+    for start, stop, _, _, key, value, _ in walk(body, count):
+        budget.spend(ITEMS_PER_RECORD + (stop - start) // BYTES_PER_ITEM)
+        if key is None:
+            raise _refused("a record of an internal topic needs a key")
+        if value is not None:
             try:
-                parse(StoredRecord(record.key, record.value))
+                parse(StoredRecord(key, value))
             except CorruptRecordError as error:
-                raise ApiError(ErrorCode.INVALID_RECORD, f"{error}.") from None
+                raise _refused(str(error)) from None
+
+
+def _refused(why: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_RECORD, f"The batch is refused: {why}.")
 
 
 def _value(row: _Row, encoded: bytes) -> Any:

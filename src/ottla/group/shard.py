@@ -19,7 +19,8 @@ Offsets without members make a group too: Empty, classic, without a protocol. A 
 offsets is forgotten when expiry next looks.
 
 What groups hold in memory is counted (`memory`), for all shards of a broker together: what would go over the
-limit is refused, GROUP_MAX_SIZE_REACHED to whoever joins, INVALID_COMMIT_OFFSET_SIZE to whoever commits.
+limit is refused, GROUP_MAX_SIZE_REACHED to whoever joins, INVALID_COMMIT_OFFSET_SIZE to whoever commits. Some
+of it is for members alone, so that whatever was committed, they come in.
 
 Expiry looks at some groups at a time, so that nobody has to wait for it.
 """
@@ -41,6 +42,7 @@ from ottla.group.memory import (
     MEMBER_BYTES,
     OFFSET_BYTES,
     TOPIC_BYTES,
+    Use,
     check_member,
     heartbeat_bytes,
     join_bytes,
@@ -90,15 +92,15 @@ class Listed(NamedTuple):
 
 
 class GroupShard:
-    """`values_of` gives the config values that a group has of its own; `room_bytes` how much more memory
-    all groups of this broker may take."""
+    """`values_of` gives the config values that a group has of its own; `room_bytes` how much more memory all
+    groups of this broker may take for something."""
 
     def __init__(
         self,
         config: GroupConfig,
         topics: Topics,
         values_of: Callable[[str], Mapping[str, str]] = lambda _group_id: {},
-        room_bytes: Callable[[], int] = lambda: sys.maxsize,
+        room_bytes: Callable[[Use], int] = lambda _: sys.maxsize,
     ) -> None:
         self.config = config
         self.topics = topics
@@ -115,6 +117,11 @@ class GroupShard:
         """About what all of it takes in memory."""
         return self._groups_bytes + self.offsets.held_bytes
 
+    @property
+    def stored_bytes(self) -> int:
+        """That part of it which stays when all members are gone: offsets, and their groups."""
+        return self.offsets.held_bytes + self.offsets.groups_bytes
+
     def _measure(self, group_id: str) -> None:
         """A group has changed, come or gone."""
         group = self.groups.get(group_id)
@@ -127,7 +134,7 @@ class GroupShard:
                 del self._sizes[group_id]
 
     def _check_room(self, growth: int) -> None:
-        if growth > 0 and growth > self.room_bytes():
+        if growth > 0 and growth > self.room_bytes(Use.MEMBERS):
             raise ApiError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 "The groups of this broker take all the memory they may have.",
@@ -348,8 +355,10 @@ class GroupShard:
 
     def _check_commit(self, group: Group | None, commit: Commit) -> None:
         """What takes no more memory than is taken already is always stored."""
-        made = 0 if group is not None else GROUP_BYTES + len(commit.group_id)
-        room, grow = self.room_bytes(), self.offsets.growth
+        made = 0 if self.offsets.has_any(commit.group_id) else GROUP_BYTES + len(commit.group_id)
+        has_members = group is not None and not group.is_empty
+        room = self.room_bytes(Use.COMMITS_OF_MEMBERS if has_members else Use.OTHER_COMMITS)
+        grow = self.offsets.growth
         at_most = sum(
             TOPIC_BYTES + OFFSET_BYTES + len(one.topic) + len(one.metadata) for one in commit.offsets
         )

@@ -220,7 +220,7 @@ class StoreConfig:
     )  # fmt: skip
     producer_ids_max: int = key(
         "ottla.producer.ids.max", 200_000,
-        "Remember no more idempotent producers than this, over all partitions; where most are, some go.",
+        "Remember so many idempotent producers, over all partitions; if more write, new ones are refused.",
         check=at_least(1), dynamic=True,
     )  # fmt: skip
     cleaner_enable: bool = key(

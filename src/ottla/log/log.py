@@ -36,7 +36,7 @@ from ottla.log.recovery import (
 from ottla.log.retention import deletable
 from ottla.log.segment import SUFFIXES, Segment, file_name
 from ottla.log.snapshots import encode
-from ottla.log.validate import Checked, Validator, check_replicated
+from ottla.log.validate import Checked, Judge, Validator, check_replicated
 from ottla.records.batch import BatchHeader, assign
 from ottla.records.check import Budget
 
@@ -80,6 +80,7 @@ class Log:
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.producers: Producers = loaded.producers
+        self.producers.restored_ms = now_ms
         self.epochs: LeaderEpochs = loaded.epochs
         self.report: RecoveryReport = loaded.report
         self.deleted: list[str] = []
@@ -164,6 +165,7 @@ class Log:
         produce_version: int = 13,
         internal: bool = False,
         budget: Budget | None = None,
+        judge: Judge | None = None,
     ) -> Appended:
         """Append the one batch of a records field as leader; it must be writable and is changed.
 
@@ -172,13 +174,13 @@ class Log:
         """
         time_ms = now_ms if wall_ms is None else wall_ms
         view, header = self._validator.check(
-            batch, time_ms, produce_version, internal=internal, budget=budget
+            batch, time_ms, produce_version, internal=internal, budget=budget, judge=judge
         )
         has_producer = header.producer_id >= 0
         if has_producer:
             if internal:
                 self._check_internal(header, view)
-            elif (earlier := self.producers.check(header)) is not None:
+            elif (earlier := self.producers.check(header, now_ms)) is not None:
                 stamp = earlier.timestamp if header.is_log_append_time else -1
                 return Appended(earlier.base_offset, earlier.last_offset, stamp, self.log_start_offset, True)
         base_offset = self.log_end_offset
@@ -193,7 +195,7 @@ class Log:
         segment.append(view, last_offset, timestamp)
         self.log_end_offset = end = last_offset + 1
         if has_producer:
-            self.producers.replay(header._replace(base_offset=base_offset), view)
+            self.producers.replay(header._replace(base_offset=base_offset), view, now_ms)
         if end >= self._durability.flush_at:
             self._durability.on_append(base_offset, end, now_ms)
         return Appended(
@@ -223,7 +225,7 @@ class Log:
             self.epochs.assign(header.leader_epoch, header.base_offset)
         segment.append(batch, header.last_offset, header.max_timestamp)
         self.log_end_offset = header.next_offset
-        self.producers.replay(header, batch)
+        self.producers.replay(header, batch, now_ms)
         if self.log_end_offset >= self._durability.flush_at:
             self._durability.on_append(header.base_offset, self.log_end_offset, now_ms)
 
@@ -363,6 +365,7 @@ class Log:
         self._snapshot_at = -1
         names, start = self.files.list(self.directory), self.log_start_offset
         self.producers, _ = restore_producers(self.files, self.directory, names, self.segments, start, end)
+        self.producers.restored_ms = now_ms
         self._set_roll_ms()
         return True
 

@@ -5,20 +5,22 @@ it got the first time. `check` decides about a batch before it is written and ch
 records one that was.
 
     same epoch, sequence among the last five batches          duplicate: the old answer again
-    same epoch, sequence before those                         DUPLICATE_SEQUENCE_NUMBER, if we have it
+    same epoch, sequence before those, known to be here       DUPLICATE_SEQUENCE_NUMBER
     same epoch, sequence not the next one                     OUT_OF_ORDER_SEQUENCE_NUMBER
     newer epoch, sequence not 0                               OUT_OF_ORDER_SEQUENCE_NUMBER
     older epoch                                               INVALID_PRODUCER_EPOCH
-    no state, whatever the reason (KIP-360)                   accepted
+    no state, whatever the reason (KIP-360)                   accepted, if there is room
+    no state, and no room for another                         THROTTLING_QUOTA_EXCEEDED
 
-A producer nobody remembers may have had its first batch refused, and the one behind it taken. Clients take a
-duplicate for success: so only of a producer that began with 0 old sequences are duplicates, and else
-OUT_OF_ORDER_SEQUENCE_NUMBER, as all old ones are in Kafka. One from a snapshot, which holds the last batch
-alone, is taken to have begun with 0.
+A producer nobody remembers may have had its first batch refused, and the one behind it taken. So a sequence
+before its first one is OUT_OF_ORDER_SEQUENCE_NUMBER, as all old ones are in Kafka: clients take a duplicate
+for success. Only where it began with 0 is all of it here; that is assumed of what comes from a snapshot,
+which holds the last batch alone.
 
-Whoever can write makes up as many producer ids as it likes. So the ids of a partition are kept in the order
-in which they last wrote, and of more than PRODUCERS_MAX the first ones go: they are as unknown then as those
-that were silent for `producer.id.expiration.ms` (design note 013).
+Whoever can write makes up as many producer ids as it likes, so there is room for PRODUCERS_MAX (design note
+013). They are kept in the order in which they last wrote. Where there is no room, those that have been silent
+for SILENT_MS are forgotten, as all are after `producer.id.expiration.ms`. No client sends a batch again that
+late; whoever may do so is never forgotten for others, and it is new ids that are refused.
 
 A sequence number follows 2^31 - 1 with 0. Transactions are followed only as far as the last stable offset
 needs it.
@@ -37,7 +39,9 @@ from ottla.records.control import EndTransaction, read_marker
 from ottla.records.record import read_records
 
 BATCHES_KEPT = 5
-PRODUCERS_MAX = 20_000  # about 8 MB, and 1 MB in a snapshot
+PRODUCERS_MAX = 50_000  # about 20 MB, and 3 MB in a snapshot
+SPARE = PRODUCERS_MAX // 16  # a follower has room for so many more, so that it knows all that its leader does
+SILENT_MS = 300_000  # Java sends again for two minutes (delivery.timeout.ms), librdkafka for five
 SEQUENCE_MAX = (1 << 31) - 1
 NO_EPOCH = -1
 NO_SEQUENCE = -1
@@ -60,13 +64,16 @@ class AppendedBatch(NamedTuple):
 class Producer:
     """The state of one producer id in one partition."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "is_whole", "last_timestamp", "txn_first_offset")
+    __slots__ = (
+        "batches", "coordinator_epoch", "epoch", "is_whole", "last_timestamp", "seen_ms", "txn_first_offset",
+    )  # fmt: skip
 
     def __init__(self, epoch: int = NO_EPOCH, coordinator_epoch: int = -1, last_timestamp: int = -1) -> None:
         self.epoch = epoch
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
         self.txn_first_offset = -1
+        self.seen_ms = 0  # when it last wrote, by this broker's clock; 0 if that was before `restored_ms`
         self.is_whole = True  # every sequence of this epoch was written here
         self.batches: tuple[AppendedBatch, ...] = ()
 
@@ -79,20 +86,29 @@ class Producer:
 
 
 class Producers:
-    """All producers of one partition. `end_offset` is how far into the log this state has come."""
+    """All producers of one partition. `end_offset` is how far into the log this state has come, `restored_ms`
+    when that was read, if it was; `is_closed` where the broker as a whole has no room for new ones."""
 
-    __slots__ = ("_completed", "_ongoing", "by_id", "end_offset")
+    __slots__ = (
+        "_completed", "_none_silent_before_ms", "_ongoing", "by_id", "end_offset", "is_closed", "restored_ms",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
         self.end_offset = 0
+        self.restored_ms = 0
+        self.is_closed = False
+        self._none_silent_before_ms = 0
         self._ongoing: list[int] = []
         self._completed: list[tuple[int, int]] = []
 
-    def check(self, header: BatchHeader) -> AppendedBatch | None:
+    def check(self, header: BatchHeader, now_ms: int = 0) -> AppendedBatch | None:
         """None for a batch to be written, the earlier one for a duplicate, an error for anything else."""
         producer = self.by_id.get(header.producer_id)
-        if producer is None or producer.epoch == NO_EPOCH:
+        if producer is None:
+            self._make_room(now_ms)
+            return None
+        if producer.epoch == NO_EPOCH:
             return None
         epoch, first = header.producer_epoch, header.base_sequence
         if epoch < producer.epoch:
@@ -114,9 +130,19 @@ class Producers:
             )
         return None
 
-    def update(self, header: BatchHeader, base_offset: int) -> None:
+    def _make_room(self, now_ms: int) -> None:
+        """For one more producer, or refuse it."""
+        if (self.is_closed or len(self.by_id) >= PRODUCERS_MAX) and not self.forget_silent(SPARE, now_ms):
+            where = "broker (ottla.producer.ids.max)" if self.is_closed else "partition"
+            raise ApiError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                f"As many producers have written within {SILENT_MS // 60_000} minutes as this {where} "
+                "remembers; it takes no new one until some are silent.",
+            )
+
+    def update(self, header: BatchHeader, base_offset: int, now_ms: int = 0) -> None:
         """Remember a batch of records that was written at `base_offset`."""
-        producer = self._writing(header)
+        producer = self._writing(header, now_ms)
         delta = header.last_offset_delta
         if not producer.batches:
             producer.is_whole = header.base_sequence == 0
@@ -139,24 +165,28 @@ class Producers:
         if coordinator_epoch < producer.coordinator_epoch:
             raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, "The marker's coordinator was replaced.")
 
-    def update_marker(self, header: BatchHeader, marker: EndTransaction, base_offset: int) -> None:
+    def update_marker(
+        self, header: BatchHeader, marker: EndTransaction, base_offset: int, now_ms: int = 0
+    ) -> None:
         """End the producer's transaction; a marker for one that wrote nothing here is only remembered."""
-        producer = self._writing(header)
+        producer = self._writing(header, now_ms)
         producer.coordinator_epoch = marker.coordinator_epoch
         if producer.txn_first_offset >= 0:
             self._ongoing.remove(producer.txn_first_offset)
             self._completed.append((producer.txn_first_offset, base_offset))
             producer.txn_first_offset = -1
 
-    def _writing(self, header: BatchHeader) -> Producer:
-        """The producer of a batch, which is now the last that wrote."""
+    def _writing(self, header: BatchHeader, now_ms: int) -> Producer:
+        """The producer of a batch, which is now the last that wrote. What is in the log is not refused: of
+        too many, those go that have not written for longest."""
         by_id, id = self.by_id, header.producer_id
         producer = by_id.pop(id, None)
         if producer is None:
             producer = Producer()
-            if len(by_id) >= PRODUCERS_MAX:
-                self.forget_first(PRODUCERS_MAX // 16)  # many at once, as finding the first takes a while
+            if len(by_id) >= PRODUCERS_MAX + SPARE:
+                self.forget_first(SPARE)  # many at once, as finding the first takes a while
         by_id[id] = producer
+        producer.seen_ms = now_ms
         if producer.epoch != header.producer_epoch:
             producer.epoch, producer.batches = header.producer_epoch, ()
         producer.last_timestamp = header.max_timestamp
@@ -174,14 +204,32 @@ class Producers:
             del self.by_id[producer_id]
         return len(first)
 
-    def replay(self, header: BatchHeader, view: memoryview) -> None:
-        """Take in a batch that is in the log already, whoever wrote it."""
+    def forget_silent(self, count: int, now_ms: int) -> int:
+        """Forget so many at most of those that have been silent for SILENT_MS, unless they are in a
+        transaction; how many."""
+        if now_ms < self._none_silent_before_ms:
+            return 0
+        silent = list[int]()
+        for producer_id, producer in self.by_id.items():
+            if producer.txn_first_offset >= 0:
+                continue
+            silent_ms = max(producer.seen_ms, self.restored_ms) + SILENT_MS
+            if now_ms < silent_ms or len(silent) >= count:
+                self._none_silent_before_ms = silent_ms
+                break
+            silent.append(producer_id)
+        for producer_id in silent:
+            del self.by_id[producer_id]
+        return len(silent)
+
+    def replay(self, header: BatchHeader, view: memoryview, now_ms: int = 0) -> None:
+        """Take in a batch that is in the log already, whoever wrote it. `now_ms` is 0 if it is not new."""
         if header.producer_id >= 0:
             if not header.is_control:
-                self.update(header, header.base_offset)
+                self.update(header, header.base_offset, now_ms)
             # Compaction may have emptied the batch of a marker whose transaction is long forgotten.
             elif header.count and (marker := marker_of(header, view)) is not None:
-                self.update_marker(header, marker, header.base_offset)
+                self.update_marker(header, marker, header.base_offset, now_ms)
         self.end_offset = header.next_offset
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
@@ -201,6 +249,7 @@ class Producers:
         self.by_id.clear()
         self._ongoing.clear()
         self._completed.clear()
+        self._none_silent_before_ms = 0
         self.end_offset = end_offset
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:

@@ -16,7 +16,6 @@ at once, so that its name is free, and removed file.delete.delay.ms later.
 import errno
 import hashlib
 import os.path
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
@@ -32,6 +31,7 @@ from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.moving import Moves
 from ottla.log.opening import Opening, StoreReport, TopicConfigs, TopicIds
+from ottla.log.producer_limit import ProducerLimit
 
 FILE_NAME_MAX = 255
 PRODUCERS_CHECK_MS = 1_000
@@ -75,6 +75,7 @@ class LogStore:
         self.wall_offset_ms = 0  # the time of day, against `now_ms`
         self._sequence = 0
         self._next_ms: dict[str, int] = {}
+        self._producer_limit = ProducerLimit()
 
     @property
     def high_watermarks(self) -> dict[TopicPartition, int]:
@@ -339,7 +340,7 @@ class LogStore:
         return {
             "retention": (config.retention_check_interval_ms, self._retain),
             "producers": (config.producer_id_expiration_check_interval_ms, self._expire_producers),
-            "producer ids": (PRODUCERS_CHECK_MS, lambda _: self._bound_producers()),
+            "producer ids": (PRODUCERS_CHECK_MS, self._bound_producers),
             "recovery points": (
                 config.recovery_checkpoint_interval_ms,
                 lambda _: self.checkpoints.write_due(),
@@ -368,16 +369,9 @@ class LogStore:
         for log in self.logs.values():
             log.producers.expire(now_ms + self.wall_offset_ms, self.store_config.producer_id_expiration_ms)
 
-    def _bound_producers(self) -> None:
-        """Forget producers of the partitions that have most, until this broker has no more than it may."""
-        limit = self.store_config.producer_ids_max
-        known = [log.producers for log in self.logs.values()]
-        counts = [len(producers.by_id) for producers in known]
-        if sum(counts) <= limit:
-            return
-        level = bisect_right(range(max(counts)), limit, key=lambda level: sum(min(n, level) for n in counts))
-        for producers, count in zip(known, counts, strict=True):
-            producers.forget_first(count - (level - 1))
+    def _bound_producers(self, now_ms: int) -> None:
+        producers = [log.producers for log in self.logs.values()]
+        self._producer_limit.enforce(producers, self.store_config.producer_ids_max, now_ms)
 
     def _discard_deleted(self, log: Log, now_ms: int) -> None:
         directory = os.path.dirname(log.directory)

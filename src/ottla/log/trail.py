@@ -7,9 +7,10 @@ is read again.
 
 from collections import deque
 
-from ottla.log.producers import BATCHES_KEPT, PRODUCERS_MAX, Producers
+from ottla.log.producers import BATCHES_KEPT, Producers
 from ottla.records.batch import BatchHeader
 
+PRODUCERS_NOTED_MAX = 20_000
 TRANSACTIONAL_MAX = 50_000
 
 
@@ -44,7 +45,7 @@ class Trail:
         if not kept or kept[-1].producer_epoch != header.producer_epoch:
             self._first[header.producer_id] = (header.producer_epoch, header.base_sequence)
         kept.append(header)
-        if len(self._plain) > PRODUCERS_MAX:
+        if len(self._plain) > PRODUCERS_NOTED_MAX:
             self._lose()
 
     def _lose(self) -> None:

@@ -15,7 +15,7 @@ to RECORD_ERRORS_MAX of them, so that an answer stays small. Nothing here change
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
@@ -64,6 +64,11 @@ SLICE_ITEMS = 1_024  # after which a check gives way
 _SPAN = 256
 
 
+# What whoever reads a topic asks of its records besides: it gets a sound body, the number of records in it,
+# and the budget, and raises an ApiError. Such records have no headers.
+Judge: TypeAlias = Callable[[Buffer, int, Budget], None]
+
+
 class RejectedRecordsError(ApiError):
     """A batch is refused for some of its records: the index of each in the batch, and what is wrong."""
 
@@ -88,9 +93,16 @@ class SpentError(Exception):
 class LargeBatchError(Exception):
     """To check this batch costs more than was allowed for at once."""
 
-    def __init__(self, validator: "Validator", view: memoryview, now_ms: int, produce_version: int) -> None:
+    def __init__(
+        self,
+        validator: "Validator",
+        view: memoryview,
+        now_ms: int,
+        produce_version: int,
+        judge: Judge | None,
+    ) -> None:
         super().__init__()
-        self._batch = (validator, view, now_ms, produce_version)
+        self._batch = (validator, view, now_ms, produce_version, judge)
 
     def check(self) -> "LargeCheck":
         """The same, for a worker."""
@@ -100,11 +112,19 @@ class LargeBatchError(Exception):
 class LargeCheck:
     """The check of one batch, on a copy of it, to be run by a worker."""
 
-    __slots__ = ("_arguments", "_outcome", "_validator")
+    __slots__ = ("_arguments", "_judge", "_outcome", "_validator")
 
-    def __init__(self, validator: "Validator", view: memoryview, now_ms: int, produce_version: int) -> None:
+    def __init__(
+        self,
+        validator: "Validator",
+        view: memoryview,
+        now_ms: int,
+        produce_version: int,
+        judge: Judge | None = None,
+    ) -> None:
         self._validator = validator
         self._arguments = (memoryview(bytearray(view)), now_ms, produce_version)
+        self._judge = judge
         self._outcome: Checked | Exception | None = None
 
     def run(self, pause: Callable[[], None] = lambda: None) -> None:
@@ -116,7 +136,9 @@ class LargeCheck:
 
         budget = Budget(SLICE_ITEMS, refill=refill)
         try:
-            self._outcome = self._validator.inspect(*self._arguments, internal=False, budget=budget)
+            self._outcome = self._validator.inspect(
+                *self._arguments, internal=False, budget=budget, judge=self._judge
+            )
         except ApiError as answer:
             # Its traceback holds the body, and would lead back here: a cycle of 64 MiB.
             answer.__traceback__ = answer.__context__ = None
@@ -189,6 +211,7 @@ class Validator:
         *,
         internal: bool,
         budget: Budget | None = None,
+        judge: Judge | None = None,
     ) -> tuple[memoryview, BatchHeader]:
         """The one batch of a records field, as it is to be written, and its header; or an ApiError.
 
@@ -199,10 +222,10 @@ class Validator:
         else:
             try:
                 view, header, newest = self.inspect(
-                    batch, now_ms, produce_version, internal=internal, budget=budget
+                    batch, now_ms, produce_version, internal=internal, budget=budget, judge=judge
                 )
             except SpentError:
-                raise LargeBatchError(self, batch, now_ms, produce_version) from None
+                raise LargeBatchError(self, batch, now_ms, produce_version, judge) from None
         if self._append_time:
             set_log_append_time(view, now_ms)
             header = read_header(view)
@@ -219,15 +242,19 @@ class Validator:
         *,
         internal: bool,
         budget: Budget | None = None,
+        judge: Judge | None = None,
     ) -> Checked:
         """All of `check` but the timestamps, which are the business of whoever appends."""
         header = self._check_header(view, internal)
         if header.attributes & CODEC_MASK == Codec.ZSTD and produce_version < ZSTD_SINCE_PRODUCE:
             raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later.")
         budget = Budget() if budget is None else budget
-        body, newest = check_structure(view, header, budget, strict=not internal)
+        headers_max = HEADERS_MAX if judge is None else 0
+        body, newest = check_structure(view, header, budget, strict=not internal, headers_max=headers_max)
         if not internal:
             self._check_records(header, body, newest, now_ms, budget)
+        if judge is not None:
+            judge(body, header.count, budget)
         if self._codec is not None and self._codec != header.codec and not header.is_control:
             if COMPRESSION_COST * len(body) > budget.bytes:
                 budget.refill()
@@ -329,12 +356,17 @@ def check_replicated(view: memoryview, log_end: int) -> list[tuple[BatchHeader, 
 
 
 def check_structure(
-    view: memoryview, header: BatchHeader, budget: Budget, *, strict: bool = True
+    view: memoryview,
+    header: BatchHeader,
+    budget: Budget,
+    *,
+    strict: bool = True,
+    headers_max: int = HEADERS_MAX,
 ) -> tuple[Buffer, int]:
     """The batch's records, uncompressed, after a look at nothing but their lengths, offsets and timestamps;
     and the newest of these."""
     body: Buffer = view[HEADER_SIZE:]
-    size, headers_max = len(body), HEADERS_MAX
+    size = len(body)
     if header.count > RECORDS_MAX and strict:
         raise _invalid(f"{header.count} records are more than {RECORDS_MAX}")
     if header.attributes & CODEC_MASK:

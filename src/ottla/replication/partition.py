@@ -19,7 +19,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.log.log import Appended, Log
 from ottla.log.reading import Read
-from ottla.log.validate import Checked
+from ottla.log.validate import Checked, Judge
 from ottla.records.check import Budget
 from ottla.replication.leader import (
     ANY_EPOCH,
@@ -145,6 +145,7 @@ class Partition:
         wall_ms: int,
         produce_version: int,
         budget: Budget | None = None,
+        judge: Judge | None = None,
     ) -> Appended:
         self._check_writable(acks)
         return self.log.append(
@@ -154,6 +155,7 @@ class Partition:
             wall_ms=wall_ms,
             produce_version=produce_version,
             budget=budget,
+            judge=judge,
         )
 
     def append_internal(self, records: memoryview, now_ms: int, wall_ms: int) -> Appended:

@@ -30,7 +30,7 @@ def damaged_keeper(where: str, error: Exception) -> StartError:
             f"if it is damaged, move it and {KEEPER_DB}-wal away: topics and what is set for them are then "
             "taken from the folders of their partitions"
         )
-    return StartError(f"cannot read {where}: {error}; {remedy}")
+    return StartError(f"cannot read {where}: {error}; {getattr(error, 'remedy', '') or remedy}")
 
 
 class DirectoryLock:

@@ -1,0 +1,45 @@
+"""How many producers the partitions of a broker remember together (`ottla.producer.ids.max`).
+
+Above that, silent ones are forgotten, first where most are. If that is not enough, the partitions that have
+most take no new ones, so that a flood of ids in some of them does not shut out producers elsewhere; and half
+as many again close all of them. This is looked at once a second, so that there may be a second's worth more.
+"""
+
+import logging
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from ottla.log.producers import SILENT_MS, Producers
+
+log = logging.getLogger(__name__)
+
+
+class ProducerLimit:
+    def __init__(self) -> None:
+        self._is_reached = False
+
+    def enforce(self, partitions: Sequence[Producers], limit: int, now_ms: int) -> None:
+        count = sum(len(each.by_id) for each in partitions)
+        if count > limit:
+            for each in sorted(partitions, key=lambda each: len(each.by_id), reverse=True):
+                count -= each.forget_silent(count - limit, now_ms)
+                if count <= limit:
+                    break
+        is_reached = count > limit
+        if is_reached or self._is_reached:
+            level = _level(partitions, limit) if count <= limit + limit // 2 else 0
+            for each in partitions:
+                each.is_closed = is_reached and len(each.by_id) >= level
+        if is_reached and not self._is_reached:
+            log.warning(
+                "new idempotent producers are refused where most are: %d have written within %d minutes, and "
+                "this broker remembers %d; with more memory it can remember more (ottla.producer.ids.max)",
+                count, SILENT_MS // 60_000, limit,
+            )  # fmt: skip
+        self._is_reached = is_reached
+
+
+def _level(partitions: Sequence[Producers], limit: int) -> int:
+    """If no partition had more than this, they would fit."""
+    counts = [len(each.by_id) for each in partitions]
+    return bisect_right(range(max(counts)), limit, key=lambda level: sum(min(n, level) for n in counts)) - 1
