@@ -26,6 +26,8 @@ Expiry looks at some groups at a time, so that nobody has to wait for it.
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -76,6 +78,7 @@ Group: TypeAlias = ClassicGroup | ConsumerGroup
 
 EXPIRE = ("expire",)
 EXPIRE_SLICE = ("expire", "slice")
+FORGET_SLICE = ("forget", "slice")
 GROUPS_PER_SLICE = 500  # about 5 ms, or 10 if all of them go
 RECORDS_PER_SLICE = 500
 SLICE_PAUSE_MS = 10
@@ -109,6 +112,7 @@ class GroupShard:
         self._sizes: dict[str, int] = {}
         self._groups_bytes = 0
         self._to_expire: list[str] = []
+        self._to_forget: dict[tuple[str, str], None] = {}  # groups, and topics that were deleted
 
     @property
     def held_bytes(self) -> int:
@@ -189,6 +193,9 @@ class GroupShard:
             turn.set_timer(EXPIRE, turn.now_ms + self.config.offsets_retention_check_interval_ms)
         if key in (EXPIRE, EXPIRE_SLICE):
             self._expire(turn)
+            return
+        if key == FORGET_SLICE:
+            self._forget_topics(turn)
             return
         group = self.groups.get(key[1])
         if isinstance(group, ConsumerGroup):
@@ -334,6 +341,9 @@ class GroupShard:
             modern = commit.version >= CONSUMER_COMMITS_SINCE
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if modern else ErrorCode.ILLEGAL_GENERATION)
         self._check_commit(group, commit)
+        if self._to_forget:
+            for topic in {one.topic for one in commit.offsets}:
+                self._forget_topic(turn, commit.group_id, topic)
         expire_ms = -1 if commit.retention_ms < 0 else turn.wall_ms + commit.retention_ms
         for one in commit.offsets:
             value = OffsetCommitValue(
@@ -385,11 +395,26 @@ class GroupShard:
         turn.answer(answer, response)
 
     def forget_topic(self, turn: Turn, topic: str) -> None:
-        """A topic was deleted: how far groups were in it says nothing about one that may get its name."""
+        """A topic was deleted: how far groups were in it says nothing about one that may get its name. Nobody
+        is told from now on. The tombstones are written some at a time, or before a group commits again."""
+        self._to_forget.update(((group_id, topic), None) for group_id in self.offsets.hide(topic))
+        if self._to_forget:
+            turn.set_timer(FORGET_SLICE, turn.now_ms)
+
+    def _forget_topics(self, turn: Turn) -> None:
         turn.is_divisible = True
-        for group_id in self.offsets.groups():
+        for group_id, topic in list(islice(self._to_forget, GROUPS_PER_SLICE)):
+            self._forget_topic(turn, group_id, topic)
+            if len(turn.records) >= RECORDS_PER_SLICE:
+                break
+        if self._to_forget:
+            turn.set_timer(FORGET_SLICE, turn.now_ms + SLICE_PAUSE_MS)
+
+    def _forget_topic(self, turn: Turn, group_id: str, topic: str) -> None:
+        if (group_id, topic) in self._to_forget:
             for index in self.offsets.newest(group_id).get(topic, {}):
                 turn.write(store(OffsetCommit(group_id, topic, index, None)))
+            turn.once_stored(partial(self._to_forget.pop, (group_id, topic), None))
 
     # Groups as a whole
 
