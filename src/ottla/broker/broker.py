@@ -54,6 +54,7 @@ from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.moving import Move
+from ottla.log.reading import READ_BYTES_PER_ROUND
 from ottla.log.store import LogStore
 from ottla.log.validate import ITEMS_PER_ROUND
 from ottla.replication.partition import HighWatermarks, Partition
@@ -96,6 +97,7 @@ class Broker:
     is_clean: bool = True
     opened_ms: int = 0
     items_left: int = ITEMS_PER_ROUND  # that may be checked in this round of the loop
+    read_left: int = READ_BYTES_PER_ROUND  # that may be read for consumers and followers in this round
     unsent_bytes: int = 0  # answers that clients have not read yet, as the shell last said
     damage: set[str] = field(default_factory=set)  # what was said of logs that cannot be read
     _groups: "Groups | None" = None
@@ -197,7 +199,7 @@ class Broker:
 
     def begin_round(self) -> None:
         """Everybody who waited has been served: what may be done at once is as much as ever."""
-        self.items_left = ITEMS_PER_ROUND
+        self.items_left, self.read_left = ITEMS_PER_ROUND, READ_BYTES_PER_ROUND
 
     def start_syncs(self, now_ms: int) -> None:
         for log, sync in self.store.due_syncs(now_ms):
@@ -456,10 +458,8 @@ class Broker:
         """When `on_deadline` should be called, unless something happens before."""
         due = self.waiting.next_deadline_ms()
         timer = self._groups.runtime.next_ms if self._groups is not None else None
-        satellites = (
-            self.slices, self.replicas, self.isr, self.making, self.copies, self.liveness, self.proofs
-        )  # fmt: skip
-        for one in (timer, *(satellite.next_ms() for satellite in satellites)):
+        parts = (self.slices, self.replicas, self.isr, self.making, self.copies, self.liveness, self.proofs)
+        for one in (timer, *(part.next_ms() for part in parts)):
             if one is not None and (due is None or one < due):
                 due = one
         return due

@@ -312,7 +312,8 @@ class Server:
             self._is_carrying = False
         self._collector.pause(self.broker.is_loading, is_busy=self.broker.slices.large is not None)
         self._schedule_deadline()
-        if self.broker.items_left < ITEMS_AT_ONCE and not self._is_round_over:
+        is_much = self.broker.items_left < ITEMS_AT_ONCE or self.broker.read_left <= 0
+        if is_much and not self._is_round_over:
             self._is_round_over = True
             self._loop.call_soon(self._begin_round)
 
