@@ -8,7 +8,8 @@ from their beginning, others from the step at which they say so (`LARGE`).
 How long a slice has taken says `elapsed_us`, which the shell replaces by a clock. Without one, every look at
 it counts as some microseconds, so that a run can be repeated exactly.
 
-Rule: a job sees to its own errors and results. One whose owner is gone is dropped where it stands.
+Rule: a job sees to its own errors and results. One whose owner is gone is dropped where it stands, unless it
+has begun to change things (`TO_BE_FINISHED`): Kafka does not leave half of a request undone, either.
 """
 
 from collections import deque
@@ -20,6 +21,8 @@ from typing import Any, Final, TypeAlias
 Steps: TypeAlias = Generator[Any, None, Any]
 
 LARGE: Final = "this job has become large"
+TO_BE_FINISHED: Final = "this job goes on even if its owner is gone"
+ORPHANS_MAX: Final = 32  # jobs without an owner: clients that come, ask and go must not pile them up
 
 FIRST_US: Final = 2_000
 SLICE_US: Final = 5_000
@@ -39,6 +42,7 @@ def finished(steps: Steps) -> Any:
 class Job:
     owner: Hashable
     steps: Steps
+    is_to_be_finished: bool = False
 
 
 @dataclass(slots=True)
@@ -53,13 +57,15 @@ class Slices:
         """Begin a job now. (True, what it returns); or (False, None) if it is long: then `late` goes on with
         it."""
         end_us = self.elapsed_us() + FIRST_US
-        is_large = False
+        is_large = is_to_be_finished = False
         try:
             while self.elapsed_us() < end_us and not is_large:
-                is_large = next(steps) is LARGE
+                step = next(steps)
+                is_large = step is LARGE
+                is_to_be_finished |= step is TO_BE_FINISHED
         except StopIteration as end:
             return True, end.value
-        (self.queue if is_large else self.jobs).append(Job(owner, late(steps)))
+        (self.queue if is_large else self.jobs).append(Job(owner, late(steps), is_to_be_finished))
         return False, None
 
     def put(self, owner: Hashable, steps: Steps) -> None:
@@ -68,6 +74,10 @@ class Slices:
 
     def drop(self, owner: Hashable) -> None:
         """Whoever asked is gone."""
+        orphans = sum(job.owner is None for job in self.jobs)
+        for job in self.jobs:
+            if job.owner == owner and job.is_to_be_finished and orphans < ORPHANS_MAX:
+                job.owner = None
         self.jobs = deque(job for job in self.jobs if job.owner != owner)
         self.queue = deque(job for job in self.queue if job.owner != owner)
         if self.large is not None and self.large.owner == owner:
@@ -98,9 +108,12 @@ class Slices:
         is_over = True
         try:
             while True:
-                if next(job.steps) is LARGE and self.large is not job:
+                step = next(job.steps)
+                if step is LARGE and self.large is not job:
                     self.queue.append(job)
                     return
+                if step is TO_BE_FINISHED:
+                    job.is_to_be_finished = True
                 if self.elapsed_us() >= end_us:
                     is_over = False
                     return
