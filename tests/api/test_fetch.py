@@ -25,6 +25,7 @@ from ottla.controller import znodes
 from ottla.controller.keeper import Create, Delete
 from ottla.controller.registration import registration
 from ottla.log.log import Log
+from ottla.log.reading import READ_BYTES_PER_ROUND
 from ottla.records.builder import NewRecord, build_batch
 from ottla.wire.messages.fetch import FetchRequest, ReplicaState
 
@@ -392,3 +393,18 @@ def test_a_partition_named_more_than_once_is_read_once_as_named_last() -> None:
     assert pending.answer is None
     put(machine.client(), 0, batch("c"))
     assert [values(part) for part in parts(pending.answer).values()] == [["c"]]
+
+
+def test_when_many_ask_for_much_at_once_the_later_ones_get_less() -> None:
+    machine = Machine()
+    client = machine.client()
+    create(client, "t", max_message_bytes=str(30 << 20))
+    batches = [batch("x" * 40_000) for _ in range(20)]
+    for sent in (batch("x" * READ_BYTES_PER_ROUND), *batches):
+        produce(client, "t", sent)
+    machine.is_one_round = True
+    answers = [fetch(machine.client(), "t", offset) for offset in (0, 1, 1)]
+    assert len(answers[0].records) > READ_BYTES_PER_ROUND
+    assert [len(answer.records) for answer in answers[1:]] == [len(batches[0])] * 2
+    machine.begin_round()
+    assert len(fetch(machine.client(), "t", 1).records) == 20 * len(batches[0])

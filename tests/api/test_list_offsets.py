@@ -5,8 +5,13 @@ from tests.api.asking import batch, create, lead, produce
 from tests.api.harness import NOW, Client, Machine
 from tests.api.test_fetch import log_of
 
+from ottla.api.list_offsets import SEARCH_MS_MAX
 from ottla.base.errors import ErrorCode
+from ottla.broker.effects import RunJob
+from ottla.log.time_search import BYTES_AT_ONCE, RECORDS_AT_ONCE
+from ottla.records.batch import HEADER_SIZE
 from ottla.records.builder import NewRecord, build_batch
+from ottla.records.compression import Codec
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -130,3 +135,79 @@ def test_read_committed_ends_at_the_oldest_open_transaction(machine: Machine) ->
     assert look_up(client, LATEST, isolation=1)[0] == 5
     assert look_up(client, NOW + 600)[0] == 6
     assert look_up(client, NOW + 600, isolation=1) == (-1, -1, -1)
+
+
+# -- what is large -------------------------------------------------------------------------------------------
+
+MANY = RECORDS_AT_ONCE + 1000
+
+
+def dense(codec: Codec = Codec.NONE) -> bytes:
+    """Each record a millisecond after the one before."""
+    records = [NewRecord(None, None, (), NOW + number) for number in range(MANY)]
+    return bytes(build_batch(records, codec=codec))
+
+
+def bulky() -> bytes:
+    """Few records, and many bytes once it is decompressed."""
+    records = [NewRecord(None, bytes(BYTES_AT_ONCE), (), NOW + number) for number in range(3)]
+    return bytes(build_batch(records, codec=Codec.GZIP))
+
+
+def held_back(*batches: bytes) -> tuple[Machine, Client]:
+    machine = Machine()
+    client = machine.client()
+    create(client, "t")
+    for sent in batches:
+        produce(client, "t", sent)
+    machine.hold(RunJob)
+    return machine, client
+
+
+@pytest.mark.parametrize(
+    ("sent", "offset"), [(dense(), MANY - 1), (dense(Codec.ZSTD), MANY - 1), (bulky(), 2)]
+)
+def test_a_time_within_a_large_batch_is_looked_for_apart_and_nobody_waits(sent: bytes, offset: int) -> None:
+    machine, client = held_back(sent)
+    pending = client.ask(asked(NOW + offset))
+    newest = machine.client().ask(asked(MAX_TIMESTAMP))
+    assert (pending.answer, newest.answer) == (None, None)
+    assert look_up(machine.client(), LATEST)[0] == offset + 1
+    assert machine.broker.waiting.held_bytes(client.number) == len(sent)
+    machine.release()
+    for answer in (pending.answer, newest.answer):
+        (part,) = answer.topics[0].partitions
+        assert (part.error_code, part.offset, part.timestamp) == (ErrorCode.NONE, offset, NOW + offset)
+
+
+def test_the_search_goes_on_behind_a_large_batch_in_which_nothing_was_found() -> None:
+    later = [NewRecord(None, None, (), NOW + 2 * MANY if number == 1 else NOW) for number in range(MANY)]
+    machine, client = held_back(bytes(build_batch(later)), dense())
+    next(iter(machine.broker.partitions.values())).delete_records(2)
+    pending = client.ask(asked(NOW + 500))
+    machine.release()
+    assert pending.answer.topics[0].partitions[0].offset == MANY + 500
+
+
+def test_who_leads_no_more_when_the_search_is_over_says_so() -> None:
+    machine, client = held_back(dense())
+    pending = client.ask(asked(NOW + 5))
+    lead(machine, "t", leader=2, epoch=3)
+    machine.release()
+    assert pending.answer.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_search_that_is_not_over_in_time_is_given_up() -> None:
+    machine, client = held_back(dense())
+    pending = client.ask(asked(NOW + 5))
+    machine.pass_time(SEARCH_MS_MAX + 1)
+    assert pending.answer.topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    machine.release()
+
+
+def test_a_large_batch_that_is_damaged_inside_is_an_error_of_its_partition() -> None:
+    machine, client = held_back(dense())
+    machine.disk.flip("/data/t-0/00000000000000000000.log", HEADER_SIZE)  # a length that is negative now
+    pending = client.ask(asked(NOW + 5))
+    machine.release()
+    assert pending.answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_RECORD

@@ -1,5 +1,6 @@
 """Requests with very many items, or long answers: in slices, once for what is named twice, within bounds."""
 
+import gc
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from tests.api.harness import Client, Machine, Pending
 
 from ottla.api import dispatch
 from ottla.base.errors import ErrorCode
-from ottla.base.ids import TopicPartition
+from ottla.base.ids import ZERO_UUID, TopicPartition
 from ottla.broker.effects import Close, Reply
 from ottla.broker.proofs import DOUBT_MS
 from ottla.broker.slices import SHARE_US, Slices
@@ -16,13 +17,17 @@ from ottla.group.classic import ClassicGroup
 from ottla.group.records import OffsetCommitValue
 from ottla.wire.codec import encode
 from ottla.wire.header import RequestHeader, encode_request_header
+from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -179,6 +184,65 @@ def test_a_client_that_hangs_up_ends_what_is_done_for_it(client: Client) -> None
     client.close()
     assert machine.broker.next_deadline_ms() is None
     assert machine.broker.unsent_bytes == 0
+
+
+def test_topics_that_a_client_asked_for_are_all_created_and_deleted_even_if_it_hangs_up() -> None:
+    machine, names = Machine(), [f"topic-{number}" for number in range(300)]
+    for request in (
+        CreateTopicsRequest(
+            topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names],
+            timeout_ms=1000,
+        ),
+        DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in names], timeout_ms=1000
+        ),
+    ):
+        client = machine.client()
+        before = set(machine.broker.image.topics)
+        machine.hold(Slices)
+        client.ask(request)
+        while before == set(machine.broker.image.topics):
+            machine.broker.on_deadline(machine.now_ms)
+            machine.carry_out()
+        client.close()
+        assert len(before ^ set(machine.broker.image.topics)) < 300
+        machine.release()
+        assert len(before ^ set(machine.broker.image.topics)) == 300
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=f"t{number}", topic_id=ZERO_UUID) for number in range(MANY)],
+            timeout_ms=1000,
+        ),
+        CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=f"t{number}", count=5) for number in range(MANY)],
+            timeout_ms=1000,
+            validate_only=False,
+        ),
+        AlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(resource_type=TOPIC, resource_name=f"t{number}", configs=[])
+                for number in range(MANY)
+            ],
+            validate_only=False,
+        ),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_a_large_request_leaves_no_circle_of_objects_behind(client: Client, request_: Any) -> None:
+    """To collect what is left of 100,000 items takes longer than others should wait."""
+    client.send(request_)
+    gc.collect()
+    gc.disable()
+    try:
+        client.send(request_)
+        client.pending = None
+        assert gc.collect() < MANY
+    finally:
+        gc.enable()
 
 
 def test_an_answer_is_not_kept_if_what_is_known_changed_while_it_was_made(client: Client) -> None:

@@ -18,6 +18,7 @@ from tests.api.test_group_driver import (
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import SyncLog
+from ottla.coordinator.runtime import TICK_RECORDS
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -145,6 +146,38 @@ def test_offsets_of_a_deleted_topic_are_not_among_everything() -> None:
     for version in (5, 10):
         group = only(client.send(fetching(version=version, everything=True), version), version)
         assert group.topics == []
+
+
+def test_offsets_of_a_deleted_topic_are_forgotten_in_slices_and_never_those_of_the_next_of_its_name() -> None:
+    """In the order of the steps: nobody is told at once, and what is committed anew stays."""
+    machine, client, _ = broker()
+    create(client, "t2", partitions=2)
+    groups = [f"g{number}" for number in range(TICK_RECORDS + 100)]
+    for group in groups:
+        client.send(committing(5, group=group, topic="t2", partitions=(0, 1)), 9)
+    end = machine.broker.partitions[machine.broker.groups.partition_of("g0")].log.log_end_offset
+    client.send(DeleteTopicsRequest(topic_names=["t2"], timeout_ms=1000), 5)
+    assert machine.broker.partitions[machine.broker.groups.partition_of("g0")].log.log_end_offset == end
+    create(client, "t2", partitions=2)
+
+    def committed(group: str) -> list[Row]:
+        answer = client.send(fetching(0, 1, group=group, version=5, topic="t2"), 5)
+        return rows(only(answer, 5).topics[0])
+
+    nothing = [(0, -1, "", 0), (1, -1, "", 0)]
+    assert all(committed(group) == nothing for group in groups)
+    client.send(committing(7, group="g0", topic="t2"), 9)
+    assert committed("g0") == [(0, 7, "", 0), (1, -1, "", 0)]
+    for _ in range(20):
+        machine.pass_time(50)
+    assert committed("g0") == [(0, 7, "", 0), (1, -1, "", 0)]
+    assert all(committed(group) == nothing for group in groups[1:])
+    machine.restart()
+    while machine.broker.is_loading:
+        machine.pass_time(50)
+    client = machine.client()
+    assert committed("g0") == [(0, 7, "", 0), (1, -1, "", 0)]
+    assert all(committed(group) == nothing for group in groups[1:])
 
 
 @pytest.mark.parametrize("version", [7, 8, 10])

@@ -50,6 +50,7 @@ def test_they_expire(machine: Machine) -> None:
 
 def test_they_go_with_their_topic(machine: Machine) -> None:
     machine.client().send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+    machine.pass_time(100)
     (shard,) = (shard for _, shard in machine.broker.groups.shards())
     assert list(shard.offsets.groups()) == []
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.api.asking import ask_for_two_in_sync
 from tests.api.harness import Machine
-from tests.api.test_group_driver import broker, committed, committing
+from tests.api.test_group_driver import G, broker, committed, committing
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
@@ -95,4 +95,7 @@ def test_a_topic_can_be_deleted_while_its_offsets_cannot() -> None:
     ask_for_two_in_sync(machine, OFFSETS_TOPIC)
     answer = client.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
     assert answer.responses[0].error_code == 0
-    assert committed(client) == 5
+    machine.pass_time(100)
+    (shard,) = (shard for _, shard in machine.broker.groups.shards() if list(shard.offsets.groups()))
+    assert shard.offsets.newest(G), "they are stored"
+    assert committed(client) == -1, "and told to nobody"

@@ -11,10 +11,12 @@ from ottla.broker.slices import (
     IN_A_ROW,
     LARGE,
     LARGE_PLACES,
+    ORPHANS_MAX,
     PLACES,
     SHARE_US,
     SLICE_US,
     STEP_US,
+    TO_BE_FINISHED,
     Slices,
 )
 
@@ -167,6 +169,38 @@ def test_what_is_dropped_goes_no_further_and_holds_up_nobody(is_large: bool) -> 
         slices.on_deadline(now_ms=5)
     assert trace.count("dropped") == before < 500
     assert trace.count("next") == 10
+
+
+def changing(trace: list[str], name: str) -> Generator[Any, None, None]:
+    yield TO_BE_FINISHED
+    yield from work(trace, name, 500)
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_what_has_begun_to_change_things_is_finished_even_if_its_owner_is_gone(is_large: bool) -> None:
+    slices, trace = Slices(), list[str]()
+    if is_large:
+        slices.put(1, changing(trace, "kept"))
+        slices.on_deadline(now_ms=5)
+        slices.put(1, changing(trace, "not begun"))
+    else:
+        slices.run(1, changing(trace, "kept"), lambda steps: steps)
+    slices.drop(1)
+    assert trace.count("kept") < 500
+    while slices.next_ms() is not None:
+        slices.on_deadline(now_ms=5)
+    assert trace == ["kept"] * 500
+
+
+def test_no_more_than_some_jobs_are_finished_for_owners_that_are_gone() -> None:
+    slices, trace = Slices(), list[str]()
+    for owner in range(2 * ORPHANS_MAX):
+        slices.spent_us = 0  # another round
+        slices.run(owner, changing(trace, str(owner)), lambda steps: steps)
+        slices.drop(owner)
+    while slices.next_ms() is not None:
+        slices.on_deadline(now_ms=5)
+    assert sum(trace.count(str(owner)) == 500 for owner in range(2 * ORPHANS_MAX)) == ORPHANS_MAX
 
 
 def test_a_job_that_fails_does_not_hold_up_the_next_large_one() -> None:

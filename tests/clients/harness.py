@@ -74,6 +74,10 @@ class BrokerProcess:
         return self._process
 
     @property
+    def pids(self) -> list[int]:
+        return [self.process.pid]
+
+    @property
     def log(self) -> str:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 

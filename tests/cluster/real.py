@@ -151,6 +151,10 @@ class RealCluster:
     def bootstrap(self) -> str:
         return ",".join(one.address for one in self.brokers.values())
 
+    @property
+    def pids(self) -> list[int]:
+        return [one.process.pid for one in self.brokers.values()]
+
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
 

@@ -1,6 +1,5 @@
 """Record batches that lie: about their size, their count, their checksum, or what they hold when unpacked."""
 
-import os
 import struct
 import time
 import zlib
@@ -13,7 +12,7 @@ import cramjam
 import pytest
 from tests.clients.harness import BrokerProcess, wait_for
 from tests.clients.wire_client import Wire, batch
-from tests.hostile.healthy import Healthy
+from tests.hostile.healthy import WAIT_S_MAX, Healthy
 
 from ottla.records.batch import (
     CONTROL,
@@ -38,7 +37,6 @@ INVALID_RECORD = 87
 BOMB_BYTES = 300 << 20
 MESSAGE_BYTES_MAX = 20 << 20
 LEGAL_RECORDS = 500_000
-WAIT_S_MAX = 2.0 if os.environ.get("OTTLA_SLOW_MACHINE") else 0.2
 
 
 @pytest.fixture(scope="module")

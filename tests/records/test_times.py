@@ -53,3 +53,10 @@ def test_damage_ends_in_an_answer_or_an_error(seed):
                 look()
             except ApiError as error:
                 assert error.code is ErrorCode.INVALID_RECORD  # noqa: PT017
+
+
+def test_a_long_walk_pauses_after_some_records():
+    pauses = []
+    body = body_of([(0, None, None, ())] * 10_000)
+    assert first_since(body, 10_000, 1, 0, lambda: pauses.append(None)) is None
+    assert len(pauses) == 5

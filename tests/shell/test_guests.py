@@ -1,5 +1,6 @@
 """Connections over a limit, over real sockets, as they are from elsewhere: brokers come in, others do not."""
 
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,7 @@ from tests.cluster.zookeeper import wait_for
 
 from ottla import Cluster
 from ottla.shell.admission import GUESTS_MAX
+from ottla.shell.connection import GUEST_BYTES_MAX
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -79,3 +81,12 @@ def test_guests_that_prove_nothing_make_room(limited: Cluster, monkeypatch: pyte
             for guest in guests:
                 guest.close()
         assert is_served(first)
+
+
+def test_a_guest_may_not_announce_a_large_frame(limited: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.shell.server.SWEEP_MS", 10**9)  # nothing else closes it
+    with hold(limited, 1) as first, connect(limited, 1) as guest:
+        guest.send_bytes(struct.pack(">i", GUEST_BYTES_MAX + 1))
+        assert guest.is_closed_by_peer(WITHIN_S)
+        first.send_bytes(struct.pack(">i", GUEST_BYTES_MAX + 1))
+        assert not first.is_closed_by_peer(0.2)

@@ -12,7 +12,7 @@ from ottla.api.named import by_topic
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.moves import ask_to_move
-from ottla.broker.slices import Steps
+from ottla.broker.slices import TO_BE_FINISHED, Steps
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -28,6 +28,7 @@ def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest) -> S
         for topic in directory.topics
         for index in topic.partitions
     )
+    yield TO_BE_FINISHED
     response = AlterReplicaLogDirsResponse()
     for topic, paths in wanted.items():
         result = AlterReplicaLogDirTopicResult(topic_name=topic)

@@ -10,7 +10,7 @@ from ottla.api.call import Call
 from ottla.api.coordinated import coordinated
 from ottla.base.errors import ErrorCode
 from ottla.broker.parked import Key, Parked
-from ottla.broker.slices import Steps
+from ottla.broker.slices import TO_BE_FINISHED, Steps
 from ottla.group.shard import GroupShard
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -40,6 +40,7 @@ class _Deletion:
 
 
 def delete_groups(call: Call, request: DeleteGroupsRequest) -> Steps:
+    yield TO_BE_FINISHED
     deletion = _Deletion()
     timeout_ms = call.broker.groups.config.commit_timeout_ms
     for group_id in dict.fromkeys(request.groups_names):

@@ -16,7 +16,7 @@ from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS
 from ottla.broker.parked import Key, Parked
-from ottla.broker.slices import Steps
+from ottla.broker.slices import TO_BE_FINISHED, Steps
 from ottla.replication.partition import Partition
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -66,6 +66,7 @@ def _delete_all(
     named: dict[str, dict[int, DeleteRecordsPartition]],
     now_ms: int,
 ) -> Steps:
+    yield TO_BE_FINISHED
     ongoing = Deletion()
     for topic, partitions in named.items():
         results: list[DeleteRecordsPartitionResult] = []

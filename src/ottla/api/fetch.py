@@ -433,9 +433,12 @@ class Fetch:
         if is_limited and self.broker.replicas.is_leader_exceeded(self.now_ms):
             return b""
         limit = max(min(one.max_bytes, budget), 0)
+        if self.broker.read_left <= 0:  # hundreds may ask for megabytes at once
+            limit = min(limit, FETCH_BYTES_MIN)
         found = partition.read(
             one.fetch_offset, limit, end=self._end(partition), at_least_one=at_least_one
         ).records
+        self.broker.read_left -= len(found)
         if is_limited:
             self.broker.replicas.leader_throttle.record(len(found), self.now_ms)
         return found

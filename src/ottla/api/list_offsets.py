@@ -10,7 +10,8 @@ Only the leader answers. A new one may not know yet how much of what it began wi
 high watermark gets there, what lies beyond it, and where it is, is OFFSET_NOT_AVAILABLE (KIP-207). A follower
 (replica id, on a connection that is proved to be its own, else CLUSTER_AUTHORIZATION_FAILED) asks about the
 log, not about what is committed. Consumers are answered once it is certain that this broker led when it was
-asked (`proven`). A partition that is named twice is INVALID_REQUEST, as in Kafka.
+asked (`proven`). A partition that is named twice is INVALID_REQUEST, as in Kafka. Where a batch is large, a
+worker looks for the time in it (`log/time_search`); what is not found in time is REQUEST_TIMED_OUT.
 
 v1 offset and timestamp · v2 isolation level · v4 leader epochs · v6 flexible · v7 max timestamp · v8 -4 ·
 v9 -5
@@ -18,22 +19,24 @@ v10 timeout · v11 -6
 """
 
 from collections import Counter
+from collections.abc import Generator
 from functools import partial
+from typing import TypeAlias
 
+from ottla.api.apart import with_jobs
 from ottla.api.call import Call
 from ottla.api.named import held_partitions
 from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.offline import report_damage
 from ottla.broker.slices import Steps
+from ottla.log.time_search import LargeWalkError, Walk
 from ottla.replication.partition import Partition
-from ottla.wire.lazy import lazily
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
@@ -43,6 +46,8 @@ NOT_AVAILABLE_SINCE = 5
 BEYOND_END = {LATEST, MAX_TIMESTAMP}
 NOT_FOUND = (-1, -1, -1)
 READ_COMMITTED = 1
+SEARCH_MS_MAX = 30_000
+Answers: TypeAlias = Generator[Walk | None, bool, ListOffsetsResponse]
 
 
 def list_offsets(call: Call, request: ListOffsetsRequest) -> Steps:
@@ -58,26 +63,42 @@ def list_offsets(call: Call, request: ListOffsetsRequest) -> Steps:
     return proven(call, held_partitions(call.broker, named), respond)
 
 
-def _respond(
-    call: Call, request: ListOffsetsRequest, named: dict[str, Counter[int]], now_ms: int
-) -> ListOffsetsResponse:
-    def answer_topic(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
-        def answer(asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+def _respond(call: Call, request: ListOffsetsRequest, named: dict[str, Counter[int]], now_ms: int) -> Steps:
+    deadline_ms = now_ms + max(request.timeout_ms, SEARCH_MS_MAX)
+    return with_jobs(call, _answers(call, request, named, now_ms), deadline_ms)
+
+
+def _answers(call: Call, request: ListOffsetsRequest, named: dict[str, Counter[int]], now_ms: int) -> Answers:
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        answered = ListOffsetsTopicResponse(name=topic.name)
+        response.topics.append(answered)
+        for asked in topic.partitions:
+            answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+            answered.partitions.append(answer)
             if named[topic.name][asked.partition_index] > 1:
-                return ListOffsetsPartitionResponse(
-                    partition_index=asked.partition_index, error_code=ErrorCode.INVALID_REQUEST
-                )
-            return _answer(call, topic.name, asked, request, now_ms)
-
-        return ListOffsetsTopicResponse(name=topic.name, partitions=lazily(answer, topic.partitions))
-
-    return ListOffsetsResponse(topics=lazily(answer_topic, request.topics))
+                answer.error_code = ErrorCode.INVALID_REQUEST
+                continue
+            done: list[Walk] = []
+            while (walk := _answer(call, topic.name, asked, request, now_ms, done, answer)) is not None:
+                if not (yield walk):
+                    answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+                    break
+                done.append(walk)
+            yield None
+    return response
 
 
 def _answer(
-    call: Call, topic: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, now_ms: int
-) -> ListOffsetsPartitionResponse:
-    answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+    call: Call,
+    topic: str,
+    asked: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    now_ms: int,
+    done: list[Walk],
+    answer: ListOffsetsPartitionResponse,
+) -> Walk | None:
+    """Fill in the answer; or return the walk over a batch that must be done first."""
     try:
         if request.replica_id >= 0 and not call.may_act_as(request.replica_id, "ListOffsets"):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -91,7 +112,7 @@ def _answer(
             check_led(call.broker, partition, call.now_ms, now_ms)
             end = partition.visible_end(request.isolation_level == READ_COMMITTED)
             is_settled = partition.is_settled
-        found = _look_up(partition, asked.timestamp, end)
+        found = _look_up(partition, asked.timestamp, end, done)
         is_beyond = asked.timestamp in BEYOND_END or asked.timestamp >= 0
         if not is_settled and is_beyond and (found == NOT_FOUND or asked.timestamp == LATEST):
             raise ApiError(
@@ -100,16 +121,18 @@ def _answer(
                 else ErrorCode.LEADER_NOT_AVAILABLE
             )
         answer.offset, answer.timestamp, answer.leader_epoch = found
+    except LargeWalkError as large:
+        return large.walk
     except ApiError as error:
         answer.error_code = error.code
         if error.code == ErrorCode.CORRUPT_MESSAGE:
             report_damage(call.broker, partition.id, error)
     except OSError as error:
         answer.error_code = call.broker.storage_error(error)
-    return answer
+    return None
 
 
-def _look_up(partition: Partition, timestamp: int, end: int) -> tuple[int, int, int]:
+def _look_up(partition: Partition, timestamp: int, end: int, done: list[Walk]) -> tuple[int, int, int]:
     """(offset, timestamp, leader epoch); for the ends of the log there is no timestamp."""
     log = partition.log
     if timestamp == LATEST:
@@ -118,7 +141,8 @@ def _look_up(partition: Partition, timestamp: int, end: int) -> tuple[int, int, 
         return log.log_start_offset, -1, log.epochs.epoch_for(log.log_start_offset)
     if timestamp in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
         return NOT_FOUND
-    found = (
-        log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    )
+    if timestamp == MAX_TIMESTAMP:
+        found = log.offset_of_max_timestamp(done)
+    else:
+        found = log.offset_for_timestamp(timestamp, done)
     return found if found is not None and found[0] < end else NOT_FOUND

@@ -4,6 +4,9 @@ An item plans its operations from the image as it is. If the keeper refuses them
 item plans again on what it now knows, which either gives other operations or the error that the client
 should see. If the keeper's answer was lost, the item plans again too, with `is_doubtful`: what it finds done
 may be its own doing.
+
+Plans and responses know the items, and these their plans: what is done lets go of them, or the objects of a
+large request would be garbage in a circle, which took 0.16 s to collect.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +17,7 @@ from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Key, Parked
-from ottla.broker.slices import Steps
+from ottla.broker.slices import TO_BE_FINISHED, Steps
 from ottla.controller.keeper import Operation, Outcome, Unknown, Written
 
 ATTEMPTS_MAX = 20
@@ -27,6 +30,9 @@ class Item:
     decided: bool = False
     attempts: int = 0
     is_doubtful: bool = False
+
+    def decide(self, error: ApiError | None = None) -> None:
+        self.error, self.decided, self.plan = error or self.error, True, _no_more
 
     @property
     def error_code(self) -> int:
@@ -51,11 +57,12 @@ class Writes:
 
     def answer(self, call: Call, timeout_ms: int) -> Steps:
         """The response, at once if there is nothing to wait for."""
+        yield TO_BE_FINISHED
         for item in self.items:
             self._attempt(item)
             yield
         if self._is_decided():
-            return self.respond()
+            return self._respond()
         return Parked(
             keys=(self,), deadline_ms=call.now_ms + max(timeout_ms, 0), ready=self._ready, expire=self._expire
         )
@@ -65,21 +72,21 @@ class Writes:
         try:
             operations = item.plan()
         except ApiError as error:
-            item.error, item.decided = error.with_traceback(None), True  # there may be thousands
+            item.decide(error.with_traceback(None))  # there may be thousands
             return
         if not operations:
-            item.decided = True
+            item.decide()
             return
         self.broker.write(operations, lambda outcome, now_ms: self._on_outcome(item, outcome, now_ms))
 
     def _on_outcome(self, item: Item, outcome: Outcome, now_ms: int) -> None:
         if isinstance(outcome, Written):
-            item.decided = True
+            item.decide()
         elif item.attempts < ATTEMPTS_MAX:
             item.is_doubtful = item.is_doubtful or isinstance(outcome, Unknown)
             self._attempt(item)
         else:
-            item.error, item.decided = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, outcome.reason), True
+            item.decide(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, outcome.reason))
         self.broker.waiting.wake(self, now_ms)
 
     def _is_decided(self) -> bool:
@@ -89,10 +96,18 @@ class Writes:
         return self.seen == len(self.items)
 
     def _ready(self, _key: Key, _now_ms: int) -> Any | None:
-        return self.respond() if self._is_decided() else None
+        return self._respond() if self._is_decided() else None
 
     def _expire(self, _now_ms: int) -> Any:
         for item in self.items:
             if not item.decided:
                 item.error = ApiError(ErrorCode.REQUEST_TIMED_OUT, "The keeper did not answer in time.")
-        return self.respond()
+        return self._respond()
+
+    def _respond(self) -> Any:
+        respond, self.respond = self.respond, _no_more
+        return respond()
+
+
+def _no_more() -> Any:
+    raise AssertionError("what is decided is not planned, and a request is answered once")

@@ -54,6 +54,7 @@ from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.moving import Move
+from ottla.log.reading import READ_BYTES_PER_ROUND
 from ottla.log.store import LogStore
 from ottla.log.validate import ITEMS_FOR_SMALL, ITEMS_PER_ROUND
 from ottla.replication.partition import HighWatermarks, Partition
@@ -96,6 +97,7 @@ class Broker:
     is_clean: bool = True
     opened_ms: int = 0
     items_left: int = ITEMS_PER_ROUND  # that may be checked in this round of the loop
+    read_left: int = READ_BYTES_PER_ROUND  # that may be read for consumers and followers in this round
     unsent_bytes: int = 0  # answers that clients have not read yet, as the shell last said
     damage: set[str] = field(default_factory=set)  # what was said of logs that cannot be read
     _groups: "Groups | None" = None
@@ -196,7 +198,7 @@ class Broker:
 
     def begin_round(self, now_ms: int) -> None:
         """What may be done at once is as much as ever, for who waits for it and then for who comes."""
-        self.slices.spent_us = 0
+        self.slices.spent_us, self.read_left = 0, READ_BYTES_PER_ROUND
         spared, self.items_left = ITEMS_PER_ROUND - ITEMS_FOR_SMALL, ITEMS_PER_ROUND
         self.waiting.wake_in_turn(ROUND, lambda: self.items_left - spared, now_ms)
 
@@ -457,10 +459,8 @@ class Broker:
         """When `on_deadline` should be called, unless something happens before."""
         due = self.waiting.next_deadline_ms()
         timer = self._groups.runtime.next_ms if self._groups is not None else None
-        satellites = (
-            self.slices, self.replicas, self.isr, self.making, self.copies, self.liveness, self.proofs
-        )  # fmt: skip
-        for one in (timer, *(satellite.next_ms() for satellite in satellites)):
+        parts = (self.slices, self.replicas, self.isr, self.making, self.copies, self.liveness, self.proofs)
+        for one in (timer, *(part.next_ms() for part in parts)):
             if one is not None and (due is None or one < due):
                 due = one
         return due

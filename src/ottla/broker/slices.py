@@ -13,7 +13,8 @@ can take, and every other turn.
 How long a slice has taken says `elapsed_us`, which the shell replaces by a clock. Without one, every look at
 it counts as some microseconds, so that a run can be repeated exactly.
 
-Rule: a job sees to its own errors and results. One whose owner is gone is dropped where it stands.
+Rule: a job sees to its own errors and results. One whose owner is gone is dropped where it stands, unless it
+has begun to change things (`TO_BE_FINISHED`): Kafka does not leave half of a request undone, either.
 """
 
 from collections import deque
@@ -26,6 +27,8 @@ from typing import Any, Final, TypeAlias
 Steps: TypeAlias = Generator[Any, None, Any]
 
 LARGE: Final = "this job has become large"
+TO_BE_FINISHED: Final = "this job goes on even if its owner is gone"
+ORPHANS_MAX: Final = 32  # jobs without an owner: clients that come, ask and go must not pile them up
 
 FIRST_US: Final = 2_000
 SLICE_US: Final = 5_000
@@ -56,6 +59,7 @@ class Job:
     steps: Steps
     size: int = 0
     is_begun: bool = False
+    is_to_be_finished: bool = False
 
 
 @dataclass(slots=True)
@@ -68,6 +72,9 @@ class Line:
     begun: int = 0  # of those who wait
     _first: Job | None = None  # under way because it came first
     _taken: int = 0  # since no place was taken
+
+    def __contains__(self, job: Job) -> bool:
+        return job in self.waiting or job in self.under_way
 
     def put(self, job: Job) -> None:
         self.waiting[job] = None
@@ -129,11 +136,17 @@ class Lane:
             self.turns.append(job)
 
     def drop(self, owner: Hashable) -> None:
-        for line in (self.line, self.large):
-            for job in [job for job in (*line.waiting, *line.under_way) if job.owner == owner]:
-                line.leave(job)
-                if job in self.turns:
-                    self.turns.remove(job)
+        jobs = [job for line in (self.line, self.large) for job in (*line.waiting, *line.under_way)]
+        orphans = sum(job.owner is None for job in jobs)
+        for job in jobs:
+            if job.owner != owner:
+                continue
+            if job.is_to_be_finished and orphans < ORPHANS_MAX:
+                job.owner = None
+                continue
+            (self.large if job in self.large else self.line).leave(job)
+            if job in self.turns:
+                self.turns.remove(job)
 
     def advance(self, until: Callable[[], bool]) -> None:
         """Go on with the job whose turn it is."""
@@ -143,7 +156,9 @@ class Lane:
         job.is_begun = True
         try:
             while True:
-                if next(job.steps) is LARGE and line is not self.large:
+                step = next(job.steps)
+                job.is_to_be_finished |= step is TO_BE_FINISHED
+                if step is LARGE and line is not self.large:
                     line.leave(job)
                     self.large.put(job)
                     is_over = False
@@ -190,16 +205,19 @@ class Slices:
             lane.line.put(Job(owner, late(steps), size, is_begun=True))
             return False, None
         start_us = now_us = self.elapsed_us()
-        is_large = False
+        is_large = is_to_be_finished = False
         try:
             while now_us < start_us + FIRST_US and not is_large:
-                is_large = next(steps) is LARGE
+                step = next(steps)
+                is_large = step is LARGE
+                is_to_be_finished |= step is TO_BE_FINISHED
                 now_us = self.elapsed_us()
         except StopIteration as end:
             return True, end.value
         finally:
             self.spent_us += 0 if is_broker else self.elapsed_us() - start_us
-        (lane.large if is_large else lane.line).put(Job(owner, late(steps), size, is_begun=True))
+        job = Job(owner, late(steps), size, is_begun=True, is_to_be_finished=is_to_be_finished)
+        (lane.large if is_large else lane.line).put(job)
         return False, None
 
     def put(

@@ -43,6 +43,7 @@ from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
 log = logging.getLogger(__name__)
 
 RETRY_MS: Final = 500
+TICK_RECORDS = 1_000  # of all timers: what is due beyond them goes on after others had their turn
 BUG_RETRY_MS: Final = 600_000
 SLICE_WORK: Final = 500  # about 6 ms: a record is replayed in some 12 us, a larger one counts as several
 UNIT_BYTES: Final = 512
@@ -272,25 +273,34 @@ class Runtime(Generic[S]):
             self.execute(index, now_ms, operation)
 
     def on_tick(self, now_ms: int) -> None:
-        for loaded in list(self.shards.values()):
-            while (key := loaded.timers.pop_due(now_ms)) is not None:
-                try:
-                    turn = self._run(loaded, now_ms, partial(loaded.shard.on_timer, key=key))
-                except ApiError:
-                    if self.shards.get(loaded.index) is not loaded:
-                        break  # gone, or loaded again with timers of its own
-                    loaded.timers.apply({key: now_ms + RETRY_MS})
-                except Exception:
-                    # What is stored may be forged, and whoever leads next would load the same.
-                    log.exception("a timer of shard %d failed: %s", loaded.index, key)
-                    loaded.timers.apply({key: now_ms + BUG_RETRY_MS})
-                else:
-                    # One that sets itself again waits for the next tick, or it would hold up everything.
-                    self._finish(loaded, turn, timers_from_ms=now_ms + 1)
+        written = 0
+        while written < TICK_RECORDS and (loaded := self._due(now_ms)) is not None:
+            key = loaded.timers.pop_due(now_ms)
+            try:
+                turn = self._run(loaded, now_ms, partial(loaded.shard.on_timer, key=key))
+            except ApiError:
+                loaded.timers.apply({key: now_ms + RETRY_MS})  # of no use if it is gone, or loaded again
+            except Exception:
+                # What is stored may be forged, and whoever leads next would load the same.
+                log.exception("a timer of shard %d failed: %s", loaded.index, key)
+                loaded.timers.apply({key: now_ms + BUG_RETRY_MS})
+            else:
+                # One that sets itself again waits for the next tick, or it would hold up everything.
+                self._finish(loaded, turn, timers_from_ms=now_ms + 1)
+                written += len(turn.records)
         due = (loaded.timers.next_ms() for loaded in self.shards.values())
         self.next_ms = min((ms for ms in due if ms is not None), default=None)
         self._work_left = self.slice_work
         self._go_on(now_ms)
+
+    def _due(self, now_ms: int) -> Loaded[S] | None:
+        """The shard whose timer has been due for longest."""
+        due_ms, due = now_ms + 1, None
+        for loaded in self.shards.values():
+            next_ms = loaded.timers.next_ms()
+            if next_ms is not None and next_ms < due_ms:
+                due_ms, due = next_ms, loaded
+        return due
 
     def _wake_at(self, due_ms: int) -> None:
         if self.next_ms is None or due_ms < self.next_ms:

@@ -9,6 +9,9 @@ watermark to load up to, or the versions pile up.
 
 The invariant: for every commit in flight there is one place in `_in_flight`, in the order of the log, and one
 version in `_behind`, after the one that is committed. The watermark never goes back while a shard is loaded.
+
+What was committed for a topic that is deleted is told to nobody from that moment on (`hide`), although its
+tombstones are written little by little: until something later about that group and topic is committed.
 """
 
 import sys
@@ -62,13 +65,18 @@ class CommittedOffset(NamedTuple):
 class Offsets:
     """By group, topic and partition."""
 
-    __slots__ = ("_behind", "_committed_below", "_in_flight", "_newest", "groups_bytes", "held_bytes")
+    __slots__ = (
+        "_behind", "_committed_below", "_end", "_hidden", "_in_flight", "_newest",
+        "groups_bytes", "held_bytes",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._newest: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
         self._behind: dict[str, dict[tuple[str, int], list[CommittedOffset | None]]] = {}
         self._in_flight: deque[tuple[int, str, str, int]] = deque()
         self._committed_below = 0
+        self._end = 0  # the offset after what was replayed last
+        self._hidden: dict[tuple[str, str], int] = {}  # group and topic, and where that began
         self.held_bytes = 0  # about what all of it takes in memory
         self.groups_bytes = 0  # what the groups take by themselves that have some of it
 
@@ -77,7 +85,10 @@ class Offsets:
     ) -> None:
         """Take up a commit, or its tombstone, that stands at `log_offset`."""
         entry = None if value is None else CommittedOffset.of(value)
-        if log_offset >= self._committed_below:
+        self._end = log_offset + 1
+        if log_offset < self._committed_below:
+            self._show(group, topic, log_offset)
+        else:
             behind = self._behind.setdefault(group, {})
             versions = behind.get((topic, partition))
             if versions is None:
@@ -94,7 +105,8 @@ class Offsets:
         """The high watermark has reached `below`."""
         self._committed_below = max(self._committed_below, below)
         while self._in_flight and self._in_flight[0][0] < self._committed_below:
-            _, group, topic, partition = self._in_flight.popleft()
+            log_offset, group, topic, partition = self._in_flight.popleft()
+            self._show(group, topic, log_offset)
             behind = self._behind[group]
             versions = behind[topic, partition]
             del versions[0]
@@ -103,9 +115,22 @@ class Offsets:
                 if not behind:
                     del self._behind[group]
 
+    def hide(self, topic: str) -> list[str]:
+        """Tell nobody what has been committed for a topic so far; the groups that have."""
+        groups = [group for group, topics in self._newest.items() if topic in topics]
+        self._hidden.update(((group, topic), self._end) for group in groups)
+        return groups
+
+    def _show(self, group: str, topic: str, log_offset: int) -> None:
+        """Something about it is committed at that offset."""
+        if self._hidden and self._hidden.get((group, topic), log_offset + 1) <= log_offset:
+            del self._hidden[group, topic]
+
     def get(self, group: str, topic: str, partition: int, committed_below: int) -> CommittedOffset | None:
         """What is committed below the watermark, which this moves."""
         self.on_committed(committed_below)
+        if (group, topic) in self._hidden:
+            return None
         versions = self._behind.get(group, {}).get((topic, partition))
         return versions[0] if versions else self._find(group, topic, partition)
 
@@ -114,11 +139,14 @@ class Offsets:
         self.on_committed(committed_below)
         in_flight = {topic for topic, _ in self._behind.get(group, ())}
         committed = {topic for topic in in_flight if self.of_topic(group, topic, committed_below)}
-        return sorted((self._newest.get(group, {}).keys() - in_flight) | committed)
+        topics = (self._newest.get(group, {}).keys() - in_flight) | committed
+        return sorted(topic for topic in topics if (group, topic) not in self._hidden)
 
     def of_topic(self, group: str, topic: str, committed_below: int) -> dict[int, CommittedOffset]:
         """All of a group in one topic, by partition, in order, as of the watermark, which this moves."""
         self.on_committed(committed_below)
+        if (group, topic) in self._hidden:
+            return {}
         entries = dict(self._newest.get(group, {}).get(topic, {}))
         for (named, partition), (committed, *_) in self._behind.get(group, {}).items():
             if named == topic and committed is not None:

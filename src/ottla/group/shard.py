@@ -37,6 +37,7 @@ from ottla.group.config import GroupConfig, config_of_group
 from ottla.group.consumer import ConsumerGroup
 from ottla.group.consumer_member import JOIN_EPOCH
 from ottla.group.consumer_requests import is_leaving
+from ottla.group.deleted_topics import FORGET_SLICE, DeletedTopics
 from ottla.group.memory import (
     GROUP_BYTES,
     MEMBER_BYTES,
@@ -111,6 +112,7 @@ class GroupShard:
         self._sizes: dict[str, int] = {}
         self._groups_bytes = 0
         self._to_expire: list[str] = []
+        self._deleted_topics = DeletedTopics(self.offsets)
 
     @property
     def held_bytes(self) -> int:
@@ -196,6 +198,9 @@ class GroupShard:
             turn.set_timer(EXPIRE, turn.now_ms + self.config.offsets_retention_check_interval_ms)
         if key in (EXPIRE, EXPIRE_SLICE):
             self._expire(turn)
+            return
+        if key == FORGET_SLICE:
+            self._deleted_topics.on_timer(turn)
             return
         group = self.groups.get(key[1])
         if isinstance(group, ConsumerGroup):
@@ -341,6 +346,7 @@ class GroupShard:
             modern = commit.version >= CONSUMER_COMMITS_SINCE
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if modern else ErrorCode.ILLEGAL_GENERATION)
         self._check_commit(group, commit)
+        self._deleted_topics.before_commit(turn, commit.group_id, (one.topic for one in commit.offsets))
         expire_ms = -1 if commit.retention_ms < 0 else turn.wall_ms + commit.retention_ms
         for one in commit.offsets:
             value = OffsetCommitValue(
@@ -394,11 +400,7 @@ class GroupShard:
         turn.answer(answer, response)
 
     def forget_topic(self, turn: Turn, topic: str) -> None:
-        """A topic was deleted: how far groups were in it says nothing about one that may get its name."""
-        turn.is_divisible = True
-        for group_id in self.offsets.groups():
-            for index in self.offsets.newest(group_id).get(topic, {}):
-                turn.write(store(OffsetCommit(group_id, topic, index, None)))
+        self._deleted_topics.forget(turn, topic)
 
     # Groups as a whole
 

@@ -23,7 +23,6 @@ from ottla.log.durability import Durability, Sync
 from ottla.log.epochs import LeaderEpochs
 from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.producers import Producers, marker_of
-from ottla.log.reading import Read, TimestampedOffset
 from ottla.log.recovery import (
     DELETED,
     SNAPSHOT,
@@ -36,6 +35,7 @@ from ottla.log.recovery import (
 from ottla.log.retention import deletable
 from ottla.log.segment import SUFFIXES, Segment, file_name
 from ottla.log.snapshots import encode
+from ottla.log.time_search import TimestampedOffset, Walk, offset_for_timestamp
 from ottla.log.validate import Checked, Judge, Validator, check_replicated
 from ottla.records.batch import BatchHeader, assign
 from ottla.records.check import Budget
@@ -268,7 +268,7 @@ class Log:
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, *, end: int, at_least_one: bool = True) -> Read:
+    def read(self, offset: int, max_bytes: int, *, end: int, at_least_one: bool = True) -> reading.Read:
         """Whole batches from the one that contains `offset`, all of them below `end`, about `max_bytes` at
         most.
 
@@ -279,7 +279,7 @@ class Log:
         if end > self.log_end_offset:
             end = self.log_end_offset
         if offset >= end:
-            return Read(b"", offset)
+            return reading.Read(b"", offset)
         active = self.active
         at = -1 if offset >= active.base_offset else bisect_right(self._bases, offset) - 1
         while (segment := self.segments[at]) is not active:
@@ -297,13 +297,14 @@ class Log:
         offset, end = max(offset, self.log_start_offset), min(end, self.log_end_offset)
         return reading.bytes_between(self.segments, self._bases, offset, end) if offset < end else 0
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record that is at least as new as `timestamp`."""
-        return reading.offset_for_timestamp(self.segments, timestamp, self.log_start_offset)
+    def offset_for_timestamp(self, time: int, done: Sequence[Walk] | None = None) -> TimestampedOffset | None:
+        """The first record that is at least as new as `time`. For `done` see `time_search`."""
+        return offset_for_timestamp(self.segments, time, self.log_start_offset, done)
 
-    def offset_of_max_timestamp(self) -> TimestampedOffset | None:
+    def offset_of_max_timestamp(self, done: Sequence[Walk] | None = None) -> TimestampedOffset | None:
         """The first record with the newest timestamp (KIP-734)."""
-        return reading.offset_of_max_timestamp(self.segments, self.log_start_offset)
+        newest = max(segment.max_timestamp for segment in self.segments)
+        return None if newest < 0 else self.offset_for_timestamp(newest, done)
 
     # Forgetting
 

@@ -1,4 +1,4 @@
-"""Reading from one segment: by offset, with limits, and by timestamp.
+"""Reading from one segment: by offset, with limits.
 
 A read is one `pread` in the usual case: where it begins is known (see `segment`), and it ends where the
 segment or the readable part of it ends. Only a read that its size limit cuts short looks for the last whole
@@ -14,8 +14,8 @@ from ottla.base.files import Buffer
 from ottla.log.scan import TornError, corrupt
 from ottla.log.segment import Segment
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header, size_of
-from ottla.records.record import open_body
-from ottla.records.times import first_since
+
+READ_BYTES_PER_ROUND = 16 << 20  # some ten milliseconds of reading and sending
 
 
 class Read(NamedTuple):
@@ -23,12 +23,6 @@ class Read(NamedTuple):
 
     records: Buffer
     next_offset: int
-
-
-class TimestampedOffset(NamedTuple):
-    offset: int
-    timestamp: int
-    leader_epoch: int
 
 
 def read(segment: Segment, offset: int, max_bytes: int, end: int, upper: int, at_least_one: bool) -> Read:
@@ -88,43 +82,6 @@ def _header(segment: Segment, data: bytes, position: int, at: int, offset: int) 
     if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset < offset:
         raise corrupt(TornError(segment.path(), position + at, "this is not the batch that belongs here"))
     return header
-
-
-def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp: int, log_start_offset: int
-) -> TimestampedOffset | None:
-    """The first record at least as new as `timestamp`, in these segments and not before the log's start."""
-    for segment in segments:
-        if segment.max_timestamp < timestamp:
-            continue
-        start = log_start_offset
-        while (found := segment.first_batch_since(timestamp, start)) is not None:
-            header, data = found
-            record = _first_since(header, data, timestamp, log_start_offset)
-            if record is not None:
-                return record
-            start = header.next_offset
-    return None
-
-
-def _first_since(
-    header: BatchHeader, data: bytes, timestamp: int, log_start_offset: int
-) -> TimestampedOffset | None:
-    base, time = header.base_offset, header.base_timestamp
-    time_delta = -(1 << 63) if header.is_log_append_time else timestamp - time
-    deltas = first_since(open_body(data, header), header.count, time_delta, log_start_offset - base)
-    if deltas is None:
-        return None
-    time = header.max_timestamp if header.is_log_append_time else time + deltas[1]
-    return TimestampedOffset(base + deltas[0], time, header.leader_epoch)
-
-
-def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: int) -> TimestampedOffset | None:
-    """The first record with the newest timestamp."""
-    newest = max(segments, key=lambda segment: segment.max_timestamp)
-    if newest.max_timestamp < 0:
-        return None
-    return offset_for_timestamp([newest], newest.max_timestamp, log_start_offset)
 
 
 def bytes_between(segments: Sequence[Segment], bases: Sequence[int], offset: int, end: int) -> int:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WRITE_HIGH_WATER_BYTES = 64 * 1024
+GUEST_BYTES_MAX = 512 * 1024  # as Kafka allows before authentication
 PROOF_KEYS = {struct.pack(">h", key) for key in (17, 36)}  # SaslHandshake, SaslAuthenticate
 
 
@@ -58,6 +59,8 @@ class Connection(asyncio.BufferedProtocol):
         refusal = self._server.admit(self)
         if refusal:
             self.refuse(refusal)
+        elif self.guest_because:
+            self._splitter.limit = min(GUEST_BYTES_MAX, self._splitter.limit)
 
     def _tune(self, channel: socket.socket) -> None:
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -116,6 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         """It may only prove to be a broker's; once it has, it is no guest any more."""
         if self.guest_because and self._server.broker.identities.is_broker(self.number):
             self.guest_because = ""
+            self._splitter.limit = self._server.config.socket_request_bytes_max
         return bool(self.guest_because)
 
     @property
@@ -160,10 +164,11 @@ class Connection(asyncio.BufferedProtocol):
         self.active_ms = now_ms = self._server.now_ms()
         try:
             while not self.is_parked and self._is_writable and self._transport is not None:
+                is_guest = self.is_guest  # before the next frame: who has proved itself may send more
                 frame = self._splitter.next()
                 if frame is None:
                     break
-                if self.is_guest and bytes(frame[:2]) not in PROOF_KEYS:
+                if is_guest and bytes(frame[:2]) not in PROOF_KEYS:
                     self.refuse(self.guest_because)
                     return
                 answer = on_request(self._server.broker, self.number, frame, now_ms, self._host)

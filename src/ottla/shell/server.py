@@ -315,8 +315,9 @@ class Server:
         self._collector.pause(self.broker.is_loading, is_busy=self.broker.slices.is_large)
         self._schedule_deadline()
         broker = self.broker
-        is_spent = broker.items_left < ITEMS_AT_ONCE or broker.slices.spent_us > SHARE_US // 2
-        if (is_spent or ROUND in broker.waiting.by_key) and not self._is_round_over:
+        is_spent = broker.items_left < ITEMS_AT_ONCE or broker.read_left <= 0
+        is_spent |= broker.slices.spent_us > SHARE_US // 2 or ROUND in broker.waiting.by_key
+        if is_spent and not self._is_round_over:
             self._is_round_over = True
             self._loop.call_soon(self._begin_round)
 
