@@ -15,6 +15,7 @@ from tests.sim.keeper import SimKeeper
 from tests.sim.keeper_client import KeeperClient
 from tests.sim.network import Connection, Network
 from tests.sim.peer_line import PeerLine
+from tests.sim.worker import Worker
 from tests.sim.world import START_MS, ViolationError, World
 
 from ottla.api.call import CloseConnection, Silence
@@ -27,7 +28,6 @@ from ottla.broker.effects import (
     CopyLog,
     Effect,
     Halt,
-    Job,
     Probe,
     Reply,
     RunJob,
@@ -38,9 +38,9 @@ from ottla.broker.effects import (
     TakeOffline,
     WriteNodes,
 )
-from ottla.broker.parked import Parked
 from ottla.controller.keeper import NodeChanged, Outcome, Written
 from ottla.controller.registration import founding, registration, succession
+from ottla.log import validate
 from ottla.log.directories import LogDirectoryError
 from ottla.log.moving import MoveError
 from ottla.wire.primitives import ProtocolError
@@ -80,12 +80,15 @@ class Process:
         self.world, self.network, self.clock = world, network, clock
         self.is_successor = is_successor
         self.broker = Broker(disk, random, properties)
+        self.broker.begin_round()
+        self.worker = Worker(world, self._after, lambda job: self.broker.waiting.wake(job, self.clock_ms()))
         coordinator = self.broker.groups.runtime
         coordinator.slice_work = LOAD_RECORDS
         coordinator.on_tick(clock.now_ms())
         self.place = self.broker.id
         self.keeper = KeeperClient(world, keeper, network, self, self.place)
         self.is_dead = self.is_paused = self.is_serving = self.is_open = self.is_stopping = False
+        self._is_round_over = False
         self._inbox: deque[Callable[[], None]] = deque()
         self._peers: dict[tuple[int, str], PeerLine] = {}
         self._probes: dict[int, tuple[int, Connection]] = {}  # with the incarnation that is asked
@@ -237,7 +240,6 @@ class Process:
             connection.answer(PROBE)
             return
         buffer = bytearray(frame)
-        self.broker.begin_round()
         try:
             answer = on_request(self.broker, connection.number, memoryview(buffer), self.clock_ms())
         except (ProtocolError, CloseConnection) as error:
@@ -265,6 +267,13 @@ class Process:
                 self._carry_out_one(effect)
         self._is_carrying = False
         self._schedule_deadline()
+        if self.broker.items_left < validate.ITEMS_AT_ONCE and not self._is_round_over:
+            self._is_round_over = True
+            self._after(self.world.draw(0, self.world.limits.round_ms), self._begin_round)
+
+    def _begin_round(self) -> None:
+        self._is_round_over = False
+        self.broker.begin_round()
 
     def _carry_out_one(self, effect: Effect) -> None:
         match effect:
@@ -300,17 +309,12 @@ class Process:
             case CopyLog(move, part):
                 self._after(self.world.draw(1, 15), lambda: self._copied(move, part))
             case RunJob(job, parked):
-                self._after(self.world.draw(1, 15), lambda: self._run_job(job, parked))
+                self.worker.put(job, parked)
             case TakeOffline(directory, reason):
                 self.world.note(f"b{self.place} takes {directory} offline: {reason}")
                 self.broker.on_directory_failed(directory, reason, self.clock_ms())
             case _:
                 raise ViolationError(f"an effect the simulator does not know: {effect}")
-
-    def _run_job(self, job: Job, parked: Parked) -> None:
-        if parked.reply is not None:
-            job.run(lambda: None)
-            self.broker.waiting.wake(job, self.clock_ms())
 
     def _wrote(self, token: int, changes: list[NodeChanged], outcome: Outcome) -> None:
         if not isinstance(outcome, Written):
@@ -397,6 +401,8 @@ class Process:
             return
         self._deadline_ms = due_ms
         slice_ms = LOAD_MS if self.broker.groups.runtime.loading else 0
+        if self.broker.slices.jobs or self.broker.slices.queue:
+            slice_ms = max(self.world.draw(0, self.world.limits.slice_ms), slice_ms)
         self._after(max(self.clock.until(due_ms), slice_ms), lambda: self._on_deadline(due_ms))
 
     def _on_deadline(self, due_ms: int) -> None:

@@ -18,6 +18,7 @@ from unittest.mock import patch
 from tests.sim.client import Client
 from tests.sim.cluster import Cluster
 from tests.sim.faults import Faults
+from tests.sim.limits import limits_of
 from tests.sim.world import ViolationError, World
 
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
@@ -79,12 +80,12 @@ def in_a_hurry() -> Iterator[None]:
 
 
 def run(seed: int, *, keep_all: bool = False) -> Outcome:
-    with in_a_hurry():
-        return _run(seed, keep_all=keep_all)
+    limits = limits_of(seed)
+    with in_a_hurry(), limits.applied():
+        return _run(World(seed, keep_all=keep_all, limits=limits), keep_all=keep_all)
 
 
-def _run(seed: int, *, keep_all: bool = False) -> Outcome:
-    world = World(seed, keep_all=keep_all)
+def _run(world: World, *, keep_all: bool) -> Outcome:
     logger, handler = logging.getLogger("ottla"), BugHandler(world)
     level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
@@ -109,7 +110,12 @@ def _run(seed: int, *, keep_all: bool = False) -> Outcome:
         logger.propagate = propagate
         gc.enable()
     return Outcome(
-        seed, problem, world.digest, world.events_run, _counts(cluster), tuple(world.tail) if problem else ()
+        world.seed,
+        problem,
+        world.digest,
+        world.events_run,
+        _counts(cluster),
+        tuple(world.tail) if problem else (),
     )
 
 
@@ -137,6 +143,7 @@ def _live(cluster: Cluster, handler: BugHandler) -> None:
     faults.start()
     advance(cluster, handler, noise_ms)
     faults.end()
+    world.is_calm = True
     for client in cluster.clients:
         client.is_stopping = True
     _wait(cluster, handler, SETTLING_MS, lambda: _unsettled(cluster, cluster.expected))

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from tests.sim.limits import ORDINARY, Limits
+
 START_MS = 1_700_000_000_000
 TAIL_LINES = 120
 DISKS_FROM = 1_000_000  # from this seed on brokers have two log directories, and those fail
@@ -22,8 +24,10 @@ class ViolationError(AssertionError):
 
 
 class World:
-    def __init__(self, seed: int, *, keep_all: bool = False) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, *, keep_all: bool = False, limits: Limits = ORDINARY) -> None:
+        self.seed, self.limits = seed, limits
+        self.is_calm = False  # the faults are over
+        self.jobs_run = 0  # by the workers of brokers
         self.has_disks = seed >= DISKS_FROM
         self.random = random.Random(seed)
         self.now_ms = START_MS
