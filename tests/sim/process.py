@@ -89,6 +89,7 @@ class Process:
         self.keeper = KeeperClient(world, keeper, network, self, self.place)
         self.is_dead = self.is_paused = self.is_serving = self.is_open = self.is_stopping = False
         self._is_round_over = False
+        self._gone: set[int] = set()  # connections that are over
         self._inbox: deque[Callable[[], None]] = deque()
         self._peers: dict[tuple[int, str], PeerLine] = {}
         self._probes: dict[int, tuple[int, Connection]] = {}  # with the incarnation that is asked
@@ -250,9 +251,14 @@ class Process:
             connection.answer(b"".join(answer))
         elif answer is Silence.NO_REPLY:
             connection.answer(None)
+        elif answer is Silence.QUEUED:
+            self.world.reached["queued as large"] += 1
+        elif self.broker.slices.jobs and self.broker.slices.jobs[-1].owner == connection.number:
+            self.world.reached["served in slices"] += 1
         buffer[:] = b"\xee" * len(buffer)  # a frame's bytes are gone once it was handled
 
     def on_closed(self, connection: Connection) -> None:
+        self._gone.add(connection.number)
         self.broker.on_closed(connection.number)
 
     # Effects
@@ -278,6 +284,8 @@ class Process:
     def _carry_out_one(self, effect: Effect) -> None:
         match effect:
             case Reply(number, chunks):
+                if number in self._gone:
+                    raise ViolationError(f"broker {self.place} answers somebody who is gone")
                 connection = self.network.connections.get(number)
                 if connection is not None and connection.server is self:
                     connection.answer(b"".join(chunks) if chunks else None)

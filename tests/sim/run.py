@@ -130,6 +130,7 @@ def _counts(cluster: Cluster | None) -> dict[str, int]:
         "elections": cluster.invariants.elections,
         "seats": cluster.invariants.seats,
         "starts": sum(machine.starts for machine in cluster.machines.values()),
+        **cluster.world.reached,
     }
 
 
@@ -148,12 +149,11 @@ def _live(cluster: Cluster, handler: BugHandler) -> None:
         client.is_stopping = True
     _wait(cluster, handler, SETTLING_MS, lambda: _unsettled(cluster, cluster.expected))
     _check_end(cluster)
-    auditors = cluster.auditors()
-    for auditor in auditors:
-        auditor.start()
-    _wait(
-        cluster, handler, SETTLING_MS, lambda: next((one.name for one in auditors if not one.is_done), None)
-    )
+    last = [*cluster.auditors(), *cluster.latecomers()]
+    for client in last:
+        client.start()
+    _wait(cluster, handler, SETTLING_MS, lambda: next((one.name for one in last if not one.is_done), None))
+    _wait(cluster, handler, SETTLING_MS, lambda: _busy(cluster))
 
 
 def advance(cluster: Cluster, handler: BugHandler, duration_ms: int) -> None:
@@ -184,6 +184,19 @@ def _unsettled(cluster: Cluster, expected: dict[str, int]) -> str | None:
         end = _end(cluster, consumer.topic, consumer.partition)
         if consumer.position < end:
             return f"{consumer.name} is at {consumer.position} of {end}"
+    return None
+
+
+def _busy(cluster: Cluster) -> str | None:
+    """What is large, or was given to the worker, is done at some time."""
+    for id, machine in cluster.machines.items():
+        process = machine.running
+        if process is None:
+            continue
+        if process.broker.slices.queue or process.broker.slices.large or len(process.worker):
+            return f"broker {id} still has large requests to serve"
+        if process.broker.unsent_bytes:
+            return f"broker {id} counts {process.broker.unsent_bytes} bytes of answers that nobody waits for"
     return None
 
 

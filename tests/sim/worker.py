@@ -39,7 +39,7 @@ class Worker:
             job, parked = self._queue.popleft()
             if parked.reply is not None:
                 self._is_busy = True
-                self.world.jobs_run += 1
+                self.world.reached["checked apart"] += 1
                 self._go_on(job, self._duration_ms())
 
     def _duration_ms(self) -> int:
