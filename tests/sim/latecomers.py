@@ -43,17 +43,13 @@ class Latecomer(Client):
         wanted = FetchPartition(
             partition=0, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=1_000
         )
+        topic = FetchTopic(topic=self.topic, partitions=[wanted])
         values = [f"{self.name}.{self.world.draw(0, 1 << 30)}#{number}" for number in range(RECORDS)]
         batch = batch_of(self.world, values)
         requests: list[tuple[Any, int | None]] = [
             (MetadataRequest(topics=named, allow_auto_topic_creation=False), None),
             (DescribeGroupsRequest(groups=[f"no-{number}" for number in range(NAMES)]), None),
-            (
-                FetchRequest(
-                    max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=self.topic, partitions=[wanted])]
-                ),
-                BY_NAME,
-            ),
+            (FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic]), BY_NAME),
             (ListGroupsRequest(), None),
             (produce_request(self.topic, 0, batch, 1, 1_000), BY_NAME),
         ]

@@ -50,11 +50,12 @@ def limits_of(seed: int) -> Limits:
     patches = [one for one in (*_slices(random), *_sizes(random)) if random.random() < SMALL]
     if random.random() < SMALL:
         patches += _items(random)
+    patches.append((produce, "TURN_MS_MAX", random.choice([100, 400, 1_000])))
     return Limits(
         patches=tuple(patches),
         slice_ms=random.choice([0, 1, 5, 20]),
         round_ms=random.choice([0, 0, 2, 10]),
-        slow_jobs=random.choice([0.0, 0.05, 0.2]),
+        slow_jobs=random.choice([0.0, 0.1, 0.4]),
         hang_ups=random.choice([0.0, 0.01, 0.05]),
         names=random.choice([0, 4, 40]),
     )
@@ -73,7 +74,6 @@ def _sizes(random: Random) -> list[Patch]:
         (dispatch, "LARGE_REQUEST_BYTES", random.choice([40, 100, 250])),
         (dispatch, "LARGE_ANSWER_BYTES", random.choice([40, 100, 250])),
         (fetch, "LONG", random.choice([0, 1])),
-        (produce, "TURN_MS_MAX", random.choice([100, 400, 1_000])),
     ]
 
 

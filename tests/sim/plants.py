@@ -16,7 +16,6 @@ from ottla.api.dispatch import Exchange
 from ottla.api.produce import Appending, Produce
 from ottla.base.errors import ErrorCode
 from ottla.broker import controlling
-from ottla.broker.broker import Broker
 from ottla.broker.effects import Reply
 from ottla.broker.identities import Identities
 from ottla.broker.slices import Slices
@@ -293,16 +292,3 @@ def _expired_well(stack: ExitStack) -> None:
         return answer
 
     _replace(stack, Appending, "_expire", expire)
-
-
-@plant("an answer is kept although the tree changed while it was made")
-def _stale_answer(stack: ExitStack) -> None:
-    original = Broker.on_nodes
-
-    def on_nodes(self: Broker, nodes: Any, now_ms: int) -> None:
-        answers = self.answers
-        original(self, nodes, now_ms)
-        answers.clear()
-        self.answers = answers
-
-    _replace(stack, Broker, "on_nodes", on_nodes)

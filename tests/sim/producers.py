@@ -51,7 +51,7 @@ class Producer(Client):
         self.voice = self.name  # among whose records there is an order
 
     def values(self) -> list[str]:
-        count = self.world.draw(4, 10) if self.world.chance(0.1) else self.world.draw(1, 3)
+        count = self.world.draw(4, 10) if self.world.chance(0.2) else self.world.draw(1, 3)
         self.sent += count
         return [f"{self.voice}#{number}" for number in range(self.sent - count, self.sent)]
 
@@ -79,12 +79,13 @@ class SafeProducer(Producer):
 
     def script(self) -> Script:
         producer_id = yield from self._producer_id()
-        self.in_flight = self.world.draw(2, 4) if self.world.chance(0.4) else 1
+        self.in_flight = self.world.draw(2, 4) if self.world.chance(0.5) else 1
         self.timeout_ms = 1_500 if self.world.chance(0.5) else self.world.draw(200, 1_500)
+        renewals = 0.05 if self.world.chance(0.5) else 0.4  # how often it begins anew, with another id
         sequence = 0
         while not self.is_stopping:
             yield self.world.draw(1, self.pace_ms)
-            if sequence and self.world.chance(0.1):
+            if sequence and self.world.chance(renewals):
                 producer_id, sequence = (yield from self._producer_id()), 0
             unsent = []
             for _ in range(self.world.draw(1, self.in_flight)):
@@ -125,6 +126,9 @@ class SafeProducer(Producer):
                 self.world.note(f"{self.name} acked {part.base_offset} +{len(values)} by b{leader}")
                 self.ledger.on_acknowledged(place, part.base_offset, values, self.name)
                 continue
+            if part is not None:
+                code = ErrorCode(part.error_code).name
+                self.world.note(f"{self.name} is told {code} for {values[0]} +{len(values)} by b{leader}")
             if part is not None and part.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 self.ledger.on_duplicate(place, values)  # longer ago than the broker remembers
                 continue
