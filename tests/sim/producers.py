@@ -76,12 +76,13 @@ class SafeProducer(Producer):
     `in_flight` batches are on their way at once, on one connection."""
 
     in_flight, timeout_ms = 1, 1_500
+    renewals = (0.05, 0.4)  # how often it begins anew, with another producer id: one or the other
 
     def script(self) -> Script:
         producer_id = yield from self._producer_id()
         self.in_flight = self.world.draw(2, 4) if self.world.chance(0.5) else 1
         self.timeout_ms = 1_500 if self.world.chance(0.5) else self.world.draw(200, 1_500)
-        renewals = 0.05 if self.world.chance(0.5) else 0.4  # how often it begins anew, with another id
+        renewals = self.renewals[self.world.chance(0.5)]
         sequence = 0
         while not self.is_stopping:
             yield self.world.draw(1, self.pace_ms)
