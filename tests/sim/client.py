@@ -21,6 +21,7 @@ from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 
 TIMEOUT_MS = 2_000
+HANG_UP_MS = 60  # after the request: while the answer is being made, or has come
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Client(ABC):
         self.is_stopping = False
         self.is_done = False
         self._connections: dict[int, Connection] = {}
+        self._asked = 0
 
     # Running
 
@@ -81,13 +83,17 @@ class Client(ABC):
             connection = self.network.connect(self.name, wanted.broker)
             self._connections[wanted.broker] = connection
         request = wanted.request
-        frame, version = encode_request(request, self.name, wanted.version)
+        self._asked = number = self._asked + 1
+        frame, version = encode_request(request, self.name, wanted.version, number)
 
         def on_answer(answer: bytes | None) -> None:
-            decoded = None if answer is None else decode_answer(type(request), version, answer)
+            decoded = None if answer is None else decode_answer(type(request), version, answer, number)
             self.world.after(0, lambda: then(decoded))
 
         connection.ask(frame, on_answer, wanted.timeout_ms)
+        hang_ups = 0.0 if self.world.is_calm else self.world.limits.hang_ups
+        if hang_ups and self.world.chance(hang_ups):
+            connection.fail_later(self.world.draw(1, HANG_UP_MS))
 
     def hang_up(self) -> None:
         for connection in self._connections.values():

@@ -7,6 +7,7 @@ from tests.sim.forger import Forger
 from tests.sim.inquirers import Inquirer
 from tests.sim.invariants import Invariants
 from tests.sim.keeper import SimKeeper
+from tests.sim.latecomers import Latecomer
 from tests.sim.ledger import Ledger
 from tests.sim.machine import Machine
 from tests.sim.members import Auditor, ClassicMember, ConsumerMember
@@ -145,6 +146,9 @@ class Cluster:
         if partition is None or not partition.is_leader or partition.leader_epoch != state.leader_epoch:
             return NOBODY
         return state.leader, state.leader_epoch
+
+    def latecomers(self) -> list[Latecomer]:
+        return [Latecomer(*self._place(f"l-{topic}"), topic=topic) for topic in self.partitions]
 
     def auditors(self) -> list[Auditor]:
         groups = sorted({group for group, _, _ in self.ledger.offsets})

@@ -4,6 +4,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+from tests.sim.world import ViolationError
+
 from ottla.wire.codec import decode, encode
 from ottla.wire.header import (
     RequestHeader,
@@ -15,16 +17,20 @@ from ottla.wire.header import (
 BY_NAME = 12  # the last version of Produce and of Fetch that names topics
 
 
-def encode_request(request: Any, client_id: str, version: int | None = None) -> tuple[bytes, int]:
+def encode_request(
+    request: Any, client_id: str, version: int | None = None, correlation: int = 0
+) -> tuple[bytes, int]:
     """A frame without its length, and the version it is in: the newest, unless told."""
     version = request.VERSIONS[1] if version is None else version
-    header = RequestHeader(request.API_KEY, version, 0, client_id)
+    header = RequestHeader(request.API_KEY, version, correlation, client_id)
     return encode_request_header(header) + encode(request, version), version
 
 
-def decode_answer(request: type, version: int, frame: bytes) -> Any:
+def decode_answer(request: type, version: int, frame: bytes, correlation: int = 0) -> Any:
     view = memoryview(frame)[4:]
-    _, at = decode_response_header(view, response_is_flexible(request.API_KEY, version))
+    answered, at = decode_response_header(view, response_is_flexible(request.API_KEY, version))
+    if answered != correlation:
+        raise ViolationError(f"{request.__name__} {correlation} gets the answer to request {answered}")
     return decode(response_class(request), version, view, at)
 
 

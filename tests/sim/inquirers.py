@@ -72,6 +72,24 @@ class Inquirer(Client):
     def _group(self) -> str:
         return self.groups[self.world.draw(0, len(self.groups) - 1)]
 
+    def _others(self) -> int:
+        """How many that do not exist are asked about besides, now and then."""
+        names = self.world.limits.names
+        return self.world.draw(1, names) if names and self.world.chance(0.4) else 0
+
+    def _among_others(self, group: str) -> list[str]:
+        """The group, perhaps twice, somewhere among names that nobody has."""
+        others = [f"nobody-{number}" for number in range(self._others())]
+        if others:
+            others.insert(self.world.draw(0, len(others)), group)
+        return [*others, group]
+
+    def _only(self, answers: list[Any], group: str) -> Any:
+        found = [one for one in answers if one.group_id == group]
+        if len(found) != 1:
+            raise ViolationError(f"{self.name} asked about group {group} and gets {len(found)} answers")
+        return found[0]
+
     def _acknowledged_end(self, partition: int) -> int:
         place = (self.topic_ids.get(self.topic, b""), partition)
         return self.ledger.acknowledged_end.get(place, 0)
@@ -80,19 +98,25 @@ class Inquirer(Client):
         group = self._group()
         before = self.ledger.committed(group, self.topic, partition)
         wanted = OffsetFetchRequestTopics(name=self.topic, partition_indexes=[partition])
-        asked = OffsetFetchRequestGroup(group_id=group, topics=[wanted])
-        answer = yield self.ask(broker, OffsetFetchRequest(groups=[asked]), OFFSETS_BY_NAME)
-        if answer is None or answer.groups[0].error_code:
+        groups = [
+            OffsetFetchRequestGroup(group_id=name, topics=[wanted]) for name in self._among_others(group)
+        ]
+        answer = yield self.ask(broker, OffsetFetchRequest(groups=groups), OFFSETS_BY_NAME)
+        described = None if answer is None else self._only(answer.groups, group)
+        if described is None or described.error_code:
             return
-        found = answer.groups[0].topics[0].partitions[0]
+        found = described.topics[0].partitions[0]
         if not found.error_code:
             self._answered["_ask_committed"] = broker
             self._compare(broker, f"committed offset of {group}", found.committed_offset, before)
 
     def _ask_end(self, broker: int, partition: int) -> Script:
         before = self._acknowledged_end(partition)
-        wanted = ListOffsetsPartition(partition_index=partition, current_leader_epoch=-1, timestamp=LATEST)
-        topic = ListOffsetsTopic(name=self.topic, partitions=[wanted])
+        wanted = [
+            ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=LATEST)
+            for index in (partition, *range(100, 100 + self._others()))
+        ]
+        topic = ListOffsetsTopic(name=self.topic, partitions=wanted)
         answer = yield self.ask(broker, ListOffsetsRequest(replica_id=-1, topics=[topic]))
         found = answer.topics[0].partitions[0] if answer else None
         if found is not None and not found.error_code:
@@ -124,10 +148,10 @@ class Inquirer(Client):
     def _describe(self, broker: int, partition: int) -> Script:
         group = self._group()
         before = self.ledger.committed(group, self.topic, partition)
-        answer = yield self.ask(broker, DescribeGroupsRequest(groups=[group]))
+        answer = yield self.ask(broker, DescribeGroupsRequest(groups=self._among_others(group)))
         if answer is None:
             return
-        found = answer.groups[0]
+        found = self._only(answer.groups, group)
         is_denied = found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == DEAD
         # A group of the new protocol is no classic group, and GROUP_ID_NOT_FOUND says that, too.
         if group == "classic" and is_denied and before >= 0:

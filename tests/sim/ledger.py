@@ -4,7 +4,7 @@ Every record's value names its producer and its number, and is sent once. From t
 are checked here, for records that were acknowledged by all in-sync replicas or that a consumer has read:
 
     one place, one record     what was once read or acknowledged at an offset is there for ever
-    nothing is lost           what was acknowledged is in the log at the end
+    nothing is lost           what was acknowledged, or said to be there already, is in the log at the end
     once, and in order        a producer's records are in the log at most once, in the order they were sent
     committed offsets stay    who reads a group's offset never finds one older than what was acknowledged
     one owner                 a partition has one owner in one generation of a group
@@ -23,6 +23,7 @@ class Ledger:
     records: dict[Place, dict[int, str]] = field(default_factory=dict)
     acknowledged_end: dict[Place, int] = field(default_factory=dict)
     acknowledged: dict[Place, dict[int, str]] = field(default_factory=dict)
+    somewhere: dict[Place, list[str]] = field(default_factory=dict)  # at an offset that nobody was told
     acknowledged_count: int = 0
     read_count: int = 0
     offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
@@ -38,6 +39,10 @@ class Ledger:
         self.acknowledged_count += len(values)
         end = base_offset + len(values)
         self.acknowledged_end[place] = max(self.acknowledged_end.get(place, 0), end)
+
+    def on_duplicate(self, place: Place, values: list[str]) -> None:
+        """A producer was told that these were there already, and will not send them again."""
+        self.somewhere.setdefault(place, []).extend(values)
 
     def on_read(self, place: Place, offset: int, value: str, who: str) -> None:
         self.read_count += 1
@@ -106,6 +111,9 @@ class Ledger:
             if numbers.get(producer, -1) >= int(number):
                 raise ViolationError(f"{value} at {offset} of {name(place)} comes after a later one")
             numbers[producer] = int(number)
+        for value in self.somewhere.get(place, ()):
+            if value not in seen:
+                raise ViolationError(f"{value} was said to be in {name(place)} already, and is not")
 
 
 def name(place: Place) -> str:

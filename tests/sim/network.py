@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tests.sim.world import World
+from tests.sim.world import ViolationError, World
 
 from ottla.broker.effects import Sign
 
@@ -204,6 +204,8 @@ class Connection:
 
     def answer(self, frame: bytes | None) -> None:
         """The server's answer; None if the protocol wants none."""
+        if not self._is_busy:
+            raise ViolationError(f"{self.target} answers {self.source} a second time, or was not asked")
         self._is_busy = False
         if frame is not None and not self._is_lossy_down:
             if self.network.passes(self.target, self.source):

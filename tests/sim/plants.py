@@ -12,14 +12,19 @@ from unittest.mock import patch
 from tests.sim.keeper_client import KeeperClient
 
 from ottla.api import coordinated, fetch, offset_fetch
-from ottla.api.produce import Produce
+from ottla.api.dispatch import Exchange
+from ottla.api.produce import Appending, Produce
+from ottla.base.errors import ErrorCode
 from ottla.broker import controlling
+from ottla.broker.effects import Reply
 from ottla.broker.identities import Identities
+from ottla.broker.slices import Slices
 from ottla.controller import draft, election
 from ottla.controller.election import Around, Rule
 from ottla.controller.keeper import ANY, Put
 from ottla.coordinator.runtime import Journal, Loaded, Runtime
 from ottla.log.log import Log
+from ottla.log.validate import Checked, LargeCheck
 from ottla.replication.leader import Leader
 from ottla.replication.partition import Partition
 from ottla.security.peer_handshake import Acceptor
@@ -217,3 +222,75 @@ def _zombie_controller(stack: ExitStack) -> None:
     _replace(stack, draft.Draft, "operations", operations)
     _replace(stack, controlling, "fence", lambda _image: [])
     _replace(stack, controlling, "same_topics", lambda _image: [])
+
+
+# What takes its time
+
+
+@plant("an answer is given twice")
+def _twice(stack: ExitStack) -> None:
+    original = Exchange._late
+
+    def late(self: Exchange, steps: Any) -> Iterator[Any]:
+        yield from original(self, steps)
+        effects = self.broker.effects
+        effects += [one for one in effects[-1:] if isinstance(one, Reply)]
+
+    _replace(stack, Exchange, "_late", late)
+
+
+@plant("a request that was given up is served on, and answered")
+def _never_dropped(stack: ExitStack) -> None:
+    _replace(stack, Slices, "drop", lambda self, _owner: None)
+
+
+@plant("a large request that was given up keeps its turn")
+def _turn_kept(stack: ExitStack) -> None:
+    original = Slices.drop
+
+    def drop(self: Slices, owner: Any) -> None:
+        lines = [lane.large for lane in (self.brokers, self.clients)]
+        taken = [dict(line.under_way) for line in lines]
+        original(self, owner)
+        for line, under_way in zip(lines, taken, strict=True):
+            line.under_way = under_way
+
+    _replace(stack, Slices, "drop", drop)
+
+
+@plant("what was checked apart is appended, whoever leads by then")
+def _checked_for_another(stack: ExitStack) -> None:
+    original = Partition._check_writable
+
+    def append(self: Partition, records: Any, *, acks: int, **how: Any) -> Any:
+        if not isinstance(records, Checked):
+            original(self, acks)
+        return self.log.append(records, leader_epoch=self.leader_epoch, **how)
+
+    _replace(stack, Partition, "append", append)
+
+
+@plant("a batch is checked apart in the frame it came in")
+def _no_copy(stack: ExitStack) -> None:
+    original = LargeCheck.__init__
+
+    def begin(self: LargeCheck, validator: Any, view: memoryview, *about: int) -> None:
+        original(self, validator, view, *about)
+        self._arguments = (view, *about)
+
+    _replace(stack, LargeCheck, "__init__", begin)
+
+
+@plant("a batch whose time is up is said to be written")
+def _expired_well(stack: ExitStack) -> None:
+    original = Appending._expire
+
+    def expire(self: Appending, call: Any) -> Any:
+        answer = original(self, call)
+        for topic in self.ongoing.response.responses:
+            for reply in topic.partition_responses:
+                if reply.error_code == ErrorCode.REQUEST_TIMED_OUT:
+                    reply.error_code, reply.base_offset = 0, 0
+        return answer
+
+    _replace(stack, Appending, "_expire", expire)

@@ -15,11 +15,13 @@ from tests.sim.keeper import SimKeeper
 from tests.sim.keeper_client import KeeperClient
 from tests.sim.network import Connection, Network
 from tests.sim.peer_line import PeerLine
+from tests.sim.worker import Worker
 from tests.sim.world import START_MS, ViolationError, World
 
 from ottla.api.call import CloseConnection, Silence
 from ottla.api.dispatch import on_request
 from ottla.base.files import Files
+from ottla.broker import slices as slicing
 from ottla.broker.broker import Broker
 from ottla.broker.effects import (
     Close,
@@ -27,7 +29,6 @@ from ottla.broker.effects import (
     CopyLog,
     Effect,
     Halt,
-    Job,
     Probe,
     Reply,
     RunJob,
@@ -38,9 +39,11 @@ from ottla.broker.effects import (
     TakeOffline,
     WriteNodes,
 )
-from ottla.broker.parked import ROUND, Parked
+from ottla.broker.parked import ROUND
+from ottla.broker.slices import Job
 from ottla.controller.keeper import NodeChanged, Outcome, Written
 from ottla.controller.registration import founding, registration, succession
+from ottla.log import validate
 from ottla.log.directories import LogDirectoryError
 from ottla.log.moving import MoveError
 from ottla.wire.primitives import ProtocolError
@@ -80,12 +83,16 @@ class Process:
         self.world, self.network, self.clock = world, network, clock
         self.is_successor = is_successor
         self.broker = Broker(disk, random, properties)
+        self.broker.begin_round(self.clock_ms())
+        self.worker = Worker(world, self._after, lambda job: self.broker.waiting.wake(job, self.clock_ms()))
         coordinator = self.broker.groups.runtime
         coordinator.slice_work = LOAD_RECORDS
         coordinator.on_tick(clock.now_ms())
         self.place = self.broker.id
         self.keeper = KeeperClient(world, keeper, network, self, self.place)
         self.is_dead = self.is_paused = self.is_serving = self.is_open = self.is_stopping = False
+        self._is_round_over = False
+        self._gone: set[int] = set()  # connections that are over
         self._inbox: deque[Callable[[], None]] = deque()
         self._peers: dict[tuple[int, str], PeerLine] = {}
         self._probes: dict[int, tuple[int, Connection]] = {}  # with the incarnation that is asked
@@ -237,7 +244,6 @@ class Process:
             connection.answer(PROBE)
             return
         buffer = bytearray(frame)
-        self.broker.begin_round(self.clock_ms())
         try:
             answer = on_request(self.broker, connection.number, memoryview(buffer), self.clock_ms())
         except (ProtocolError, CloseConnection) as error:
@@ -248,9 +254,20 @@ class Process:
             connection.answer(b"".join(answer))
         elif answer is Silence.NO_REPLY:
             connection.answer(None)
+        elif answer is Silence.QUEUED:
+            self.world.reached["queued as large"] += 1
+        elif any(job.owner == connection.number for job in self._jobs()):
+            self.world.reached["served in slices"] += 1
         buffer[:] = b"\xee" * len(buffer)  # a frame's bytes are gone once it was handled
 
+    def _jobs(self) -> list[Job]:
+        """What takes long, under way or waiting."""
+        return [*self.broker.slices.jobs, *self.broker.slices.queue]
+
     def on_closed(self, connection: Connection) -> None:
+        goes_on = any(job.owner == connection.number and job.is_to_be_finished for job in self._jobs())
+        if not goes_on:  # what has begun to change things is answered to nobody
+            self._gone.add(connection.number)
         self.broker.on_closed(connection.number)
 
     # Effects
@@ -264,14 +281,24 @@ class Process:
             for effect in asked:
                 self._carry_out_one(effect)
         self._is_carrying = False
-        if ROUND in self.broker.waiting.by_key and not self.is_dead:
-            self._after(1, lambda: self.broker.begin_round(self.clock_ms()))
         self._schedule_deadline()
+        broker = self.broker
+        is_spent = broker.items_left < validate.ITEMS_AT_ONCE or broker.read_left <= 0
+        is_spent |= broker.slices.spent_us > slicing.SHARE_US // 2 or ROUND in broker.waiting.by_key
+        if is_spent and not self._is_round_over:
+            self._is_round_over = True
+            self._after(self.world.draw(0, self.world.limits.round_ms), self._begin_round)
+
+    def _begin_round(self) -> None:
+        self._is_round_over = False
+        self.broker.begin_round(self.clock_ms())
 
     def _carry_out_one(self, effect: Effect) -> None:
         match effect:
             case Reply(number, chunks, counted_bytes):
                 self.broker.unsent_bytes -= counted_bytes
+                if number in self._gone:
+                    raise ViolationError(f"broker {self.place} answers somebody who is gone")
                 connection = self.network.connections.get(number)
                 if connection is not None and connection.server is self:
                     connection.answer(b"".join(chunks) if chunks else None)
@@ -303,17 +330,12 @@ class Process:
             case CopyLog(move, part):
                 self._after(self.world.draw(1, 15), lambda: self._copied(move, part))
             case RunJob(job, parked):
-                self._after(self.world.draw(1, 15), lambda: self._run_job(job, parked))
+                self.worker.put(job, parked)
             case TakeOffline(directory, reason):
                 self.world.note(f"b{self.place} takes {directory} offline: {reason}")
                 self.broker.on_directory_failed(directory, reason, self.clock_ms())
             case _:
                 raise ViolationError(f"an effect the simulator does not know: {effect}")
-
-    def _run_job(self, job: Job, parked: Parked) -> None:
-        if parked.reply is not None:
-            job.run(lambda: None)
-            self.broker.waiting.wake(job, self.clock_ms())
 
     def _wrote(self, token: int, changes: list[NodeChanged], outcome: Outcome) -> None:
         if not isinstance(outcome, Written):
@@ -400,6 +422,8 @@ class Process:
             return
         self._deadline_ms = due_ms
         slice_ms = LOAD_MS if self.broker.groups.runtime.loading else 0
+        if self.broker.slices.next_ms() is not None:
+            slice_ms = max(self.world.draw(0, self.world.limits.slice_ms), slice_ms)
         self._after(max(self.clock.until(due_ms), slice_ms), lambda: self._on_deadline(due_ms))
 
     def _on_deadline(self, due_ms: int) -> None:

@@ -5,10 +5,11 @@ from typing import Any
 from tests.sim.client import Client, Script
 from tests.sim.frames import BY_NAME
 from tests.sim.ledger import Ledger
-from tests.sim.world import START_MS, ViolationError
+from tests.sim.world import START_MS, ViolationError, World
 
 from ottla.base.errors import ErrorCode
 from ottla.records.builder import NewRecord, build_batch
+from ottla.records.compression import Codec
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -30,9 +31,14 @@ def produce_request(topic: str, partition: int, batch: bytes, acks: int, timeout
     )
 
 
-def batch_of(values: list[str], **fields: Any) -> bytes:
-    records = [NewRecord(b"k", value.encode(), (), START_MS) for value in values]
-    return bytes(build_batch(records, **fields))
+def batch_of(world: World, values: list[str], **fields: Any) -> bytes:
+    """Some are compressed, some have headers and long keys; the smallest segment has room for each."""
+    codec = list(Codec)[world.draw(0, len(Codec) - 1)] if world.chance(0.2) else Codec.NONE
+    is_rich = world.chance(0.2)
+    key = b"k" * (world.draw(1, 40) if is_rich else 1)
+    headers = (("h", b"v"),) if is_rich else ()
+    records = [NewRecord(key, value.encode(), headers, START_MS) for value in values]
+    return bytes(build_batch(records, codec=codec, **fields))
 
 
 class Producer(Client):
@@ -45,7 +51,7 @@ class Producer(Client):
         self.voice = self.name  # among whose records there is an order
 
     def values(self) -> list[str]:
-        count = self.world.draw(1, 3)
+        count = self.world.draw(4, 10) if self.world.chance(0.2) else self.world.draw(1, 3)
         self.sent += count
         return [f"{self.voice}#{number}" for number in range(self.sent - count, self.sent)]
 
@@ -69,18 +75,25 @@ class SafeProducer(Producer):
     """acks=all, idempotent: a batch is sent until it is acknowledged, always with the same sequence. Up to
     `in_flight` batches are on their way at once, on one connection."""
 
-    in_flight = 1
+    in_flight, timeout_ms = 1, 1_500
+    renewals = (0.05, 0.4)  # how often it begins anew, with another producer id: one or the other
 
     def script(self) -> Script:
         producer_id = yield from self._producer_id()
-        self.in_flight = self.world.draw(1, 3) if self.world.chance(0.3) else 1
+        self.in_flight = self.world.draw(2, 4) if self.world.chance(0.5) else 1
+        self.timeout_ms = 1_500 if self.world.chance(0.5) else self.world.draw(200, 1_500)
+        renewals = self.renewals[self.world.chance(0.5)]
         sequence = 0
         while not self.is_stopping:
             yield self.world.draw(1, self.pace_ms)
+            if sequence and self.world.chance(renewals):
+                producer_id, sequence = (yield from self._producer_id()), 0
             unsent = []
             for _ in range(self.world.draw(1, self.in_flight)):
                 values = self.values()
-                batch = batch_of(values, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+                batch = batch_of(
+                    self.world, values, producer_id=producer_id, producer_epoch=0, base_sequence=sequence
+                )
                 sequence += len(values)
                 unsent.append((values, batch))
             while unsent := (yield from self._send_all(unsent)):
@@ -103,7 +116,7 @@ class SafeProducer(Producer):
             return unsent
         place = (self.topic_ids[self.topic], self.partition)
         asks = [
-            self.ask(leader, produce_request(self.topic, self.partition, batch, -1, 1_500), BY_NAME)
+            self.ask(leader, produce_request(self.topic, self.partition, batch, -1, self.timeout_ms), BY_NAME)
             for _, batch in unsent
         ]
         answers = yield asks
@@ -114,8 +127,12 @@ class SafeProducer(Producer):
                 self.world.note(f"{self.name} acked {part.base_offset} +{len(values)} by b{leader}")
                 self.ledger.on_acknowledged(place, part.base_offset, values, self.name)
                 continue
+            if part is not None:
+                code = ErrorCode(part.error_code).name
+                self.world.note(f"{self.name} is told {code} for {values[0]} +{len(values)} by b{leader}")
             if part is not None and part.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-                continue  # it is in the log, longer ago than the broker remembers: nobody knows where
+                self.ledger.on_duplicate(place, values)  # longer ago than the broker remembers
+                continue
             if part is not None and not self._may_repeat(part.error_code, is_first=not left):
                 raise ViolationError(
                     f"{self.name} is refused with {ErrorCode(part.error_code).name} at {values}"
@@ -139,7 +156,8 @@ class HastyProducer(Producer):
             leader = yield from self.leader()
             if leader < 0:
                 return
-            request = produce_request(self.topic, self.partition, batch_of(self.values()), 1, 1_500)
+            batch = batch_of(self.world, self.values())
+            request = produce_request(self.topic, self.partition, batch, 1, 1_500)
             answer = yield self.ask(leader, request, BY_NAME)
             if answer is None:
                 self.voice = f"{self.name}.{self.sent}"
@@ -160,11 +178,22 @@ class Newcomer(Producer):
             if leader < 0:
                 continue
             self.voice = f"{self.name}.{self.sent}"  # what was not answered may come at any time
-            values = self.values()
-            request = produce_request(self.topic, self.partition, batch_of(values), -1, 400)
+            sent = {index: self.values() for index in self._partitions()}
+            data = [
+                PartitionProduceData(index=index, records=batch_of(self.world, values))
+                for index, values in sent.items()
+            ]
+            topic = TopicProduceData(name=self.topic, partition_data=data)
+            request = ProduceRequest(acks=-1, timeout_ms=400, topic_data=[topic])
             answer = yield self.ask(leader, request, BY_NAME, 500)
-            part = None if answer is None else answer.responses[0].partition_responses[0]
-            if part is not None and not part.error_code:
-                self.world.note(f"{self.name} acked {part.base_offset} +{len(values)} by b{leader}")
-                place = (self.topic_ids[self.topic], self.partition)
-                self.ledger.on_acknowledged(place, part.base_offset, values, self.name)
+            for part in answer.responses[0].partition_responses if answer is not None else ():
+                if not part.error_code:
+                    values = sent[part.index]
+                    self.world.note(f"{self.name} acked {part.base_offset} +{len(values)} by b{leader}")
+                    place = (self.topic_ids[self.topic], part.index)
+                    self.ledger.on_acknowledged(place, part.base_offset, values, self.name)
+
+    def _partitions(self) -> list[int]:
+        """Its own, and at times others, which somebody else may lead, or nobody."""
+        others = [index for index in range(3) if index != self.partition and self.world.chance(0.5)]
+        return [self.partition, *others] if self.world.chance(0.3) else [self.partition]

@@ -18,6 +18,7 @@ from unittest.mock import patch
 from tests.sim.client import Client
 from tests.sim.cluster import Cluster
 from tests.sim.faults import Faults
+from tests.sim.limits import limits_of
 from tests.sim.world import ViolationError, World
 
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
@@ -79,12 +80,12 @@ def in_a_hurry() -> Iterator[None]:
 
 
 def run(seed: int, *, keep_all: bool = False) -> Outcome:
-    with in_a_hurry():
-        return _run(seed, keep_all=keep_all)
+    limits = limits_of(seed)
+    with in_a_hurry(), limits.applied():
+        return _run(World(seed, keep_all=keep_all, limits=limits), keep_all=keep_all)
 
 
-def _run(seed: int, *, keep_all: bool = False) -> Outcome:
-    world = World(seed, keep_all=keep_all)
+def _run(world: World, *, keep_all: bool) -> Outcome:
     logger, handler = logging.getLogger("ottla"), BugHandler(world)
     level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
@@ -109,7 +110,12 @@ def _run(seed: int, *, keep_all: bool = False) -> Outcome:
         logger.propagate = propagate
         gc.enable()
     return Outcome(
-        seed, problem, world.digest, world.events_run, _counts(cluster), tuple(world.tail) if problem else ()
+        world.seed,
+        problem,
+        world.digest,
+        world.events_run,
+        _counts(cluster),
+        tuple(world.tail) if problem else (),
     )
 
 
@@ -124,6 +130,7 @@ def _counts(cluster: Cluster | None) -> dict[str, int]:
         "elections": cluster.invariants.elections,
         "seats": cluster.invariants.seats,
         "starts": sum(machine.starts for machine in cluster.machines.values()),
+        **cluster.world.reached,
     }
 
 
@@ -137,16 +144,16 @@ def _live(cluster: Cluster, handler: BugHandler) -> None:
     faults.start()
     advance(cluster, handler, noise_ms)
     faults.end()
+    world.is_calm = True
     for client in cluster.clients:
         client.is_stopping = True
     _wait(cluster, handler, SETTLING_MS, lambda: _unsettled(cluster, cluster.expected))
     _check_end(cluster)
-    auditors = cluster.auditors()
-    for auditor in auditors:
-        auditor.start()
-    _wait(
-        cluster, handler, SETTLING_MS, lambda: next((one.name for one in auditors if not one.is_done), None)
-    )
+    last = [*cluster.auditors(), *cluster.latecomers()]
+    for client in last:
+        client.start()
+    _wait(cluster, handler, SETTLING_MS, lambda: next((one.name for one in last if not one.is_done), None))
+    _wait(cluster, handler, SETTLING_MS, lambda: _busy(cluster))
 
 
 def advance(cluster: Cluster, handler: BugHandler, duration_ms: int) -> None:
@@ -177,6 +184,23 @@ def _unsettled(cluster: Cluster, expected: dict[str, int]) -> str | None:
         end = _end(cluster, consumer.topic, consumer.partition)
         if consumer.position < end:
             return f"{consumer.name} is at {consumer.position} of {end}"
+    return None
+
+
+def _busy(cluster: Cluster) -> str | None:
+    """What is large, or was given to the worker, is done at some time."""
+    for id, machine in cluster.machines.items():
+        process = machine.running
+        if process is None:
+            continue
+        if (
+            process.broker.slices.is_large
+            or process.broker.slices.next_ms() is not None
+            or len(process.worker)
+        ):
+            return f"broker {id} still has large requests to serve"
+        if process.broker.unsent_bytes:
+            return f"broker {id} counts {process.broker.unsent_bytes} bytes of answers that nobody waits for"
     return None
 
 

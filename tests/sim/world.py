@@ -8,9 +8,11 @@ one run, and the digest of the transcript tells whether two runs were the same.
 import heapq
 import random
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
+
+from tests.sim.limits import ORDINARY, Limits
 
 START_MS = 1_700_000_000_000
 TAIL_LINES = 120
@@ -22,8 +24,10 @@ class ViolationError(AssertionError):
 
 
 class World:
-    def __init__(self, seed: int, *, keep_all: bool = False) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, *, keep_all: bool = False, limits: Limits = ORDINARY) -> None:
+        self.seed, self.limits = seed, limits
+        self.is_calm = False  # the faults are over
+        self.reached = Counter[str]()  # how often a request was long, large or checked apart
         self.has_disks = seed >= DISKS_FROM
         self.random = random.Random(seed)
         self.now_ms = START_MS
