@@ -193,11 +193,7 @@ def _busy(cluster: Cluster) -> str | None:
         process = machine.running
         if process is None:
             continue
-        if (
-            process.broker.slices.is_large
-            or process.broker.slices.next_ms() is not None
-            or len(process.worker)
-        ):
+        if process.broker.slices.next_ms() is not None or len(process.worker):
             return f"broker {id} still has large requests to serve"
         if process.broker.unsent_bytes:
             return f"broker {id} counts {process.broker.unsent_bytes} bytes of answers that nobody waits for"
