@@ -73,9 +73,11 @@ class Producer(Client):
 
 class SafeProducer(Producer):
     """acks=all, idempotent: a batch is sent until it is acknowledged, always with the same sequence. Up to
-    `in_flight` batches are on their way at once, on one connection."""
+    `in_flight` batches are on their way at once, on one connection. A leader that knows nothing of a producer
+    takes whatever comes first, as in Kafka: what it refused before that has failed for good."""
 
     in_flight, timeout_ms = 1, 1_500
+    first_acknowledged: int | None = None  # the lowest sequence of this producer id
     renewals = (0.05, 0.4)  # how often it begins anew, with another producer id: one or the other
 
     def script(self) -> Script:
@@ -88,14 +90,15 @@ class SafeProducer(Producer):
             yield self.world.draw(1, self.pace_ms)
             if sequence and self.world.chance(renewals):
                 producer_id, sequence = (yield from self._producer_id()), 0
+                self.first_acknowledged = None
             unsent = []
             for _ in range(self.world.draw(1, self.in_flight)):
                 values = self.values()
                 batch = batch_of(
                     self.world, values, producer_id=producer_id, producer_epoch=0, base_sequence=sequence
                 )
+                unsent.append((values, batch, sequence))
                 sequence += len(values)
-                unsent.append((values, batch))
             while unsent := (yield from self._send_all(unsent)):
                 if self.is_stopping:
                     return
@@ -109,7 +112,7 @@ class SafeProducer(Producer):
                 return answer.producer_id
             yield 100
 
-    def _send_all(self, unsent: list[tuple[list[str], bytes]]) -> Script:
+    def _send_all(self, unsent: list[tuple[list[str], bytes, int]]) -> Script:
         """Send all of these; answers those that have to be sent again."""
         leader = yield from self.leader()
         if leader < 0:
@@ -117,15 +120,17 @@ class SafeProducer(Producer):
         place = (self.topic_ids[self.topic], self.partition)
         asks = [
             self.ask(leader, produce_request(self.topic, self.partition, batch, -1, self.timeout_ms), BY_NAME)
-            for _, batch in unsent
+            for _, batch, _ in unsent
         ]
         answers = yield asks
         left = []
-        for (values, batch), answer in zip(unsent, answers, strict=True):
+        for (values, batch, sequence), answer in zip(unsent, answers, strict=True):
             part = None if answer is None else answer.responses[0].partition_responses[0]
             if part is not None and not part.error_code:
                 self.world.note(f"{self.name} acked {part.base_offset} +{len(values)} by b{leader}")
                 self.ledger.on_acknowledged(place, part.base_offset, values, self.name)
+                if self.first_acknowledged is None:
+                    self.first_acknowledged = sequence
                 continue
             if part is not None:
                 code = ErrorCode(part.error_code).name
@@ -133,12 +138,18 @@ class SafeProducer(Producer):
             if part is not None and part.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 self.ledger.on_duplicate(place, values)  # longer ago than the broker remembers
                 continue
+            if part is not None and self._is_overtaken(part.error_code, sequence):
+                continue
             if part is not None and not self._may_repeat(part.error_code, is_first=not left):
                 raise ViolationError(
                     f"{self.name} is refused with {ErrorCode(part.error_code).name} at {values}"
                 )
-            left.append((values, batch))
+            left.append((values, batch, sequence))
         return left
+
+    def _is_overtaken(self, code: int, sequence: int) -> bool:
+        first = self.first_acknowledged
+        return code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and first is not None and sequence < first
 
     @staticmethod
     def _may_repeat(code: int, *, is_first: bool) -> bool:
