@@ -457,13 +457,12 @@ class Broker:
 
     def next_deadline_ms(self) -> int | None:
         """When `on_deadline` should be called, unless something happens before."""
-        due = self.waiting.next_deadline_ms()
-        timer = self._groups.runtime.next_ms if self._groups is not None else None
-        parts = (self.slices, self.replicas, self.isr, self.making, self.copies, self.liveness, self.proofs)
-        for one in (timer, *(part.next_ms() for part in parts)):
-            if one is not None and (due is None or one < due):
-                due = one
-        return due
+        due = [
+            self.waiting.next_deadline_ms(), self.slices.next_ms(), self.replicas.next_ms(),
+            self.isr.next_ms(), self.making.next_ms(), self.copies.next_ms(), self.liveness.next_ms(),
+            self.proofs.next_ms(), self._groups.runtime.next_ms if self._groups is not None else None,
+        ]  # fmt: skip
+        return min([due_ms for due_ms in due if due_ms is not None], default=None)
 
     def on_deadline(self, now_ms: int) -> None:
         """Answers and timers whose time is up."""

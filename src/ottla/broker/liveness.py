@@ -76,7 +76,7 @@ class Liveness:
         return found
 
     def next_ms(self) -> int | None:
-        return min((peer.due_ms for peer in self.peers.values() if not peer.is_asked), default=None)
+        return min([peer.due_ms for peer in self.peers.values() if not peer.is_asked], default=None)
 
     def on_probed(self, id: int, epoch: int, sign: Sign, now_ms: int) -> bool:
         """Did that change who is suspected?"""

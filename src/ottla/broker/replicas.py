@@ -188,6 +188,8 @@ class Replicas:
         self.pump(now_ms)
 
     def next_ms(self) -> int | None:
+        if not self.fetchers and not self.held:
+            return None
         brokers = self.broker.image.brokers
         due = [partition.promised_until_ms for partition in self.held.values()]
         if self.broker.epoch >= 0:

@@ -164,7 +164,8 @@ class Connection(asyncio.BufferedProtocol):
         self.active_ms = now_ms = self._server.now_ms()
         try:
             while not self.is_parked and self._is_writable and self._transport is not None:
-                is_guest = self.is_guest  # before the next frame: who has proved itself may send more
+                # Before the next frame: who has proved itself may send more.
+                is_guest = bool(self.guest_because) and self.is_guest
                 frame = self._splitter.next()
                 if frame is None:
                     break

@@ -315,8 +315,12 @@ class Server:
         self._collector.pause(self.broker.is_loading, is_busy=self.broker.slices.is_large)
         self._schedule_deadline()
         broker = self.broker
-        is_spent = broker.items_left < ITEMS_AT_ONCE or broker.read_left <= 0
-        is_spent |= broker.slices.spent_us > SHARE_US // 2 or ROUND in broker.waiting.by_key
+        is_spent = (
+            broker.items_left < ITEMS_AT_ONCE
+            or broker.read_left <= 0
+            or broker.slices.spent_us > SHARE_US // 2
+            or ROUND in broker.waiting.by_key
+        )
         if is_spent and not self._is_round_over:
             self._is_round_over = True
             self._loop.call_soon(self._begin_round)
@@ -465,8 +469,9 @@ class Server:
 
     def _schedule_deadline(self) -> None:
         """Wake up for the next parked answer that runs out of time, and for the next sync."""
-        known = (self.broker.next_deadline_ms(), self.broker.store.next_sync_ms)
-        due_ms = min((one for one in known if one is not None), default=None)
+        due_ms, sync_ms = self.broker.next_deadline_ms(), self.broker.store.next_sync_ms
+        if due_ms is None or (sync_ms is not None and sync_ms < due_ms):
+            due_ms = sync_ms
         if self._deadline is not None:
             if due_ms is not None and due_ms >= self._deadline[0]:
                 return
