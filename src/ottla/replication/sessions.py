@@ -146,6 +146,11 @@ class Sessions:
     def close(self, session_id: int) -> None:
         self.by_id.pop(session_id, None)
 
+    def partitions(self, session_id: int) -> int:
+        """How many a session has."""
+        session = self.by_id.get(session_id)
+        return len(session.wanted) if session is not None else 0
+
     def resume(self, session_id: int, epoch: int, *, by_topic_id: bool, now_ms: int) -> Session:
         """The session an incremental fetch goes on with, its epoch moved on."""
         session = self.by_id.get(session_id)
