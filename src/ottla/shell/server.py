@@ -40,6 +40,7 @@ from ottla.shell.keeping import KeeperMaker, Keeping, keeper_maker
 from ottla.shell.listener import Address, advertised_address, cannot_listen, listen_address
 from ottla.shell.lock import DirectoryLock, StartError, check_cluster, damaged_keeper
 from ottla.shell.peers import Peers
+from ottla.shell.turns import Turns
 
 if TYPE_CHECKING:
     from ottla.security.peer_handshake import Initiator
@@ -79,6 +80,7 @@ class Server:
         self._make_keeper = keeper or keeper_maker(self, durable=durable_keeper)
         self._clock = Clock()
         self.broker.slices.elapsed_us = self._clock.elapsed_us
+        self.turns = Turns(self._clock.elapsed_us)
         self._collector = Collector()
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._connections_made = 0
@@ -317,7 +319,7 @@ class Server:
         broker = self.broker
         is_spent = broker.items_left < ITEMS_AT_ONCE or broker.read_left <= 0
         is_spent |= broker.slices.spent_us > SHARE_US // 2 or ROUND in broker.waiting.by_key
-        if is_spent and not self._is_round_over:
+        if (is_spent or self.turns) and not self._is_round_over:
             self._is_round_over = True
             self._loop.call_soon(self._begin_round)
 
@@ -325,6 +327,8 @@ class Server:
         self._is_round_over = False
         if not self.is_ending:
             self.on_disk(lambda: self.broker.begin_round(self.now_ms()))
+            self.turns.begin_round()
+            self.carry_out()
 
     def _carry_out(self, effect: effects.Effect) -> None:
         if self.is_ending:
