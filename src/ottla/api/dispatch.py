@@ -75,8 +75,8 @@ def on_request(
         return exchange.answer_at_once(exchange.decoded(frame, at), now_ms)
     if api.key == FETCH and len(frame) <= SMALL_FETCH_BYTES:
         fetch = exchange.decoded(frame, at)
-        # In a session, a request is as large as if it named all that it is about.
-        exchange.size += FETCH_PARTITION_BYTES * broker.sessions.partitions(fetch.session_id)
+        if fetch.session_id:  # it is as large as if it named all that it is about
+            exchange.size += FETCH_PARTITION_BYTES * broker.sessions.partitions(fetch.session_id)
         if exchange.size <= SMALL_FETCH_BYTES:
             return exchange.answer_at_once(fetch, now_ms)
     if api.cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:

@@ -62,7 +62,7 @@ PARTITION_BYTES = 400  # that a fetch holds for each while it waits, about
 def fetch(call: Call, request: FetchRequest) -> Any:
     steps = _fetch(call, request)
     count = sum(len(topic.partitions) for topic in request.topics)
-    if not call.broker.identities.is_broker(call.connection):
+    if request.session_id and not call.broker.identities.is_broker(call.connection):
         count += call.broker.sessions.partitions(request.session_id)
     return steps if count > LONG else finished(steps)
 

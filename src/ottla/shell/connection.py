@@ -172,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_waiting:
             return
         self.active_ms = now_ms = self._server.now_ms()
-        turns, is_turn_over = self._server.turns, False
+        turns, has_served = self._server.turns, False
         begun_us = turns.elapsed_us()
         try:
             while not self.is_parked and self._is_writable and self._transport is not None:
@@ -180,7 +180,7 @@ class Connection(asyncio.BufferedProtocol):
                 frame = self._splitter.next()
                 if frame is None:
                     break
-                if is_turn_over:
+                if has_served and turns.is_over(begun_us):
                     self._splitter.put_back(frame)
                     self._is_waiting = True
                     turns.wait(self)
@@ -194,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
                 elif answer is not Silence.NO_REPLY:
                     self.is_parked = True
                     self._queued_bytes = len(frame) if answer is Silence.QUEUED else 0
-                is_turn_over = turns.is_over(begun_us)
+                has_served = True
             self._splitter.keep()
             if self._queued_bytes:
                 self._splitter.idle()  # what waits has a copy of its own
