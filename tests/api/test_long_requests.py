@@ -296,6 +296,56 @@ def test_many_requests_in_one_round_take_a_share_of_it_and_a_small_one_passes_th
     assert len(slices.queue) > 250
 
 
+def test_small_fetches_of_a_large_session_take_a_share_of_the_round_too(client: Client) -> None:
+    machine, slices = client.machine, client.machine.broker.slices
+    create_wide(client)
+    sessions = []
+    for _ in range(30):
+        opening = fetch(WIDE)
+        opening.topics[0].topic, opening.session_epoch = "wide", 0
+        one = machine.client()
+        sessions.append((one, one.send(opening, BY_NAME).session_id))
+    machine.hold(Slices)
+    machine.is_one_round, slices.spent_us = True, 0
+    pending = []
+    for number, (one, session_id) in enumerate(sessions):
+        slices.spent_us = 0 if number < 15 else SHARE_US
+        asked = FetchRequest(max_wait_ms=0, min_bytes=0, session_id=session_id, session_epoch=1)
+        pending.append(one.ask(asked, BY_NAME))
+    assert all(one.answer is not None for one in pending[:15])
+    assert all(one.answer is None for one in pending[15:]), "nothing is left of the round"
+    small = machine.client().ask(fetch(1), BY_NAME)
+    assert small.answer is not None, "what is about few partitions is answered as it comes"
+    machine.release()
+    assert all(one.answer is not None for one in pending)
+
+
+@pytest.mark.parametrize("end", ["a record", "the deadline"])
+def test_fetches_of_many_partitions_that_one_moment_ends_are_answered_in_turns(
+    client: Client, end: str
+) -> None:
+    machine, slices = client.machine, client.machine.broker.slices
+    create_wide(client)
+    waiting = fetch(WIDE, max_bytes=1_000)
+    waiting.topics[0].topic, waiting.max_wait_ms, waiting.min_bytes = "wide", 1_000, 1
+    pending = [machine.client().ask(waiting, BY_NAME) for _ in range(30)]
+    machine.hold(Slices)
+    machine.is_one_round, slices.spent_us = True, SHARE_US
+    if end == "a record":
+        produce(client, "wide", batch("news"))
+    else:
+        machine.now_ms += 1_000
+        machine.broker.waiting.on_tick(machine.now_ms)
+        machine.carry_out()
+    assert [one.answer for one in pending] == [None] * 30
+    assert len(slices.queue) == 30
+    machine.release()
+    for one in pending:
+        records = [part.records for topic in one.answer.responses for part in topic.partitions]
+        assert any(records) == (end == "a record")
+    assert machine.broker.waiting.parked == 0
+
+
 # Doubt
 
 
@@ -391,8 +441,7 @@ def test_fetches_that_are_woken_together_share_what_may_be_unsent(client: Client
     assert machine.broker.unsent_bytes == 0
 
 
-def test_a_long_fetch_that_waits_counts_as_held(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.api.fetch.LONG", WIDE - 1)
+def test_a_fetch_of_many_partitions_that_waits_counts_as_held(client: Client) -> None:
     create_wide(client)
     waiting = fetch(WIDE)
     waiting.topics[0].topic = "wide"

@@ -186,3 +186,16 @@ def test_a_consumers_session_has_a_largest_size_and_a_followers_has_not() -> Non
     with pytest.raises(ApiError):
         table.update(session, many[-1:], ())
     assert session.id not in table.by_id
+
+
+@pytest.mark.parametrize("name", ["x" * 250, "\N{PILE OF POO}"])
+def test_names_that_no_topic_can_have_are_not_remembered(name: str) -> None:
+    table = sessions()
+    assert table.open([wanted(0), wanted(0, topic=name)], by_topic_id=False, now_ms=0) is None
+    assert table.by_id == {}
+    session = table.open([wanted(0, topic="x" * 249)], by_topic_id=False, now_ms=0)
+    assert session
+    with pytest.raises(ApiError) as refused:
+        table.update(session, [wanted(1, topic=name)], ())
+    assert refused.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert table.by_id == {}

@@ -48,6 +48,7 @@ REQUEST_BYTES_MAX = 16 * 1024 * 1024
 LARGE_REQUEST_BYTES = 64 * 1024  # some 2,000 partitions: decoded in two milliseconds
 LARGE_ANSWER_BYTES = 256 * 1024
 SMALL_FETCH_BYTES = 2 * 1024  # some 60 partitions: answered in half a millisecond, without their records
+FETCH_PARTITION_BYTES = 32  # of a request, for each partition it names
 SHARED_BYTES = 16 * 1024  # a cached answer is sent to many: what is larger is not copied for each
 ANSWER_BYTES_MAX = 100 * 1024 * 1024  # librdkafka receives no more, either
 _LENGTH = struct.Struct(">i")
@@ -70,8 +71,14 @@ def on_request(
     if not low <= header.api_version <= high:
         return _refuse_version(api, header)
     exchange = Exchange(broker, connection, api, header, client_host, len(frame))
-    if api.key == PRODUCE or (api.key == FETCH and len(frame) <= SMALL_FETCH_BYTES):
-        return exchange.answer_at_once(frame, at, now_ms)
+    if api.key == PRODUCE:
+        return exchange.answer_at_once(exchange.decoded(frame, at), now_ms)
+    if api.key == FETCH and len(frame) <= SMALL_FETCH_BYTES:
+        fetch = exchange.decoded(frame, at)
+        if fetch.session_id:  # it is as large as if it named all that it is about
+            exchange.size += FETCH_PARTITION_BYTES * broker.sessions.partitions(fetch.session_id)
+        if exchange.size <= SMALL_FETCH_BYTES:
+            return exchange.answer_at_once(fetch, now_ms)
     if api.cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
         answers, key = broker.answers, (header.api_key, header.api_version, bytes(frame[at:]))
         known = answers.get(key)
@@ -80,7 +87,7 @@ def on_request(
         exchange.keep = partial(_keep, broker, answers, key, broker.proofs.doubts)
     exchange.is_broker = broker.identities.is_broker(connection)
     if len(frame) > LARGE_REQUEST_BYTES or not broker.slices.may_begin(
-        len(frame), is_broker=exchange.is_broker
+        exchange.size, is_broker=exchange.is_broker
     ):
         exchange.queue(memoryview(bytes(frame)), at)  # a copy: the frame is void when we return
         return Silence.QUEUED
@@ -104,11 +111,12 @@ class Exchange:
     last: LastAnswer | None = None
     ends_because: str = ""
 
-    def answer_at_once(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence:
-        request_class, handler = _load(self.api)
-        request = decoder(request_class, self.header.api_version)(frame, at, self.api.items_max)
+    def decoded(self, frame: memoryview, at: int) -> Any:
+        return decoder(_load(self.api)[0], self.header.api_version)(frame, at, self.api.items_max)
+
+    def answer_at_once(self, request: Any, now_ms: int) -> list[Buffer] | Silence:
         try:
-            answer = handler(self._call(now_ms), request)
+            answer = _load(self.api)[1](self._call(now_ms), request)
         except CloseConnection:
             raise
         except Exception as error:
@@ -127,16 +135,15 @@ class Exchange:
         slices = self.broker.slices
         start_us, spent_us = slices.elapsed_us(), slices.spent_us
         try:
+            request = self.decoded(frame, at)
             answer = self.answer_at_once if self.api.key == FETCH else self.answer_in_slices
-            return answer(frame, at, now_ms)
+            return answer(request, now_ms)
         finally:
             if not self.is_broker:
                 slices.spent_us = spent_us + slices.elapsed_us() - start_us
 
-    def answer_in_slices(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence:
-        request_class, handler = _load(self.api)
-        request = decoder(request_class, self.header.api_version)(frame, at, self.api.items_max)
-        return self._run(self._handled(handler, request, now_ms))
+    def answer_in_slices(self, request: Any, now_ms: int) -> list[Buffer] | Silence:
+        return self._run(self._handled(_load(self.api)[1], request, now_ms))
 
     def _run(self, steps: Steps) -> list[Buffer] | Silence:
         is_done, result = self.broker.slices.run(
@@ -216,8 +223,8 @@ class Exchange:
 
     def _decoded(self, frame: memoryview, at: int) -> Steps:
         request_class, handler = _load(self.api)
-        if self.size <= SMALL_BYTES:
-            request = decoder(request_class, self.header.api_version)(frame, at, self.api.items_max)
+        if len(frame) <= SMALL_BYTES:
+            request = self.decoded(frame, at)
         else:
             request = yield from decode_in_slices(
                 request_class, self.header.api_version, frame, at, self.api.items_max

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.api.call import Call
+from ottla.api.fetch_offsets import check_offset, diverging
 from ottla.api.fetch_sessions import TOPIC_IDS_SINCE, resolve, unauthorized
 from ottla.api.leaders import endpoints, leader_of
 from ottla.api.proven import WAIT_MS, check_led
@@ -38,7 +39,6 @@ from ottla.replication.leader import Follower
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import NO_SESSION, Session, Wanted
 from ottla.wire.messages.fetch import (
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -55,12 +55,15 @@ FETCH_BYTES_MIN = 64 * 1024
 RECORDS_WAIT_MS = 25  # that records wait for the proof of what is said of other partitions
 WAIT_MS_MAX = 300_000
 LONG = 1_000  # partitions; an answer about more is made in slices
+FEW = 60  # partitions; an answer about more waits where much is answered at the same time
 PARTITION_BYTES = 400  # that a fetch holds for each while it waits, about
 
 
 def fetch(call: Call, request: FetchRequest) -> Any:
     steps = _fetch(call, request)
     count = sum(len(topic.partitions) for topic in request.topics)
+    if request.session_id and not call.broker.identities.is_broker(call.connection):
+        count += call.broker.sessions.partitions(request.session_id)
     return steps if count > LONG else finished(steps)
 
 
@@ -109,8 +112,8 @@ def _fetch(call: Call, request: FetchRequest) -> Steps:
         keys = (Follows(replica_id),)
         wait_ms = call.broker.replicas.wait_ms(replica_id, wait_ms, call.now_ms)
     return Parked(
-        keys=keys, deadline_ms=call.now_ms + wait_ms, ready=ongoing.ready, expire=ongoing.respond_proven,
-        held_bytes=PARTITION_BYTES * len(wanted) if len(wanted) > LONG else 0,
+        keys=keys, deadline_ms=call.now_ms + wait_ms, ready=ongoing.ready, expire=ongoing.respond_in_turn,
+        held_bytes=PARTITION_BYTES * len(wanted) if len(wanted) > FEW else 0,
     )  # fmt: skip
 
 
@@ -192,7 +195,7 @@ class Fetch:
         """One partition moved: count it again. Enough, or an error: answer."""
         id = self.broker.replicas.grown if isinstance(key, Follows) else key
         if id is None:
-            return self.respond_proven(now_ms)
+            return self.respond_in_turn(now_ms)
         assert isinstance(id, TopicPartition), "a fetch waits for partitions"
         one = self.by_partition.get(id)
         if one is None:
@@ -200,13 +203,23 @@ class Fetch:
         try:
             self._count(id, one)
         except (ApiError, OSError):
-            return self.respond_proven(now_ms)
-        return self.respond_proven(now_ms) if self.total >= self.bytes_min else None
+            return self.respond_in_turn(now_ms)
+        return self.respond_in_turn(now_ms) if self.total >= self.bytes_min else None
 
     def _count(self, id: TopicPartition, one: Wanted) -> None:
         ready = self._available(one)
         self.total += ready - self.available.get(id, 0)
         self.available[id] = ready
+
+    def respond_in_turn(self, now_ms: int) -> Any:
+        """The answer, or the steps to it: one record, or one moment, may end the wait of very many."""
+        if len(self.wanted) <= FEW or self.is_replica:
+            return self.respond_proven(now_ms)
+        return self._respond_in_turn(now_ms)
+
+    def _respond_in_turn(self, woken_ms: int) -> Steps:
+        yield
+        return self.respond_proven(max(woken_ms, self.broker.slices.now_ms))
 
     def respond_proven(self, now_ms: int) -> Any:
         """The answer; if it speaks of an end, or of an offset out of range, once it is proven to be true."""
@@ -356,8 +369,8 @@ class Fetch:
     def _available(self, one: Wanted) -> int:
         partition = self._partition(one)
         log = partition.log
-        _check_offset(partition, one)
-        if _diverging(partition, one):
+        check_offset(partition, one)
+        if diverging(partition, one):
             raise ApiError(ErrorCode.NONE)
         if self.is_replica:
             if not self.is_counted and one.current_leader_epoch >= 0:
@@ -408,7 +421,7 @@ class Fetch:
             answer.last_stable_offset = partition.last_stable_offset
             answer.log_start_offset = partition.log.log_start_offset
             answer.aborted_transactions = [] if self.read_committed else None
-            answer.diverging_epoch = _diverging(partition, one)
+            answer.diverging_epoch = diverging(partition, one)
             if answer.diverging_epoch is not None:
                 self._check_led(partition)
             if self.rack:
@@ -428,7 +441,7 @@ class Fetch:
         return answer
 
     def _read_records(self, partition: Partition, one: Wanted, budget: int, at_least_one: bool) -> Buffer:
-        _check_offset(partition, one)
+        check_offset(partition, one)
         is_limited = self.is_replica and self.broker.replicas.is_throttled_leader(partition, self.replica_id)
         if is_limited and self.broker.replicas.is_leader_exceeded(self.now_ms):
             return b""
@@ -464,28 +477,6 @@ class Fetch:
             or answer.diverging_epoch is not None
             or answer.preferred_read_replica != NO_REPLICA
         )
-
-
-def _check_offset(partition: Partition, one: Wanted) -> None:
-    """A replica that does not lead cannot know where the log ends: there may be more than it has."""
-    log = partition.log
-    if log.log_start_offset <= one.fetch_offset <= log.log_end_offset:
-        return
-    if log.log_end_offset < one.fetch_offset and not partition.is_leader:
-        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
-    raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-
-
-def _diverging(partition: Partition, one: Wanted) -> EpochEndOffset | None:
-    """Where the fetcher's log and ours part, if they do (KIP-595, KIP-320)."""
-    if one.last_fetched_epoch < 0:
-        return None
-    epoch, end_offset = partition.end_offset_for_epoch(one.last_fetched_epoch)
-    if epoch < 0 or one.fetch_offset < partition.log.log_start_offset:
-        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch < one.last_fetched_epoch or end_offset < one.fetch_offset:
-        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
-    return None
 
 
 def _by_topic(results: list[tuple[Wanted, PartitionData]]) -> list[FetchableTopicResponse]:

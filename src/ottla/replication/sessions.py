@@ -9,7 +9,8 @@ session, which are gone through with every small request. In a full table a new 
 takes the place of one that has been idle for two minutes; else, if it is a follower's, of a consumer's; else
 of one of its own kind that is older than two minutes and smaller than itself. If there is none, it is not
 granted (id 0), and the fetcher goes on with full requests. A session that would add too many partitions is
-not granted, or ends; one of a follower first ends those of consumers.
+not granted, or ends; one of a follower first ends those of consumers. So does one with a name that no topic
+can have: such names may be as long as the request.
 
 The order of a session's partitions is the order of reading: one that has just given records goes to the
 end, so that with many partitions and few bytes each gets its turn.
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.ids import ZERO_UUID, TopicPartition
+from ottla.base.ids import TOPIC_NAME_MAX, ZERO_UUID, TopicPartition
 
 NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
@@ -95,6 +96,8 @@ class Sessions:
     ) -> Session | None:
         if len(asked) > CONSUMER_PARTITIONS_MAX and not is_follower:
             return None
+        if not _can_exist(asked):
+            return None
         if not self._make_room(len(asked), is_follower=is_follower):
             return None
         if len(self.by_id) >= self.slots and not self._evict(len(asked), now_ms, is_follower=is_follower):
@@ -111,6 +114,9 @@ class Sessions:
         self, session: Session, asked: Sequence[Wanted], forgotten: Iterable[tuple[str | bytes, int]]
     ) -> None:
         """Change what a session wants. One that grows too large ends; its fetcher begins again without."""
+        if not _can_exist(asked):
+            self.close(session.id)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         before = len(session.wanted)
         session.update(asked, forgotten)
         is_too_large = len(session.wanted) > CONSUMER_PARTITIONS_MAX and not session.is_follower
@@ -139,6 +145,11 @@ class Sessions:
 
     def close(self, session_id: int) -> None:
         self.by_id.pop(session_id, None)
+
+    def partitions(self, session_id: int) -> int:
+        """How many a session has."""
+        session = self.by_id.get(session_id)
+        return len(session.wanted) if session is not None else 0
 
     def resume(self, session_id: int, epoch: int, *, by_topic_id: bool, now_ms: int) -> Session:
         """The session an incremental fetch goes on with, its epoch moved on."""
@@ -171,6 +182,10 @@ class Sessions:
             return False
         del self.by_id[least.id]
         return True
+
+
+def _can_exist(asked: Sequence[Wanted]) -> bool:
+    return all(len(one.topic) <= TOPIC_NAME_MAX and one.topic.isascii() for one in asked)
 
 
 def _worth(session: Session) -> tuple[bool, int]:

@@ -26,6 +26,11 @@ class Budgets:
         self._held_total = 0
         self._given_back = 0  # since memory was last handed back to the system
 
+    @property
+    def held_bytes(self) -> int:
+        """Of unfinished requests, all together."""
+        return self._held_total
+
     def on_held(self, connection: Connection, now_ms: int) -> None:
         """A connection holds more or less of unfinished requests than before."""
         held = connection.held_bytes

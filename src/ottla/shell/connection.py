@@ -2,6 +2,7 @@
 
 Rules: one request is in flight per connection. While its answer is parked, or while the client does not
 read fast enough, nothing more is read from it, so order, back-pressure and a bound on memory come at once.
+Who sends very much at once is served in turns with the others (`turns`).
 Whatever is wrong with the bytes costs this connection and nobody else's.
 """
 
@@ -45,6 +46,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._is_writable = True
         self._is_reading = True
+        self._is_waiting = False  # for its next turn
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -97,6 +99,12 @@ class Connection(asyncio.BufferedProtocol):
         self.count_unsent(self._server.now_ms())
         self._serve()
         self._server.carry_out()
+
+    def go_on(self) -> None:
+        """It is its turn again, if it is still there."""
+        self._is_waiting = False
+        if self._transport is not None and not self._transport.is_closing():
+            self._serve()
 
     def count_unsent(self, now_ms: int) -> None:
         """Look how much of its answers has not been sent yet. One that is closed gently keeps it until it is
@@ -160,14 +168,23 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _serve(self) -> None:
-        """Answer the frames that are complete, as long as the answers can leave."""
+        """Answer the frames that are complete, as long as the answers can leave and it is its turn."""
+        if self._is_waiting:
+            return
         self.active_ms = now_ms = self._server.now_ms()
+        turns, has_served = self._server.turns, False
+        begun_us = turns.elapsed_us()
         try:
             while not self.is_parked and self._is_writable and self._transport is not None:
                 # Before the next frame: who has proved itself may send more.
                 is_guest = bool(self.guest_because) and self.is_guest
                 frame = self._splitter.next()
                 if frame is None:
+                    break
+                if has_served and turns.is_over(begun_us):
+                    self._splitter.put_back(frame)
+                    self._is_waiting = True
+                    turns.wait(self)
                     break
                 if is_guest and bytes(frame[:2]) not in PROOF_KEYS:
                     self.refuse(self.guest_because)
@@ -178,13 +195,16 @@ class Connection(asyncio.BufferedProtocol):
                 elif answer is not Silence.NO_REPLY:
                     self.is_parked = True
                     self._queued_bytes = len(frame) if answer is Silence.QUEUED else 0
+                has_served = True
             self._splitter.keep()
             if self._queued_bytes:
                 self._splitter.idle()  # what waits has a copy of its own
         except (ProtocolError, CloseConnection) as error:
             self.close(str(error))
             return
-        self._set_reading(self._is_writable and not self.is_parked)
+        finally:
+            turns.spend(begun_us)
+        self._set_reading(self._is_writable and not self.is_parked and not self._is_waiting)
         self._server.budgets.on_held(self, now_ms)
 
     def _write(self, chunks: list[Buffer]) -> None:

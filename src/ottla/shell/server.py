@@ -40,6 +40,7 @@ from ottla.shell.keeping import KeeperMaker, Keeping, keeper_maker
 from ottla.shell.listener import Address, advertised_address, cannot_listen, listen_address
 from ottla.shell.lock import DirectoryLock, StartError, check_cluster, damaged_keeper
 from ottla.shell.peers import Peers
+from ottla.shell.turns import Turns
 
 if TYPE_CHECKING:
     from ottla.security.peer_handshake import Initiator
@@ -79,6 +80,7 @@ class Server:
         self._make_keeper = keeper or keeper_maker(self, durable=durable_keeper)
         self._clock = Clock()
         self.broker.slices.elapsed_us = self._clock.elapsed_us
+        self.turns = Turns(self._clock.elapsed_us)
         self._collector = Collector()
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._connections_made = 0
@@ -320,6 +322,7 @@ class Server:
             or broker.read_left <= 0
             or broker.slices.spent_us > SHARE_US // 2
             or ROUND in broker.waiting.by_key
+            or bool(self.turns)
         )
         if is_spent and not self._is_round_over:
             self._is_round_over = True
@@ -329,6 +332,8 @@ class Server:
         self._is_round_over = False
         if not self.is_ending:
             self.on_disk(lambda: self.broker.begin_round(self.now_ms()))
+            self.turns.begin_round()
+            self.carry_out()
 
     def _carry_out(self, effect: effects.Effect) -> None:
         if self.is_ending:

@@ -89,6 +89,10 @@ class Splitter:
         self._at = at + need
         return self._source[at + _LENGTH.size : at + need]
 
+    def put_back(self, frame: memoryview) -> None:
+        """The frame that `next` has just handed out is not wanted yet."""
+        self._at -= _LENGTH.size + len(frame)
+
     def keep(self) -> None:
         """Move what is left out of the scratch. Call this before the event loop runs again."""
         have = self._end - self._at
