@@ -15,9 +15,10 @@ is given up.
 
 import logging
 import struct
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from types import GeneratorType
 from typing import Any, TypeAlias
 
 from ottla.api.call import Call, CloseConnection, LastAnswer, Silence
@@ -123,7 +124,7 @@ class Exchange:
             raise self._failure(error) from error
         if answer is None:
             return Silence.NO_REPLY
-        if isinstance(answer, Generator):
+        if isinstance(answer, GeneratorType):
             return self._run(self._answered(answer))
         if isinstance(answer, Parked):
             self.park(answer)
@@ -179,7 +180,7 @@ class Exchange:
         if isinstance(answer, CloseConnection):
             self.broker.effects.append(Close(self.connection, str(answer)))
             return
-        if self.api.key not in {PRODUCE, FETCH} or isinstance(answer, Generator):
+        if self.api.key not in {PRODUCE, FETCH} or isinstance(answer, GeneratorType):
             self.broker.slices.run(
                 self.connection,
                 self._late(self._answered(answer)),
@@ -244,7 +245,7 @@ class Exchange:
     def _answered(self, answer: Any) -> Steps:
         """What a handler returned: the answer, or steps to it; or it waits."""
         try:
-            while isinstance(answer, Generator | LastAnswer):
+            while isinstance(answer, (GeneratorType, LastAnswer)):
                 if isinstance(answer, LastAnswer):
                     self.last, answer = answer, answer.response
                 else:
