@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from tests.api.harness import Machine
 from tests.clients.wire_client import frame_of
 
@@ -127,5 +128,33 @@ def test_what_a_gently_closed_connection_was_not_read_counts_until_it_is_given_u
         server.budgets.sweep(connection.unsent_ms + LINGER_MS + 1)
         await until(lambda: not server.connections, "it is gone")
         assert server.broker.unsent_bytes == 0
+
+    serving(tmp_path, visit)
+
+
+def test_what_readers_left_unread_is_handed_back_when_they_hang_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed_back: list[None] = []
+    monkeypatch.setattr("ottla.shell.budgets.TRIM_BYTES", KIBIBYTE)
+    monkeypatch.setattr("ottla.shell.budgets._trim", lambda: handed_back.append(None))
+
+    async def visit(server: Server, client: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        names = [MetadataRequestTopic(name=f"{at:0200}") for at in range(15_000)]
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        await loop.sock_sendall(client, frame_of(request, 9))
+        await until(lambda: bool(server.connections), "it is connected")
+        (connection,) = server.connections.values()
+        await until(lambda: connection.unsent_bytes > 100_000, "much of the answer is unread")
+        assert server.budgets.held_bytes == 0
+        server.budgets.sweep(server.now_ms())
+        handed_back.clear()
+        client.close()
+        await until(lambda: not server.connections, "the broker to notice")
+        server.budgets.sweep(server.now_ms())
+        assert server.broker.unsent_bytes == 0
+        assert handed_back
 
     serving(tmp_path, visit)

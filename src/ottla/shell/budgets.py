@@ -61,6 +61,7 @@ class Budgets:
 
     def forget(self, connection: Connection) -> None:
         self._count(-self._held.pop(connection.number, (0, 0))[0])
+        self._given_back += connection.unsent_bytes
 
     def _count(self, held: int) -> None:
         self._held_total += held

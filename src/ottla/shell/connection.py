@@ -76,8 +76,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport = None
-        self.count_unsent(self.active_ms)
         self._server.forget(self)
+        self.count_unsent(self.active_ms)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._splitter.buffer(sizehint)
