@@ -39,7 +39,7 @@ def test_the_defaults_are_those_of_kafka():
         "group.consumer.assignors": "uniform,range",
         "group.consumer.migration.policy": "bidirectional",
         "ottla.group.member.max.bytes": "1048576",
-        "ottla.groups.max.bytes": "268435456",
+        "ottla.groups.max.bytes": "167772160",
     }
 
 

@@ -101,14 +101,14 @@ class BrokerConfig:
     )
     queued_request_bytes_max: int = key(
         "queued.max.request.bytes",
-        256 * 1024 * 1024,
+        160 * 1024 * 1024,
         "Memory for unfinished requests; above it who has held most for longest is closed. -1: no limit.",
         type=LONG,
     )
 
     unsent_bytes_max: int = key(
         "ottla.unsent.max.bytes",
-        256 * 1024 * 1024,
+        128 * 1024 * 1024,
         "Answers not read yet by clients, over all connections; above it the slowest readers are closed.",
         type=LONG,
         check=at_least(1 << 20),

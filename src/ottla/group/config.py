@@ -65,7 +65,7 @@ class GroupConfig:
         check=at_least(1 << 10),
     )  # fmt: skip
     memory_bytes_max: int = key(
-        "ottla.groups.max.bytes", 256 << 20,
+        "ottla.groups.max.bytes", 160 << 20,
         "Memory for all groups of this broker, half for offsets of groups without members; more is refused.",
         type=ConfigType.LONG, check=at_least(1 << 20),
     )  # fmt: skip

@@ -26,7 +26,7 @@ NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 EPOCH_MAX = 2**31 - 1
 EVICTION_IDLE_MS = 120_000
-PARTITIONS_PER_SLOT = 250  # of all slots together: some 100 MB of memory
+PARTITIONS_PER_SLOT = 150  # of all slots together: some 80 MB of memory
 CONSUMER_PARTITIONS_MAX = 10_000
 
 
