@@ -7,7 +7,7 @@ import pytest
 from tests.api.asking import BY_NAME, batch, create, produce
 from tests.api.harness import Client, Machine, Pending
 
-from ottla.api import dispatch
+from ottla.api import dispatch, offset_fetch
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID, TopicPartition
 from ottla.broker.effects import Close, Reply
@@ -174,6 +174,22 @@ def test_a_long_request_lets_others_in_between(client: Client, request_: Any) ->
         assert other.send(ApiVersionsRequest(), 0).api_keys
     assert slices > 3
     assert len(encode(pending.answer, version or request_.VERSIONS[1])) > MANY * 10
+
+
+def test_very_many_groups_are_looked_at_a_few_at_a_time(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine, looks = client.machine, list[str]()
+    monkeypatch.setattr(offset_fetch, "_is_long", lambda _call, group: looks.append(group.group_id) or False)
+    groups = [OffsetFetchRequestGroup(group_id=f"g{at}", topics=None) for at in range(MANY)]
+    machine.hold(Slices)
+    pending, most = client.ask(OffsetFetchRequest(groups=groups), 9), len(looks)
+    while pending.answer is None:
+        before = len(looks)
+        machine.broker.on_deadline(machine.now_ms)
+        machine.carry_out()
+        most = max(most, len(looks) - before)
+    assert (len(looks), most < MANY // 10) == (MANY, True)
 
 
 def test_a_client_that_hangs_up_ends_what_is_done_for_it(client: Client) -> None:

@@ -101,6 +101,9 @@ def test_what_is_forged_on_a_disk_costs_one_partition_of_groups_until_it_is_skip
         offsets = re.findall(rf"ottla skip {bad} (\d+)", verified.stdout)
         skipped = ottla("skip", str(bad), *offsets, "--yes", "--bootstrap", broker.bootstrap)
         assert skipped.returncode == 0, skipped.stderr
+        assert all(map(str.isprintable, skipped.stderr.splitlines())), (
+            "what is forged does not reach a terminal"
+        )
         wait_for(lambda: commit_everywhere(broker, 3) == set(GROUPS), 30, "the groups to be served again")
     assert broker.stop() == 0
     assert ottla("verify", str(broker.data)).returncode == 0

@@ -47,7 +47,11 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> Steps:
 def _respond(call: Call, request: OffsetFetchRequest, now_ms: int) -> Steps:
     if call.version >= BATCHED_SINCE:
         groups = {group.group_id: group for group in request.groups}
-        yield LARGE if any(_is_long(call, group) for group in groups.values()) else None
+        for group in groups.values():
+            if _is_long(call, group):
+                yield LARGE
+                break
+            yield
         return OffsetFetchResponse(groups=lazily(lambda group: _fetch(call, group, now_ms), groups.values()))
     topics = request.topics
     asked = OffsetFetchRequestGroup(

@@ -16,7 +16,6 @@ from ottla.cli import output
 from ottla.cli.cluster import DEFAULT_BOOTSTRAP, Bootstrap
 from ottla.cli.dump_groups import decode_group_record
 from ottla.cli.errors import USAGE, CommandError
-from ottla.cli.formats import readable
 from ottla.client.client import Client
 from ottla.client.errors import ClientError
 from ottla.coordinator.damage import leave_out
@@ -96,7 +95,7 @@ def _describe(id: TopicPartition, offset: int, records: Iterable[Record]) -> str
             _, problem = decode_group_record(record)
             if not problem or record.key is None or record.value is None:
                 raise CommandError(f"{id}, offset {offset} can be read: there is nothing to leave out")
-            return f"{problem} (key {readable(record.key)}, value of {len(record.value)} bytes)"
+            return f"{problem} (key {bytes(record.key)!r}, value of {len(record.value)} bytes)"
     raise CommandError(f"{id} has no record at offset {offset}")
 
 
