@@ -13,6 +13,7 @@ from tests.clients.wire_client import Closed, Wire, frame_of
 from tests.hostile.healthy import Healthy
 
 from ottla.base.errors import ErrorCode
+from ottla.records.batch import set_crc
 from ottla.records.builder import NewRecord, build_batch
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -28,6 +29,7 @@ MEMORY_BYTES_MAX = 1_000_000_000
 JOIN_VERSION = 3  # the last one that makes somebody a member at once
 JOINS = 90  # at a time: the answers, of 1 MB each, must not be more than may be unread
 PARTITIONS = 8
+PRODUCER_ID_AT = 43  # in a batch
 PRODUCER_IDS = 208_000  # more than a broker remembers
 SESSIONS = 15  # as many of the largest as there is room for
 SESSION_PARTITIONS = 10_000
@@ -64,13 +66,15 @@ def fill_groups(port: int, stack: contextlib.ExitStack) -> None:
 
 def fill_producer_ids(broker: BrokerProcess) -> None:
     record = NewRecord(None, b"v", timestamp=int(time.time() * 1000))
+    batch = build_batch([record], producer_id=0, producer_epoch=0, base_sequence=0)
+
+    def batch_of(producer_id: int) -> bytes:
+        struct.pack_into(">q", batch, PRODUCER_ID_AT, producer_id)
+        set_crc(batch)
+        return bytes(batch)
 
     def request(first: int) -> ProduceRequest:
-        batches = [
-            build_batch([record], producer_id=first + at, producer_epoch=0, base_sequence=0)
-            for at in range(PARTITIONS)
-        ]
-        parts = [PartitionProduceData(index=at, records=bytes(each)) for at, each in enumerate(batches)]
+        parts = [PartitionProduceData(index=at, records=batch_of(first + at)) for at in range(PARTITIONS)]
         topic = TopicProduceData(name="flooded", partition_data=parts)
         return ProduceRequest(acks=0, timeout_ms=5000, topic_data=[topic])
 
