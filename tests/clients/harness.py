@@ -131,6 +131,11 @@ class BrokerProcess:
     def rss_bytes(self) -> int:
         return int(psutil.Process(self.process.pid).memory_info().rss)
 
+    def peak_rss_bytes(self) -> int:
+        """The most it has had since it was started."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM:"))
+
     def open_files(self) -> int:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 

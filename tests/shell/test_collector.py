@@ -5,13 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.shell.collector import Collector
+from ottla.shell import collector as collector_module
+from ottla.shell.collector import Collector, spare_survivors
 
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
     gc.enable()
+    callbacks = list(gc.callbacks)
     yield
+    gc.callbacks[:] = callbacks
     gc.enable()
     gc.unfreeze()
 
@@ -33,3 +36,17 @@ def test_what_a_load_made_is_frozen_even_if_a_large_request_goes_on_after_it() -
     collector.pause(False)
     assert gc.isenabled()
     assert gc.get_freeze_count() > frozen
+
+
+@pytest.mark.parametrize(
+    ("generation", "long_s", "is_frozen"), [(2, 0.0, True), (2, 60.0, False), (1, 0.0, False)]
+)
+def test_what_has_survived_a_long_full_collection_is_not_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch, generation: int, long_s: float, is_frozen: bool
+) -> None:
+    monkeypatch.setattr(collector_module, "LONG_S", long_s)
+    spare_survivors()
+    gc.disable()  # no other collection comes in between
+    frozen = gc.get_freeze_count()
+    gc.collect(generation)
+    assert (gc.get_freeze_count() > frozen) == is_frozen

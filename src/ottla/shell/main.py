@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+from ottla.shell.collector import spare_survivors
 from ottla.shell.descriptors import raise_limit
 from ottla.shell.server import Server
 
@@ -28,6 +29,7 @@ def run(properties: dict[str, str], on_ready: Callable[[Server], None]) -> str |
     """Serve until told to stop. Answers why it stopped by itself, None after a clean stop; StartError if it
     could not start."""
     raise_limit()
+    spare_survivors()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_serve(properties, on_ready))
 
