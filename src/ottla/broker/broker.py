@@ -376,7 +376,7 @@ class Broker:
             return  # of thousands in a node, few have changed
         if id in self.store.lost:
             return  # nor is it made anew elsewhere
-        if id not in self.store.logs and not self.making.may_make(id, now_ms):
+        if not self.making.may_open(id, now_ms):
             return
         try:
             self._follow(id, topic.id, PartitionState(replicas, *topic.states[index]), seen, now_ms)
@@ -425,7 +425,7 @@ class Broker:
     def _drop_partition(self, partition: Partition, now_ms: int) -> None:
         """It was deleted, or its replicas are elsewhere now: its log goes."""
         self.release(partition)
-        self.store.delete(partition.id, now_ms)
+        self.making.delete(partition.id, now_ms)
         self.waiting.wake(partition.id, now_ms)
         self.replicas.wake(partition, now_ms)
 
@@ -440,14 +440,14 @@ class Broker:
             self._groups.on_topic_deleted(name, now_ms)
 
     def _configure_logs(self, topic: str | None, now_ms: int) -> None:
-        for id, partition in self.partitions.items():
-            if topic is None or id.topic == topic:
-                partition.log.on_config(self.topic_log_config(id.topic), now_ms)
-                if topic is not None:
-                    self.copies.note(id)
-                partition.on_config()
-                if partition.advance():
-                    self.on_watermark(partition, now_ms)
+        ids = list(self.partitions) if topic is None else self.image.partitions_of(topic)
+        for partition in [self.partitions[id] for id in ids if id in self.partitions]:
+            partition.log.on_config(self.topic_log_config(partition.id.topic), now_ms)
+            if topic is not None:
+                self.copies.note(partition.id)
+            partition.on_config()
+            if partition.advance():
+                self.on_watermark(partition, now_ms)
 
     # -- time -------------------------------------------------------------------------------------
 

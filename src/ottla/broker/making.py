@@ -1,9 +1,13 @@
-"""New logs, made in portions: a topic of thousands of partitions must not keep the broker from all others.
+"""Logs made and deleted in portions: a topic of thousands of partitions must not keep the broker from all
+others.
 
-Rules: one input makes at most `PORTION_MAX` logs, which takes about a tenth of a second; the others wait in
-`todo`, and `pump` goes on with them as soon as the loop has seen to what came meanwhile. What waits is only a
-name: when its turn comes, what the image says then counts, and if that is nothing, there is nothing to do.
-Until then the partition is not here yet (NOT_LEADER_OR_FOLLOWER), as on a broker that has not heard of it.
+Rules: one input makes at most `PORTION_MAX` logs, which takes less than a tenth of a second, and deletes at
+most `DELETED_MAX`; the others wait, and `pump` goes on with a few of them as soon as the loop has seen to
+what came meanwhile. What waits in `todo` is only a name: when its turn comes, what the image says then
+counts, and if that is nothing, there is nothing to do. Until then the partition is not here yet
+(NOT_LEADER_OR_FOLLOWER), as on a broker that has not heard of it. A log that waits for its end is nobody's
+any more; a new one of its name ends it first. If the broker stops before, it is one that nobody knows at the
+next start.
 
 A log that is there is opened at once, and so is everything when a broker starts. After a crash with names in
 `todo`, a directory that is offline at the next start is held to have them (`offline`), until it is back.
@@ -19,7 +23,9 @@ from ottla.log.config import LONG_MAX
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-PORTION_MAX = 100
+PORTION_MAX = 50
+PUMPED_MAX = 10  # of these later, at a time
+DELETED_MAX = 500
 AGAIN_MS = 1_000  # after what goes by itself: a lack of file descriptors
 
 
@@ -27,32 +33,56 @@ AGAIN_MS = 1_000  # after what goes by itself: a lack of file descriptors
 class Making:
     broker: "Broker"
     todo: dict[TopicPartition, None] = field(default_factory=dict)
+    deleted: dict[TopicPartition, None] = field(default_factory=dict)
     _left: int = LONG_MAX
+    _deletes_left: int = LONG_MAX
     _due_ms: int = 0
 
     def begin(self) -> None:
         """An input begins that may ask for new logs."""
-        self._left = PORTION_MAX
+        self._left, self._deletes_left = PORTION_MAX, DELETED_MAX
 
-    def may_make(self, id: TopicPartition, now_ms: int) -> bool:
-        """Is it this log's turn? If not, it will be."""
+    def may_open(self, id: TopicPartition, now_ms: int) -> bool:
+        """Is there a log of this name, or is it its turn to be made? If not, it will be."""
+        if id in self.deleted:
+            self._delete(id, now_ms)
+        if id in self.broker.store.logs:
+            return True
         if self._left and id not in self.todo:
             self._left -= 1
             return True
-        if not self.todo:
-            self._due_ms = now_ms
+        self._wait(now_ms)
         self.todo[id] = None
         return False
 
+    def delete(self, id: TopicPartition, now_ms: int) -> None:
+        """Nobody uses this log any more."""
+        self._wait(now_ms)
+        self.deleted[id] = None
+        if self._deletes_left:
+            self._deletes_left -= 1
+            self._delete(id, now_ms)
+
+    def _delete(self, id: TopicPartition, now_ms: int) -> None:
+        del self.deleted[id]
+        if id in self.broker.store.logs:  # and not on a disk that has failed meanwhile
+            self.broker.store.delete(id, now_ms)
+
+    def _wait(self, now_ms: int) -> None:
+        if not self.todo and not self.deleted:
+            self._due_ms = now_ms
+
     def next_ms(self) -> int | None:
-        return self._due_ms if self.todo else None
+        return self._due_ms if self.todo or self.deleted else None
 
     def pump(self, now_ms: int) -> None:
-        if not self.todo or now_ms < self._due_ms:
+        if (not self.todo and not self.deleted) or now_ms < self._due_ms:
             return
         self.begin()
+        for id in list(islice(self.deleted, DELETED_MAX)):
+            self._delete(id, now_ms)
         topics = self.broker.image.topics
-        for id in list(islice(self.todo, PORTION_MAX)):
+        for id in list(islice(self.todo, min(PORTION_MAX, PUMPED_MAX))):
             del self.todo[id]
             topic = topics.get(id.topic)
             if topic is not None and id.partition in topic.states:

@@ -8,7 +8,7 @@ can be dropped.
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ottla.base.ids import uuid_from_text
+from ottla.base.ids import TopicPartition, uuid_from_text
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged
 from ottla.controller.znodes import NO_LEADER, UNKNOWN_EPOCH, Report, State
@@ -171,6 +171,10 @@ class Image:
     def topic_id(self, topic: str) -> bytes | None:
         found = self.topics.get(topic)
         return found.id if found else None
+
+    def partitions_of(self, topic: str) -> list[TopicPartition]:
+        found = self.topics.get(topic)
+        return [TopicPartition(topic, index) for index in found.states] if found else []
 
     def broker_config(self, broker: str) -> dict[str, str]:
         found = self.broker_configs.get(broker)
