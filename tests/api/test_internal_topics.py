@@ -10,9 +10,8 @@ from tests.api.harness import Client, Machine
 from tests.api.test_group_driver import G, broker, codes, committed, committing, fetching, find, joining
 from tests.group.forgeries import COMMIT, PASSED_OVER, UNREADABLE
 
-from ottla.api.internal_topics import ADMIN_CLIENT_ID
 from ottla.base.errors import ErrorCode
-from ottla.base.ids import OFFSETS_TOPIC, ZERO_UUID, TopicPartition
+from ottla.base.ids import ADMIN_CLIENT_ID, OFFSETS_TOPIC, ZERO_UUID, TopicPartition
 from ottla.coordinator.damage import leave_out
 from ottla.coordinator.turn import StoredRecord
 from ottla.log.validate import LargeCheck

@@ -10,9 +10,8 @@ from tests.broker.test_moves import moved
 from tests.controller.kraft_logs import Value, broker_config, config, topic, write_log
 from tests.log.simdisk import Keep, page_cache, power_loss
 
-from ottla.api.internal_topics import ADMIN_CLIENT_ID
 from ottla.base.errors import ErrorCode
-from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition
+from ottla.base.ids import ADMIN_CLIENT_ID, KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition
 from ottla.broker import config_copies
 from ottla.broker.effects import CleanLog
 from ottla.controller import znodes

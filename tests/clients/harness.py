@@ -56,8 +56,9 @@ def _die_with_parent() -> None:
 class BrokerProcess:
     """`ottla start` as its user would run it. It can be killed and started again on the same port."""
 
-    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, settings: dict[str, str] | None = None, log_level: str = "info") -> None:
         self.data = folder / "data"
+        self.log_level = log_level
         (self.port,) = free_ports(1)
         self.settings = settings or {}
         self.log_path = folder / "broker.log"
@@ -84,7 +85,7 @@ class BrokerProcess:
     def command(self) -> list[str]:
         sets = [part for key, value in self.settings.items() for part in ("--set", f"{key}={value}")]
         where = ["--listen", self.bootstrap, "--data", str(self.data)]
-        return [sys.executable, "-m", "ottla.cli", "start", *where, *sets, "--log-level", "info"]
+        return [sys.executable, "-m", "ottla.cli", "start", *where, *sets, "--log-level", self.log_level]
 
     def start(self) -> float:
         """Start, and wait until it serves. The seconds that took."""

@@ -4,6 +4,7 @@ What they do is what `tests/hostile` does to one broker, each at its worst.
 """
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -28,10 +29,11 @@ from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatR
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 
 MEBIBYTE = 1 << 20
-READERS = 100
+READERS = 200  # what they leave unread is more than the 128 MiB that they may
 MEMBERS = 40
 PRODUCER_IDS = 2_000
 ATTACKED = "attacked"
+UNREAD = "unread"
 
 
 def leader(cluster: RealCluster) -> RealBroker:
@@ -70,15 +72,20 @@ def ask_for_everything(cluster: RealCluster) -> None:
 
 
 def never_read(cluster: RealCluster) -> None:
-    with Wire(leader(cluster).port) as wire:
-        for _ in range(8):
-            assert wire.produce(ATTACKED, bytes(batch(b"x" * 900_000))).error_code == 0
-    frame = frame_of(fetch_request(ATTACKED, partition_max_bytes=100 * MEBIBYTE), 11)
+    """They stay until some are closed. Each leaves one batch of 2 MiB unread, less what the kernel takes,
+    also if the broker answers all of them in one round of its loop: fetches then get no more."""
+    broker = cluster.brokers[cluster.leader(UNREAD)]
+    with Wire(broker.port) as wire:
+        for _ in range(4):
+            assert wire.produce(UNREAD, bytes(batch(b"x" * 2 * MEBIBYTE))).error_code == 0
+    frame = frame_of(fetch_request(UNREAD, partition_max_bytes=100 * MEBIBYTE), 11)
     with contextlib.ExitStack() as stack:
-        wires = [stack.enter_context(Wire(leader(cluster).port)) for _ in range(READERS)]
-        for wire in wires:
-            with contextlib.suppress(Closed, ConnectionError):
-                wire.send_bytes(frame * 3)
+        for _ in range(READERS):
+            wire = stack.enter_context(Wire(broker.port))
+            with contextlib.suppress(Closed):
+                wire.send_bytes(frame * 4)
+        closed = re.compile(r"WARNING .* closed: it has left \d+ bytes unread .*ottla.unsent.max.bytes")
+        wait_for(lambda: closed.search(broker.log) is not None, 60, "the slowest readers are closed")
 
 
 def join_with_much_to_say(cluster: RealCluster) -> None:
@@ -147,6 +154,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
         cluster.start()
         cluster.create_topic(TOPIC, 1)
         cluster.create_topic(ATTACKED, 1)
+        cluster.create_topic(UNREAD, 1, max_message_bytes=str(3 * MEBIBYTE))
         place = TopicPartition(TOPIC, 0)
         wait_for(partial(can_commit, cluster, "honest", place, 1), START_S, "the first commit")
         cluster.wait_settled()

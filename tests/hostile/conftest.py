@@ -43,8 +43,8 @@ def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
     """Brokers with settings of their own, killed after the test, whatever became of it."""
     started: list[BrokerProcess] = []
 
-    def start(settings: dict[str, str] | None = None) -> BrokerProcess:
-        one = BrokerProcess(tmp_path_factory.mktemp("broker"), settings)
+    def start(settings: dict[str, str] | None = None, log_level: str = "info") -> BrokerProcess:
+        one = BrokerProcess(tmp_path_factory.mktemp("broker"), settings, log_level)
         started.append(one)
         one.start()
         return one

@@ -1,6 +1,8 @@
 """Small requests with enormous answers or arrays, and readers that never read."""
 
 import contextlib
+import re
+import time
 from collections.abc import Callable
 
 import pytest
@@ -9,12 +11,15 @@ from tests.clients.wire_client import Closed, Wire, batch, fetch_request, frame_
 from tests.hostile.healthy import Healthy, Peak
 from tests.hostile.largest import largest_requests
 
+from ottla.cli.serve import DEFAULT_LEVEL
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 StartBroker = Callable[..., BrokerProcess]
 
 MEBIBYTE = 1 << 20
+CLOSINGS = 1_000
 LARGEST = (
     "DescribeProducers",
     "OffsetFetch",
@@ -66,7 +71,7 @@ def test_the_largest_requests_keep_nobody_waiting(start_broker: StartBroker) -> 
 def test_readers_that_never_read_are_closed_and_their_memory_comes_back(
     start_broker: StartBroker, kind: str, readers: int, budget_mib: int
 ) -> None:
-    broker = start_broker({"ottla.unsent.max.bytes": str(budget_mib * MEBIBYTE)})
+    broker = start_broker({"ottla.unsent.max.bytes": str(budget_mib * MEBIBYTE)}, log_level=DEFAULT_LEVEL)
     broker.create_topic("large", config={"max.message.bytes": str(3 * MEBIBYTE)})
     with Wire(broker.port) as wire:
         for _ in range(4):
@@ -87,3 +92,26 @@ def test_readers_that_never_read_are_closed_and_their_memory_comes_back(
         wait_for(lambda: len(healthy.seconds) > rounds + 20, 60, "the healthy client to go on")
     assert peak.rss_bytes < 1024 * MEBIBYTE, f"{peak.rss_bytes >> 20} MiB"
     wait_for(lambda: broker.rss_bytes() - before < 150 * MEBIBYTE, 60, "the memory to come back")
+
+
+def test_a_thousand_closings_are_a_line_a_second_at_the_default_log_level(start_broker: StartBroker) -> None:
+    """Each is there, or counted in a later line."""
+    broker = start_broker(log_level=DEFAULT_LEVEL)
+    member = MemberIdentity(member_id="", group_instance_id=None)
+    frame = frame_of(LeaveGroupRequest(group_id="g", members=[member] * 20_001), 4)
+    began = time.monotonic()
+    for _ in range(CLOSINGS):
+        with Wire(broker.port) as wire, contextlib.suppress(Closed):
+            wire.send_bytes(frame)
+            assert outcome(wire) == "closed"
+
+    def lines() -> list[str]:
+        return [line for line in broker.log.splitlines() if " closed: " in line]
+
+    def closings() -> int:
+        left_out = re.findall(r"(\d+) more since the last such line", broker.log)
+        return sum("20001 items" in line for line in lines()) + sum(map(int, left_out))
+
+    wait_for(lambda: closings() == CLOSINGS, 30, "all of them to be counted")
+    assert len(lines()) <= time.monotonic() - began + 1
+    assert " WARNING " in lines()[0]

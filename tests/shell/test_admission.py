@@ -9,7 +9,7 @@ from ottla.base.config import load
 from ottla.broker.config import BrokerConfig
 from ottla.controller import znodes
 from ottla.controller.keeper import Create
-from ottla.shell.admission import GUESTS_MAX, LOCALS_MAX, SAY_MS, SPARE_MAX, Admission, is_local
+from ottla.shell.admission import GUESTS_MAX, LOCALS_MAX, SPARE_MAX, Admission, is_local
 
 
 @dataclass
@@ -110,16 +110,6 @@ def test_what_is_kept_comes_out_of_the_files_that_connections_may_have() -> None
     refused = [visitor for visitor in (door.come() for _ in range(5)) if visitor.refused]
     assert len(refused) == 2
     assert "ulimit -n" in refused[0].refused[0]
-
-
-def test_refusals_are_said_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
-    door = Door()
-    for at in range(100):
-        door.admission.say_refused("10.0.0.9", "there are too many", 10_000 + at)
-    door.admission.say_refused("10.0.0.9", "there are too many", 10_000 + SAY_MS)
-    first, second = (record.getMessage() for record in caplog.records)
-    assert first == "connection from 10.0.0.9 refused: there are too many"
-    assert second == f"{first} (99 others were refused since the last such line)"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """What connections hold in memory: who is closed when it is too much, and what a closing one still holds."""
 
 import asyncio
+import contextlib
+import logging
+import re
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,8 +12,9 @@ from typing import Any, cast
 
 import pytest
 from tests.api.harness import Machine
-from tests.clients.wire_client import frame_of
+from tests.clients.wire_client import frame_of, framed
 
+from ottla.cli.serve import DEFAULT_LEVEL
 from ottla.shell.budgets import LINGER_MS, Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.server import Server
@@ -28,7 +32,8 @@ class Holder:
     held_bytes: int = 0
     closed: list[str] = field(default_factory=list)
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str, *, over_limit: bool) -> None:
+        assert over_limit
         self.closed.append(reason)
 
 
@@ -79,7 +84,14 @@ def test_other_brokers_are_not_closed_for_what_they_hold() -> None:
     assert room.closed() == [2]
 
 
-def serving(folder: Path, visit: Callable[[Server, socket.socket], Any]) -> None:
+def metadata(topics: int, name: str = "x" * 200) -> MetadataRequest:
+    names = [MetadataRequestTopic(name=name and f"{name}{at}") for at in range(topics)]
+    return MetadataRequest(topics=names, allow_auto_topic_creation=False)
+
+
+def serving(
+    folder: Path, visit: Callable[[Server, socket.socket], Any], given: dict[str, str] | None = None
+) -> None:
     """A broker, and a client of it that reads nothing by itself."""
 
     async def live() -> None:
@@ -87,6 +99,7 @@ def serving(folder: Path, visit: Callable[[Server, socket.socket], Any]) -> None
             "listeners": "127.0.0.1:0",
             "log.dirs": str(folder),
             "socket.send.buffer.bytes": str(64 * KIBIBYTE),
+            **(given or {}),
         }
         server = Server(settings, on_halt=lambda _: None)
         await server.start()
@@ -110,12 +123,10 @@ async def until(condition: Callable[[], bool], what: str) -> None:
 def test_what_a_gently_closed_connection_was_not_read_counts_until_it_is_given_up(tmp_path: Path) -> None:
     async def visit(server: Server, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        names = [MetadataRequestTopic(name=f"{at:0200}") for at in range(15_000)]
-        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         await until(lambda: bool(server.connections), "it is connected")
         (connection,) = server.connections.values()
-        await loop.sock_sendall(client, frame_of(request, 9))
+        await loop.sock_sendall(client, frame_of(metadata(15_000), 9))
         await until(lambda: connection.unsent_bytes > 100_000, "much of the answer is unread")
         connection.close("it is sent away", gently=True)
         now_ms = server.now_ms()
@@ -141,10 +152,8 @@ def test_what_readers_left_unread_is_handed_back_when_they_hang_up(
 
     async def visit(server: Server, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        names = [MetadataRequestTopic(name=f"{at:0200}") for at in range(15_000)]
-        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        await loop.sock_sendall(client, frame_of(request, 9))
+        await loop.sock_sendall(client, frame_of(metadata(15_000), 9))
         await until(lambda: bool(server.connections), "it is connected")
         (connection,) = server.connections.values()
         await until(lambda: connection.unsent_bytes > 100_000, "much of the answer is unread")
@@ -156,5 +165,61 @@ def test_what_readers_left_unread_is_handed_back_when_they_hang_up(
         server.budgets.sweep(server.now_ms())
         assert server.broker.unsent_bytes == 0
         assert handed_back
+
+    serving(tmp_path, visit)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What `ottla start` says at its default log level."""
+    level = logging.getLevelName(DEFAULT_LEVEL.upper())
+    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+
+
+# ApiVersions v3 without a client's id and names, and the number 100,001.
+MANY_TAGS = b"\x00\x12\x00\x03\x00\x00\x00\x01\xff\xff\x00\x01\x01\xa1\x8d\x06"
+OVER_A_LIMIT = {
+    "more bytes than wait for their turn": (b"\x00\x0f\xff\xff" + bytes(90_000), "queued.max.request.bytes"),
+    "more bytes than clients may leave unread": (frame_of(metadata(15_000), 9), "ottla.unsent.max.bytes"),
+    "too many items": (frame_of(metadata(100_001, name=""), 9), "MetadataRequest.topics .* 100001 items"),
+    "too many tagged fields": (framed(MANY_TAGS + bytes(210_000)), "100001 tagged fields"),
+    "too large a request": (framed(b"\0\3\0\x09" + bytes(1 << 24)), "Metadata with 16777220 bytes"),
+    "too large an answer": (frame_of(metadata(2_000), 9), "the answer to Metadata has more than"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OVER_A_LIMIT)
+def test_who_is_closed_because_of_a_limit_is_named_at_the_default_log_level(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    sent, said = OVER_A_LIMIT[kind]
+    settings = {"queued.max.request.bytes": "65536"} if "turn" in kind else {}
+    if "unread" in kind:
+        settings["ottla.unsent.max.bytes"] = str(KIBIBYTE * KIBIBYTE)
+    if kind == "too large an answer":
+        monkeypatch.setattr("ottla.api.dispatch.ANSWER_BYTES_MAX", 100_000)
+
+    async def visit(server: Server, client: socket.socket) -> None:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        await until(lambda: bool(server.connections), "it is connected")
+        with contextlib.suppress(ConnectionError):
+            await asyncio.get_running_loop().sock_sendall(client, sent)
+        await until(lambda: not server.connections, "it is closed")
+        (line,) = warnings(caplog)
+        assert re.match(f"connection from 127.0.0.1 closed: .*{said}", line)
+
+    serving(tmp_path, visit, settings)
+
+
+@pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\n\r\n", framed(b"\0\3\0\1\0\0\0\1\0\0\x7f\xff\xff\xff")])
+def test_a_port_scan_warns_nobody(sent: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def visit(server: Server, client: socket.socket) -> None:
+        await until(lambda: bool(server.connections), "it is connected")
+        await asyncio.get_running_loop().sock_sendall(client, sent)
+        await until(lambda: not server.connections, "it is closed")
+        assert "closed: " in caplog.text
+        assert warnings(caplog) == []
 
     serving(tmp_path, visit)

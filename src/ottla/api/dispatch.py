@@ -37,7 +37,7 @@ from ottla.wire.header import (
     response_header,
     response_is_flexible,
 )
-from ottla.wire.primitives import ProtocolError
+from ottla.wire.primitives import OverLimitError, ProtocolError
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def on_request(
         raise ProtocolError(f"API {header.api_key} is not served")
     if len(frame) > REQUEST_BYTES_MAX and api.key != PRODUCE:
         # Small items cost many times their bytes as objects; only record batches stay bytes.
-        raise ProtocolError(f"{api.title} with {len(frame)} bytes, more than {REQUEST_BYTES_MAX}")
+        raise OverLimitError(f"{api.title} with {len(frame)} bytes, more than {REQUEST_BYTES_MAX}")
     low, high = api.versions
     if not low <= header.api_version <= high:
         return _refuse_version(api, header)
@@ -212,7 +212,8 @@ class Exchange:
         try:
             result = yield from steps
         except (ProtocolError, CloseConnection) as error:
-            self.broker.effects.append(Close(self.connection, str(error)))
+            over_limit = isinstance(error, OverLimitError)
+            self.broker.effects.append(Close(self.connection, str(error), over_limit=over_limit))
             return
         if result is not Silence.PARKED:
             self._send(result)
@@ -272,11 +273,11 @@ class Exchange:
                 size += len(chunk)
                 self.broker.unsent_bytes += len(chunk)
                 if size > ANSWER_BYTES_MAX:
-                    raise CloseConnection(
+                    raise OverLimitError(
                         f"the answer to {self.api.title} has more than {ANSWER_BYTES_MAX} bytes; ask for less"
                     )
                 yield LARGE if size > LARGE_ANSWER_BYTES else None
-        except CloseConnection:
+        except (CloseConnection, OverLimitError):
             raise
         except Exception as error:
             raise self._failure(error) from error

@@ -16,6 +16,7 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
 OFFSETS_TOPIC = "__consumer_offsets"
 KRAFT_TOPIC = "__cluster_metadata"  # the log of KRaft controllers: no topic for clients
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+ADMIN_CLIENT_ID = "__admin_client"  # the only client that Kafka lets write to internal topics
 
 
 class TopicPartition(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ottla.base.errors import ApiError
-from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.base.ids import ADMIN_CLIENT_ID, OFFSETS_TOPIC, TopicPartition
 from ottla.cli import output
 from ottla.cli.cluster import DEFAULT_BOOTSTRAP, Bootstrap
 from ottla.cli.dump_groups import decode_group_record
@@ -23,8 +23,6 @@ from ottla.log.opening import parse_folder
 from ottla.records.batch import crc_ok, split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.record import Record, read_records
-
-ADMIN_CLIENT_ID = "__admin_client"  # the one that Kafka, too, lets write to internal topics
 
 
 def skip(

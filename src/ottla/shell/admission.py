@@ -7,19 +7,16 @@ in, each on a few connections beyond it, of which the one that was quiet longest
 - where there is a cluster, a guest from anywhere, who may prove to be a broker and may do nothing else.
 """
 
-import logging
 from collections import Counter
 from typing import Protocol
 
 from ottla.broker.config import BrokerConfig
 from ottla.broker.identities import Identities
-
-log = logging.getLogger(__name__)
+from ottla.shell.notices import Notices
 
 LOCALS_MAX = 8
 GUESTS_MAX = 32
 SPARE_MAX = LOCALS_MAX + GUESTS_MAX
-SAY_MS = 1_000  # one line in so long, however many are refused
 
 
 class Visitor(Protocol):
@@ -47,8 +44,7 @@ class Admission:
         self._locals: dict[int, Visitor] = {}
         self._guests: dict[int, Visitor] = {}
         self._per_ip: Counter[str] = Counter()
-        self._said_ms = 0
-        self._unsaid = 0
+        self.refusals = Notices("refused")
 
     def admit(self, visitor: Visitor, config: BrokerConfig, identities: Identities) -> str | None:
         """Take it in, or say why not."""
@@ -70,14 +66,6 @@ class Admission:
         else:
             return reason
         return None
-
-    def say_refused(self, peer: str, reason: str, now_ms: int) -> None:
-        if now_ms - self._said_ms < SAY_MS:
-            self._unsaid += 1
-            return
-        others = f" ({self._unsaid} others were refused since the last such line)" if self._unsaid else ""
-        log.warning("connection from %s refused: %s%s", peer, reason, others)
-        self._said_ms, self._unsaid = now_ms, 0
 
     def forget(self, number: int) -> None:
         self._locals.pop(number, None)

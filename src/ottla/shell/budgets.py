@@ -1,18 +1,16 @@
 """What connections hold in memory, all together: requests that are not finished, and answers nobody reads.
 
-Over a budget somebody is closed, with a line that says why. Of unfinished requests
+Over a budget somebody is closed, with a line that says why (`notices`). Of unfinished requests
 (`queued.max.request.bytes`) it is who holds most for longest, other brokers excepted; of answers
 (`ottla.unsent.max.bytes`) who has left most unread for longest. What a connection has unsent is counted when
 it gets much, and of all of them in every sweep.
 """
 
-import logging
 from contextlib import suppress
 
 from ottla.broker.broker import Broker
 from ottla.shell.connection import Connection
-
-log = logging.getLogger(__name__)
+from ottla.shell.notices import Notices
 
 TRIM_BYTES = 64 * 1024 * 1024
 LINGER_MS = 5_000  # that the last answers of a connection wait for a client which does not read
@@ -22,6 +20,7 @@ class Budgets:
     def __init__(self, broker: Broker, connections: dict[int, Connection]) -> None:
         self._broker = broker
         self._connections = connections
+        self.closings = Notices("closed")
         self._held: dict[int, tuple[int, int]] = {}  # bytes, and since when it has held any
         self._held_total = 0
         self._given_back = 0  # since memory was last handed back to the system
@@ -57,7 +56,7 @@ class Budgets:
             reason = f"unfinished requests hold {self._held_total} bytes (queued.max.request.bytes)"
             number = greatest.pop()
             self._count(-self._held.pop(number)[0])
-            self._connections[number].close(reason)
+            self._connections[number].close(reason, over_limit=True)
 
     def forget(self, connection: Connection) -> None:
         self._count(-self._held.pop(connection.number, (0, 0))[0])
@@ -81,7 +80,8 @@ class Budgets:
             unread, since_ms = slowest.unsent_bytes, now_ms - slowest.unsent_ms
             slowest.close(
                 f"it has left {unread} bytes unread for {since_ms} ms, and clients together "
-                f"{self._broker.unsent_bytes} (ottla.unsent.max.bytes)"
+                f"{self._broker.unsent_bytes} (ottla.unsent.max.bytes)",
+                over_limit=True,
             )
             slowest.count_unsent(now_ms)
             self._given_back += unread
@@ -93,6 +93,7 @@ class Budgets:
             if connection.is_closing and now_ms - connection.unsent_ms > LINGER_MS:
                 connection.close(f"it has left the last {connection.unsent_bytes} bytes unread")
         self.on_unsent(now_ms)
+        self.closings.sweep(now_ms)
         if self._given_back > TRIM_BYTES:
             self._given_back = 0
             _trim()

@@ -17,7 +17,7 @@ from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer
 from ottla.shell.admission import is_local
 from ottla.wire.frame import Splitter
-from ottla.wire.primitives import ProtocolError
+from ottla.wire.primitives import OverLimitError, ProtocolError
 
 if TYPE_CHECKING:
     from ottla.shell.server import Server
@@ -151,11 +151,14 @@ class Connection(asyncio.BufferedProtocol):
     def release_memory(self) -> None:
         self._splitter.idle()
 
-    def close(self, reason: str, *, gently: bool = False) -> None:
-        """`gently`: after what is queued has been sent."""
+    def close(self, reason: str, *, gently: bool = False, over_limit: bool = False) -> None:
+        """`gently`: after what is queued has been sent. `over_limit`: the operator should know."""
         if self._transport is None:
             return
-        log.info("connection from %s closed: %s", self.peer, reason)
+        if over_limit:
+            self._server.budgets.closings.say(self.peer, reason, self._server.now_ms())
+        else:
+            log.info("connection from %s closed: %s", self.peer, reason)
         if gently:
             self._transport.close()
         else:
@@ -164,7 +167,7 @@ class Connection(asyncio.BufferedProtocol):
     def refuse(self, reason: str) -> None:
         """Close it, because of a limit on connections."""
         if self._transport is not None:
-            self._server.admission.say_refused(self.peer, reason, self._server.now_ms())
+            self._server.admission.refusals.say(self.peer, reason, self._server.now_ms())
             self._transport.abort()
 
     def _serve(self) -> None:
@@ -200,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._queued_bytes:
                 self._splitter.idle()  # what waits has a copy of its own
         except (ProtocolError, CloseConnection) as error:
-            self.close(str(error))
+            self.close(str(error), over_limit=isinstance(error, OverLimitError))
             return
         finally:
             turns.spend(begun_us)

@@ -344,10 +344,10 @@ class Server:
                 connection = self.connections.get(number)
                 if connection is not None:
                     connection.reply(chunks)
-            case effects.Close(number, reason, after_answers):
+            case effects.Close(number, reason, after_answers, over_limit):
                 connection = self.connections.get(number)
                 if connection is not None:
-                    connection.close(reason, gently=after_answers)
+                    connection.close(reason, gently=after_answers, over_limit=over_limit)
             case effects.WriteNodes(token, operations):
                 self._keeping.write(token, operations)
             case effects.ConfirmTree(asked_ms):
@@ -471,6 +471,7 @@ class Server:
                 connection.release_memory()
                 self.budgets.on_held(connection, now_ms)
         self.budgets.sweep(now_ms)
+        self.admission.refusals.sweep(now_ms)
 
     def _schedule_deadline(self) -> None:
         """Wake up for the next parked answer that runs out of time, and for the next sync."""

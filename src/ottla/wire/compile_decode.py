@@ -82,6 +82,7 @@ class _DecoderWriter:
         self.flexible = flexible
         self.sliced = sliced
         self.source = Source(
+            OverLimitError=primitives.OverLimitError,
             ProtocolError=primitives.ProtocolError,
             check_tag=primitives.check_tag,
             new=object.__new__,
@@ -191,14 +192,22 @@ class _DecoderWriter:
                 self.source.line(f"{n} = {count}")
             least = max(1, least_size(item, False, self.version, self.flexible))
             self.source.line(f"left -= {n}")
-            with self.source.block(f"if left < 0 or {n} * {least} > end - at:"):
+            with self.source.block(f"if {n} * {least} > end - at:"):
                 self.source.line(f'raise ProtocolError(f"{label} cannot have {{{n}}} items")')
+            self._within_limit(f"{label} has {{{n}}} items", n)
             if isinstance(item, Fixed) and len(item.code) == 1:
                 self.source.line(f"{target} = list(unpack_from(f'>{{{n}}}{item.code}', view, at))")
                 self.source.line(f"at += {n} * {item.size}")
             else:
                 self._items(item, n, target, label)
         self._null(nullable, target, label)
+
+    def _within_limit(self, what: str, n: str) -> None:
+        """The message may have so many more items."""
+        with self.source.block("if left < 0:"):
+            self.source.line(
+                f'raise OverLimitError(f"{what}, where this message may have {{left + {n}}} more")'
+            )
 
     def _items(self, item: Kind, n: str, target: str, label: str) -> None:
         items = self.source.fresh("items")
@@ -243,9 +252,10 @@ class _DecoderWriter:
                 return
             tag, last, to = (self.source.fresh(prefix) for prefix in ("tag", "last", "to"))
             self.source.line(f"{count}, at = uvarint(view, at - 1)")
+            with self.source.block(f"if 2 * {count} > end - at:"):
+                self.source.line(f'raise ProtocolError(f"{target} cannot have {{{count}}} tagged fields")')
             self.source.line(f"left -= {count}")
-            with self.source.block("if left < 0:"):
-                self.source.line(f'raise ProtocolError("{target} cannot have so many tagged fields")')
+            self._within_limit(f"{target} has {{{count}}} tagged fields", count)
             self.source.line(f"{last} = -1")
             with self.source.block(f"for _ in range({count}):"):
                 self.source.line(f"{tag}, at = uvarint(view, at)")

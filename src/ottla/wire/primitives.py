@@ -20,6 +20,10 @@ class ProtocolError(ValueError):
     """The bytes are not what the protocol allows. The connection that sent them is closed, unanswered."""
 
 
+class OverLimitError(ProtocolError):
+    """They are well-formed, and more than a broker takes in one request or sends in one answer."""
+
+
 def uvarint(view: Bytes, at: int) -> tuple[int, int]:
     """An unsigned varint of at most five bytes."""
     return _base128(view, at, _VARINT_BYTES_MAX)
@@ -85,8 +89,10 @@ def skip_tags(view: Bytes, at: int, end: int, count_max: int) -> tuple[int, int]
     """Step over a section of tagged fields, all unknown to us (KIP-482): the position after it, and how many
     more the message may have."""
     count, at = uvarint(view, at)
+    if 2 * count > end - at:
+        raise ProtocolError(f"{count} tagged fields run past the end")
     if count > count_max:
-        raise ProtocolError(f"{count} tagged fields, where this message may have {count_max} more")
+        raise OverLimitError(f"{count} tagged fields, where this message may have {count_max} more items")
     last = -1
     for _ in range(count):
         tag, at = uvarint(view, at)
