@@ -1,4 +1,4 @@
-"""New logs are made in portions: others are served in between, and what changes meanwhile counts."""
+"""Logs are made and deleted in portions: others are served in between, and what changes meanwhile counts."""
 
 import errno
 
@@ -18,6 +18,7 @@ PORTION = 3
 @pytest.fixture(autouse=True)
 def _small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(making, "PORTION_MAX", PORTION)
+    monkeypatch.setattr(making, "DELETED_MAX", PORTION)
 
 
 def here(machine: Machine, topic: str = "t") -> list[int]:
@@ -93,6 +94,60 @@ def test_a_topic_made_again_while_the_first_waits_is_made_as_the_new_one() -> No
         go_on(machine)
     assert here(machine) == [0, 1, 2, 3]
     assert {one.topic_id for one in machine.broker.partitions.values()} == {topic_id}
+
+
+def folders(machine: Machine) -> list[str]:
+    """Of logs that are in use, as far as the disk is concerned."""
+    return sorted(name for name in machine.disk.list("/data") if name.startswith("t-") and name[2:].isdigit())
+
+
+def large_topic(machine: Machine) -> None:
+    create(machine.client(), "t", partitions=7)
+    while machine.broker.making.todo:
+        go_on(machine)
+    assert len(folders(machine)) == 7
+
+
+def last_offset(machine: Machine) -> int:
+    """Of a record that is written to the last partition."""
+    answer = machine.client().send(to("t", *[None] * 6, batch()), 12)
+    offset: int = answer.responses[0].partition_responses[6].base_offset
+    return offset
+
+
+def test_a_large_topic_is_gone_at_once_and_its_logs_in_portions() -> None:
+    machine = Machine()
+    large_topic(machine)
+    delete(machine, "t")
+    assert here(machine) == []
+    assert produce(machine.client(), "t").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(folders(machine)) == 4
+    go_on(machine)
+    assert len(folders(machine)) == 1
+    go_on(machine)
+    assert folders(machine) == []
+    assert machine.broker.next_deadline_ms() is None
+
+
+def test_a_topic_made_again_before_its_old_logs_are_gone_begins_empty() -> None:
+    machine = Machine()
+    large_topic(machine)
+    assert last_offset(machine) == 0
+    delete(machine, "t")
+    create(machine.client(), "t", partitions=7)
+    while machine.broker.next_deadline_ms() is not None:
+        go_on(machine)
+    assert here(machine) == list(range(7))
+    assert last_offset(machine) == 0
+
+
+def test_logs_that_wait_for_their_end_when_the_broker_stops_do_not_come_back() -> None:
+    machine = Machine()
+    large_topic(machine)
+    delete(machine, "t")
+    machine.restart()
+    assert here(machine) == []
+    assert folders(machine) == []
 
 
 def test_the_state_of_the_hour_counts_when_the_turn_comes() -> None:

@@ -12,6 +12,8 @@ from tests.hostile.healthy import Healthy, Peak
 from tests.hostile.largest import largest_requests
 
 from ottla.cli.serve import DEFAULT_LEVEL
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -65,6 +67,37 @@ def test_the_largest_requests_keep_nobody_waiting(start_broker: StartBroker) -> 
         outcomes = [outcome(wire) for wire in wires]
     assert "closed" not in outcomes
     assert peak.rss_bytes < 1024 * MEBIBYTE
+
+
+def test_thousands_of_topics_and_partitions_come_and_go_and_keep_nobody_waiting(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker()
+    many = [
+        CreatableTopic(name=f"many-{number}", num_partitions=1, replication_factor=1)
+        for number in range(2_000)
+    ]
+    large = CreatableTopic(name="large", num_partitions=4_000, replication_factor=1)
+    names = [*(topic.name for topic in many), large.name]
+    requests = (
+        (CreateTopicsRequest(topics=many, timeout_ms=60_000), 5),
+        (CreateTopicsRequest(topics=[large], timeout_ms=60_000), 5),
+        (DeleteTopicsRequest(topic_names=names, timeout_ms=60_000), 5),
+    )
+    with Healthy(broker), Wire(broker.port, timeout_s=90) as wire:
+        for request, version in requests:
+            answer = wire.call(request, version)
+            results = answer.topics if isinstance(request, CreateTopicsRequest) else answer.responses
+            assert {result.error_code for result in results} == {0}
+        wait_for(
+            lambda: folders_in_use(broker) == {"healthy", "__consumer_offsets"}, 60, "the deleted folders"
+        )
+
+
+def folders_in_use(broker: BrokerProcess) -> set[str]:
+    """The topics that have any."""
+    folders = [path.name for path in broker.data.iterdir() if path.is_dir()]
+    return {name.rpartition("-")[0] for name in folders if not name.endswith("-delete")}
 
 
 @pytest.mark.parametrize(("kind", "readers", "budget_mib"), [("fetch", 300, 256), ("metadata", 120, 64)])

@@ -313,6 +313,30 @@ def test_what_finds_no_descriptor_is_given_again_and_nothing_overtakes_it(
     run(world, story)
 
 
+def test_much_that_the_keeper_says_at_once_is_taken_in_over_several_rounds_in_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    monkeypatch.setattr(keeping, "SHARE_US", 0)
+    seen: list[str] = []
+
+    async def story() -> None:
+        first = world.server(1)
+        await first.start()
+        await until(lambda: not first._keeping._inbox)
+        monkeypatch.setattr(first, "on_nodes", lambda nodes: seen.append(nodes[0].path))
+        monkeypatch.setattr(first.turns, "elapsed_us", lambda: len(seen))  # each takes longer than the share
+        for number in range(20):
+            first._keeping.on_nodes([NodeChanged(f"/{number}", b"", 0)])
+        assert len(seen) < 3
+        await asyncio.sleep(0)
+        assert len(seen) < 6
+        await until(lambda: len(seen) == 20)
+
+    run(world, story)
+    assert seen == [f"/{number}" for number in range(20)]
+
+
 def test_a_keeper_that_lost_everything_is_refused_and_no_log_is_removed(tmp_path: Path) -> None:
     """Else the first broker would found the cluster again, and others would take their logs for strays."""
     world = World(tmp_path)
