@@ -121,10 +121,10 @@ def test_a_batch_whose_leader_has_changed_during_its_check_is_not_written() -> N
 def test_a_request_of_many_batches_lets_others_in_between() -> None:
     machine, client = held_back()
     machine.is_one_round = True
-    names = ["wide", "broad"]
+    names = ["wide", "broad", "long", "deep"]
     for name in names:
-        create(client, name, 100)
-    topics = [to(name, *[batch()] * 100).topic_data[0] for name in names]
+        create(client, name, 50)
+    topics = [to(name, *[batch()] * 50).topic_data[0] for name in names]
     pending = client.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), BY_NAME)
     turns = 0
     while pending.answer is None:
@@ -136,7 +136,7 @@ def test_a_request_of_many_batches_lets_others_in_between() -> None:
     assert turns
     assert machine.held == []  # nothing of it was large
     replies = [reply for topic in pending.answer.responses for reply in topic.partition_responses]
-    assert [(reply.index, reply.base_offset) for reply in replies] == [(at, 0) for at in range(100)] * 2
+    assert [(reply.index, reply.base_offset) for reply in replies] == [(at, 0) for at in range(50)] * 4
 
 
 # -- many at once --------------------------------------------------------------------------------------------
