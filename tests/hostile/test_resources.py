@@ -80,7 +80,7 @@ def test_a_large_frame_that_never_ends_gives_its_memory_back(broker: BrokerProce
 
 
 def test_a_consumer_that_never_reads_holds_one_answer(broker: BrokerProcess, healthy: Healthy) -> None:
-    readers, requests = 4, 30
+    readers, requests = 3, 30
     broker.create_topic("large", config={"max.message.bytes": str(11 * MEBIBYTE)})
     with Wire(broker.port) as wire:
         for _ in range(8):

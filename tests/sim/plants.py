@@ -145,7 +145,7 @@ def _unsettled(stack: ExitStack) -> None:
 
 @plant("logs that part are not cut")
 def _no_truncation(stack: ExitStack) -> None:
-    _replace(stack, fetch, "_diverging", lambda _partition, _wanted: None)
+    _replace(stack, fetch, "diverging", lambda _partition, _wanted: None)
 
 
 @plant("a follower cuts its log at its high watermark")
