@@ -15,6 +15,7 @@ to RECORD_ERRORS_MAX of them, so that an answer stays small. Nothing here change
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -91,22 +92,11 @@ class SpentError(Exception):
 
 
 class LargeBatchError(Exception):
-    """To check this batch costs more than was allowed for at once."""
+    """To check this batch costs more than was allowed for at once. `check` makes the same, for a worker."""
 
-    def __init__(
-        self,
-        validator: "Validator",
-        view: memoryview,
-        now_ms: int,
-        produce_version: int,
-        judge: Judge | None,
-    ) -> None:
+    def __init__(self, check: Callable[[], "LargeCheck"]) -> None:
         super().__init__()
-        self._batch = (validator, view, now_ms, produce_version, judge)
-
-    def check(self) -> "LargeCheck":
-        """The same, for a worker."""
-        return LargeCheck(*self._batch)
+        self.check = check
 
 
 class LargeCheck:
@@ -120,7 +110,7 @@ class LargeCheck:
         view: memoryview,
         now_ms: int,
         produce_version: int,
-        judge: Judge | None = None,
+        judge: Judge | None,
     ) -> None:
         self._validator = validator
         self._arguments = (memoryview(bytearray(view)), now_ms, produce_version)
@@ -225,7 +215,8 @@ class Validator:
                     batch, now_ms, produce_version, internal=internal, budget=budget, judge=judge
                 )
             except SpentError:
-                raise LargeBatchError(self, batch, now_ms, produce_version, judge) from None
+                check = partial(LargeCheck, self, batch, now_ms, produce_version, judge)
+                raise LargeBatchError(check) from None
         if self._append_time:
             set_log_append_time(view, now_ms)
             header = read_header(view)
