@@ -337,6 +337,29 @@ def test_much_that_the_keeper_says_at_once_is_taken_in_over_several_rounds_in_it
     assert seen == [f"/{number}" for number in range(20)]
 
 
+def test_what_the_keeper_said_is_left_to_the_next_start_once_the_broker_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    monkeypatch.setattr(keeping, "SHARE_US", 0)
+    seen: list[str] = []
+
+    async def story() -> None:
+        first = world.server(1)
+        await first.start()
+        await until(lambda: not first._keeping._inbox)
+        monkeypatch.setattr(first, "on_nodes", lambda nodes: seen.append(nodes[0].path))
+        monkeypatch.setattr(first.turns, "elapsed_us", lambda: len(seen))
+        for number in range(20):
+            first._keeping.on_nodes([NodeChanged(f"/{number}", b"", 0)])
+        await first.stop(drain=False)
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    run(world, story)
+    assert len(seen) < 5
+
+
 def test_a_keeper_that_lost_everything_is_refused_and_no_log_is_removed(tmp_path: Path) -> None:
     """Else the first broker would found the cluster again, and others would take their logs for strays."""
     world = World(tmp_path)

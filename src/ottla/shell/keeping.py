@@ -250,7 +250,7 @@ class Keeping:
         """In order, and a few in a round: clients are served between the thousand topics of one request."""
         self._is_busy = True
         begun_us = self._server.turns.elapsed_us() - self._spent_us
-        while self._inbox and not self._server.is_halted:
+        while self._inbox and not self._server.is_ending:  # the logs are closed then, or will be
             if self._spent_us > SHARE_US:
                 asyncio.get_running_loop().call_soon(self._begin_round)
                 return
