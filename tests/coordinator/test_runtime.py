@@ -166,6 +166,22 @@ def test_a_timer_that_fails_on_a_shard_that_changed_in_memory_does_not_run_on_th
     assert ("timer", "x", 20) not in shard.seen
 
 
+def test_a_timer_after_which_the_shard_cannot_be_read_again_is_a_failure_of_the_disk_and_no_bug(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    world.load()
+    world.add()
+    world.runtime.execute(7, 5, lambda _shard, turn: turn.set_timer("changes", 10))
+    world.journal.error = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    world.journal.unreadable[0] = OSError(5, "Input/output error")
+    with pytest.raises(OSError, match="Input/output error"):
+        world.runtime.on_tick(20)
+    assert caplog.records == []
+    world.runtime.on_tick(20 + RETRY_MS)
+    assert world.runtime.shard(7).counts == {b"k": 1}
+
+
 def test_if_the_append_fails_nothing_is_replayed_answered_or_timed() -> None:
     world = World()
     shard = world.load()

@@ -13,6 +13,7 @@ from tests.ports import free_ports
 from tests.shell.keepers import Watcher
 
 from ottla.controller.keeper import Create, Delete, NodeChanged, Put, Refused, Unknown, Written
+from ottla.controller.znodes import DELETIONS
 from ottla.shell import keeper_zookeeper
 from ottla.shell.keeper import Session
 from ottla.shell.keeper_zookeeper import ZooKeeperKeeper
@@ -110,6 +111,28 @@ def test_a_node_of_its_own_that_went_before_anybody_listed_it_is_told_as_gone(
         await asyncio.to_thread(expire, ensemble.hosts, one)
         await one.until(lambda it: Session.EXPIRED in it.said)
         assert one.tree == {}
+
+    run(place, story)
+
+
+def test_the_count_of_deletions_is_told_after_the_topics_that_are_gone(place: str) -> None:
+    """Else a broker could write about a topic that was deleted and made again, by the count of now."""
+    topics = [f"{T}{number}" for number in range(50)]
+
+    async def story(one: Watcher, other: Watcher) -> None:
+        await one.write(Create(DELETIONS, b"{0}"), *(Create(topic, b"{}") for topic in topics))
+        await other.until(lambda it: len(it.tree) == 51)
+        for topic in topics:
+            assert await one.write(Put(DELETIONS, b"{1}"), Delete(topic)) == Written()
+        await other.until(lambda it: len(it.tree) == 1)
+        for watcher in one, other:
+            await watcher.until(lambda it: (it.nodes[-1].path, it.nodes[-1].version) == (DELETIONS, 50))
+            there = set(topics)
+            for node in watcher.nodes:
+                if node.path in there and node.data is None:
+                    there.remove(node.path)
+                elif node.path == DELETIONS:
+                    assert len(there) <= 50 - node.version, f"{node.version} are gone"
 
     run(place, story)
 

@@ -3,8 +3,9 @@
 Everything between the two takes time and can be lost. Answers and changes come to the broker in the order in
 which the keeper sent them. A change is sent as the node is when it is read, a while after it changed: so
 changes in between are left out, and those of different nodes are seen in any order, a parent before its
-children. A write whose answer was lost is `Unknown`, after a look at all nodes; one that was asked for while
-there was no connection waits for the next, and is refused if that is a new session.
+children; a change of `/cluster/deletions` alone is seen after all that was changed before it, as the port of
+the keeper says. A write whose answer was lost is `Unknown`, after a look at all nodes; one that was asked for
+while there was no connection waits for the next, and is refused if that is a new session.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from tests.sim.keeper import SimKeeper
 from tests.sim.world import World
 
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Refused, Unknown
+from ottla.controller.znodes import DELETIONS
 
 KEEPER = -9  # its place in the network
 RECONNECT_MS = 150
@@ -189,8 +191,10 @@ class KeeperClient:
 
     def _read(self, paths: Iterable[str]) -> list[NodeChanged]:
         """What differs from what this broker was last told of these nodes."""
-        changes = []
-        for path in paths:
+        changes, paths = [], set(paths)
+        if DELETIONS in paths:
+            paths |= self.keeper.nodes.keys() | self._sent.keys()
+        for path in sorted(paths):
             node, sent = self.keeper.nodes.get(path), self._sent.get(path)
             if node is None:
                 if sent is not None:

@@ -5,9 +5,12 @@ A write leaves the core as a tuple of operations, all or nothing. Its outcome co
 `Refused` or `Unknown`, always after the changes it made have been seen as `NodeChanged`. A version of -1 in a
 condition means any.
 
-The changes of one node arrive in the order in which they were made; changes in between may be left out. A
-broker's session with the keeper holds its ephemeral nodes; when it expires they are gone, and whoever
-registers again is, to all others, another incarnation: its node has another `created`.
+The changes of one node arrive in the order in which they were made; changes in between may be left out. Those
+of different nodes may arrive in any order, a parent before its children, with one exception: a change of
+`/cluster/deletions`, which counts the topics that were deleted, arrives after all changes that were made
+before it, if need be after the outcome of its write. So whoever knows the count knows no topic that is not
+there. A broker's session with the keeper holds its ephemeral nodes; when it expires they are gone, and
+whoever registers again is, to all others, another incarnation: its node has another `created`.
 """
 
 from dataclasses import dataclass

@@ -280,6 +280,9 @@ class Runtime(Generic[S]):
                 turn = self._run(loaded, now_ms, partial(loaded.shard.on_timer, key=key))
             except ApiError:
                 loaded.timers.apply({key: now_ms + RETRY_MS})  # of no use if it is gone, or loaded again
+            except OSError:
+                loaded.timers.apply({key: now_ms + RETRY_MS})
+                raise  # the disk's, not ours
             except Exception:
                 # What is stored may be forged, and whoever leads next would load the same.
                 log.exception("a timer of shard %d failed: %s", loaded.index, key)

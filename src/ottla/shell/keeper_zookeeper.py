@@ -15,6 +15,7 @@ parent; a child of a parent that was deleted and made again is told again after 
 To confirm what is known, a write that changes nothing goes through the ensemble's quorum (a `sync` does not:
 a leader that has lost its quorum answers it for a while). Before its answer come the watches of all that was
 written before it; what they tell to read, and what that leads to, is read before the confirmation is given.
+A change of `/cluster/deletions` waits for the same: whoever knows of it knows which topics are gone.
 
 Left out: authentication and access control lists; every node is open.
 """
@@ -31,7 +32,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
 
 from ottla.controller.keeper import ANY, Check, NodeChanged, Operation, Refused, Unknown
-from ottla.controller.znodes import CONTROLLER_EPOCH
+from ottla.controller.znodes import CONTROLLER_EPOCH, DELETIONS
 from ottla.shell.keeper import KeeperListener, OnOutcome, Session
 from ottla.shell.lock import StartError
 from ottla.shell.zookeeper_link import Link, split_ensemble
@@ -84,6 +85,7 @@ class ZooKeeperKeeper:
         self._connections = 0  # so that an answer of an earlier one is known as such
         self._open = 0  # reads that are not answered yet
         self._unconfirmed: list[Callable[[], None]] = []  # who waits until there is none
+        self._deletions: tuple[bytes, ZnodeStat] | None = None  # as they are, to be told when there is none
         self._visits = 0  # reads of the whole tree that are not answered yet
         self._met: set[str] = set()  # nodes that were there since the great reading began
         self._held: deque[tuple[tuple[Operation, ...], OnOutcome]] = deque()
@@ -132,7 +134,7 @@ class ZooKeeperKeeper:
             return
         if state == KazooState.CONNECTED:
             self._connections += 1
-            self._open, self._unconfirmed = 0, []
+            self._open, self._unconfirmed, self._deletions = 0, [], None
             self._read_everything()
             return
         was_current, self._is_current = self._is_current, False
@@ -293,8 +295,11 @@ class ZooKeeperKeeper:
                 return  # it was below another parent; what is below this one is read behind it
             # The parent may have been made again, too, and must then be told first.
             self._read(parent_of(path), is_visit=is_visit, then=lambda: self._tell(path, found, stat))
-            return
-        self._tell(path, found, stat)
+        elif path == DELETIONS and self._is_current:
+            self._deletions = found, stat
+            self._list_now()
+        else:
+            self._tell(path, found, stat)
 
     def _tell(self, path: str, found: bytes, stat: ZnodeStat) -> None:
         known, above = self._known.get(path), self._known.get(parent_of(path))
@@ -377,15 +382,22 @@ class ZooKeeperKeeper:
         check = Multi(self._chroot, (Check(CONTROLLER_EPOCH, ANY),), self._below, self._is_there)
 
         def committed(_results: Any, _error: Exception | None) -> None:
-            for path in [name for name in self._timers if name.startswith("/")]:
-                self._timers.pop(path).cancel()
-                self._list(path)
+            self._list_now()
             self._unconfirmed.append(done)
 
         self._link.ask(check.commit, self._answer_to(committed, is_visit=False))
 
+    def _list_now(self) -> None:
+        """What is known to have changed is not listed later, but at once."""
+        for path in [name for name in self._timers if name.startswith("/")]:
+            self._timers.pop(path).cancel()
+            self._list(path)
+
     def _confirm(self) -> None:
         """Nothing is left to be read of what was known to have changed."""
+        if self._deletions is not None:
+            deletions, self._deletions = self._deletions, None
+            self._tell(DELETIONS, *deletions)
         if self._unconfirmed:
             confirmed, self._unconfirmed = self._unconfirmed, []
             self._flush()
