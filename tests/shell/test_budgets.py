@@ -124,20 +124,20 @@ def test_what_a_gently_closed_connection_was_not_read_counts_until_it_is_given_u
     async def visit(server: Server, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        await until(lambda: bool(server.connections), "it is connected")
-        (connection,) = server.connections.values()
+        await until(lambda: bool(server.clients.connections), "it is connected")
+        (connection,) = server.clients.connections.values()
         await loop.sock_sendall(client, frame_of(metadata(15_000), 9))
         await until(lambda: connection.unsent_bytes > 100_000, "much of the answer is unread")
         connection.close("it is sent away", gently=True)
-        now_ms = server.now_ms()
+        now_ms = server.core.now_ms()
         connection.count_unsent(now_ms)
         assert connection.is_closing
         assert connection.unsent_bytes > 100_000
         assert server.broker.unsent_bytes >= connection.unsent_bytes
-        server.budgets.sweep(connection.unsent_ms + LINGER_MS)
-        assert server.connections, "it may still read"
-        server.budgets.sweep(connection.unsent_ms + LINGER_MS + 1)
-        await until(lambda: not server.connections, "it is gone")
+        server.clients.budgets.sweep(connection.unsent_ms + LINGER_MS)
+        assert server.clients.connections, "it may still read"
+        server.clients.budgets.sweep(connection.unsent_ms + LINGER_MS + 1)
+        await until(lambda: not server.clients.connections, "it is gone")
         assert server.broker.unsent_bytes == 0
 
     serving(tmp_path, visit)
@@ -154,15 +154,15 @@ def test_what_readers_left_unread_is_handed_back_when_they_hang_up(
         loop = asyncio.get_running_loop()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         await loop.sock_sendall(client, frame_of(metadata(15_000), 9))
-        await until(lambda: bool(server.connections), "it is connected")
-        (connection,) = server.connections.values()
+        await until(lambda: bool(server.clients.connections), "it is connected")
+        (connection,) = server.clients.connections.values()
         await until(lambda: connection.unsent_bytes > 100_000, "much of the answer is unread")
-        assert server.budgets.held_bytes == 0
-        server.budgets.sweep(server.now_ms())
+        assert server.clients.budgets.held_bytes == 0
+        server.clients.budgets.sweep(server.core.now_ms())
         handed_back.clear()
         client.close()
-        await until(lambda: not server.connections, "the broker to notice")
-        server.budgets.sweep(server.now_ms())
+        await until(lambda: not server.clients.connections, "the broker to notice")
+        server.clients.budgets.sweep(server.core.now_ms())
         assert server.broker.unsent_bytes == 0
         assert handed_back
 
@@ -201,10 +201,10 @@ def test_who_is_closed_because_of_a_limit_is_named_at_the_default_log_level(
 
     async def visit(server: Server, client: socket.socket) -> None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        await until(lambda: bool(server.connections), "it is connected")
+        await until(lambda: bool(server.clients.connections), "it is connected")
         with contextlib.suppress(ConnectionError):
             await asyncio.get_running_loop().sock_sendall(client, sent)
-        await until(lambda: not server.connections, "it is closed")
+        await until(lambda: not server.clients.connections, "it is closed")
         (line,) = warnings(caplog)
         assert re.match(f"connection from 127.0.0.1 closed: .*{said}", line)
 
@@ -216,9 +216,9 @@ def test_a_port_scan_warns_nobody(sent: bytes, tmp_path: Path, caplog: pytest.Lo
     caplog.set_level(logging.DEBUG)
 
     async def visit(server: Server, client: socket.socket) -> None:
-        await until(lambda: bool(server.connections), "it is connected")
+        await until(lambda: bool(server.clients.connections), "it is connected")
         await asyncio.get_running_loop().sock_sendall(client, sent)
-        await until(lambda: not server.connections, "it is closed")
+        await until(lambda: not server.clients.connections, "it is closed")
         assert "closed: " in caplog.text
         assert warnings(caplog) == []
 

@@ -72,7 +72,7 @@ def test_brokers_come_in_while_clients_hold_every_connection(limited: Cluster) -
 
 def test_guests_that_prove_nothing_make_room(limited: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """They stay a moment, and are closed by whoever comes after them, or by the next sweep."""
-    monkeypatch.setattr("ottla.shell.server.SWEEP_MS", 100)
+    monkeypatch.setattr("ottla.shell.clients.SWEEP_MS", 100)
     with hold(limited, 1) as first:
         guests = [connect(limited, 1) for _ in range(3 * GUESTS_MAX)]
         try:
@@ -84,7 +84,7 @@ def test_guests_that_prove_nothing_make_room(limited: Cluster, monkeypatch: pyte
 
 
 def test_a_guest_may_not_announce_a_large_frame(limited: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.shell.server.SWEEP_MS", 10**9)  # nothing else closes it
+    monkeypatch.setattr("ottla.shell.clients.SWEEP_MS", 10**9)  # nothing else closes it
     with hold(limited, 1) as first, connect(limited, 1) as guest:
         guest.send_bytes(struct.pack(">i", GUEST_BYTES_MAX + 1))
         assert guest.is_closed_by_peer(WITHIN_S)

@@ -91,7 +91,7 @@ def test_a_sync_that_finds_no_descriptor_is_tried_again(
         sync(path)
 
     monkeypatch.setattr(OsPath, "sync", failing)
-    monkeypatch.setattr("ottla.shell.server.SHORTAGE_S", 0.01)
+    monkeypatch.setattr("ottla.shell.core.SHORTAGE_S", 0.01)
     with EmbeddedBroker({"log.flush.interval.messages": "1"}, data=tmp_path) as broker:
         with connect(broker) as wire:
             create(wire)
@@ -102,7 +102,7 @@ def test_a_sync_that_finds_no_descriptor_is_tried_again(
 
 
 def test_flush_ms_is_kept_between_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.shell.server.TICK_S", 3600.0)
+    monkeypatch.setattr("ottla.shell.core.TICK_S", 3600.0)
     synced: list[str] = []
     sync = OsFile.sync
 
@@ -188,7 +188,7 @@ def test_the_folder_of_a_broker_that_does_not_stop_is_left_to_it(
 def test_a_sweep_closes_whoever_hung_up_while_an_answer_is_parked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.shell.server.SWEEP_MS", 100)
+    monkeypatch.setattr("ottla.shell.clients.SWEEP_MS", 100)
     broker = EmbeddedBroker({"max.connections": "2"}, data=tmp_path)
     with broker, connect(broker) as gone, connect(broker) as here:
         create(gone)
@@ -210,7 +210,7 @@ def test_a_sweep_closes_whoever_hung_up_while_an_answer_is_parked(
 def test_what_came_with_acks_0_is_written_though_its_client_hung_up_before_it_was_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.shell.server.SWEEP_MS", 100)
+    monkeypatch.setattr("ottla.shell.clients.SWEEP_MS", 100)
     may_check, swept = threading.Event(), threading.Event()
     run, hung_up = LargeCheck.run, descriptors.hung_up
 

@@ -33,7 +33,7 @@ async def started(data: Path) -> Server:
     """A broker that serves, and has not begun to load."""
     one = server(data)
     one.broker.groups.runtime.slice_work = 0
-    one.broker.groups.runtime.on_tick(one.now_ms())
+    one.broker.groups.runtime.on_tick(one.core.now_ms())
     await one.start()
     assert one.broker.is_loading
     return one

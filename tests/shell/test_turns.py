@@ -36,19 +36,19 @@ async def answers(client: socket.socket, count: int) -> list[int]:
 
 async def waits(server: Server) -> None:
     """Until a connection waits for its turn."""
-    wait, is_waiting = server.turns.wait, asyncio.Event()
+    wait, is_waiting = server.core.turns.wait, asyncio.Event()
 
     def noticed(connection: Waiter) -> None:
         is_waiting.set()
         wait(connection)
 
-    server.turns.wait = noticed  # type: ignore[method-assign]
+    server.core.turns.wait = noticed  # type: ignore[method-assign]
     await asyncio.wait_for(is_waiting.wait(), WITHIN_S)
 
 
 def test_who_sends_much_at_once_is_served_in_turns_and_in_its_order(tmp_path: Path) -> None:
     async def visit(server: Server, client: socket.socket) -> None:
-        server.turns.elapsed_us = itertools.count(0, SHARE_US // 4).__next__  # a slow machine
+        server.core.turns.elapsed_us = itertools.count(0, SHARE_US // 4).__next__  # a slow machine
         loop = asyncio.get_running_loop()
         with socket.create_connection((server.address.host, server.address.port)) as other:
             other.setblocking(False)
@@ -56,7 +56,7 @@ def test_who_sends_much_at_once_is_served_in_turns_and_in_its_order(tmp_path: Pa
             await waits(server)
             await loop.sock_sendall(other, asked(7))
             assert await answers(other, 1) == [7]
-            assert server.turns, "the first is not done yet"
+            assert server.core.turns, "the first is not done yet"
         assert await answers(client, REQUESTS) == list(range(REQUESTS))
 
     serving(tmp_path, visit)
@@ -64,13 +64,15 @@ def test_who_sends_much_at_once_is_served_in_turns_and_in_its_order(tmp_path: Pa
 
 def test_a_connection_that_ends_while_it_waits_for_its_turn_leaves_nothing_behind(tmp_path: Path) -> None:
     async def visit(server: Server, client: socket.socket) -> None:
-        server.turns.elapsed_us = itertools.count(0, SHARE_US).__next__
+        server.core.turns.elapsed_us = itertools.count(0, SHARE_US).__next__
         await asyncio.get_running_loop().sock_sendall(client, asked(*range(REQUESTS)))
         await waits(server)
-        (connection,) = server.connections.values()
+        (connection,) = server.clients.connections.values()
         connection.close("the test says so")
-        await until(lambda: not server.connections and not server.turns, "the connection to be gone")
-        assert server.budgets.held_bytes == 0
+        await until(
+            lambda: not server.clients.connections and not server.core.turns, "the connection to be gone"
+        )
+        assert server.clients.budgets.held_bytes == 0
 
     serving(tmp_path, visit)
 

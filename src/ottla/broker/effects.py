@@ -1,5 +1,4 @@
-"""What the broker asks the world to do. The shell carries these out with one `match`, a simulator with
-another."""
+"""What the broker asks the world to do. `shell/core` has each kind carried out; so does a simulator."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,9 +1,11 @@
 """The outside: sockets, threads, signals, keepers. The only asynchronous room, and the only one with a clock.
 
-`server` owns the broker and carries out its effects, `connection` feeds it frames, `peers` sends its
-requests to other brokers, `chores`, `jobs` and `worker` do what may block, `lock` keeps a second process off
-the data, `main` is the life of a broker process. `keeper` is the port to coordination, `keeping` the traffic
-with it; behind it stand `keeper_local` (SQLite), `keeper_shared` (memory) and `keeper_zookeeper`.
+`server` is a broker's life from start to stop. `core` holds the broker: whoever hears of something (`clients`
+of a request, `keeper_session` of a change of the tree, `peers` of an answer, `chores` of a finished piece of
+work) gives it to `core`, which has the broker's effects carried out by the same. `connection` is one client,
+`jobs` and `worker` do what may block, `lock` keeps a second process off the data, `main` is a broker process.
+`keeper` is the port to coordination; behind it stand `keeper_local` (SQLite), `keeper_shared` (memory) and
+`keeper_zookeeper`.
 
-Rule: every input to the broker happens on the loop's thread, and is followed by `Server.carry_out`.
+Rule: every input to the broker happens on the loop's thread, and is followed by `Core.carry_out`.
 """

@@ -16,12 +16,12 @@ from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.moving import CopySlice, Move
+from ottla.shell.core import Carriers, Core
 from ottla.shell.jobs import Jobs
 from ottla.shell.worker import Worker
 
 if TYPE_CHECKING:
     from ottla.shell.cleaner import Cleaners
-    from ottla.shell.server import Server
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +29,8 @@ SYNC_THREADS = 4
 
 
 class Chores:
-    def __init__(self, server: "Server", loop: asyncio.AbstractEventLoop) -> None:
-        self._server = server
+    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
+        self._core = core
         self._loop = loop
         self._worker = Worker(loop, "ottla-sync", SYNC_THREADS)
         self._cleaners: Cleaners | None = None
@@ -43,18 +43,14 @@ class Chores:
             self._cleaners.close()
         self._worker.close()
 
-    def carry_out(self, effect: effects.Effect) -> None:
-        match effect:
-            case effects.SyncLog(synced, sync):
-                self.sync(synced, sync)
-            case effects.CleanLog(cleaned, task):
-                self.clean(cleaned, task)
-            case effects.SyncFolder(synced, folder):
-                self.sync_folder(synced, folder)
-            case effects.CopyLog(move, part):
-                self.copy(move, part)
-            case effects.RunJob(job, parked):
-                self.run_job(job, parked)
+    def carriers(self) -> Carriers:
+        return {
+            effects.SyncLog: lambda effect: self.sync(effect.log, effect.sync),
+            effects.CleanLog: lambda effect: self.clean(effect.log, effect.task),
+            effects.SyncFolder: lambda effect: self.sync_folder(effect.log, effect.folder),
+            effects.CopyLog: lambda effect: self.copy(effect.move, effect.slice),
+            effects.RunJob: lambda effect: self.run_job(effect.job, effect.parked),
+        }
 
     def run_job(self, job: effects.Job, parked: Parked) -> None:
         assert parked.keys == (job,), "who waits for a job waits for nothing else"
@@ -63,12 +59,12 @@ class Chores:
         self._jobs.put(parked)
 
     def _on_job_done(self, job: effects.Job, error: BaseException | None) -> None:
-        if self._server.is_ending:
+        if self._core.is_ending:
             return
         if error is not None:
-            self._server.halt(f"bug: {error!r}")
+            self._core.halt(f"bug: {error!r}")
             return
-        self._server.on_disk(lambda: self._server.broker.waiting.wake(job, self._server.now_ms()))
+        self._core.input(lambda: self._core.broker.waiting.wake(job, self._core.now_ms()))
 
     def sync(self, synced: Log, sync: Sync) -> None:
         self._run(lambda: _sync(sync), lambda error: self._on_synced(synced, sync, error))
@@ -81,7 +77,7 @@ class Chores:
 
         def finished(_result: object, error: BaseException | None) -> None:
             if is_shortage(error):
-                self._server.on_shortage(error, lambda: self._run(job, done))
+                self._core.on_shortage(error, lambda: self._run(job, done))
             else:
                 done(error)
 
@@ -89,14 +85,14 @@ class Chores:
 
     def _on_synced(self, synced: Log, sync: Sync, error: BaseException | None) -> None:
         if isinstance(error, LogDirectoryError):
-            self._server.broker.on_sync_failed(synced, error)
-            self._server.carry_out()
+            self._core.broker.on_sync_failed(synced, error)
+            self._core.carry_out()
             return
         if error is not None:
-            self._server.halt(f"cannot sync the log of {synced.topic_partition}: {error}")
+            self._core.halt(f"cannot sync the log of {synced.topic_partition}: {error}")
             return
-        self._server.on_disk(
-            lambda: self._server.broker.on_synced(synced, sync, self._server.now_ms()), is_repeated=True
+        self._core.input(
+            lambda: self._core.broker.on_synced(synced, sync, self._core.now_ms()), is_repeated=True
         )
 
     def clean(self, cleaned: Log, task: CleanTask) -> None:
@@ -108,26 +104,26 @@ class Chores:
         self._cleaners.submit(task, lambda outcome: self._on_cleaned(cleaned, outcome))
 
     def _on_cleaned(self, cleaned: Log, outcome: CleanOutcome) -> None:
-        if self._server.is_stopping:
+        if self._core.is_stopping:
             return
-        self._server.on_disk(lambda: self._server.broker.on_cleaned(cleaned, outcome, self._server.now_ms()))
+        self._core.input(lambda: self._core.broker.on_cleaned(cleaned, outcome, self._core.now_ms()))
 
     def _on_folder_synced(self, synced: Log, error: BaseException | None) -> None:
         if isinstance(error, LogDirectoryError):
-            self._server.broker.storage_error(error)
-            self._server.carry_out()
+            self._core.broker.storage_error(error)
+            self._core.carry_out()
         elif error is not None:
-            self._server.halt(f"cannot sync the folder of {synced.topic_partition}: {error}")
-        elif not self._server.is_stopping:
-            self._server.on_disk(lambda: self._server.broker.on_folder_synced(synced, self._server.now_ms()))
+            self._core.halt(f"cannot sync the folder of {synced.topic_partition}: {error}")
+        elif not self._core.is_stopping:
+            self._core.input(lambda: self._core.broker.on_folder_synced(synced, self._core.now_ms()))
 
     def copy(self, move: Move, part: CopySlice) -> None:
         """A slice of a log that moves to another directory."""
         self._run(part.run, lambda error: self._on_copied(move, error))
 
     def _on_copied(self, move: Move, error: BaseException | None) -> None:
-        if not self._server.is_stopping:
-            self._server.on_disk(lambda: self._server.broker.on_copied(move, error, self._server.now_ms()))
+        if not self._core.is_stopping:
+            self._core.input(lambda: self._core.broker.on_copied(move, error, self._core.now_ms()))
 
 
 def _sync(sync: Sync) -> None:

@@ -10,17 +10,15 @@ import asyncio
 import logging
 import socket
 import struct
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from ottla.api.call import CloseConnection, Silence
 from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer
 from ottla.shell.admission import is_local
+from ottla.shell.core import Core
 from ottla.wire.frame import Splitter
 from ottla.wire.primitives import OverLimitError, ProtocolError
-
-if TYPE_CHECKING:
-    from ottla.shell.server import Server
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +27,19 @@ GUEST_BYTES_MAX = 512 * 1024  # as Kafka allows before authentication
 PROOF_KEYS = {struct.pack(">h", key) for key in (17, 36)}  # SaslHandshake, SaslAuthenticate
 
 
+class Clients(Protocol):
+    """All connections together, as one of them sees them."""
+
+    def admit(self, connection: "Connection") -> str | None: ...
+    def forget(self, connection: "Connection") -> None: ...
+    def on_held(self, connection: "Connection", now_ms: int) -> None: ...
+    def on_unsent(self, now_ms: int) -> None: ...
+    def say_closed(self, peer: str, reason: str, now_ms: int) -> None: ...
+    def say_refused(self, peer: str, reason: str, now_ms: int) -> None: ...
+
+
 class Connection(asyncio.BufferedProtocol):
-    def __init__(self, server: "Server", number: int) -> None:
+    def __init__(self, core: Core, clients: Clients, number: int, scratch: bytearray) -> None:
         self.number = number
         self.peer = ""
         self.is_local = False
@@ -41,8 +50,9 @@ class Connection(asyncio.BufferedProtocol):
         self.unsent_bytes = 0
         self.unsent_ms = 0  # when the client last read some of it
         self._queued_bytes = 0
-        self._server = server
-        self._splitter = Splitter(server.config.socket_request_bytes_max, server.scratch)
+        self._core = core
+        self._clients = clients
+        self._splitter = Splitter(core.config.socket_request_bytes_max, scratch)
         self._transport: asyncio.Transport | None = None
         self._is_writable = True
         self._is_reading = True
@@ -55,10 +65,10 @@ class Connection(asyncio.BufferedProtocol):
         self._host = f"/{self.peer}"
         own = transport.get_extra_info("sockname")
         self.is_local = is_local(self.peer, str(own[0]) if own else "")
-        self.active_ms = self._server.now_ms()
+        self.active_ms = self._core.now_ms()
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         self._tune(transport.get_extra_info("socket"))
-        refusal = self._server.admit(self)
+        refusal = self._clients.admit(self)
         if refusal:
             self.refuse(refusal)
         elif self.guest_because:
@@ -68,15 +78,15 @@ class Connection(asyncio.BufferedProtocol):
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, size in (
-            (socket.SO_SNDBUF, self._server.config.socket_send_buffer_bytes),
-            (socket.SO_RCVBUF, self._server.config.socket_receive_buffer_bytes),
+            (socket.SO_SNDBUF, self._core.config.socket_send_buffer_bytes),
+            (socket.SO_RCVBUF, self._core.config.socket_receive_buffer_bytes),
         ):
             if size >= 0:
                 channel.setsockopt(socket.SOL_SOCKET, option, size)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport = None
-        self._server.forget(self)
+        self._clients.forget(self)
         self.count_unsent(self.active_ms)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -85,20 +95,20 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._splitter.received(nbytes)
         self._serve()
-        self._server.carry_out()
+        self._core.carry_out()
 
     def eof_received(self) -> bool:
         return False
 
     def pause_writing(self) -> None:
         self._is_writable = False
-        self.count_unsent(self._server.now_ms())
+        self.count_unsent(self._core.now_ms())
 
     def resume_writing(self) -> None:
         self._is_writable = True
-        self.count_unsent(self._server.now_ms())
+        self.count_unsent(self._core.now_ms())
         self._serve()
-        self._server.carry_out()
+        self._core.carry_out()
 
     def go_on(self) -> None:
         """It is its turn again, if it is still there."""
@@ -112,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
         unsent_bytes = self._transport.get_write_buffer_size() if self._transport is not None else 0
         if unsent_bytes < self.unsent_bytes or not self.unsent_bytes:
             self.unsent_ms = now_ms
-        self._server.broker.unsent_bytes += unsent_bytes - self.unsent_bytes
+        self._core.broker.unsent_bytes += unsent_bytes - self.unsent_bytes
         self.unsent_bytes = unsent_bytes
 
     def reply(self, chunks: list[Buffer]) -> None:
@@ -125,16 +135,16 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_guest(self) -> bool:
         """It may only prove to be a broker's; once it has, it is no guest any more."""
-        if self.guest_because and self._server.broker.identities.is_broker(self.number):
+        if self.guest_because and self._core.broker.identities.is_broker(self.number):
             self.guest_because = ""
-            self._splitter.limit = self._server.config.socket_request_bytes_max
+            self._splitter.limit = self._core.config.socket_request_bytes_max
         return bool(self.guest_because)
 
     @property
     def held_bytes(self) -> int:
         """Memory for requests that are not answered yet."""
         held = self._splitter.held + self._queued_bytes
-        return held + self._server.broker.waiting.held_bytes(self.number) if self.is_parked else held
+        return held + self._core.broker.waiting.held_bytes(self.number) if self.is_parked else held
 
     @property
     def fd(self) -> int:
@@ -156,7 +166,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None:
             return
         if over_limit:
-            self._server.budgets.closings.say(self.peer, reason, self._server.now_ms())
+            self._clients.say_closed(self.peer, reason, self._core.now_ms())
         else:
             log.info("connection from %s closed: %s", self.peer, reason)
         if gently:
@@ -167,15 +177,15 @@ class Connection(asyncio.BufferedProtocol):
     def refuse(self, reason: str) -> None:
         """Close it, because of a limit on connections."""
         if self._transport is not None:
-            self._server.admission.refusals.say(self.peer, reason, self._server.now_ms())
+            self._clients.say_refused(self.peer, reason, self._core.now_ms())
             self._transport.abort()
 
     def _serve(self) -> None:
         """Answer the frames that are complete, as long as the answers can leave and it is its turn."""
         if self._is_waiting:
             return
-        self.active_ms = now_ms = self._server.now_ms()
-        turns, has_served = self._server.turns, False
+        self.active_ms = now_ms = self._core.now_ms()
+        turns, has_served = self._core.turns, False
         begun_us = turns.elapsed_us()
         try:
             while not self.is_parked and self._is_writable and self._transport is not None:
@@ -192,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
                 if is_guest and bytes(frame[:2]) not in PROOF_KEYS:
                     self.refuse(self.guest_because)
                     return
-                answer = on_request(self._server.broker, self.number, frame, now_ms, self._host)
+                answer = on_request(self._core.broker, self.number, frame, now_ms, self._host)
                 if not isinstance(answer, Silence):
                     self._write(answer)
                 elif answer is not Silence.NO_REPLY:
@@ -208,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             turns.spend(begun_us)
         self._set_reading(self._is_writable and not self.is_parked and not self._is_waiting)
-        self._server.budgets.on_held(self, now_ms)
+        self._clients.on_held(self, now_ms)
 
     def _write(self, chunks: list[Buffer]) -> None:
         if self._transport is None or not chunks:
@@ -218,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.writelines(chunks)
         if not self._is_writable:
-            self._server.budgets.on_unsent(self._server.now_ms())
+            self._clients.on_unsent(self._core.now_ms())
 
     def _set_reading(self, wanted: bool) -> None:
         if self._transport is None or wanted == self._is_reading or self._transport.is_closing():

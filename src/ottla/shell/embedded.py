@@ -21,7 +21,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from types import TracebackType
 from typing import Self
 
-from ottla.shell.keeping import KeeperMaker
+from ottla.shell.keeper_session import KeeperMaker
 from ottla.shell.lock import StartError
 from ottla.shell.main import new_event_loop
 from ottla.shell.server import Server

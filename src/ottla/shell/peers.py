@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from ottla.api.table import TABLE
 from ottla.broker.effects import Probe, Send, Sign
 from ottla.controller.image import BrokerEndpoint
+from ottla.shell.core import Carriers, Core
 from ottla.shell.keeper import Reminder
 from ottla.wire.codec import decoder, encode_chunks
 from ottla.wire.frame import Splitter
@@ -69,6 +70,38 @@ class Prober(Host, Protocol):
     def on_probed(self, peer: int, epoch: int, sign: Sign) -> None: ...
 
 
+class BrokerHost:
+    """The broker, who asks. What answers make it do is carried out by the caller, who may have more of
+    them."""
+
+    def __init__(self, core: Core, scratch: bytearray) -> None:
+        self.scratch = scratch
+        self.carry_out = core.carry_out
+        self._core = core
+
+    def client_id(self) -> str:
+        return f"broker-{self._core.broker.id}"
+
+    def endpoint(self, peer: int) -> BrokerEndpoint | None:
+        return self._core.broker.image.brokers.get(peer)
+
+    def handshake(self, peer: int) -> "Initiator":
+        return self._core.broker.identities.initiate(peer)
+
+    def timeout_s(self) -> float:
+        return self._core.config.replica_socket_timeout_ms / 1000
+
+    def on_peer_reply(self, token: int, answer: Any) -> None:
+        self._input(lambda: self._core.broker.on_peer_reply(token, answer, self._core.now_ms()))
+
+    def on_probed(self, peer: int, epoch: int, sign: Sign) -> None:
+        self._input(lambda: self._core.broker.on_probed(peer, epoch, sign, self._core.now_ms()))
+
+    def _input(self, event: Callable[[], None]) -> None:
+        if not self._core.is_ending:
+            self._core.input(event, is_repeated=True)
+
+
 def _incarnation(endpoint: BrokerEndpoint | None) -> tuple[str, int, int] | None:
     return (endpoint.host, endpoint.port, endpoint.epoch) if endpoint else None
 
@@ -91,6 +124,9 @@ class Peers:
         self._strangers: dict[int, Reminder] = {}
         self._probes = Probes(loop, host, self)
         self.probe = self._probes.probe
+
+    def carriers(self) -> Carriers:
+        return {Send: self.send, Probe: self.probe}
 
     def send(self, effect: Send) -> None:
         endpoint = self._host.endpoint(effect.peer)

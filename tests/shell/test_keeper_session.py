@@ -12,10 +12,10 @@ import pytest
 
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged
-from ottla.shell import keeping, server
+from ottla.shell import core, keeper_session
 from ottla.shell.keeper import Session
+from ottla.shell.keeper_session import KeeperSession
 from ottla.shell.keeper_shared import SharedKeeper, SharedTree
-from ottla.shell.keeping import Keeping
 from ottla.shell.lock import StartError
 from ottla.shell.server import Server
 
@@ -49,7 +49,7 @@ def run(world: World, story: Callable[[], Awaitable[None]]) -> None:
     async def live() -> None:
         await story()
         for one in world.keepers:
-            if not one.is_ending:
+            if not one.core.is_ending:
                 await one.stop(drain=False)
 
     asyncio.run(live())
@@ -69,7 +69,7 @@ def node(one: Server) -> dict[str, object]:
 
 
 def one_look(one: Server) -> list[NodeChanged]:
-    keeper = one._keeping.keeper
+    keeper = one._session.keeper
     assert isinstance(keeper, SharedKeeper)
     tree = keeper._tree
     return [NodeChanged(path, found.data, found.version) for path, found in tree._nodes.items()]
@@ -100,7 +100,7 @@ def test_after_its_session_expired_a_broker_is_registered_again_as_another_incar
 def test_a_broker_that_stopped_cleanly_says_so_when_it_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.shell.keeping.LINGER_S", 30.0)
+    monkeypatch.setattr("ottla.shell.keeper_session.LINGER_S", 30.0)
     world = World(tmp_path)
 
     async def story() -> None:
@@ -150,9 +150,9 @@ def test_brokers_that_come_at_once_agree_on_one_secret(
     world = World(tmp_path)
     servers = [world.server(id) for id in (1, 2, 3)]
     barrier = asyncio.Barrier(3 - is_founded)
-    register = Keeping.register
+    register = KeeperSession.register
 
-    async def register_together(self: Keeping, cluster_id: str, claims: dict[str, str | None]) -> None:
+    async def register_together(self: KeeperSession, cluster_id: str, claims: dict[str, str | None]) -> None:
         """All have read the tree before any of them writes."""
         async with asyncio.timeout(WITHIN_S):
             await barrier.wait()
@@ -163,7 +163,7 @@ def test_brokers_that_come_at_once_agree_on_one_secret(
             await servers[0].start()
             del world.tree._nodes[znodes.PEER_SECRET]
             servers[0].broker.image.peer_secret = b""
-        monkeypatch.setattr(Keeping, "register", register_together)
+        monkeypatch.setattr(KeeperSession, "register", register_together)
         await asyncio.gather(*(one.start() for one in servers[is_founded:]))
         await until(lambda: all(len(one.broker.image.brokers) == 3 for one in servers))
         await until(lambda: len({one.broker.image.peer_secret for one in servers}) == 1)
@@ -184,7 +184,7 @@ def test_a_secret_that_is_none_is_one_line_that_says_what_to_do_and_running_brok
         secret = running.broker.image.peer_secret
         kept = world.tree._nodes[znodes.PEER_SECRET]
         world.tree._nodes[znodes.PEER_SECRET] = replace(kept, data=spoiled)
-        running.on_nodes([NodeChanged(znodes.PEER_SECRET, spoiled, 1)])
+        running.core.on_nodes([NodeChanged(znodes.PEER_SECRET, spoiled, 1)])
         assert running.broker.image.peer_secret == secret
         second = world.server(2)
         with pytest.raises(StartError) as refused:
@@ -204,7 +204,7 @@ def test_a_secret_that_is_none_is_one_line_that_says_what_to_do_and_running_brok
 def test_a_copy_of_a_directory_is_no_proof_that_its_broker_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "LINGER_S", 0.1)
+    monkeypatch.setattr(keeper_session, "LINGER_S", 0.1)
     world = World(tmp_path)
 
     async def story() -> None:
@@ -223,7 +223,7 @@ def test_a_copy_of_a_directory_is_no_proof_that_its_broker_is_gone(
 def test_an_id_that_is_taken_is_refused_and_its_owner_is_not_disturbed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "LINGER_S", 0.1)
+    monkeypatch.setattr(keeper_session, "LINGER_S", 0.1)
     world = World(tmp_path)
 
     async def story() -> None:
@@ -242,7 +242,7 @@ def test_an_id_that_is_taken_is_refused_and_its_owner_is_not_disturbed(
 def test_while_the_keeper_is_away_a_broker_waits_for_its_earlier_session_as_long_as_that_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(keeping, "LINGER_S", 0.1)
+    monkeypatch.setattr(keeper_session, "LINGER_S", 0.1)
     world = World(tmp_path)
 
     async def story() -> None:
@@ -252,13 +252,13 @@ def test_while_the_keeper_is_away_a_broker_waits_for_its_earlier_session_as_long
         (tmp_path / "1" / "incarnation").unlink()  # without it nothing tells whose the session is
         starting = asyncio.ensure_future(again.start())
         await until(lambda: "waiting for that to end" in caplog.text)
-        again._keeping.on_session(Session.SUSPENDED)
+        again._session.on_session(Session.SUSPENDED)
         began_s = asyncio.get_running_loop().time()
         await until(lambda: asyncio.get_running_loop().time() > began_s + 1.0)  # session and linger: 0.2 s
         assert not starting.done()
         assert caplog.text.count("is away; waiting for it") == 1
         world.keepers[crashed].abandon(0.0)
-        again._keeping.on_session(Session.RESUMED)
+        again._session.on_session(Session.RESUMED)
         await starting
         assert again.broker.epoch > 0
 
@@ -290,7 +290,7 @@ def test_a_cluster_is_entered_by_its_own_brokers_only(tmp_path: Path) -> None:
 def test_what_finds_no_descriptor_is_given_again_and_nothing_overtakes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "SHORTAGE_S", 0.01)
+    monkeypatch.setattr(core, "SHORTAGE_S", 0.01)
     world = World(tmp_path)
 
     async def story() -> None:
@@ -304,9 +304,9 @@ def test_what_finds_no_descriptor_is_given_again_and_nothing_overtakes_it(
                 raise failures.pop()
             seen.extend(changed.path for changed in nodes)
 
-        monkeypatch.setattr(one, "on_nodes", on_nodes)
+        monkeypatch.setattr(one.core, "on_nodes", on_nodes)
         for path in ("/config/topics/a", "/config/topics/b"):
-            one._keeping.on_nodes([NodeChanged(path, b"{}", 0)])
+            one._session.on_nodes([NodeChanged(path, b"{}", 0)])
         assert seen == []
         await until(lambda: seen == ["/config/topics/a", "/config/topics/b"])
 
@@ -317,17 +317,17 @@ def test_much_that_the_keeper_says_at_once_is_taken_in_over_several_rounds_in_it
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path)
-    monkeypatch.setattr(keeping, "SHARE_US", 0)
+    monkeypatch.setattr(keeper_session, "SHARE_US", 0)
     seen: list[str] = []
 
     async def story() -> None:
         first = world.server(1)
         await first.start()
-        await until(lambda: not first._keeping._inbox)
-        monkeypatch.setattr(first, "on_nodes", lambda nodes: seen.append(nodes[0].path))
-        monkeypatch.setattr(first.turns, "elapsed_us", lambda: len(seen))  # each takes longer than the share
+        await until(lambda: not first._session._inbox)
+        monkeypatch.setattr(first.core, "on_nodes", lambda nodes: seen.append(nodes[0].path))
+        monkeypatch.setattr(first.core.turns, "elapsed_us", lambda: len(seen))  # longer than the share
         for number in range(20):
-            first._keeping.on_nodes([NodeChanged(f"/{number}", b"", 0)])
+            first._session.on_nodes([NodeChanged(f"/{number}", b"", 0)])
         assert len(seen) < 3
         await asyncio.sleep(0)
         assert len(seen) < 6
@@ -341,17 +341,17 @@ def test_what_the_keeper_said_is_left_to_the_next_start_once_the_broker_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path)
-    monkeypatch.setattr(keeping, "SHARE_US", 0)
+    monkeypatch.setattr(keeper_session, "SHARE_US", 0)
     seen: list[str] = []
 
     async def story() -> None:
         first = world.server(1)
         await first.start()
-        await until(lambda: not first._keeping._inbox)
-        monkeypatch.setattr(first, "on_nodes", lambda nodes: seen.append(nodes[0].path))
-        monkeypatch.setattr(first.turns, "elapsed_us", lambda: len(seen))
+        await until(lambda: not first._session._inbox)
+        monkeypatch.setattr(first.core, "on_nodes", lambda nodes: seen.append(nodes[0].path))
+        monkeypatch.setattr(first.core.turns, "elapsed_us", lambda: len(seen))
         for number in range(20):
-            first._keeping.on_nodes([NodeChanged(f"/{number}", b"", 0)])
+            first._session.on_nodes([NodeChanged(f"/{number}", b"", 0)])
         await first.stop(drain=False)
         for _ in range(50):
             await asyncio.sleep(0)

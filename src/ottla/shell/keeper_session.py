@@ -18,18 +18,18 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from ottla.broker import effects
 from ottla.broker.adoption import adopted_topics, elections
+from ottla.broker.config import BrokerConfig
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Unknown, Written
 from ottla.controller.registration import candidacy, founding, registration, succession
+from ottla.shell.core import Carriers, Core
 from ottla.shell.keeper import Keeper, Reminder, Session
 from ottla.shell.keeper_local import LocalKeeper
-from ottla.shell.lock import KEEPER_DB, StartError, check_cluster
-
-if TYPE_CHECKING:
-    from ottla.shell.server import Server
+from ottla.shell.listener import Address
+from ottla.shell.lock import KEEPER_DB, DirectoryLock, StartError, check_cluster
 
 log = logging.getLogger(__name__)
 
@@ -41,14 +41,16 @@ SHARE_US = 10_000  # of a round of the loop
 KeeperMaker = Callable[[asyncio.AbstractEventLoop], Keeper]
 
 
-class Keeping:
-    """Listens to the keeper for one server."""
+class KeeperSession:
+    """Listens to the keeper for one broker, that is reached at `address` and holds `lock`."""
 
-    def __init__(self, server: "Server", keeper: Keeper) -> None:
+    def __init__(self, core: Core, keeper: Keeper, address: Address, lock: DirectoryLock) -> None:
         self.keeper = keeper
         self.is_suspended = False
-        self._server = server
-        self._own_path = znodes.BROKERS + str(server.broker.id)
+        self._core = core
+        self._address = address
+        self._lock = lock
+        self._own_path = znodes.BROKERS + str(core.broker.id)
         self._others: bytes | None = None  # what another session has in our node
         self._early: list[NodeChanged] = []
         self._is_open = False
@@ -75,14 +77,14 @@ class Keeping:
 
     async def _succeed(self, nodes: list[NodeChanged]) -> None:
         """The directory's lock is ours: whoever registered with the word in it does not run any more."""
-        word = self._server.lock.incarnation()
+        word = self._lock.incarnation()
         if word and znodes.parse(self._others or b"{}").get("incarnation") == word:
             log.warning("%s is left from the last process of this broker; taken away", self._own_path)
-            await self._write(succession(self._server.broker.id, nodes))
+            await self._write(succession(self._core.broker.id, nodes))
 
     async def _outwait(self) -> None:
         """Rounds are counted and not the time, which goes on for a process that stands still itself."""
-        limit_s = self._server.config.zookeeper_session_timeout_ms / 1000 + LINGER_S
+        limit_s = self._core.config.zookeeper_session_timeout_ms / 1000 + LINGER_S
         log.warning("%s is there from an earlier session; waiting for that to end", self._own_path)
         waited_s, reminder = 0.0, Reminder()
         while self._others is not None:
@@ -99,7 +101,7 @@ class Keeping:
     def _taken(self) -> StartError:
         where = znodes.parse(self._others) if self._others else {}
         return StartError(
-            f"broker id {self._server.broker.id} is registered already by "
+            f"broker id {self._core.broker.id} is registered already by "
             f"{where.get('host', 'another')}:{where.get('port', '?')}; give this one another --id"
         )
 
@@ -112,8 +114,8 @@ class Keeping:
     async def register(self, cluster_id: str, claims: dict[str, str | None]) -> None:
         """Found the cluster if nobody has, and enter it. Several brokers may try that at once."""
         if self.keeper.is_shared:
-            self._incarnation = self._server.broker.random.randbytes(16).hex()
-            self._server.lock.write_incarnation(self._incarnation)
+            self._incarnation = self._core.broker.random.randbytes(16).hex()
+            self._lock.write_incarnation(self._incarnation)
         while True:
             expiries = self._expiries
             outcome = await self._write(self._registration(cluster_id))
@@ -121,7 +123,7 @@ class Keeping:
                 break
             if isinstance(outcome, Unknown) or self._expiries != expiries:
                 continue
-            image = self._server.broker.image
+            image = self._core.broker.image
             if outcome.path == znodes.CLUSTER_ID and image.cluster_id:
                 check_cluster({**claims, self.keeper.where: image.cluster_id})
             elif outcome.path == znodes.PEER_SECRET and image.peer_secret:
@@ -129,12 +131,12 @@ class Keeping:
             elif outcome.path == self._own_path and self._others is not None:
                 await self._outwait()  # of a session that expired meanwhile, or somebody was quicker
             else:
-                raise StartError(f"cannot register broker {self._server.broker.id}: {outcome.reason}")
+                raise StartError(f"cannot register broker {self._core.broker.id}: {outcome.reason}")
         self._remember()
 
     def _registration(self, cluster_id: str) -> list[Operation]:
-        broker, address = self._server.broker, self._server.address
-        rack = self._server.config.rack or None
+        broker, address = self._core.broker, self._address
+        rack = self._core.config.rack or None
         found = [
             *founding(broker.image, cluster_id, self._new_secret()),
             *registration(
@@ -151,7 +153,7 @@ class Keeping:
 
     def _new_secret(self) -> bytes:
         """By which the brokers of a cluster know each other; nothing for a broker that is alone."""
-        return self._server.broker.random.randbytes(SECRET_BYTES) if self.keeper.is_shared else b""
+        return self._core.broker.random.randbytes(SECRET_BYTES) if self.keeper.is_shared else b""
 
     async def _write(self, operations: list[Operation]) -> Outcome:
         written: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -159,30 +161,33 @@ class Keeping:
         return await written
 
     def _remember(self) -> None:
-        me = self._server.broker.image.brokers.get(self._server.broker.id)
+        me = self._core.broker.image.brokers.get(self._core.broker.id)
         if me is not None:
             self._clean_since = me.clean_since
 
     # -- writes --
 
-    def write(self, token: int, operations: tuple[Operation, ...]) -> None:
-        broker, now_ms = self._server.broker, self._server.now_ms
+    def carriers(self) -> Carriers:
+        return {effects.WriteNodes: self._carry_write, effects.ConfirmTree: self._confirm}
+
+    def _carry_write(self, effect: effects.WriteNodes) -> None:
+        broker, now_ms = self._core.broker, self._core.now_ms
 
         def written(outcome: Outcome) -> None:
             self._take(
-                lambda: self._server.on_disk(
-                    lambda: broker.on_written(token, outcome, now_ms()), is_repeated=True
+                lambda: self._core.input(
+                    lambda: broker.on_written(effect.token, outcome, now_ms()), is_repeated=True
                 )
             )
 
-        self.keeper.write(operations, written)
+        self.keeper.write(effect.operations, written)
 
-    def confirm(self, asked_ms: int) -> None:
-        broker, now_ms = self._server.broker, self._server.now_ms
+    def _confirm(self, effect: effects.ConfirmTree) -> None:
+        broker, now_ms = self._core.broker, self._core.now_ms
 
         def confirmed() -> None:
-            broker.proofs.on_confirmed(asked_ms, now_ms())
-            self._server.carry_out()
+            broker.proofs.on_confirmed(effect.asked_ms, now_ms())
+            self._core.carry_out()
 
         # What was written before is seen before; but in a keeper of our own nobody else writes.
         self.keeper.confirm((lambda: self._take(confirmed)) if self.keeper.is_shared else confirmed)
@@ -196,7 +201,7 @@ class Keeping:
             return
         visible = self._visible(nodes)
         if visible:
-            self._take(lambda: self._server.on_nodes(visible))
+            self._take(lambda: self._core.on_nodes(visible))
 
     def _look_for_others(self, nodes: list[NodeChanged]) -> None:
         for node in nodes:
@@ -215,26 +220,26 @@ class Keeping:
             self._take(self._register_again)
 
     def on_failure(self, reason: str) -> None:
-        self._server.halt(reason)
+        self._core.halt(reason)
 
     def _register_again(self) -> None:
-        server, path = self._server, self._own_path
-        if server.is_ending or self.keeper.owns(path):
+        core, path = self._core, self._own_path
+        if core.is_ending or self.keeper.owns(path):
             return
         operations = registration(
-            server.broker.id, server.address.host, server.address.port, server.config.rack or None,
-            is_clean=server.broker.is_clean or self._clean_since is not None,
+            core.broker.id, self._address.host, self._address.port, core.config.rack or None,
+            is_clean=core.broker.is_clean or self._clean_since is not None,
             clean_since=self._clean_since or 0,
-            lost=server.broker.store.lost,
+            lost=core.broker.store.lost,
             incarnation=self._incarnation,
         )  # fmt: skip
 
         def written(outcome: Outcome) -> None:
             if isinstance(outcome, Written) or self.keeper.owns(path):
                 self._remember()
-                log.warning("broker %d is registered again", server.broker.id)
-            elif not server.is_ending:
-                log.warning("broker %d is not registered yet: %s", server.broker.id, outcome.reason)
+                log.warning("broker %d is registered again", core.broker.id)
+            elif not core.is_ending:
+                log.warning("broker %d is not registered yet: %s", core.broker.id, outcome.reason)
                 asyncio.get_running_loop().call_later(AGAIN_S, self._register_again)
 
         self.keeper.write(operations, lambda outcome: self._take(lambda: written(outcome)))
@@ -249,18 +254,18 @@ class Keeping:
     def _drain(self) -> None:
         """In order, and a few in a round: clients are served between the thousand topics of one request."""
         self._is_busy = True
-        begun_us = self._server.turns.elapsed_us() - self._spent_us
-        while self._inbox and not self._server.is_ending:  # the logs are closed then, or will be
+        begun_us = self._core.turns.elapsed_us() - self._spent_us
+        while self._inbox and not self._core.is_ending:  # the logs are closed then, or will be
             if self._spent_us > SHARE_US:
                 asyncio.get_running_loop().call_soon(self._begin_round)
                 return
-            shortage = self._server.attempt(self._inbox[0])
+            shortage = self._core.attempt(self._inbox[0])
             if shortage is not None:
                 # To apply a change twice is to apply it once, so what could not be opened gets its turn.
-                self._server.on_shortage(shortage, self._drain)
+                self._core.on_shortage(shortage, self._drain)
                 return
             self._inbox.popleft()
-            self._spent_us = self._server.turns.elapsed_us() - begun_us
+            self._spent_us = self._core.turns.elapsed_us() - begun_us
         self._is_busy = False
 
     def _begin_round(self) -> None:
@@ -268,9 +273,8 @@ class Keeping:
         self._drain()
 
 
-def keeper_maker(server: "Server", *, durable: bool) -> KeeperMaker:
+def keeper_maker(config: BrokerConfig, *, durable: bool) -> KeeperMaker:
     """The keeper that the configuration asks for: ZooKeeper, or one of the broker's own."""
-    config = server.config
     if not config.zookeeper_connect:
         path = os.path.join(config.log_dirs[0], KEEPER_DB)
         return lambda loop: LocalKeeper(loop, path, durable=durable)

@@ -1,0 +1,136 @@
+"""The clients of a broker: where it listens, who is connected, and what they may hold.
+
+`admission` says who may connect, `budgets` whose memory is too much, `connection` is each of them.
+"""
+
+import asyncio
+
+from ottla.broker import effects
+from ottla.shell import descriptors
+from ottla.shell.admission import Admission
+from ottla.shell.budgets import Budgets
+from ottla.shell.connection import Connection
+from ottla.shell.core import Carriers, Core
+from ottla.shell.listener import Address, advertised_address, cannot_listen, listen_address
+from ottla.shell.lock import StartError
+
+SWEEP_MS = 5_000
+
+
+class Clients:
+    def __init__(self, core: Core, scratch: bytearray) -> None:
+        self.connections: dict[int, Connection] = {}
+        self.admission = Admission()
+        self.budgets = Budgets(core.broker, self.connections)
+        self.address = Address("", 0)
+        self._core = core
+        self._scratch = scratch
+        self._connections_made = 0
+        self._swept_ms = 0
+        self._listener: asyncio.Server | None = None
+        self.on_held, self.on_unsent = self.budgets.on_held, self.budgets.on_unsent
+        self.say_closed, self.say_refused = self.budgets.closings.say, self.admission.refusals.say
+        core.on_tick.append(self._on_tick)
+
+    # -- listening --
+
+    async def bind(self, loop: asyncio.AbstractEventLoop) -> asyncio.Server:
+        """Take the port; nobody can connect to it yet."""
+        self.admission.descriptors_max = descriptors.connections_max()
+        wanted = listen_address(self._core.config)
+        try:
+            listener = await loop.create_server(
+                self._connect, wanted.host, wanted.port, backlog=1024, start_serving=False
+            )
+        except OSError as error:
+            raise cannot_listen(wanted, error) from None
+        try:
+            port = listener.sockets[0].getsockname()[1]
+            self.address = advertised_address(self._core.config, Address(wanted.host, port))
+        except StartError:
+            listener.close()
+            raise
+        return listener
+
+    async def serve(self, listener: asyncio.Server) -> None:
+        try:
+            await listener.start_serving()
+        except OSError as error:
+            raise cannot_listen(listen_address(self._core.config), error) from None
+        self._listener = listener
+
+    def stop_listening(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+
+    # -- connections --
+
+    def _connect(self) -> Connection:
+        self._connections_made += 1
+        return Connection(self._core, self, self._connections_made, self._scratch)
+
+    def admit(self, connection: Connection) -> str | None:
+        """Take the connection in; or the reason why not."""
+        if self._core.is_stopping:  # it was accepted before, and nobody would close it
+            return "the broker stops"
+        refusal = self.admission.admit(connection, self._core.config, self._core.broker.identities)
+        if refusal is None:
+            self.connections[connection.number] = connection
+        return refusal
+
+    def forget(self, connection: Connection) -> None:
+        if self.connections.pop(connection.number, None) is None:
+            return
+        self.admission.forget(connection.number)
+        self.budgets.forget(connection)
+        self._core.broker.on_closed(connection.number)
+
+    def close_all(self, reason: str, *, gently: bool = False) -> None:
+        for connection in list(self.connections.values()):
+            connection.close(reason, gently=gently)
+
+    # -- effects --
+
+    def carriers(self) -> Carriers:
+        return {effects.Reply: self._reply, effects.Close: self._close}
+
+    def _reply(self, effect: effects.Reply) -> None:
+        self._core.broker.unsent_bytes -= effect.unsent_bytes
+        connection = self.connections.get(effect.connection)
+        if connection is not None:
+            connection.reply(effect.chunks)
+
+    def _close(self, effect: effects.Close) -> None:
+        connection = self.connections.get(effect.connection)
+        if connection is not None:
+            connection.close(effect.reason, gently=effect.after_answers, over_limit=effect.over_limit)
+
+    # -- time --
+
+    def _on_tick(self, now_ms: int) -> None:
+        if now_ms - self._swept_ms >= SWEEP_MS:
+            self._swept_ms = now_ms
+            self._sweep(now_ms)
+
+    def _sweep(self, now_ms: int) -> None:
+        """Close what has been idle too long, or whose client is gone while its answer is parked, which no
+        read would tell; give back memory that quiet connections hold."""
+        parked = {
+            connection.fd: connection
+            for connection in self.connections.values()
+            if connection.is_parked and connection.fd >= 0
+        }
+        for fd in descriptors.hung_up(parked):
+            if not self._core.broker.waiting.outlives_client(parked[fd].number):
+                parked[fd].close("the client hung up")
+        for connection in list(self.connections.values()):
+            idle_ms = now_ms - connection.active_ms
+            if idle_ms > self._core.config.connections_idle_ms_max and not connection.is_parked:
+                connection.close("idle (connections.max.idle.ms)")
+            elif idle_ms > SWEEP_MS and connection.is_guest:
+                connection.refuse(connection.guest_because)
+            elif idle_ms > SWEEP_MS:
+                connection.release_memory()
+                self.budgets.on_held(connection, now_ms)
+        self.budgets.sweep(now_ms)
+        self.admission.refusals.sweep(now_ms)

@@ -1,0 +1,236 @@
+"""The broker as the shell holds it: every input goes in here, and what the broker asks for is carried out.
+
+Rules: everything happens on the loop's thread. Every input is followed by `carry_out`, which hands each
+effect to the one that carries out its kind (`begin` is told who); carrying out may ask for more, and the
+outermost call sees to it all. What one round of the loop may cost is limited: what is left over goes on in
+the next.
+
+An error of the disk costs its log directory, a lack of file descriptors the request at hand or a second's
+delay; anything else that nobody planned for is a bug, after which the broker's state cannot be trusted: it
+halts.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias, get_args
+
+from ottla.broker import effects
+from ottla.broker.broker import Broker
+from ottla.broker.config import BrokerConfig
+from ottla.broker.effects import Effect, is_shortage
+from ottla.broker.parked import ROUND
+from ottla.broker.slices import SHARE_US
+from ottla.controller.keeper import NodeChanged
+from ottla.log.directories import LogDirectoryError
+from ottla.log.validate import ITEMS_AT_ONCE
+from ottla.shell.clock import Clock
+from ottla.shell.collector import Collector
+from ottla.shell.turns import Turns
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.2
+SHORTAGE_S = 1.0  # how long to wait for a file descriptor
+SHORTAGE_NOTICE_MS = 5_000
+
+Carriers: TypeAlias = Mapping[type[Effect], Callable[[Any], None]]
+
+
+class Carrier(Protocol):
+    """Carries out effects."""
+
+    def carriers(self) -> Carriers:
+        """What carries out which kind."""
+
+
+class Core:
+    """`on_halt` is called once if the broker cannot go on."""
+
+    def __init__(self, broker: Broker, on_halt: Callable[[str], None]) -> None:
+        self.broker = broker
+        self.is_stopping = False
+        self.is_halted = False
+        self.on_tick: list[Callable[[int], None]] = []  # who wants to be told the time now and then
+        self.on_nodes_applied: Callable[[], None] = lambda: None
+        self._on_halt = on_halt
+        self._clock = Clock()
+        self.turns = Turns(self._clock.elapsed_us)
+        broker.slices.elapsed_us = self._clock.elapsed_us
+        self._collector = Collector()
+        self._carriers: dict[type[Effect], Callable[[Any], None]] = {}
+        self._is_carrying = False
+        self._is_round_over = False
+        self._shortage_ms = 0
+        self._deadline: tuple[int, asyncio.TimerHandle] | None = None
+        self._ticker: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self.broker.config
+
+    @property
+    def is_ending(self) -> bool:
+        return self.is_stopping or self.is_halted
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def begin(self, loop: asyncio.AbstractEventLoop, *carriers: Carrier) -> None:
+        """From now on effects are carried out."""
+        self._loop = loop
+        self._carriers = {effects.TakeOffline: self._take_offline, effects.Halt: self._halt}
+        for carrier in carriers:
+            self._carriers |= carrier.carriers()
+        unknown = set(get_args(Effect)) - self._carriers.keys()
+        assert not unknown, f"nobody carries out {unknown}"
+
+    def end(self) -> None:
+        self._collector.pause(False)
+        for timer in (self._ticker, self._deadline[1] if self._deadline else None):
+            if timer is not None:
+                timer.cancel()
+
+    # -- effects --
+
+    def carry_out(self) -> None:
+        if self._is_carrying:
+            return
+        self._is_carrying = True
+        try:
+            while self.broker.effects:
+                asked, self.broker.effects = self.broker.effects, []
+                for effect in asked:
+                    # Once the broker ends, the workers are gone, and closing the logs makes everything
+                    # durable, if anything can.
+                    if not self.is_ending:
+                        self._carriers[type(effect)](effect)
+        finally:
+            self._is_carrying = False
+        self._collector.pause(self.broker.is_loading, is_busy=self.broker.slices.is_large)
+        self._schedule_deadline()
+        if not self._is_round_over and self._is_round_spent():
+            self._is_round_over = True
+            self._loop.call_soon(self._begin_round)
+
+    def _take_offline(self, effect: effects.TakeOffline) -> None:
+        self.broker.on_directory_failed(effect.directory, effect.reason, self.now_ms())
+
+    def _halt(self, effect: effects.Halt) -> None:
+        self.halt(effect.reason)
+
+    def halt(self, reason: str) -> None:
+        self.is_halted = True
+        log.critical("the broker stops: %s", reason)
+        self._on_halt(reason)
+
+    # -- rounds of the loop --
+
+    def _is_round_spent(self) -> bool:
+        broker = self.broker
+        return (
+            broker.items_left < ITEMS_AT_ONCE
+            or broker.read_left <= 0
+            or broker.slices.spent_us > SHARE_US // 2
+            or ROUND in broker.waiting.by_key
+            or bool(self.turns)
+        )
+
+    def _begin_round(self) -> None:
+        self._is_round_over = False
+        if not self.is_ending:
+            self.input(lambda: self.broker.begin_round(self.now_ms()))
+            self.turns.begin_round()
+            self.carry_out()
+
+    # -- inputs --
+
+    def input(self, event: Callable[[], None], *, is_repeated: bool = False) -> None:
+        """Give the broker an event. One that is repeated, or that a client repeats, may fail for a lack of
+        descriptors."""
+        try:
+            event()
+        except OSError as error:
+            if isinstance(error, LogDirectoryError):
+                self.broker.storage_error(error)
+            elif is_repeated and is_shortage(error):
+                log.error("%s (ulimit -n)", error)
+            else:
+                self.halt(f"the log directory failed: {error}")
+                return
+        self.carry_out()
+
+    def attempt(self, event: Callable[[], None]) -> OSError | None:
+        """Let something happen that can happen again; a lack of descriptors is answered."""
+        try:
+            event()
+        except OSError as failure:
+            if is_shortage(failure):
+                return failure
+            if isinstance(failure, LogDirectoryError) and failure.directory in self.broker.store.disks:
+                self.broker.on_directory_failed(failure.directory, str(failure), self.now_ms())
+                self.carry_out()
+                return None if self.is_halted or not self.broker.store.disks else self.attempt(event)
+            self.halt(f"the log directory failed: {failure}")
+        return None
+
+    def on_shortage(self, error: BaseException | None, again: Callable[[], None]) -> None:
+        """Something found no file descriptor: try it again a little later."""
+        now_ms = self.now_ms()
+        if now_ms - self._shortage_ms >= SHORTAGE_NOTICE_MS:  # there may be thousands of them
+            self._shortage_ms = now_ms
+            log.error("%s; trying again every %.0f s (ulimit -n)", error, SHORTAGE_S)
+        self._loop.call_later(SHORTAGE_S, lambda: None if self.is_ending else again())
+
+    def on_nodes(self, nodes: list[NodeChanged]) -> None:
+        """The keeper's tree has changed."""
+        self.broker.on_nodes(nodes, self.now_ms())
+        self.on_nodes_applied()
+        self.carry_out()
+
+    def on_bug(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Something failed that nobody planned for. On a connection it costs that connection, which the
+        loop has closed; anywhere else the broker's state can no longer be trusted, and it stops."""
+        if is_shortage(context.get("exception")):
+            log.error("%s: %s (ulimit -n)", context.get("message"), context["exception"])
+            return
+        log.error("bug: %s", context.get("message"), exc_info=context.get("exception"))
+        if "transport" not in context and "protocol" not in context and "exception" in context:
+            self.halt(f"bug: {context['exception']!r}")
+
+    # -- time --
+
+    def tick(self) -> None:
+        """Tell the broker the time, from now on and again and again."""
+        if self.is_halted:
+            return
+        self._ticker = self._loop.call_later(TICK_S, self.tick)
+        now_ms = self.now_ms()
+        self.input(lambda: self.broker.on_tick(now_ms, self._clock.wall_offset_ms()), is_repeated=True)
+        for tell in self.on_tick:
+            tell(now_ms)
+
+    def _schedule_deadline(self) -> None:
+        """Wake up for the next parked answer that runs out of time, and for the next sync."""
+        due_ms, sync_ms = self.broker.next_deadline_ms(), self.broker.store.next_sync_ms
+        if due_ms is None or (sync_ms is not None and sync_ms < due_ms):
+            due_ms = sync_ms
+        if self._deadline is not None:
+            if due_ms is not None and due_ms >= self._deadline[0]:
+                return
+            self._deadline[1].cancel()
+            self._deadline = None
+        if due_ms is not None:
+            delay_s = max(due_ms - self.now_ms(), 0) / 1000
+            self._deadline = (due_ms, self._loop.call_later(delay_s, self._on_deadline))
+
+    def _on_deadline(self) -> None:
+        self._deadline = None
+        if not self.is_halted:
+            self.input(self._pass_deadline, is_repeated=True)
+
+    def _pass_deadline(self) -> None:
+        now_ms = self.now_ms()
+        self.broker.on_deadline(now_ms)
+        self.broker.start_syncs(now_ms)
