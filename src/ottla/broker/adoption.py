@@ -25,7 +25,9 @@ from ottla.base.config import ConfigError, Row, rows, rows_by_topic_key
 from ottla.base.files import FOLDER, UnfitFileError
 from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition, is_topic_name
 from ottla.broker.config import BrokerConfig
+from ottla.broker.ports import Random
 from ottla.controller import znodes
+from ottla.controller.image import Image
 from ottla.controller.keeper import Create, Operation
 from ottla.controller.topics import PlannedTopic, plan_configs, plan_reelection
 from ottla.group.config import GroupConfig
@@ -36,7 +38,6 @@ from ottla.log.opening import parse_folder, read_topic_id
 from ottla.log.store import LogStore
 
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
     from ottla.controller.kraft import ClusterMetadata
 
 Configs = Mapping[str, str]
@@ -252,61 +253,61 @@ def adopted_line(store: LogStore) -> list[str]:
     return [line]
 
 
-def adopted_topics(broker: "Broker") -> list[Operation]:
+def adopted_topics(
+    adoption: Adoption, broker_id: int, image: Image, store: LogStore, random: Random
+) -> list[Operation]:
     """A new keeper over a directory with logs: make their topics known."""
-    if broker.image.cluster_id:
+    if image.cluster_id:
         return []
-    adoption = broker.adoption
-    found: dict[str, dict[int, tuple[int, ...]]] = {}
-    for id in sorted(broker.store.logs):
-        if _is_topic(id.topic):
-            found.setdefault(id.topic, {})[id.partition] = (broker.id,)
+    assignments: dict[str, dict[int, tuple[int, ...]]] = {}
+    for topic, partition in sorted(store.logs):
+        if _is_topic(topic):
+            assignments.setdefault(topic, {})[partition] = (broker_id,)
     operations: list[Operation] = []
-    for name, assignment in found.items():
-        ids = (broker.store.topic_id(TopicPartition(name, p)) for p in assignment)
-        topic_id = next(filter(None, ids), adoption.topic_ids.get(name)) or broker.random.randbytes(16)
-        epochs = {p: broker.store.logs[TopicPartition(name, p)].latest_epoch + 1 for p in assignment}
+    for name, assignment in assignments.items():
+        ids = (store.topic_id(TopicPartition(name, p)) for p in assignment)
+        topic_id = next(filter(None, ids), adoption.topic_ids.get(name)) or random.randbytes(16)
+        epochs = {p: store.logs[TopicPartition(name, p)].latest_epoch + 1 for p in assignment}
         planned = PlannedTopic(
             name=name, id=topic_id, assignment=assignment, configs=adoption.topic_config(name), epochs=epochs
         )
-        operations += planned.operations(broker.image)
+        operations += planned.operations(image)
     for name, configs in adoption.broker_configs.items():
         operations += plan_configs(znodes.broker_config_path(name), configs, None)
-    used = max((id for log in broker.store.logs.values() for id in log.producers.by_id), default=-1)
+    used = max((producer for log in store.logs.values() for producer in log.producers.by_id), default=-1)
     if used >= 0:
         # An id given out again would make a new producer's records look like an old one's, sent twice.
-        block = znodes.producer_id_block_node(broker.id, 0, used)
+        block = znodes.producer_id_block_node(broker_id, 0, used)
         operations.append(Create(znodes.PRODUCER_ID_BLOCK, block))
     return operations
 
 
-def remove_strays(broker: "Broker", now_ms: int) -> list[str]:
+def remove_strays(broker_id: int, image: Image, store: LogStore, now_ms: int) -> list[str]:
     """Remove logs of a topic that was deleted, perhaps to be made again, or of a partition that was moved to
     others, while this broker was not there to see it. Answers which, a line each."""
     lines = []
-    for id in list(broker.store.logs):
+    for topic_partition in list(store.logs):
         # Whoever goes back to Apache Kafka needs the log of KRaft.
-        if id.topic != KRAFT_TOPIC and not _is_ours(broker, id):
-            why = "its replicas are elsewhere" if id.topic in broker.image.topics else "its topic is gone"
-            lines.append(f"{id}: {why}; its folder will be removed")
-            broker.store.delete(id, now_ms)
+        if topic_partition.topic != KRAFT_TOPIC and not _is_ours(broker_id, image, store, topic_partition):
+            is_known = topic_partition.topic in image.topics
+            why = "its replicas are elsewhere" if is_known else "its topic is gone"
+            lines.append(f"{topic_partition}: {why}; its folder will be removed")
+            store.delete(topic_partition, now_ms)
     return lines
 
 
-def _is_ours(broker: "Broker", id: TopicPartition) -> bool:
-    topic = broker.image.topics.get(id.topic)
-    if topic is None or broker.store.topic_id(id) not in {None, topic.id}:
+def _is_ours(broker_id: int, image: Image, store: LogStore, topic_partition: TopicPartition) -> bool:
+    topic = image.topics.get(topic_partition.topic)
+    if topic is None or store.topic_id(topic_partition) not in {None, topic.id}:
         return False
-    return broker.id in topic.assignment.get(id.partition, (broker.id,))
+    return broker_id in topic.assignment.get(topic_partition.partition, (broker_id,))
 
 
-def elections(broker: "Broker") -> list[Operation]:
+def elections(broker_id: int, image: Image) -> list[Operation]:
     """After a crash the end of a log may be gone, and what comes in its place must be told apart from
     it: this broker leads what it led in a new epoch."""
-    if broker.is_clean:
-        return []
     return [
         operation
-        for topic in broker.image.topics.values()
-        for operation in plan_reelection(broker.image, topic, broker.id)
+        for topic in image.topics.values()
+        for operation in plan_reelection(image, topic, broker_id)
     ]

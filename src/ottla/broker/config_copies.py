@@ -9,34 +9,38 @@ image has the topic's config node: what is on disk may be all there is.
 
 import os.path
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from ottla.base.ids import KRAFT_TOPIC, TopicPartition
+from ottla.controller.image import Image
 from ottla.log.config_copy import BROKER_CONFIG, TOPIC_CONFIG, ConfigCopy, format_copy, read_file, says_none
 from ottla.log.directories import LogDirectoryError
 from ottla.log.log import Log
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+from ottla.log.store import LogStore
 
 PORTION_MAX = 100
 AGAIN_MS = 1_000  # after what goes by itself: a lack of file descriptors
 _KRAFT_LOG = TopicPartition(KRAFT_TOPIC, 0)
 
 
-@dataclass(slots=True)
 class ConfigCopies:
-    broker: "Broker"
-    todo: dict[TopicPartition, None] = field(default_factory=dict)
-    _are_brokers_due: bool = False
-    _due_ms: int = 0
+    """`on_failed` is told of a disk that failed."""
+
+    def __init__(
+        self, broker_id: int, image: Image, store: LogStore, on_failed: Callable[[OSError], object]
+    ) -> None:
+        self.todo: dict[TopicPartition, None] = {}
+        self._broker_id = broker_id
+        self._image = image
+        self._store = store
+        self._on_failed = on_failed
+        self._are_brokers_due = False
+        self._due_ms = 0
 
     def has_none(self, topic: str) -> bool:
         """Is it known that nothing is set for the topic? Then the folder of a new partition says it."""
-        configs = self.broker.image.topic_configs.get(topic)
+        configs = self._image.topic_configs.get(topic)
         return configs is not None and not configs.values
 
     def on_created(self, log: Log) -> None:
@@ -44,16 +48,16 @@ class ConfigCopies:
         if copy is not None and copy.configs:
             _write(log, log.directory, TOPIC_CONFIG, format_copy(copy))
 
-    def note(self, id: TopicPartition) -> None:
+    def note(self, topic_partition: TopicPartition) -> None:
         """A log was found at the start, or moved, or its topic's configs changed."""
-        self.todo[id] = None
+        self.todo[topic_partition] = None
 
     def note_brokers(self) -> None:
         """What is set for brokers may have changed."""
         self._are_brokers_due = True
 
     def next_ms(self) -> int | None:
-        is_due = (self.todo or self._are_brokers_due) and self.broker.image.cluster_id
+        is_due = (self.todo or self._are_brokers_due) and self._image.cluster_id
         return self._due_ms if is_due else None
 
     def pump(self, now_ms: int) -> None:
@@ -62,23 +66,23 @@ class ConfigCopies:
         if self._are_brokers_due:
             self._attempt(self._keep_brokers, now_ms)
             self._are_brokers_due = False
-        for id in list(islice(self.todo, PORTION_MAX)):
-            log, copy = self.broker.store.get(id), self._topic_copy(id.topic)
+        for topic_partition in list(islice(self.todo, PORTION_MAX)):
+            log, copy = self._store.get(topic_partition), self._topic_copy(topic_partition.topic)
             if log is not None and copy is not None:
                 self._attempt(partial(_keep_topic, log, copy), now_ms)
-            del self.todo[id]
+            del self.todo[topic_partition]
 
     def _attempt(self, keep: Callable[[], None], now_ms: int) -> None:
         try:
             keep()
         except LogDirectoryError as error:
-            self.broker.storage_error(error)
+            self._on_failed(error)
         except OSError:
             self._due_ms = now_ms + AGAIN_MS
             raise
 
     def _topic_copy(self, name: str) -> ConfigCopy | None:
-        image = self.broker.image
+        image = self._image
         topic, configs = image.topics.get(name), image.topic_configs.get(name)
         if topic is None or configs is None:
             return None
@@ -86,12 +90,12 @@ class ConfigCopies:
 
     def _keep_brokers(self) -> None:
         """Where nothing was ever set there is no file, and none is made."""
-        broker, homes = self.broker, dict[str, Log]()
-        for id, log in broker.store.logs.items():
-            homes.setdefault(broker.store.directory_of(id), log)
-        known = {name: broker.image.broker_configs.get(name) for name in ("", str(broker.id))}
-        configs = {name: node.values for name, node in known.items() if node is not None and node.values}
-        revision = sum(node.version for node in known.values() if node is not None)
+        homes: dict[str, Log] = {}
+        for topic_partition, log in self._store.logs.items():
+            homes.setdefault(self._store.directory_of(topic_partition), log)
+        nodes = {name: self._image.broker_configs.get(name) for name in ("", str(self._broker_id))}
+        configs = {name: node.values for name, node in nodes.items() if node is not None and node.values}
+        revision = sum(node.version for node in nodes.values() if node is not None)
         data = format_copy(ConfigCopy(None, revision, self._metadata_offset, configs))
         for directory, log in homes.items():
             present = read_file(log.files, directory, BROKER_CONFIG)
@@ -100,7 +104,7 @@ class ConfigCopies:
 
     @property
     def _metadata_offset(self) -> int:
-        log = self.broker.store.get(_KRAFT_LOG)
+        log = self._store.get(_KRAFT_LOG)
         return 0 if log is None else log.log_end_offset
 
 

@@ -9,8 +9,10 @@ import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from ottla.broker.ports import Random
+from ottla.controller.image import Image
+
 if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
     from ottla.security.peer_handshake import Acceptor, Initiator
 
 log = logging.getLogger(__name__)
@@ -19,8 +21,10 @@ SAY_MS = 1_000  # one line in so long, however many there are
 
 
 class Identities:
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, broker_id: int, image: Image, random: Random) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._random = random
         self._proven: dict[int, int] = {}  # connection -> broker
         self._begun: dict[int, Acceptor] = {}
         self._impostors: set[int] = set()  # connections that were refused
@@ -29,29 +33,26 @@ class Identities:
     @property
     def has_peers(self) -> bool:
         """Is this broker one of a cluster?"""
-        return bool(self._broker.image.peer_secret)
+        return bool(self._image.peer_secret)
 
     def initiate(self, peer: int) -> "Initiator":
         """How this broker proves itself to another, on one connection."""
         from ottla.security.peer_handshake import NONCE_BYTES, Initiator
 
-        secret, nonce = self._broker.image.peer_secret, self._broker.random.randbytes(NONCE_BYTES)
-        return Initiator(secret, self._broker.id, peer, nonce)
+        secret, nonce = self._image.peer_secret, self._random.randbytes(NONCE_BYTES)
+        return Initiator(secret, self._broker_id, peer, nonce)
 
     def begin(self, connection: int, mechanism: str) -> bool:
         """Somebody wants to prove that it is a broker. Not twice on one connection."""
         tried = (self._proven, self._begun, self._impostors)
-        if not self.has_peers or any(connection in one for one in tried):
+        if not self.has_peers or any(connection in connections for connections in tried):
             return False
         from ottla.security import peer_handshake  # a broker that is alone has no use for it
 
         if mechanism != peer_handshake.MECHANISM:
             return False
-        secret, nonce = (
-            self._broker.image.peer_secret,
-            self._broker.random.randbytes(peer_handshake.NONCE_BYTES),
-        )
-        self._begun[connection] = peer_handshake.Acceptor(secret, self._broker.id, nonce)
+        secret, nonce = self._image.peer_secret, self._random.randbytes(peer_handshake.NONCE_BYTES)
+        self._begun[connection] = peer_handshake.Acceptor(secret, self._broker_id, nonce)
         return True
 
     def go_on(self, connection: int, message: bytes) -> bytes | None:

@@ -1,81 +1,86 @@
 """Partitions that move between the log directories of this broker: what is copied next, and what then."""
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.effects import CopyLog
+from ottla.broker.outbox import Outbox
+from ottla.broker.storage import Storage
+from ottla.controller.image import Image
 from ottla.log.directories import LogDirectoryError
 from ottla.log.log import Log
 from ottla.log.moving import Move, MoveError, future_folder
 from ottla.log.store import FILE_NAME_MAX
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-
 log = logging.getLogger(__name__)
 
 
-def ask_to_move(broker: "Broker", id: TopicPartition, directory: str) -> None:
-    """AlterReplicaLogDirs for one partition. ApiError if it cannot be, or not now.
+class Moves:
+    """`on_moved` is told of the log that takes the place of one that was copied."""
 
-    As with Kafka, a partition that is not here yet will be made where it was wished to be, and the wish is
-    refused all the same; and nothing moves while a directory is offline, which might hold it already.
-    """
-    store = broker.store
-    if len(future_folder(id, "0" * 32).encode()) > FILE_NAME_MAX:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic's name is too long for a move.")
-    if directory not in store.directories:
-        raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"{directory} is not one of log.dirs.")
-    if directory not in store.disks or id in store.lost:
-        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-    if id not in store.logs:
-        store.moves.wish(id, directory)
-        known = broker.image.topics.get(id.topic)
-        is_known = known is not None and id.partition in known.assignment
-        raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if store.offline and store.directory_of(id) != directory:
-        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-    store.moves.begin(id, directory)
+    def __init__(
+        self, image: Image, storage: Storage, outbox: Outbox, on_moved: Callable[[Log, int], None]
+    ) -> None:
+        self._image = image
+        self._storage = storage
+        self._store = storage.store
+        self._outbox = outbox
+        self._on_moved = on_moved
 
+    def ask(self, topic_partition: TopicPartition, directory: str) -> None:
+        """AlterReplicaLogDirs for one partition. ApiError if it cannot be, or not now.
 
-def start_copies(broker: "Broker", now_ms: int) -> None:
-    for move in broker.store.moves.ready():
-        _go_on(broker, move, now_ms)
+        As with Kafka, a partition that is not here yet will be made where it was wished to be, and the wish
+        is refused all the same; and nothing moves while a directory is offline, which might hold it already.
+        """
+        store = self._store
+        if len(future_folder(topic_partition, "0" * 32).encode()) > FILE_NAME_MAX:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic's name is too long for a move.")
+        if directory not in store.directories:
+            raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"{directory} is not one of log.dirs.")
+        if directory not in store.disks or topic_partition in store.lost:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        if topic_partition not in store.logs:
+            store.moves.wish(topic_partition, directory)
+            topic = self._image.topics.get(topic_partition.topic)
+            if topic is None or topic_partition.partition not in topic.assignment:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE)
+        if store.offline and store.directory_of(topic_partition) != directory:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        store.moves.begin(topic_partition, directory)
 
+    def start_copies(self, now_ms: int) -> None:
+        for move in self._store.moves.ready():
+            self._go_on(move, now_ms)
 
-def on_copied(broker: "Broker", move: Move, error: BaseException | None, now_ms: int) -> None:
-    """A worker is done with a slice."""
-    if not broker.store.moves.on_copied(move):
-        return  # and whatever went wrong with it is nobody's concern
-    if isinstance(error, OSError):
-        broker.storage_error(error)
-    elif error is not None:
-        _give_up(broker, move, error)
-    else:
-        _go_on(broker, move, now_ms)
+    def on_copied(self, move: Move, error: BaseException | None, now_ms: int) -> None:
+        """A worker is done with a slice."""
+        if not self._store.moves.on_copied(move):
+            return  # and whatever went wrong with it is nobody's concern
+        if isinstance(error, OSError):
+            self._storage.failed(error)
+        elif error is not None:
+            self._give_up(move, error)
+        else:
+            self._go_on(move, now_ms)
 
+    def _go_on(self, move: Move, now_ms: int) -> None:
+        try:
+            copied = self._store.moves.go_on(move, now_ms)
+        except MoveError as error:
+            self._give_up(move, error)
+            return
+        except LogDirectoryError as error:
+            self._storage.failed(error)
+            return
+        if isinstance(copied, Log):
+            self._on_moved(copied, now_ms)
+        else:
+            self._outbox.put(CopyLog(move, copied))
 
-def _go_on(broker: "Broker", move: Move, now_ms: int) -> None:
-    try:
-        found = broker.store.moves.go_on(move, now_ms)
-    except MoveError as error:
-        _give_up(broker, move, error)
-        return
-    except LogDirectoryError as error:
-        broker.storage_error(error)
-        return
-    if not isinstance(found, Log):
-        broker.effects.append(CopyLog(move, found))
-        return
-    partition = broker.partitions.get(move.id)
-    if partition is not None:
-        partition.log = found
-        broker.copies.note(move.id)
-    broker.start_syncs(now_ms)
-
-
-def _give_up(broker: "Broker", move: Move, error: BaseException) -> None:
-    log.error("%s stays in %s: %s", move.id, broker.store.directory_of(move.id), error)
-    broker.store.moves.cancel(move.id)
+    def _give_up(self, move: Move, error: BaseException) -> None:
+        log.error("%s stays in %s: %s", move.id, self._store.directory_of(move.id), error)
+        self._store.moves.cancel(move.id)

@@ -5,38 +5,49 @@ It is in this broker's node below /brokers/reports, which goes with its session.
 it is made when there is something to say, and written when that changes, one write at a time.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from ottla.broker.liveness import Liveness
+from ottla.broker.outbox import Outbox
 from ottla.controller import znodes
+from ottla.controller.image import Image
 from ottla.controller.keeper import ANY, Check, Create, Operation, Outcome, Put
-from ottla.controller.znodes import Report
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+from ottla.controller.znodes import Proposed, Report
 
 
-@dataclass(slots=True)
 class OwnReport:
     """The write is refused in a session in which this broker is not registered, and says which incarnation it
-    is from: a node of an earlier session is nothing to anybody."""
+    is from: a node of an earlier session is nothing to anybody. `unanswered` is what was proposed in vain."""
 
-    broker: "Broker"
-    is_sent: bool = False
+    def __init__(
+        self,
+        broker_id: int,
+        image: Image,
+        liveness: Liveness,
+        unanswered: Callable[[int], tuple[Proposed, ...]],
+        outbox: Outbox,
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._liveness = liveness
+        self._unanswered = unanswered
+        self._outbox = outbox
+        self._is_sent = False
 
     def pump(self, now_ms: int) -> None:
-        broker = self.broker
-        if self.is_sent or broker.epoch <= 0:
+        image, own_id = self._image, self._broker_id
+        epoch = image.epoch_of(own_id)
+        if self._is_sent or epoch <= 0:
             return
-        said = broker.image.reports.get(broker.id)
-        report = Report(broker.epoch, broker.liveness.unreachable(now_ms), broker.isr.unanswered(now_ms))
-        if report == said or (said is None and report == Report(broker.epoch)):
+        said = image.reports.get(own_id)
+        report = Report(epoch, self._liveness.unreachable(now_ms), self._unanswered(now_ms))
+        if report == said or (said is None and report == Report(epoch)):
             return
-        path, node = znodes.REPORTS + str(broker.id), znodes.report_node(report)
+        path, node = znodes.REPORTS + str(own_id), znodes.report_node(report)
         told: Operation = Create(path, node, ephemeral=True) if said is None else Put(path, node, ANY)
-        self.is_sent = True
-        broker.write([Check(znodes.BROKERS + str(broker.id), ANY), told], self._on_outcome)
+        self._is_sent = True
+        self._outbox.write([Check(znodes.BROKERS + str(own_id), ANY), told], self._on_outcome)
 
     def _on_outcome(self, _outcome: Outcome, _now_ms: int) -> None:
         """Whatever came of it, the image shows; the next tick tries again if need be."""
-        self.is_sent = False
+        self._is_sent = False

@@ -5,16 +5,14 @@ it and says why.
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ottla.base.ids import TopicPartition
 from ottla.log.cleaner import Failure, Progress
 from ottla.log.cleaning import CleanFailed, CleanOutcome
 from ottla.log.log import Log
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+from ottla.log.store import LogStore
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +36,7 @@ class CompactionStatus:
 
     @property
     def dirty_bytes(self) -> int:
-        return sum(one.dirty_bytes for one in self.debt.values())
+        return sum(debt.dirty_bytes for debt in self.debt.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +49,20 @@ class Status:
     compaction: CompactionStatus
 
 
-def status(broker: "Broker", now_ms: int) -> Status:
-    store = broker.store
-    cleaner = store.cleaner
+def status(store: LogStore, last_stable_offset: Callable[[Log], int], now_ms: int) -> Status:
+    cleaner, wall_ms = store.cleaner, now_ms + store.wall_offset_ms
     return Status(
         offline=dict(store.offline),
         lost=tuple(sorted(store.lost)),
-        moving={id: (move.directory, move.lag) for id, move in store.moves.by_id.items()},
+        moving={
+            topic_partition: (move.directory, move.lag)
+            for topic_partition, move in store.moves.by_id.items()
+        },
         compaction=CompactionStatus(
             running=tuple(task.name for task in cleaner.running),
             debt={
                 dirt.log.topic_partition: Debt(dirt.dirty_bytes, dirt.ratio, dirt.is_due)
-                for dirt in cleaner.debt(broker.last_stable_offset, broker.wall_ms(now_ms))
+                for dirt in cleaner.debt(last_stable_offset, wall_ms)
             },
             uncleanable=dict(cleaner.uncleanable),
             last_failure=cleaner.last_failure,
@@ -71,23 +71,31 @@ def status(broker: "Broker", now_ms: int) -> Status:
     )
 
 
-def say_cleaned(broker: "Broker", cleaned: Log, outcome: CleanOutcome, now_ms: int) -> None:
+def say_cleaned(
+    store: LogStore,
+    last_stable_offset: Callable[[Log], int],
+    cleaned: Log,
+    outcome: CleanOutcome,
+    now_ms: int,
+) -> None:
     """What became of a cleaning, and what is left to do."""
-    id = cleaned.topic_partition
+    topic_partition = cleaned.topic_partition
     if isinstance(outcome, CleanFailed):
-        failure = broker.store.cleaner.uncleanable.get(id)
+        failure = store.cleaner.uncleanable.get(topic_partition)
         if failure is None:
             return  # nobody waits for it any more, or its directory says more
         later = "not before the next start" if outcome.damaged else f"in {failure.retry_ms - now_ms} ms"
-        log.error("%s could not be compacted: %s; it is tried again %s", id, outcome.reason, later)
+        log.error(
+            "%s could not be compacted: %s; it is tried again %s", topic_partition, outcome.reason, later
+        )
         return
-    if broker.store.get(id) is not cleaned:
+    if store.get(topic_partition) is not cleaned:
         return
-    stats, debt = outcome.stats, status(broker, now_ms).compaction
+    stats, debt = outcome.stats, status(store, last_stable_offset, now_ms).compaction
     log.info(
         "compacted %s to offset %d: %d bytes became %d, %d records became %d; "
         "%d logs with %d dirty bytes are left, %d cannot be compacted",
-        id, outcome.end_offset, stats.bytes_read, stats.bytes_written,
+        topic_partition, outcome.end_offset, stats.bytes_read, stats.bytes_written,
         stats.records_read, stats.records_written,
-        sum(one.is_due for one in debt.debt.values()), debt.dirty_bytes, len(debt.uncleanable),
+        sum(log_debt.is_due for log_debt in debt.debt.values()), debt.dirty_bytes, len(debt.uncleanable),
     )  # fmt: skip

@@ -180,6 +180,11 @@ class Image:
         found = self.broker_configs.get(broker)
         return found.values if found else {}
 
+    def epoch_of(self, broker: int) -> int:
+        """A broker's epoch; -1 while it is not registered."""
+        endpoint = self.brokers.get(broker)
+        return endpoint.epoch if endpoint else -1
+
     def report(self, broker: int) -> Report | None:
         """What a broker reports, if it is there as the incarnation that reported."""
         report, there = self.reports.get(broker), self.brokers.get(broker)

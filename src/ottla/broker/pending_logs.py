@@ -13,15 +13,13 @@ A log that is there is opened at once, and so is everything when a broker starts
 `todo`, a directory that is offline at the next start is held to have them (`offline`), until it is back.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from ottla.base.ids import TopicPartition
+from ottla.controller.image import Image, Topic
 from ottla.log.config import LONG_MAX
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+from ottla.log.store import LogStore
 
 PORTION_MAX = 50
 PUMPED_MAX = 10  # of these later, at a time
@@ -29,44 +27,48 @@ DELETED_MAX = 500
 AGAIN_MS = 1_000  # after what goes by itself: a lack of file descriptors
 
 
-@dataclass(slots=True)
-class Making:
-    broker: "Broker"
-    todo: dict[TopicPartition, None] = field(default_factory=dict)
-    deleted: dict[TopicPartition, None] = field(default_factory=dict)
-    _left: int = LONG_MAX
-    _deletes_left: int = LONG_MAX
-    _due_ms: int = 0
+class PendingLogs:
+    """`follow` lets a partition be here as the image says, whose turn it is."""
+
+    def __init__(self, image: Image, store: LogStore, follow: Callable[[Topic, int, int], None]) -> None:
+        self.todo: dict[TopicPartition, None] = {}
+        self.deleted: dict[TopicPartition, None] = {}
+        self._image = image
+        self._store = store
+        self._follow = follow
+        self._left = LONG_MAX
+        self._deletes_left = LONG_MAX
+        self._due_ms = 0
 
     def begin(self) -> None:
         """An input begins that may ask for new logs."""
         self._left, self._deletes_left = PORTION_MAX, DELETED_MAX
 
-    def may_open(self, id: TopicPartition, now_ms: int) -> bool:
+    def may_open(self, topic_partition: TopicPartition, now_ms: int) -> bool:
         """Is there a log of this name, or is it its turn to be made? If not, it will be."""
-        if id in self.deleted:
-            self._delete(id, now_ms)
-        if id in self.broker.store.logs:
+        if topic_partition in self.deleted:
+            self._delete(topic_partition, now_ms)
+        if topic_partition in self._store.logs:
             return True
-        if self._left and id not in self.todo:
+        if self._left and topic_partition not in self.todo:
             self._left -= 1
             return True
         self._wait(now_ms)
-        self.todo[id] = None
+        self.todo[topic_partition] = None
         return False
 
-    def delete(self, id: TopicPartition, now_ms: int) -> None:
+    def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
         """Nobody uses this log any more."""
         self._wait(now_ms)
-        self.deleted[id] = None
+        self.deleted[topic_partition] = None
         if self._deletes_left:
             self._deletes_left -= 1
-            self._delete(id, now_ms)
+            self._delete(topic_partition, now_ms)
 
-    def _delete(self, id: TopicPartition, now_ms: int) -> None:
-        del self.deleted[id]
-        if id in self.broker.store.logs:  # and not on a disk that has failed meanwhile
-            self.broker.store.delete(id, now_ms)
+    def _delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
+        del self.deleted[topic_partition]
+        if topic_partition in self._store.logs:  # and not on a disk that has failed meanwhile
+            self._store.delete(topic_partition, now_ms)
 
     def _wait(self, now_ms: int) -> None:
         if not self.todo and not self.deleted:
@@ -79,16 +81,16 @@ class Making:
         if (not self.todo and not self.deleted) or now_ms < self._due_ms:
             return
         self.begin()
-        for id in list(islice(self.deleted, DELETED_MAX)):
-            self._delete(id, now_ms)
-        topics = self.broker.image.topics
-        for id in list(islice(self.todo, min(PORTION_MAX, PUMPED_MAX))):
-            del self.todo[id]
-            topic = topics.get(id.topic)
-            if topic is not None and id.partition in topic.states:
+        for topic_partition in list(islice(self.deleted, DELETED_MAX)):
+            self._delete(topic_partition, now_ms)
+        topics = self._image.topics
+        for topic_partition in list(islice(self.todo, min(PORTION_MAX, PUMPED_MAX))):
+            del self.todo[topic_partition]
+            topic = topics.get(topic_partition.topic)
+            if topic is not None and topic_partition.partition in topic.states:
                 try:
-                    self.broker.follow(topic, id.partition, now_ms)
+                    self._follow(topic, topic_partition.partition, now_ms)
                 except OSError:
-                    self.todo[id] = None
+                    self.todo[topic_partition] = None
                     self._due_ms = now_ms + AGAIN_MS
                     raise

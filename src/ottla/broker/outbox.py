@@ -1,0 +1,50 @@
+"""What a broker asks of the world, and who is called back with what came of it.
+
+Effects are kept in the order they arose; whoever gives the broker an input takes them and carries them out. A
+write to the keeper and a request to another broker are called back once each, by the token they went out with.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.broker.effects import Effect, Send, WriteNodes
+from ottla.controller.keeper import Operation, Outcome
+
+OnOutcome = Callable[[Outcome, int], None]  # of a write to the keeper; now_ms
+OnAnswer = Callable[[Any, int], None]  # the answer, or None if there will be none; now_ms
+
+
+@dataclass(slots=True)
+class Outbox:
+    effects: list[Effect] = field(default_factory=list)
+    _written: dict[int, OnOutcome] = field(default_factory=dict)
+    _answered: dict[int, OnAnswer] = field(default_factory=dict)
+    _last_token: int = 0
+
+    def put(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    def take(self) -> list[Effect]:
+        taken, self.effects = self.effects, []
+        return taken
+
+    def write(self, operations: Iterable[Operation], on_outcome: OnOutcome) -> int:
+        """Ask for a write to the keeper; `on_outcome` is called once, after its changes were applied."""
+        self._last_token += 1
+        self._written[self._last_token] = on_outcome
+        self.effects.append(WriteNodes(self._last_token, tuple(operations)))
+        return self._last_token
+
+    def on_written(self, token: int, outcome: Outcome, now_ms: int) -> None:
+        self._written.pop(token)(outcome, now_ms)
+
+    def send(self, peer: int, channel: str, request: Any, on_answer: OnAnswer) -> int:
+        """Send a request to another broker; `on_answer` is called once."""
+        self._last_token += 1
+        self._answered[self._last_token] = on_answer
+        self.effects.append(Send(peer, channel, self._last_token, request))
+        return self._last_token
+
+    def on_peer_reply(self, token: int, answer: Any, now_ms: int) -> None:
+        self._answered.pop(token)(answer, now_ms)

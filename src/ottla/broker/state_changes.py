@@ -1,0 +1,305 @@
+"""What the controller writes: the states of topics, as they should be.
+
+Rules
+- Every write checks the controller's epoch, so that what an earlier controller still writes is refused
+  (KAFKA-3083), and that no topic was deleted since.
+- After a change of the image the topics it touches are looked at, all of them when a broker came or went,
+  when the seat was taken, and from time to time. What should be another is written: one write at a time for
+  a topic, several topics in one write.
+- To a partition that another can lead, whoever is suspected is not there (design note 008).
+- Whoever asks for a change (AlterPartition, ElectLeaders, reassignments, our own timers) waits in `asked` for
+  the topic's turn, decides on the draft that is then made, and is told when the draft is written.
+- A leader that is told INELIGIBLE_REPLICA takes its proposal for never written. So the keeper confirms first
+  that the state is the one we refused on: an earlier controller may have written what we have not seen.
+- A write that was refused, or whose answer was lost, is planned again from the image: after the next
+  change, or on the next tick.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.liveness import Liveness
+from ottla.broker.outbox import Outbox
+from ottla.broker.seat import Seat
+from ottla.broker.settings import Settings
+from ottla.controller import image as images
+from ottla.controller import znodes
+from ottla.controller.draft import Draft
+from ottla.controller.image import Image
+from ottla.controller.isr import Proposal, propose
+from ottla.controller.keeper import Check, Operation, Outcome, Put, Unknown, Written
+from ottla.controller.plan import elect_preferred, imbalanced, is_settled, repair
+from ottla.controller.reach import is_reported
+from ottla.controller.topics import fence, same_topics
+
+log = logging.getLogger(__name__)
+
+LOOK_INTERVAL_MS = 5_000  # at everything, whether something changed or not
+WRITE_TOPICS_MAX = 64
+WRITE_BYTES_MAX = 256 << 10  # ZooKeeper refuses a request of 1 MiB
+WRITES_IN_FLIGHT_MAX = 4
+CONFIRMED = {ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED}
+
+
+@dataclass(slots=True, eq=False)
+class Ask:
+    """A change of a topic that somebody wants. `decide` makes it in the draft, or raises an ApiError;
+    `settle` is called once, when it is written, with the draft, or with what is wrong."""
+
+    topic: str
+    decide: Callable[[Draft], None]
+    settle: Callable[[Draft | None, ApiError | None, int], None]
+    is_dropped: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Planned:
+    draft: Draft
+    operations: list[Operation]
+    asks: list[Ask]
+    refused: list[tuple[Ask, ApiError]]
+
+    @property
+    def size(self) -> int:
+        return sum(len(operation.data) for operation in self.operations if isinstance(operation, Put))
+
+
+class StateChanges:
+    def __init__(
+        self, image: Image, settings: Settings, seat: Seat, liveness: Liveness, outbox: Outbox
+    ) -> None:
+        self.asked: dict[str, list[Ask]] = {}
+        self._image = image
+        self._settings = settings
+        self._seat = seat
+        self._liveness = liveness
+        self._outbox = outbox
+        self._unseen: dict[str, None] = {}  # topics to look at
+        self._in_flight: set[str] = set()  # topics
+        self._alone: set[str] = set()  # topics whose last write was refused, perhaps for another's sake
+        self._writes = 0
+        self._epoch_taken = -1
+        self._look_ms = 0
+        self._balance_ms = 0
+
+    # -- inputs --
+
+    def on_changes(self, changes: Iterable[images.Change], now_ms: int) -> None:
+        for change in changes:
+            match change:
+                case images.TopicChanged(topic) | images.TopicConfigChanged(topic):
+                    self._unseen[topic] = None
+                case images.BrokerChanged() | images.BrokerConfigChanged() | images.ControllerChanged():
+                    self._look_everywhere()
+        self._begin_epoch(now_ms)
+        self._take_reports()
+        self.work(now_ms)
+
+    def on_seat(self, now_ms: int) -> None:
+        """This broker has taken the controller's seat."""
+        self._begin_epoch(now_ms)
+        self.work(now_ms)
+
+    def _begin_epoch(self, now_ms: int) -> None:
+        if self._seat.is_active and self._epoch_taken != self._image.controller_epoch:
+            self._epoch_taken = self._image.controller_epoch
+            self._balance_ms = now_ms + self._settings.config.leader_imbalance_check_interval_s * 1000
+            self._look_everywhere()
+
+    def on_suspicion(self, now_ms: int) -> None:
+        """Others are suspected than before."""
+        self._look_everywhere()
+        self._seat.seek(now_ms)
+        self._begin_epoch(now_ms)
+        self.work(now_ms)
+
+    def on_tick(self, now_ms: int) -> None:
+        self._begin_epoch(now_ms)
+        if self._seat.is_active:
+            config = self._settings.config
+            if now_ms >= self._look_ms:
+                self._look_ms = now_ms + LOOK_INTERVAL_MS
+                self._look_everywhere()
+                self._take_reports()
+            if now_ms >= self._balance_ms:
+                self._balance_ms = now_ms + config.leader_imbalance_check_interval_s * 1000
+                if config.auto_leader_rebalance_enable:
+                    self._balance(config.leader_imbalance_percentage)
+        self.work(now_ms)
+
+    def ask(self, ask: Ask) -> None:
+        """Queue it; `work` sees to it."""
+        self.asked.setdefault(ask.topic, []).append(ask)
+
+    def doubt(self, now_ms: int) -> None:
+        """A broker that others reach is not gone: what refuses us is something in between."""
+        for suspect in self._liveness.doubtful(now_ms):
+            witnesses = [
+                broker
+                for broker in self._image.brokers
+                if broker != suspect
+                and self._liveness.is_witness(broker, now_ms)
+                and not is_reported(self._image, suspect, broker)
+            ]
+            if witnesses:
+                log.warning("broker %d refuses us, but not broker %d; it counts again", suspect, witnesses[0])
+                self._liveness.trust(suspect, now_ms)
+                self._look_everywhere()
+
+    # -- work --
+
+    def _take_reports(self) -> None:
+        """Proposals that came by way of the keeper, as if they had come by AlterPartition."""
+        image = self._image
+        for leader in sorted(image.reports) if self._seat.is_active else ():
+            report = image.report(leader)
+            for told in report.proposals if report is not None else ():
+                name = image.topic_names.get(told.topic_id)
+                state = image.topics[name].states.get(told.partition) if name is not None else None
+                if name is None or state is None or told.partition_epoch != state.partition_epoch:
+                    continue
+                proposal = Proposal(leader, told.partition, told.leader_epoch, told.partition_epoch, told.isr)
+                decide = partial(_decide_reported, proposal=proposal, topic_id=told.topic_id)
+                self.ask(Ask(name, decide, lambda _draft, _error, _now_ms: None))
+
+    def _look_everywhere(self) -> None:
+        self._unseen.update(dict.fromkeys(self._image.topics))
+
+    def work(self, now_ms: int) -> None:
+        """Write what should be written."""
+        if not self._seat.is_active:
+            self._unseen.clear()
+            self._refuse_all(now_ms)
+            return
+        image, later = self._image, dict[str, None]()
+        names, self._unseen = dict.fromkeys((*self.asked, *self._unseen)), {}
+        batch: list[_Planned] = []
+        for name in names:
+            if name in self._in_flight or self._writes >= WRITES_IN_FLIGHT_MAX:
+                later[name] = None
+                continue
+            topic = image.topics.get(name)
+            if topic is None or (name not in self.asked and is_settled(image, topic, self._liveness.suspected)):
+                self._refuse(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_ms)
+                continue
+            planned = self._plan(topic, now_ms)
+            if planned is None:
+                continue
+            if batch and (name in self._alone or self._is_full(batch, planned)):
+                self._write(batch)
+                batch = []
+            batch.append(planned)
+            if name in self._alone:
+                self._write(batch)
+                batch = []
+        if batch:
+            self._write(batch)
+        self._unseen.update(later)
+
+    @staticmethod
+    def _is_full(batch: list[_Planned], another: _Planned) -> bool:
+        size = sum(planned.size for planned in batch) + another.size
+        return len(batch) >= WRITE_TOPICS_MAX or size > WRITE_BYTES_MAX
+
+    def _plan(self, topic: images.Topic, now_ms: int) -> _Planned | None:
+        """What to write about a topic; whoever needs no write is told at once."""
+        config = self._settings.topic_log_config(topic.name)
+        draft = Draft(self._image, topic, config, frozenset(self._liveness.suspected))
+        asks, refused = list[Ask](), list[tuple[Ask, ApiError]]()
+        for ask in self.asked.pop(topic.name, []):
+            if ask.is_dropped:
+                continue
+            try:
+                ask.decide(draft)
+            except ApiError as error:
+                if error.code in CONFIRMED:
+                    refused.append((ask, error))
+                else:
+                    ask.settle(None, error, now_ms)
+            else:
+                asks.append(ask)
+        repair(draft)
+        operations = draft.operations()
+        if refused and not operations:
+            operations = [Check(znodes.state_path(topic.name), topic.state_version)]
+        if operations:
+            return _Planned(draft, operations, asks, refused)
+        for ask in asks:
+            ask.settle(draft, None, now_ms)
+        return None
+
+    def _write(self, batch: list[_Planned]) -> None:
+        self._in_flight.update(planned.draft.topic.name for planned in batch)
+        self._writes += 1
+        image = self._image
+        revision, operations = image.revision, [op for planned in batch for op in planned.operations]
+
+        def on_outcome(outcome: Outcome, now_ms: int) -> None:
+            self._on_outcome(batch, outcome, now_ms)
+            if isinstance(outcome, Written) or image.revision != revision:
+                self.work(now_ms)  # what waited, or what was refused for a reason that is known by now
+
+        self._outbox.write([*fence(image), *same_topics(image), *operations], on_outcome)
+
+    def _on_outcome(self, batch: list[_Planned], outcome: Outcome, now_ms: int) -> None:
+        self._writes -= 1
+        for planned in batch:
+            name = planned.draft.topic.name
+            self._in_flight.discard(name)
+            is_written = isinstance(outcome, Written) or (
+                isinstance(outcome, Unknown) and planned.draft.is_what(self._image.topics.get(name))
+            )
+            again = [] if is_written else planned.asks
+            if not isinstance(outcome, Written):
+                again = again + [ask for ask, _ in planned.refused]
+            if again:
+                self.asked[name] = again + self.asked.get(name, [])
+            if not is_written:
+                self._unseen[name] = None
+                if len(batch) > 1:
+                    self._alone.add(name)
+                continue
+            self._alone.discard(name)
+            _say(planned.draft)
+            for ask in planned.asks:
+                ask.settle(planned.draft, None, now_ms)
+            if isinstance(outcome, Written):
+                for ask, error in planned.refused:
+                    ask.settle(None, error, now_ms)
+
+    def _refuse_all(self, now_ms: int) -> None:
+        for name in list(self.asked):
+            self._refuse(name, ErrorCode.NOT_CONTROLLER, now_ms)
+
+    def _refuse(self, name: str, code: ErrorCode, now_ms: int) -> None:
+        for ask in self.asked.pop(name, ()):
+            if not ask.is_dropped:
+                ask.settle(None, ApiError(code), now_ms)
+
+    def _balance(self, percentage_max: int) -> None:
+        """Give leadership back to the first replicas. Whoever cannot lead now gets the next chance."""
+        for name, partition in imbalanced(self._image, percentage_max):
+            self.ask(Ask(name, _preferred(partition), lambda _draft, _error, _now_ms: None))
+
+def _decide_reported(draft: Draft, proposal: Proposal, topic_id: bytes) -> None:
+    """A leader that cannot be told that a member is ineligible sees the state move on without that one."""
+    try:
+        propose(draft, proposal, topic_id)
+    except ApiError as error:
+        if error.code is not ErrorCode.INELIGIBLE_REPLICA:
+            raise
+        draft.touch(proposal.partition)
+
+
+def _preferred(partition: int) -> Callable[[Draft], None]:
+    return lambda draft: elect_preferred(draft, partition)
+
+
+def _say(draft: Draft) -> None:
+    for note in draft.notes:
+        log.info("%s", note)
+    for alarm in draft.alarms:
+        log.warning("%s", alarm)
