@@ -63,7 +63,7 @@ def test_what_is_wrong_without_a_group_is_told_and_makes_none_that_is_stored(
 ) -> None:
     machine, client, _ = broker()
     assert client.send(request_).error_code == code
-    stored = [one for one in machine.broker.partitions.values() if one.id.topic.startswith("__")]
+    stored = [one for one in machine.broker.partitions.values() if one.topic_partition.topic.startswith("__")]
     assert all(one.log.log_end_offset == 0 for one in stored)
 
 

@@ -44,7 +44,7 @@ def one_shard() -> tuple[Machine, Client]:
 def forge(machine: Machine, *records: StoredRecord) -> int:
     """Put records into the log behind the broker's back, and start it again; the offset of the first."""
     partition = machine.broker.partitions[SHARD]
-    appended = partition.append_internal(
+    appended, _ = partition.append_internal(
         memoryview(bytearray(encoded(*records))), machine.now_ms, machine.now_ms
     )
     machine.restart()

@@ -140,7 +140,7 @@ def test_a_topic_made_again_while_the_broker_was_away_does_not_inherit_records()
     machine.keeper.write([Create(path, data) for path, data in nodes.items()])
     machine.start()
     assert values(fetch(machine.client(), "t")) == []
-    assert machine.broker.store.topic_id(machine.broker.partition("t", 0).id) == b"n" * 16
+    assert machine.broker.store.topic_id(machine.broker.partition("t", 0).topic_partition) == b"n" * 16
 
 
 def test_a_deletion_that_was_interrupted_is_finished_at_the_next_start() -> None:

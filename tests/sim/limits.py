@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from ottla.api import dispatch, fetch, produce
+from ottla.api import dispatch, partition_reads, produce
 from ottla.broker import broker, slices
 from ottla.log import validate
 
@@ -73,7 +73,7 @@ def _sizes(random: Random) -> list[Patch]:
     return [
         (dispatch, "LARGE_REQUEST_BYTES", random.choice([40, 100, 250])),
         (dispatch, "LARGE_ANSWER_BYTES", random.choice([40, 100, 250])),
-        (fetch, "LONG", random.choice([0, 1])),
+        (partition_reads, "LONG", random.choice([0, 1])),
     ]
 
 

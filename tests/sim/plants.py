@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from tests.sim.keeper_client import KeeperClient
 
-from ottla.api import coordinated, fetch, offset_fetch
+from ottla.api import consumer_fetch, coordinated, follower_fetch, offset_fetch
 from ottla.api.dispatch import Exchange
 from ottla.api.produce import Appending, Produce
 from ottla.base.errors import ErrorCode
@@ -26,7 +26,7 @@ from ottla.coordinator.runtime import Journal, Loaded, Runtime
 from ottla.log.log import Log
 from ottla.log.validate import Checked, LargeCheck
 from ottla.replication.leader import Leader
-from ottla.replication.partition import Partition
+from ottla.replication.partition import LeaderChanged, Partition
 from ottla.security.peer_handshake import Acceptor
 
 Plant = Callable[[ExitStack], None]
@@ -72,7 +72,7 @@ def _proposed_only(stack: ExitStack) -> None:
 def _below_min(stack: ExitStack) -> None:
     original = Leader._advance
 
-    def advance(self: Leader) -> list[Any]:
+    def advance(self: Leader) -> Any:
         isr_min, has_eligible = self.isr_min, self.has_eligible
         self.isr_min, self.has_eligible = 0, False
         try:
@@ -85,9 +85,9 @@ def _below_min(stack: ExitStack) -> None:
 
 @plant("a follower enters the ISR wherever it is")
 def _early_entry(stack: ExitStack) -> None:
-    def maybe_expand(self: Leader, follower_id: int, now_ms: int) -> list[Any]:
+    def maybe_expand(self: Leader, follower_id: int, now_ms: int) -> Any:
         if follower_id in self.isr or self.pending is not None:
-            return []
+            return ()
         return self._propose({**self.isr, follower_id: self.followers[follower_id].broker_epoch})
 
     _replace(stack, Leader, "_maybe_expand", maybe_expand)
@@ -145,18 +145,19 @@ def _unsettled(stack: ExitStack) -> None:
 
 @plant("logs that part are not cut")
 def _no_truncation(stack: ExitStack) -> None:
-    _replace(stack, fetch, "diverging", lambda _partition, _wanted: None)
+    for module in (consumer_fetch, follower_fetch):
+        _replace(stack, module, "diverging", lambda _partition, _wanted: None)
 
 
 @plant("a follower cuts its log at its high watermark")
 def _truncate_to_watermark(stack: ExitStack) -> None:
     original = Partition.on_state
 
-    def on_state(self: Partition, **state: Any) -> bool:
-        changed = original(self, **state)
-        if changed and not self.is_leader:
+    def on_state(self: Partition, **state: Any) -> Any:
+        effects = original(self, **state)
+        if LeaderChanged() in effects and not self.is_leader:
             self.log.truncate_to(self.high_watermark, state["now_ms"])
-        return changed
+        return effects
 
     _replace(stack, Partition, "on_state", on_state)
 
@@ -205,7 +206,7 @@ def _always_clean(stack: ExitStack) -> None:
 def _leads_on(stack: ExitStack) -> None:
     original = Partition.on_state
 
-    def on_state(self: Partition, **state: Any) -> bool:
+    def on_state(self: Partition, **state: Any) -> Any:
         return original(self, **{**state, "isr_epochs": ()})
 
     _replace(stack, Partition, "on_state", on_state)
@@ -265,7 +266,8 @@ def _checked_for_another(stack: ExitStack) -> None:
     def append(self: Partition, records: Any, *, acks: int, **how: Any) -> Any:
         if not isinstance(records, Checked):
             original(self, acks)
-        return self.log.append(records, leader_epoch=self.leader_epoch, **how)
+        appended = self.log.append(records, leader_epoch=self.leader_epoch, **how)
+        return appended, () if appended.duplicate else self.advance()
 
     _replace(stack, Partition, "append", append)
 

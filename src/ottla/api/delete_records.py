@@ -77,7 +77,7 @@ def _delete_all(
     if ongoing.ready(None, now_ms) is not None:
         return ongoing.response
     return Parked(
-        keys=tuple(dict.fromkeys(partition.id for partition, _, _ in ongoing.waiting)),
+        keys=tuple(dict.fromkeys(partition.topic_partition for partition, _, _ in ongoing.waiting)),
         deadline_ms=call.now_ms + max(request.timeout_ms, 0),
         ready=ongoing.ready,
         expire=ongoing.expire,

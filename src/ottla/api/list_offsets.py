@@ -126,7 +126,7 @@ def _answer(
     except ApiError as error:
         answer.error_code = error.code
         if error.code == ErrorCode.CORRUPT_MESSAGE:
-            report_damage(call.broker, partition.id, error)
+            report_damage(call.broker, partition.topic_partition, error)
     except OSError as error:
         answer.error_code = call.broker.storage_error(error)
     return None

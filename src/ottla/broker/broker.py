@@ -29,6 +29,7 @@ from ottla.broker.effects import (
     TakeOffline,
     WriteNodes,
 )
+from ottla.broker.fetchers import Fetchers
 from ottla.broker.identities import Identities
 from ottla.broker.isr import IsrChanges
 from ottla.broker.liveness import Liveness
@@ -39,7 +40,7 @@ from ottla.broker.partitions import open_partition
 from ottla.broker.ports import OnAnswer, OnOutcome, Random
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.proofs import Proofs
-from ottla.broker.replicas import Replicas
+from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.reports import OwnReport
 from ottla.broker.slices import Slices
 from ottla.broker.status import say_cleaned
@@ -59,6 +60,7 @@ from ottla.log.store import LogStore
 from ottla.log.validate import ITEMS_FOR_SMALL, ITEMS_PER_ROUND
 from ottla.replication.partition import HighWatermarks, Partition
 from ottla.replication.sessions import Sessions
+from ottla.replication.throttle import ReplicationThrottle
 
 if TYPE_CHECKING:
     from ottla.broker.groups import Groups
@@ -79,6 +81,8 @@ class Broker:
     slices: Slices = field(default_factory=Slices)
     controlling: Controlling = field(init=False)
     replicas: Replicas = field(init=False)
+    followers: Followers = field(init=False)
+    leader_throttle: ReplicationThrottle = field(init=False)
     isr: IsrChanges = field(init=False)
     making: Making = field(init=False)
     copies: ConfigCopies = field(init=False)
@@ -108,17 +112,44 @@ class Broker:
             self.files, directories, LogConfig(), StoreConfig(), on_failed=self.storage_error
         )
         self.controlling = Controlling(self)
-        self.replicas, self.isr, self.notice = Replicas(self), IsrChanges(self), Notice(self)
-        self.making, self.copies, self.report = Making(self), ConfigCopies(self), OwnReport(self)
-        self.identities = Identities(self)
-        self.proofs = Proofs(
-            self.waiting, lambda now_ms: self.effects.append(ConfirmTree(now_ms)), self.replicas.hurry
-        )
+        self.notice, self.making, self.copies = Notice(self), Making(self), ConfigCopies(self)
+        self.report, self.identities = OwnReport(self), Identities(self)
         self._load_configs()
+        self._replicate()
         self.liveness = Liveness(self.id)
         self.sessions = Sessions(
             self.config.fetch_session_slots, new_id=lambda: self.random.randrange(1, 2**31)
         )
+
+    def _replicate(self) -> None:
+        """What partitions need to lead and to follow."""
+        self.followers = Followers(self.id, self.waiting)
+        self.proofs = Proofs(
+            self.waiting, lambda now_ms: self.effects.append(ConfirmTree(now_ms)), self.followers.hurry
+        )
+        self.leader_throttle = ReplicationThrottle(
+            self.id,
+            lambda config: config.leader_replication_throttled_replicas,
+            lambda: self.config.leader_throttled_rate,
+        )
+        follower_throttle = ReplicationThrottle(
+            self.id,
+            lambda config: config.follower_replication_throttled_replicas,
+            lambda: self.config.follower_throttled_rate,
+        )
+        self.isr = IsrChanges(
+            self.id, self.image, self.send,
+            lambda partition, proposal, now_ms: self.replicas.on_refused(partition, proposal, now_ms),
+        )  # fmt: skip
+        fetchers = Fetchers(
+            self.id, self.image, lambda: self.config, self.send,
+            lambda progress, now_ms: self.replicas.on_fetched(progress, now_ms), follower_throttle,
+        )  # fmt: skip
+        self.replicas = Replicas(
+            image=self.image, waiting=self.waiting, followers=self.followers, fetchers=fetchers,
+            isr=self.isr, proofs=self.proofs, coordinators=self, disks=self,
+            lag_ms_max=lambda: self.config.replica_lag_time_ms_max,
+        )  # fmt: skip
 
     @property
     def id(self) -> int:
@@ -183,19 +214,6 @@ class Broker:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def on_appended(self, partition: Partition, now_ms: int) -> None:
-        """Records went into a log: let the watermark follow, and wake whoever waits for it."""
-        if partition.advance():
-            self.on_watermark(partition, now_ms)
-        if partition.replication is not None:
-            self.replicas.wake(partition, now_ms)
-        self.start_syncs(now_ms)
-
-    def on_watermark(self, partition: Partition, now_ms: int) -> None:
-        if self._groups is not None and partition.id.topic == OFFSETS_TOPIC:
-            self._groups.runtime.on_committed(partition.id.partition, partition.high_watermark, now_ms)
-        self.waiting.wake(partition.id, now_ms)
-
     def begin_round(self, now_ms: int) -> None:
         """What may be done at once is as much as ever, for who waits for it and then for who comes."""
         self.slices.spent_us, self.read_left = 0, READ_BYTES_PER_ROUND
@@ -210,8 +228,7 @@ class Broker:
         log.on_synced(sync, now_ms)
         partition = self.partitions.get(log.topic_partition)
         if partition is not None and partition.log is log:
-            partition.advance()
-            self.on_watermark(partition, now_ms)
+            self.replicas.on_synced(partition, now_ms)
         self.start_syncs(now_ms)
         self.replicas.pump(now_ms)  # a follower asks for more once it has synced what it got
 
@@ -272,15 +289,21 @@ class Broker:
         """Is a coordinator being loaded?"""
         return self._groups is not None and bool(self._groups.runtime.loading)
 
-    def _coordinate(self, partition: Partition, now_ms: int) -> None:
+    def on_role(self, partition: Partition, now_ms: int) -> None:
         """A partition of an internal topic is ours to lead, or no longer: so are the groups in it."""
-        if partition.id.topic != OFFSETS_TOPIC:
+        if partition.topic_partition.topic != OFFSETS_TOPIC:
             return
         if partition.is_leader:
-            self.groups.on_elected(partition, self.on_appended, self.storage_error, now_ms)
+            self.groups.on_elected(partition, self.replicas.append_internal, now_ms)
         else:
-            self.groups.on_resigned(partition.id)
-        self.waiting.wake(partition.id, now_ms)
+            self.groups.on_resigned(partition.topic_partition)
+        self.waiting.wake(partition.topic_partition, now_ms)
+
+    def on_committed(self, partition: Partition, now_ms: int) -> None:
+        """What is stored in a partition of an internal topic is safe as far as its high watermark."""
+        topic, index = partition.topic_partition
+        if self._groups is not None and topic == OFFSETS_TOPIC:
+            self._groups.runtime.on_committed(index, partition.high_watermark, now_ms)
 
     # -- the keeper -------------------------------------------------------------------------------
 
@@ -388,46 +411,22 @@ class Broker:
         self, id: TopicPartition, topic_id: bytes, state: PartitionState, seen: object, now_ms: int
     ) -> None:
         partition = self.partitions.get(id) or open_partition(self, id, topic_id, now_ms)
-        self.replicas.promise(partition)
-        isr, watermark = partition.isr, partition.high_watermark
-        changed = partition.on_state(
-            leader=state.leader,
-            leader_epoch=state.leader_epoch,
-            isr=state.isr,
-            replicas=state.replicas,
-            partition_epoch=state.partition_epoch,
-            isr_epochs=state.isr_epochs,
-            elr=state.elr,
-            broker_epoch=self.epoch,
-            lag_ms_max=self.config.replica_lag_time_ms_max,
-            now_ms=now_ms,
-        )
-        partition.advance()
-        self.replicas.on_state(partition, now_ms, changed=changed)
-        self.isr.note(partition)
-        if partition.high_watermark != watermark:
-            self.on_watermark(partition, now_ms)
-        self._coordinate(partition, now_ms)
-        if changed or partition.isr != isr:
-            self.waiting.wake(partition.id, now_ms)
-            self.replicas.wake(partition, now_ms)
+        self.replicas.on_state(partition, state, self.epoch, now_ms)
         partition.seen = seen  # not before: it may have failed, and is repeated then
 
-    def release(self, partition: Partition) -> None:
+    def release(self, partition: Partition, now_ms: int) -> None:
         """It is not here any more: nobody leads or follows it on this broker."""
-        del self.partitions[partition.id]
-        self.replicas.forget(partition.id)
-        partition.is_leader, partition.replication = False, None
-        self.isr.note(partition)
-        if partition.id.topic == OFFSETS_TOPIC:
-            self.groups.on_resigned(partition.id)
+        del self.partitions[partition.topic_partition]
+        self.replicas.on_removed(partition, now_ms)
+        if partition.topic_partition.topic == OFFSETS_TOPIC:
+            self.groups.on_resigned(partition.topic_partition)
 
     def _drop_partition(self, partition: Partition, now_ms: int) -> None:
         """It was deleted, or its replicas are elsewhere now: its log goes."""
-        self.release(partition)
-        self.making.delete(partition.id, now_ms)
-        self.waiting.wake(partition.id, now_ms)
-        self.replicas.wake(partition, now_ms)
+        self.release(partition, now_ms)
+        self.making.delete(partition.topic_partition, now_ms)
+        self.waiting.wake(partition.topic_partition, now_ms)
+        self.followers.wake(partition, now_ms)
 
     def _drop_topic(self, name: str, now_ms: int) -> None:
         unfit = self.store.unfit
@@ -442,12 +441,10 @@ class Broker:
     def _configure_logs(self, topic: str | None, now_ms: int) -> None:
         ids = list(self.partitions) if topic is None else self.image.partitions_of(topic)
         for partition in [self.partitions[id] for id in ids if id in self.partitions]:
-            partition.log.on_config(self.topic_log_config(partition.id.topic), now_ms)
+            partition.log.on_config(self.topic_log_config(partition.topic_partition.topic), now_ms)
             if topic is not None:
-                self.copies.note(partition.id)
-            partition.on_config()
-            if partition.advance():
-                self.on_watermark(partition, now_ms)
+                self.copies.note(partition.topic_partition)
+            self.replicas.on_config(partition, now_ms)
 
     # -- time -------------------------------------------------------------------------------------
 

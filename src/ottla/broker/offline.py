@@ -40,11 +40,11 @@ def take_offline(broker: "Broker", directory: str, reason: str, now_ms: int) -> 
     broker.answers = {}
     gone = [partition for id in lost if (partition := broker.partitions.get(id)) is not None]
     for partition in gone:
-        broker.release(partition)
+        broker.release(partition, now_ms)
     for id in lost:
         broker.waiting.wake(id, now_ms)
     for partition in gone:
-        broker.replicas.wake(partition, now_ms)
+        broker.followers.wake(partition, now_ms)
     broker.replicas.pump(now_ms)
     broker.notice.pump()
 

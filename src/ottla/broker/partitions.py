@@ -25,7 +25,7 @@ def open_partition(broker: "Broker", id: TopicPartition, topic_id: bytes, now_ms
     if log.safe_end < log.log_end_offset:
         log.flush()  # what a crash left was seen by consumers before; the watermark must not go back
     partition = Partition(
-        id=id, topic_id=topic_id, log=log, broker_id=broker.id,
+        topic_partition=id, topic_id=topic_id, log=log, broker_id=broker.id,
         leader=-1, leader_epoch=-1, isr=(), promises=promises,
         high_watermark=max(store.high_watermarks.get(id, 0), log.log_start_offset),
     )  # fmt: skip
