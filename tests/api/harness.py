@@ -246,8 +246,8 @@ class Machine:
             *founding(broker.image, CLUSTER_ID),
             *registration(broker.id, "localhost", 9092, broker.config.rack or None),
             *candidacy(broker.image, broker.id),
-            *adopted_topics(broker),
-            *elections(broker),
+            *adopted_topics(broker.adoption, broker.id, broker.image, broker.store, self.random),
+            *([] if broker.is_clean else elections(broker.id, broker.image)),
         )
 
     def stop(self) -> None:
@@ -310,7 +310,7 @@ class Machine:
 
     def begin_round(self) -> None:
         """A round of the loop is over, and the next begins."""
-        self.broker.begin_round(self.now_ms)
+        self.broker.allowance.begin_round(self.now_ms)
 
     def carry_out(self) -> None:
         """Everything that is asked for, with all slices of what is long, unless they are held back, and all
@@ -327,8 +327,8 @@ class Machine:
         self.broker.slices.on_deadline(self.now_ms)
 
     def _carry_out_effects(self) -> None:
-        while self.broker.effects:
-            asked, self.broker.effects = self.broker.effects, []
+        while self.broker.outbox.effects:
+            asked, self.broker.outbox.effects = self.broker.outbox.effects, []
             for effect in asked:
                 if type(effect) in self.holding:
                     self.held.append(effect)
@@ -338,7 +338,7 @@ class Machine:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Reply(connection, chunks, counted_bytes):
-                self.broker.unsent_bytes -= counted_bytes
+                self.broker.allowance.unsent_bytes -= counted_bytes
                 client = self.clients.get(connection)
                 if client is not None:
                     assert client.pending is not None
@@ -349,7 +349,7 @@ class Machine:
             case WriteNodes(token, operations):
                 changed, outcome = self.keeper.write(operations)
                 self.broker.on_nodes(changed, self.now_ms)
-                self.broker.on_written(token, outcome, self.now_ms)
+                self.broker.outbox.on_written(token, outcome, self.now_ms)
             case TakeOffline(directory, reason):
                 self.broker.on_directory_failed(directory, reason, self.now_ms)
             case Halt(reason):
@@ -372,20 +372,20 @@ class Machine:
                     for file in sync.files:
                         file.sync()
                 except LogDirectoryError as error:
-                    self.broker.on_sync_failed(log, error)
+                    self.broker.storage.on_sync_failed(log, error)
                 else:
-                    self.broker.on_synced(log, sync, self.now_ms)
+                    self.broker.partitions.on_synced(log, sync, self.now_ms)
             case SyncFolder(log, folder):
                 try:
                     folder.sync()
                 except LogDirectoryError as error:
-                    self.broker.storage_error(error)
+                    self.broker.storage.failed(error)
                 else:
-                    self.broker.on_folder_synced(log, self.now_ms)
+                    self.broker.storage.on_folder_synced(log, self.now_ms)
             case CopyLog(move, part):
                 try:
                     part.run()
                 except (OSError, MoveError) as error:
-                    self.broker.on_copied(move, error, self.now_ms)
+                    self.broker.moves.on_copied(move, error, self.now_ms)
                 else:
-                    self.broker.on_copied(move, None, self.now_ms)
+                    self.broker.moves.on_copied(move, None, self.now_ms)

@@ -164,7 +164,7 @@ def test_lists_are_appended_to_and_subtracted_from(machine: Machine) -> None:
     assert log_of(machine).config.cleanup_policy == ()
     assert configs(machine)["cleanup.policy"] == ""
     assert change(client, BROKER, "1", ("log.cleanup.policy", APPEND, "compact")) == ErrorCode.NONE
-    assert machine.broker.log_config.cleanup_policy == ("delete", "compact")
+    assert machine.broker.settings.log_config.cleanup_policy == ("delete", "compact")
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_this_brokers_own_config_comes_before_that_of_all(machine: Machine) -> N
     client = machine.client()
     set_configs(client, BROKER, "1", {"log.retention.ms": "11"})
     set_configs(client, BROKER, "", {"log.retention.ms": "22", "log.flush.interval.ms": "33"})
-    config = machine.broker.log_config
+    config = machine.broker.settings.log_config
     assert (config.retention_ms, config.flush_ms) == (11, 33)
 
 

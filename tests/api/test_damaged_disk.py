@@ -112,7 +112,9 @@ def test_groups_whose_storage_is_damaged_have_no_coordinator_and_others_do(
     one = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata=None)
     topics = [OffsetCommitRequestTopic(name="t", partitions=[one])]
     other = next(
-        name for name in "abcdef" if machine.broker.groups.partition_of(name).partition != shard(machine)
+        name
+        for name in "abcdef"
+        if machine.broker.coordinators.groups.partition_of(name).partition != shard(machine)
     )
     for group in (G, other, G, G):
         commit = OffsetCommitRequest(
@@ -133,7 +135,7 @@ def test_groups_whose_storage_is_damaged_have_no_coordinator_and_others_do(
 
 
 def shard(machine: Machine) -> int:
-    return machine.broker.groups.partition_of(G).partition
+    return machine.broker.coordinators.groups.partition_of(G).partition
 
 
 @pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])

@@ -218,7 +218,7 @@ def lead_offsets(machine: Machine, *, leader: int, epoch: int, isr: tuple[int, .
 
 def shard_of(machine: Machine, group: str = G) -> Any:
     the_broker: Broker = machine.broker
-    return the_broker.groups.shard_of(group)
+    return the_broker.coordinators.groups.shard_of(group)
 
 
 # Every version of every group API

@@ -63,7 +63,7 @@ def test_what_is_wrong_without_a_group_is_told_and_makes_none_that_is_stored(
 ) -> None:
     machine, client, _ = broker()
     assert client.send(request_).error_code == code
-    stored = [one for one in machine.broker.partitions.values() if one.id.topic.startswith("__")]
+    stored = [one for one in machine.broker.partitions.values() if one.topic_partition.topic.startswith("__")]
     assert all(one.log.log_end_offset == 0 for one in stored)
 
 
@@ -179,7 +179,9 @@ def test_groups_are_listed_from_all_shards_and_filtered_whatever_the_case() -> N
     stable(machine, client, "stable")
     client.send(consuming("m", 0, group="consumer"))
     client.send(committing(1, group="empty"), 9)
-    shards = {machine.broker.groups.partition_of(group) for group in ("stable", "consumer", "empty")}
+    shards = {
+        machine.broker.coordinators.groups.partition_of(group) for group in ("stable", "consumer", "empty")
+    }
     assert len(shards) > 1
 
     def listed(*states: str, types: tuple[str, ...] = ()) -> list[str]:
@@ -215,7 +217,9 @@ def test_groups_of_several_shards_are_deleted_at_once_each_with_its_own_code() -
 def test_nothing_of_a_group_is_here_if_another_broker_coordinates_it() -> None:
     machine, client, _ = broker()
     stable(machine, client)
-    machine.broker.groups.runtime.unload(machine.broker.groups.partition_of(G).partition)
+    machine.broker.coordinators.groups.runtime.unload(
+        machine.broker.coordinators.groups.partition_of(G).partition
+    )
     for request in (joining(), syncing("m", 1), beating("m", 1), leaving("m"), consuming("m", 0)):
         assert client.send(request).error_code == ErrorCode.NOT_COORDINATOR
     assert client.send(deleting_offsets("t", 0)).error_code == ErrorCode.NOT_COORDINATOR

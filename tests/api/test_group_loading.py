@@ -40,7 +40,7 @@ def loading(**properties: str) -> tuple[Machine, Client]:
     for offset in range(COMMITS):
         client.send(committing(offset), 9)
     lead_offsets(machine, leader=OTHER_BROKER, epoch=1)
-    coordinator = machine.broker.groups.runtime
+    coordinator = machine.broker.coordinators.groups.runtime
     coordinator.slice_work = 3
     coordinator.on_tick(machine.now_ms)
     lead_offsets(machine, leader=machine.broker.id, epoch=2)
@@ -48,7 +48,7 @@ def loading(**properties: str) -> tuple[Machine, Client]:
 
 
 def finish(machine: Machine) -> None:
-    while machine.broker.groups.runtime.loading:
+    while machine.broker.coordinators.groups.runtime.loading:
         due_ms = machine.broker.next_deadline_ms()
         assert due_ms is not None
         assert due_ms <= machine.now_ms, "the loop comes back for the next slice at once"
@@ -113,12 +113,12 @@ def test_leadership_may_go_and_come_back_in_the_middle() -> None:
 
 def test_the_disk_may_fail_in_the_middle() -> None:
     machine, client = loading(log_dirs="/a,/b")
-    directory = machine.broker.store.directory_of(machine.broker.groups.partition_of(G))
+    directory = machine.broker.store.directory_of(machine.broker.coordinators.groups.partition_of(G))
     machine.disk.break_down(directory, errno.EIO)
     machine.broker.on_directory_failed(directory, "it burns", machine.now_ms)
     machine.carry_out()
     assert codes(client.send(committing(99), 9)) == [ErrorCode.NOT_COORDINATOR]
-    assert not machine.broker.groups.runtime.loading
+    assert not machine.broker.coordinators.groups.runtime.loading
     assert machine.halted == []
 
 

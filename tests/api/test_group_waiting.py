@@ -122,7 +122,7 @@ def test_a_deletion_of_several_groups_waits_for_all_their_shards() -> None:
     names = [f"group {number}" for number in range(6)]
     for name in names:
         client.send(committing(1, group=name), 9)
-    assert len({machine.broker.groups.partition_of(name) for name in names}) > 1
+    assert len({machine.broker.coordinators.groups.partition_of(name) for name in names}) > 1
     flush_every_commit(machine)
     machine.hold(SyncLog)
     pending = client.ask(DeleteGroupsRequest(groups_names=[*names, "none"]))
@@ -187,6 +187,6 @@ def test_whoever_waits_when_leadership_moves_on_is_told_to_look_again(leader: in
     member = client.send(joining()).member_id
     joined = client.ask(joining(member))
     lead_offsets(machine, leader=leader, epoch=1)
-    machine.broker.waiting.wake(machine.broker.groups.partition_of(G), machine.now_ms)
+    machine.broker.waiting.wake(machine.broker.coordinators.groups.partition_of(G), machine.now_ms)
     machine.carry_out()
     assert joined.answer.error_code == ErrorCode.NOT_COORDINATOR

@@ -23,10 +23,10 @@ def test_ids_count_up_and_the_keeper_is_asked_once_per_block() -> None:
     machine = Machine()
     client = machine.client()
     assert [new_id(client) for _ in range(BLOCK_IDS)] == list(range(BLOCK_IDS))
-    writes = machine.broker.last_token
+    writes = machine.broker.outbox._last_token
     assert writes == 1
     assert new_id(client) == BLOCK_IDS
-    assert machine.broker.last_token == 2
+    assert machine.broker.outbox._last_token == 2
 
 
 def test_the_first_of_a_block_waits_for_the_keeper_and_the_others_do_not() -> None:

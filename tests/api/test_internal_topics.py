@@ -44,7 +44,7 @@ def one_shard() -> tuple[Machine, Client]:
 def forge(machine: Machine, *records: StoredRecord) -> int:
     """Put records into the log behind the broker's back, and start it again; the offset of the first."""
     partition = machine.broker.partitions[SHARD]
-    appended = partition.append_internal(
+    appended, _ = partition.append_internal(
         memoryview(bytearray(encoded(*records))), machine.now_ms, machine.now_ms
     )
     machine.restart()
@@ -118,7 +118,7 @@ def test_the_other_partitions_of_the_topic_are_served() -> None:
     others = [
         group
         for group in map(str, range(20))
-        if machine.broker.groups.partition_of(group) != SHARD and client.send(find(group), 2)
+        if machine.broker.coordinators.groups.partition_of(group) != SHARD and client.send(find(group), 2)
     ]
     forge(machine, UNREADABLE["an empty key"])
     client = machine.client()

@@ -199,7 +199,7 @@ def test_a_client_that_hangs_up_ends_what_is_done_for_it(client: Client) -> None
     machine.broker.on_deadline(machine.now_ms)
     client.close()
     assert machine.broker.next_deadline_ms() is None
-    assert machine.broker.unsent_bytes == 0
+    assert machine.broker.allowance.unsent_bytes == 0
 
 
 def test_topics_that_a_client_asked_for_are_all_created_and_deleted_even_if_it_hangs_up() -> None:
@@ -423,15 +423,15 @@ def test_long_fetches_hold_the_records_of_few_at_a_time_and_those_are_counted(cl
     while broker.slices.next_ms() is not None:
         broker.on_deadline(machine.now_ms)
         machine.carry_out()
-        peak = max(peak, broker.unsent_bytes)
+        peak = max(peak, broker.allowance.unsent_bytes)
         for reply in machine.held:
             assert isinstance(reply, Reply)
-            broker.unsent_bytes -= reply.unsent_bytes
+            broker.allowance.unsent_bytes -= reply.unsent_bytes
             answered += 1
         machine.held.clear()
     assert answered == 30
     assert 900_000 < peak < 3 * 2 * 900_000
-    assert broker.unsent_bytes == 0
+    assert broker.allowance.unsent_bytes == 0
 
 
 def test_fetches_that_are_woken_together_share_what_may_be_unsent(client: Client) -> None:
@@ -451,10 +451,10 @@ def test_fetches_that_are_woken_together_share_what_may_be_unsent(client: Client
     produce(client, "t", batch("x" * 250_000))
     assert len(machine.held) == 40
     answers = [sum(map(len, reply.chunks)) for reply in machine.held if isinstance(reply, Reply)]
-    assert sum(answers) == machine.broker.unsent_bytes < 2_000_000 + 1_100_000
+    assert sum(answers) == machine.broker.allowance.unsent_bytes < 2_000_000 + 1_100_000
     assert max(answers) > 900_000
     machine.release()
-    assert machine.broker.unsent_bytes == 0
+    assert machine.broker.allowance.unsent_bytes == 0
 
 
 def test_a_fetch_of_many_partitions_that_waits_counts_as_held(client: Client) -> None:
@@ -474,7 +474,7 @@ def test_small_requests_with_long_answers_hold_nothing_until_it_is_their_turn(
     machine = client.machine
     monkeypatch.setattr("ottla.api.describe_log_dirs.MANY", WIDE - 1)
     client.send(FindCoordinatorRequest(coordinator_keys=["g"]))
-    shard = machine.broker.groups.shard_of("g")
+    shard = machine.broker.coordinators.groups.shard_of("g")
     if kind == "offsets":
         for at in range(3_000):
             shard.offsets.replay(
@@ -506,7 +506,7 @@ def test_an_answer_that_gets_too_large_is_given_up(client: Client, monkeypatch: 
     (closed,) = machine.held
     assert isinstance(closed, Close)
     assert closed.reason == "the answer to Metadata has more than 100000 bytes; ask for less"
-    assert machine.broker.unsent_bytes == 0
+    assert machine.broker.allowance.unsent_bytes == 0
 
 
 def test_a_large_request_that_is_malformed_closes_the_connection(client: Client) -> None:

@@ -155,9 +155,12 @@ def test_offsets_of_a_deleted_topic_are_forgotten_in_slices_and_never_those_of_t
     groups = [f"g{number}" for number in range(TICK_RECORDS + 100)]
     for group in groups:
         client.send(committing(5, group=group, topic="t2", partitions=(0, 1)), 9)
-    end = machine.broker.partitions[machine.broker.groups.partition_of("g0")].log.log_end_offset
+    end = machine.broker.partitions[machine.broker.coordinators.groups.partition_of("g0")].log.log_end_offset
     client.send(DeleteTopicsRequest(topic_names=["t2"], timeout_ms=1000), 5)
-    assert machine.broker.partitions[machine.broker.groups.partition_of("g0")].log.log_end_offset == end
+    assert (
+        machine.broker.partitions[machine.broker.coordinators.groups.partition_of("g0")].log.log_end_offset
+        == end
+    )
     create(client, "t2", partitions=2)
 
     def committed(group: str) -> list[Row]:
@@ -173,7 +176,7 @@ def test_offsets_of_a_deleted_topic_are_forgotten_in_slices_and_never_those_of_t
     assert committed("g0") == [(0, 7, "", 0), (1, -1, "", 0)]
     assert all(committed(group) == nothing for group in groups[1:])
     machine.restart()
-    while machine.broker.is_loading:
+    while machine.broker.coordinators.is_loading:
         machine.pass_time(50)
     client = machine.client()
     assert committed("g0") == [(0, 7, "", 0), (1, -1, "", 0)]

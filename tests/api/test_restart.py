@@ -63,16 +63,16 @@ def test_a_clean_stop_needs_no_repair_and_no_new_epoch() -> None:
     machine = filled()
     machine.restart()
     assert machine.reports == []
-    assert machine.broker.partition("t", 0).leader_epoch == 0
+    assert machine.broker.partitions.find("t", 0).leader_epoch == 0
 
 
 def test_after_a_crash_the_broker_leads_in_a_new_epoch() -> None:
     machine = filled()
     machine.crash()
-    assert machine.broker.partition("t", 0).leader_epoch == 1
+    assert machine.broker.partitions.find("t", 0).leader_epoch == 1
     produce(machine.client(), "t", batch("d"))
     machine.restart()
-    assert machine.broker.partition("t", 0).leader_epoch == 1
+    assert machine.broker.partitions.find("t", 0).leader_epoch == 1
 
 
 def test_many_restarts_lose_nothing() -> None:
@@ -140,7 +140,7 @@ def test_a_topic_made_again_while_the_broker_was_away_does_not_inherit_records()
     machine.keeper.write([Create(path, data) for path, data in nodes.items()])
     machine.start()
     assert values(fetch(machine.client(), "t")) == []
-    assert machine.broker.store.topic_id(machine.broker.partition("t", 0).id) == b"n" * 16
+    assert machine.broker.store.topic_id(machine.broker.partitions.find("t", 0).topic_partition) == b"n" * 16
 
 
 def test_a_deletion_that_was_interrupted_is_finished_at_the_next_start() -> None:
@@ -164,7 +164,7 @@ def test_logs_without_a_keeper_are_adopted_with_their_ids_and_in_a_new_epoch() -
     client = machine.client()
     assert values(fetch(client, "t")) == ["a", "b", "c", "in epoch 7"]
     assert produce(client, "t", batch("mine")).base_offset == 4
-    assert machine.broker.partition("t", 0).leader_epoch == 8, "epochs in a log never go back"
+    assert machine.broker.partitions.find("t", 0).leader_epoch == 8, "epochs in a log never go back"
     assert log_of(machine).latest_epoch == 8
     machine.restart()
     assert values(fetch(machine.client(), "t", 3)) == ["in epoch 7", "mine"]

@@ -111,7 +111,7 @@ def test_any_broker_creates_topics_and_new_replicas_are_in_sync() -> None:
 
 def test_replicas_are_not_placed_on_a_broker_about_to_stop_if_others_are_enough() -> None:
     cluster = Controllers(3)
-    cluster.brokers[2].controlling.begin_stop(cluster.now_ms)
+    cluster.brokers[2].begin_stop(cluster.now_ms)
     cluster.carry_out()
     cluster.ask(1, create("t", factor=2))
     placed = cluster.brokers[1].image.topics["t"].assignment.values()
@@ -135,7 +135,7 @@ def test_a_topic_that_grows_while_an_isr_changes_keeps_both() -> None:
     cluster.ask(2, grow("t", 2))
     cluster.blind.clear()
     cluster.brokers[1].image.brokers.pop(3)
-    cluster.brokers[1].controlling.on_tick(cluster.now_ms + 10_000)
+    cluster.brokers[1].state_changes.on_tick(cluster.now_ms + 10_000)
     cluster.carry_out()
     assert cluster.state("t") == before, "decided on old knowledge, so it was refused"
     cluster.brokers[1].open(cluster.keeper.load(), cluster.now_ms)

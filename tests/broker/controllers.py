@@ -126,7 +126,7 @@ class Controllers:
 
     @property
     def controller(self) -> int | None:
-        active = [id for id, broker in self.brokers.items() if broker.controlling.is_active]
+        active = [id for id, broker in self.brokers.items() if broker.seat.is_active]
         assert len(active) <= 1 + len(self.blind)
         return next((id for id in active if id not in self.blind), None)
 
@@ -145,9 +145,9 @@ class Controllers:
         self.carry_out()
 
     def carry_out(self) -> None:
-        while any(broker.effects for broker in self.brokers.values()):
+        while any(broker.outbox.effects for broker in self.brokers.values()):
             for id, broker in list(self.brokers.items()):
-                asked, broker.effects = broker.effects, []
+                asked, broker.outbox.effects = broker.outbox.effects, []
                 for effect in asked:
                     self._carry_out(id, broker, effect)
 
@@ -158,14 +158,14 @@ class Controllers:
                 for other, one in list(self.brokers.items()):
                     if changed and other not in self.blind:
                         one.on_nodes(changed, self.now_ms)
-                broker.on_written(token, outcome, self.now_ms)
+                broker.outbox.on_written(token, outcome, self.now_ms)
             case Reply(connection, chunks, counted_bytes):
-                broker.unsent_bytes -= counted_bytes
+                broker.allowance.unsent_bytes -= counted_bytes
                 self.pending[connection].take(chunks)
             case SyncLog(log, sync):
                 for file in sync.files:
                     file.sync()
-                broker.on_synced(log, sync, self.now_ms)
+                broker.partitions.on_synced(log, sync, self.now_ms)
 
     def write(self, *operations: Operation) -> None:
         changed, outcome = self.keeper.write(operations, 0)

@@ -220,7 +220,7 @@ def test_a_disk_that_refuses_a_copy_is_offline_and_the_other_serves() -> None:
     set_configs(machine.client(), TOPIC, "t", {"retention.ms": "5"})
     machine.pass_time(1)
     assert set(machine.broker.store.offline) == {"/b"}
-    assert machine.broker.topic_log_config("t").retention_ms == 5
+    assert machine.broker.settings.topic_log_config("t").retention_ms == 5
 
 
 def test_what_was_set_for_brokers_survives_the_keeper_too() -> None:
@@ -233,7 +233,7 @@ def test_what_was_set_for_brokers_survives_the_keeper_too() -> None:
     machine.start()
     assert machine.broker.image.broker_config("") == {"log.retention.ms": "12345"}
     assert machine.broker.image.broker_config("1") == {"log.cleaner.threads": "3"}
-    assert machine.broker.log_config.retention_ms == 12345
+    assert machine.broker.settings.log_config.retention_ms == 12345
 
 
 # Apache Kafka's metadata log

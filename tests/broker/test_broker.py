@@ -21,7 +21,7 @@ def topic_nodes(name: str, assignment: dict[int, tuple[int, ...]]) -> list[Creat
 
 def code(machine: Machine, topic: str, partition: int) -> ErrorCode:
     with pytest.raises(ApiError) as refused:
-        machine.broker.partition(topic, partition)
+        machine.broker.partitions.find(topic, partition)
     return refused.value.code
 
 
@@ -30,8 +30,8 @@ def test_only_partitions_with_a_replica_here_are_opened() -> None:
     machine.give_up_the_seat()
     machine.write(*topic_nodes("t", {0: (1,), 1: (2,), 2: (2, 1)}))
     assert [str(id) for id in machine.broker.partitions] == ["t-0", "t-2"]
-    assert machine.broker.partition("t", 0).is_leader
-    assert not machine.broker.partition("t", 2).is_leader
+    assert machine.broker.partitions.find("t", 0).is_leader
+    assert not machine.broker.partitions.find("t", 2).is_leader
     assert code(machine, "t", 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert code(machine, "t", 3) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -91,11 +91,11 @@ def test_retention_never_takes_what_is_not_committed_and_takes_the_rest() -> Non
 def test_a_broker_config_of_another_broker_is_none_of_ours() -> None:
     machine = Machine()
     machine.write(Create(znodes.broker_config_path("2"), znodes.config_node({"message.max.bytes": "5"})))
-    assert machine.broker.log_config.max_message_bytes > 5
+    assert machine.broker.settings.log_config.max_message_bytes > 5
     machine.write(Create(znodes.broker_config_path("1"), znodes.config_node({"message.max.bytes": "6"})))
-    assert machine.broker.log_config.max_message_bytes == 6
+    assert machine.broker.settings.log_config.max_message_bytes == 6
     machine.write(Put(znodes.broker_config_path("1"), znodes.config_node({})))
-    assert machine.broker.log_config.max_message_bytes > 6
+    assert machine.broker.settings.log_config.max_message_bytes > 6
 
 
 def test_logs_are_spread_over_the_directories() -> None:

@@ -38,7 +38,7 @@ def machine() -> Machine:
 
 
 def groups(machine: Machine) -> list[str]:
-    return [group_id for _, shard in machine.broker.groups.shards() for group_id in shard.groups]
+    return [group_id for _, shard in machine.broker.coordinators.groups.shards() for group_id in shard.groups]
 
 
 def test_they_expire(machine: Machine) -> None:
@@ -51,7 +51,7 @@ def test_they_expire(machine: Machine) -> None:
 def test_they_go_with_their_topic(machine: Machine) -> None:
     machine.client().send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
     machine.pass_time(100)
-    (shard,) = (shard for _, shard in machine.broker.groups.shards())
+    (shard,) = (shard for _, shard in machine.broker.coordinators.groups.shards())
     assert list(shard.offsets.groups()) == []
 
 
@@ -62,7 +62,7 @@ def test_they_go_with_their_group(machine: Machine) -> None:
 
 
 def test_one_that_is_too_large_even_alone_does_not_hold_up_the_others(machine: Machine) -> None:
-    partition = machine.broker.groups.partition_of(LONG)
+    partition = machine.broker.coordinators.groups.partition_of(LONG)
     machine.broker.partitions[partition].log._validator._max_bytes = 20_000  # somebody has lowered it
     machine.pass_time(HOUR_MS)
     assert groups(machine) == [LONG]

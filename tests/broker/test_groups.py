@@ -43,15 +43,17 @@ def test_a_hash_is_that_of_java_over_utf_16(text: str, value: int) -> None:
     [("polygenelubricants", 0), ("hello", 22), ("Hello World", 26), ("", 0), ("a", 47)],
 )
 def test_a_group_belongs_to_the_partition_that_its_id_hashes_to(group: str, partition: int) -> None:
-    assert Machine().broker.groups.partition_of(group) == TopicPartition(OFFSETS_TOPIC, partition)
+    assert Machine().broker.coordinators.groups.partition_of(group) == TopicPartition(
+        OFFSETS_TOPIC, partition
+    )
 
 
 def test_a_topic_made_with_another_number_of_partitions_counts_not_the_config() -> None:
     machine, client, _ = broker()
-    assert machine.broker.groups.partition_of("a").partition == 97 % 5
+    assert machine.broker.coordinators.groups.partition_of("a").partition == 97 % 5
     machine.properties["offsets.topic.num.partitions"] = "50"
     machine.restart()
-    assert machine.broker.groups.partition_of("a").partition == 97 % 5
+    assert machine.broker.coordinators.groups.partition_of("a").partition == 97 % 5
     assert client
 
 
@@ -77,11 +79,11 @@ def test_a_broker_that_never_was_asked_for_a_group_has_no_coordinator() -> None:
     machine = Machine()
     machine.pass_time(1_000)
     machine.restart()
-    assert machine.broker._groups is None
+    assert machine.broker.coordinators._groups is None
 
 
 def test_an_operation_needs_a_group_id_and_a_shard() -> None:
-    groups = Machine().broker.groups
+    groups = Machine().broker.coordinators.groups
     with pytest.raises(ApiError, match="needs an id"):
         groups.execute("", 0, lambda shard, turn: None)
     with pytest.raises(ApiError, match="NOT_COORDINATOR"):
@@ -96,6 +98,8 @@ def test_a_topic_can_be_deleted_while_its_offsets_cannot() -> None:
     answer = client.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
     assert answer.responses[0].error_code == 0
     machine.pass_time(100)
-    (shard,) = (shard for _, shard in machine.broker.groups.shards() if list(shard.offsets.groups()))
+    (shard,) = (
+        shard for _, shard in machine.broker.coordinators.groups.shards() if list(shard.offsets.groups())
+    )
     assert shard.offsets.newest(G), "they are stored"
     assert committed(client) == -1, "and told to nobody"

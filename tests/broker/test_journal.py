@@ -7,6 +7,7 @@ from tests.api.harness import NOW, Machine
 from ottla.base.errors import ApiError
 from ottla.broker import journal as journals
 from ottla.broker.journal import PartitionJournal
+from ottla.broker.parked import Parked
 from ottla.coordinator.turn import StoredRecord
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.control import EndTransaction, build_marker
@@ -15,7 +16,9 @@ from ottla.records.control import EndTransaction, build_marker
 def journal(**configs: str) -> tuple[Machine, PartitionJournal]:
     machine = Machine()
     create(machine.client(), "t", **configs)
-    return machine, PartitionJournal(machine.broker.partition("t", 0), machine.broker.on_appended)
+    return machine, PartitionJournal(
+        machine.broker.partitions.find("t", 0), machine.broker.replicas.append_internal
+    )
 
 
 def stored(journal: PartitionJournal) -> list[tuple[StoredRecord, int, int]]:
@@ -78,12 +81,22 @@ def test_a_partition_led_by_another_takes_no_records() -> None:
 
 
 def test_whoever_waits_for_the_partition_is_woken_by_an_append() -> None:
-    machine, written = journal(flush_messages="1")
+    machine, written = journal()
     seen: list[int] = []
-    again = PartitionJournal(written.partition, lambda partition, now_ms: seen.append(now_ms))
-    again.append([StoredRecord(b"a", b"1")], NOW, NOW)
+    waiting = Parked(
+        keys=(written.partition.topic_partition,), deadline_ms=1 << 60,
+        ready=lambda _key, now_ms: seen.append(now_ms), expire=lambda _now_ms: None,
+        reply=lambda _answer: None,
+    )  # fmt: skip
+    machine.broker.waiting.park(waiting)
+    written.append([StoredRecord(b"a", b"1")], NOW, NOW)
     assert seen == [NOW]
-    assert (again.end_offset, again.committed_offset) == (1, 0)
+
+
+def test_what_is_not_durable_yet_is_not_committed() -> None:
+    machine, written = journal(flush_messages="1")
+    written.append([StoredRecord(b"a", b"1")], NOW, NOW)
+    assert (written.end_offset, written.committed_offset) == (1, 0)
     assert machine.halted == []
 
 

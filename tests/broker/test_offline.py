@@ -214,7 +214,7 @@ def test_groups_that_are_stored_in_it_have_no_coordinator_until_it_is_back() -> 
     homes = {n: machine.broker.store.directory_of(TopicPartition(OFFSETS_TOPIC, n)) for n in (0, 1)}
     groups: dict[str, str] = {}
     for name in "ghijkl":
-        groups.setdefault(homes[machine.broker.groups.partition_of(name).partition], name)
+        groups.setdefault(homes[machine.broker.coordinators.groups.partition_of(name).partition], name)
     machine.disk.break_down("/a", errno.EIO)
     fetch(client, "t")
     lost, kept = groups["/a"], groups["/b"]
@@ -270,10 +270,10 @@ def test_a_cleaner_that_finds_the_disk_broken_takes_the_directory_offline(
     log = next(iter(broker.store.cleaner._running))
     failed = CleanFailed(reason="could not", errno=number)
     try:
-        broker.on_cleaned(log, failed, machine.now_ms)
+        broker.storage.on_cleaned(log, failed, machine.now_ms)
     except OSError as error:
-        broker.storage_error(error)
-    assert [type(one) is TakeOffline for one in broker.effects] == [True] * is_offline
+        broker.storage.failed(error)
+    assert [type(one) is TakeOffline for one in broker.outbox.effects] == [True] * is_offline
     machine.carry_out()
     assert bool(broker.store.offline) == is_offline
     assert bool(broker.store.cleaner.uncleanable) != is_offline

@@ -20,7 +20,7 @@ from ottla.wire.messages.offset_fetch import OffsetFetchRequest
 def two_disks() -> tuple[Machine, str]:
     """A broker with a group whose offsets are in the directory that is answered."""
     machine, _, _ = with_groups(log_dirs="/a,/b")
-    return machine, machine.broker.store.directory_of(machine.broker.groups.partition_of(G))
+    return machine, machine.broker.store.directory_of(machine.broker.coordinators.groups.partition_of(G))
 
 
 def commit(offset: int) -> OffsetCommitRequest:

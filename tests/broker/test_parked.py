@@ -40,6 +40,15 @@ def test_it_is_woken_by_its_keys_only_and_leaves_when_it_is_ready() -> None:
     assert (asker.waiting.by_key, asker.waiting.by_owner) == ({}, {})
 
 
+def test_who_shares_a_key_with_others_is_told_what_it_is_woken_for() -> None:
+    asker = Asker()
+    asker.park("a", "x")
+    asker.ready.add("a")
+    asker.waiting.wake("y", 1, about="something else")
+    asker.waiting.wake("x", 2, about="one of many")
+    assert asker.answers == ["a by one of many at 2"]
+
+
 def test_it_leaves_at_its_deadline_if_nothing_happens() -> None:
     asker = Asker()
     asker.park("late", "x", deadline_ms=200)

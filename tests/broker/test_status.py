@@ -8,7 +8,7 @@ from tests.api.harness import Machine
 
 from ottla.base.ids import TopicPartition
 from ottla.broker.effects import CleanLog
-from ottla.broker.status import Debt, status
+from ottla.broker.status import Debt, Status, status
 from ottla.log.cleaning import CleanFailed, clean
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -26,6 +26,11 @@ def dirty() -> Machine:
     return machine
 
 
+def status_of(machine: Machine) -> Status:
+    broker = machine.broker
+    return status(broker.store, broker.partitions.last_stable_offset, machine.now_ms)
+
+
 def next_cleaning(machine: Machine) -> CleanLog:
     effect = machine.held.pop()
     assert isinstance(effect, CleanLog)
@@ -34,18 +39,18 @@ def next_cleaning(machine: Machine) -> CleanLog:
 
 def test_what_is_dirty_is_owed_until_it_has_been_cleaned(caplog: pytest.LogCaptureFixture) -> None:
     machine = dirty()
-    before = status(machine.broker, machine.now_ms).compaction
+    before = status_of(machine).compaction
     assert before.running == ("t-0",)
     assert before.debt.keys() == {T0, T1}
     assert before.debt[T0] == Debt(before.dirty_bytes // 2, 1.0, True)
     assert before.progress.cleanings == 0
     effect = next_cleaning(machine)
     with caplog.at_level(logging.INFO):
-        machine.broker.on_cleaned(effect.log, clean(machine.disk, effect.task), machine.now_ms)
+        machine.broker.storage.on_cleaned(effect.log, clean(machine.disk, effect.task), machine.now_ms)
         machine.carry_out()
     assert "compacted t-0 to offset 3: " in caplog.text
     assert "are left, 0 cannot be compacted" in caplog.text
-    after = status(machine.broker, machine.now_ms).compaction
+    after = status_of(machine).compaction
     assert after.progress.cleanings == 1
     assert not after.debt[T0].is_due
     assert after.debt[T1].is_due
@@ -58,9 +63,9 @@ def test_a_log_that_cannot_be_cleaned_is_remembered_and_said_and_the_next_one_ha
 ) -> None:
     machine = dirty()
     failed = CleanFailed(reason="no valid batch at 17", damaged=damaged)
-    machine.broker.on_cleaned(next_cleaning(machine).log, failed, machine.now_ms)
+    machine.broker.storage.on_cleaned(next_cleaning(machine).log, failed, machine.now_ms)
     assert f"t-0 could not be compacted: no valid batch at 17; it is tried again {when}" in caplog.text
-    found = status(machine.broker, machine.now_ms).compaction
+    found = status_of(machine).compaction
     assert found.uncleanable[T0].reason == "no valid batch at 17"
     assert found.last_failure == (T0, "no valid batch at 17")
     assert found.progress.failures == 1
@@ -73,7 +78,7 @@ def test_directories_and_moves_are_part_of_the_status() -> None:
     machine = Machine({"log.dirs": "/a,/b"})
     create(machine.client(), "t", partitions=2)
     machine.broker.store.moves.begin(T0, "/b")
-    assert status(machine.broker, machine.now_ms).moving == {T0: ("/b", 0)}
+    assert status_of(machine).moving == {T0: ("/b", 0)}
     machine.broker.on_directory_failed("/b", "it burns", machine.now_ms)
-    found = status(machine.broker, machine.now_ms)
+    found = status_of(machine)
     assert (found.offline, found.lost, found.moving) == ({"/b": "it burns"}, (T1,), {})

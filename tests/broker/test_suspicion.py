@@ -64,7 +64,7 @@ def test_what_a_controller_writes_after_its_seat_was_taken_is_refused() -> None:
     refuse(cluster, at=2, of=1)
     before = cluster.state("t")
     refuse(cluster, at=1, of=3)  # it goes on, and believes that it is the controller
-    assert cluster.brokers[1].controlling.is_active
+    assert cluster.brokers[1].seat.is_active
     assert cluster.state("t") == before
 
 
@@ -100,7 +100,7 @@ def test_the_seat_is_not_taken_on_two_nodes_of_different_times() -> None:
 
 def test_a_broker_that_stops_takes_no_seat() -> None:
     cluster = Controllers(3)
-    cluster.brokers[2].controlling.begin_stop(cluster.now_ms)
+    cluster.brokers[2].begin_stop(cluster.now_ms)
     cluster.carry_out()
     cluster.blind.add(1)
     refuse(cluster, at=2, of=1)
@@ -184,7 +184,7 @@ def test_a_controller_whose_seat_is_taken_meanwhile_leaves_nobody_elses() -> Non
     assert cluster.controller == 2
     cluster.tick()
     cluster.tick()
-    assert not cluster.brokers[1].controlling._is_leaving, "it has tried"
+    assert not cluster.brokers[1].seat._is_leaving, "it has tried"
     assert cluster.controller == 2
     assert json.loads(cluster.keeper.nodes[znodes.CONTROLLER][0])["brokerid"] == 2
 
@@ -250,10 +250,10 @@ def test_a_member_that_is_not_eligible_is_answered_with_a_state_that_moves_on() 
 def test_nobody_waits_for_a_suspect_when_it_stops() -> None:
     cluster = Controllers(2)
     cluster.create("t", (2, 1))
-    stopping = cluster.brokers[2].controlling
+    stopping = cluster.brokers[2]
     cluster.blind.add(1)
     stopping.begin_stop(cluster.now_ms)
     cluster.carry_out()
-    assert not stopping.is_drained
+    assert not stopping.departure.is_drained
     refuse(cluster, at=2, of=1)
-    assert stopping.is_drained
+    assert stopping.departure.is_drained

@@ -1,10 +1,13 @@
 """Appending, reading and rolling."""
 
+import errno
+
 import pytest
 from tests.log.helpers import FOLDER, NOW, append, batch, open_log, put, records, run_syncs, values
 from tests.log.simdisk import SimDisk
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.log.directories import DirectoryFiles, LogDirectoryError
 from ottla.records.batch import assign, read_header
 
 
@@ -318,3 +321,26 @@ def test_the_brokers_own_batches_need_no_sequence(disk):
     own = batch("a", producer_id=5, producer_epoch=0, transactional=True)
     assert append(log, own, internal=True).base_offset == 0
     assert log.last_stable_offset(1) == 0
+
+
+def test_a_log_that_lost_the_segment_to_write_to_fails_its_directory_whatever_the_reason() -> None:
+    disk = SimDisk()
+    log = open_log(DirectoryFiles(disk, "/data"))  # type: ignore[arg-type]
+    far = memoryview(batch("a"))
+    assign(far, 1 << 31, 0)
+    disk.fail("open", errno.EMFILE, ".log")
+    with pytest.raises(LogDirectoryError) as failed:
+        log.append_batches(far, NOW)
+    assert (failed.value.directory, failed.value.errno) == ("/data", errno.EMFILE)
+
+
+def test_a_log_that_cannot_go_on_for_lack_of_descriptors_can_once_there_are_some() -> None:
+    disk = SimDisk()
+    log = open_log(DirectoryFiles(disk, "/data"), segment_bytes=200)  # type: ignore[arg-type]
+    put(log, "a" * 60)
+    disk.fail("open", errno.EMFILE, ".log")
+    with pytest.raises(OSError, match="Errno") as failed:
+        put(log, "b" * 60)
+    assert not isinstance(failed.value, LogDirectoryError)
+    put(log, "c" * 60)
+    assert values(log) == ["a" * 60, "c" * 60]

@@ -114,12 +114,12 @@ class Node(Machine):
             case Send(peer, channel, token, request):
                 self.cluster.on_send(self.id, peer, channel, token, request)
             case Reply(connection, chunks, counted_bytes) if connection in self.cluster.asked:
-                self.broker.unsent_bytes -= counted_bytes
+                self.broker.allowance.unsent_bytes -= counted_bytes
                 self.cluster.on_reply(connection, [b"".join(chunks)])
             case WriteNodes(token, operations):
                 changed, outcome = self.keeper.write(operations)
                 self.cluster.tell(changed)
-                self.broker.on_written(token, outcome, self.now_ms)
+                self.broker.outbox.on_written(token, outcome, self.now_ms)
             case ConfirmTree(asked_ms) if self.id not in self.cluster.deaf:
                 self.broker.proofs.on_confirmed(asked_ms, self.now_ms)
             case Close(connection, _, _) if connection not in self.clients:
@@ -248,7 +248,7 @@ class Cluster:
         node = self.nodes[id]
         node.is_up = False
         node.clients.clear()
-        node.broker.effects.clear()
+        node.broker.outbox.effects.clear()
         for connection, (sender, token, _) in list(self.asked.items()):
             if sender != id:
                 self.messages.append(lambda s=sender, t=token: self._answer(s, t, None))  # type: ignore[misc]
@@ -319,8 +319,8 @@ class Cluster:
 
     def _answer(self, id: int, token: int, answer: Any) -> None:
         node = self.nodes[id]
-        if node.is_up and token in node.broker.asked:
-            node.broker.on_peer_reply(token, answer, self.now_ms)
+        if node.is_up and token in node.broker.outbox._answered:
+            node.broker.outbox.on_peer_reply(token, answer, self.now_ms)
             node.carry_out()
 
     def settle(self, proposal: Proposal, decide: Callable[[PartitionData], ErrorCode] | None = None) -> None:

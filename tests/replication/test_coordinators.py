@@ -73,18 +73,18 @@ def test_a_coordinator_that_returns_has_what_others_stored_meanwhile_faults_2_10
     cluster.state(OFFSETS_TOPIC, leader=1, leader_epoch=2)
     cluster.pass_time(600)
     assert committed(cluster, 1) == 9
-    assert not cluster.nodes[2].broker.groups.runtime.shards
+    assert not cluster.nodes[2].broker.coordinators.groups.runtime.shards
 
 
 def test_the_same_state_seen_twice_loads_nothing_twice_faults_2_10() -> None:
     cluster = started()
     commit(cluster, 1, 7)
     cluster.run()
-    loaded = cluster.nodes[1].broker.groups.runtime.shards[0]
+    loaded = cluster.nodes[1].broker.coordinators.groups.runtime.shards[0]
     cluster.state(OFFSETS_TOPIC, isr=(1, 2))
-    assert cluster.nodes[1].broker.groups.runtime.shards[0] is loaded
+    assert cluster.nodes[1].broker.coordinators.groups.runtime.shards[0] is loaded
     cluster.state(OFFSETS_TOPIC, leader=1, leader_epoch=1)
-    assert cluster.nodes[1].broker.groups.runtime.shards[0] is not loaded
+    assert cluster.nodes[1].broker.coordinators.groups.runtime.shards[0] is not loaded
 
 
 def test_too_few_replicas_is_no_coordinator_for_now() -> None:

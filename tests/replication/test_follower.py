@@ -11,6 +11,7 @@ from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.records.batch import assign
 from ottla.replication.follower import FIRST_REST_MS, Fetcher, Limits, Progress
+from ottla.replication.leader import HighWatermarkAdvanced
 from ottla.replication.partition import Partition
 from ottla.wire.messages.fetch import (
     EpochEndOffset,
@@ -37,7 +38,14 @@ def partition(index: int = 0, *, epoch: int = 3, **config: Any) -> Partition:
     disk.make_directory(folder)
     log = Log.open(disk, folder, id, LogConfig(**config), now_ms=NOW)
     made = Partition(
-        id=id, topic_id=TOPIC_ID, log=log, broker_id=2, leader=-1, leader_epoch=-1, isr=(), high_watermark=0
+        topic_partition=id,
+        topic_id=TOPIC_ID,
+        log=log,
+        broker_id=2,
+        leader=-1,
+        leader_epoch=-1,
+        isr=(),
+        high_watermark=0,
     )
     made.on_state(leader=1, leader_epoch=epoch, isr=(1, 2), replicas=(1, 2))
     return made
@@ -103,7 +111,8 @@ def test_records_go_into_the_log_and_the_next_request_goes_on_after_them() -> No
     followed = partition()
     one = fetcher(followed)
     progress = take(one, ask(one), answer(records=records(0, "a", "b"), high_watermark=1))
-    assert (progress.moved, progress.changed) == ([followed], [followed])
+    assert progress.effects == [(followed, (HighWatermarkAdvanced(1),))]
+    assert progress.bytes == {followed.topic_partition: len(records(0, "a", "b"))}
     assert (followed.log.log_end_offset, followed.high_watermark) == (2, 1)
     request = ask(one)
     assert wanted(request) == [(0, 3, 2, 3)]
@@ -206,7 +215,7 @@ def test_an_answer_for_what_is_no_longer_followed_is_dropped() -> None:
     followed = partition()
     one = fetcher(followed)
     request = ask(one)
-    one.drop(followed.id)
+    one.drop(followed.topic_partition)
     take(one, request, answer(records=records(0, "a")))
     assert followed.log.log_end_offset == 0
     assert ask(one) is None
@@ -251,7 +260,8 @@ def test_out_of_range_asks_where_the_leader_begins_and_starts_over_there() -> No
     assert isinstance(request, ListOffsetsRequest)
     (asked,) = request.topics[0].partitions
     assert (request.replica_id, asked.timestamp, asked.current_leader_epoch) == (2, -2, 3)
-    assert starts(one, request, 50).changed == [followed]
+    progress = starts(one, request, 50)
+    assert (progress.effects, progress.failed) == ([], {})
     assert (followed.log.log_start_offset, followed.log.log_end_offset, followed.high_watermark) == (
         50,
         50,
@@ -316,12 +326,14 @@ def test_the_start_of_the_log_follows_the_leaders_as_far_as_is_committed() -> No
         one, ask(one), answer(records=records(0, "a", "b", "c"), high_watermark=2, log_start_offset=3)
     )
     assert followed.log.log_start_offset == 2
-    assert progress.changed == [followed]
+    assert progress.effects == [(followed, (HighWatermarkAdvanced(2),))]
 
 
 def test_who_is_throttled_is_left_out_until_there_is_room() -> None:
     full = [True]
-    one = Fetcher(2, 1, Limits(), is_throttled=lambda one, _now_ms: full[0] and one.id.partition == 0)
+    one = Fetcher(
+        2, 1, Limits(), is_throttled=lambda one, _now_ms: full[0] and one.topic_partition.partition == 0
+    )
     for index in (0, 1):
         one.follow(partition(index))
     request = ask(one)

@@ -41,7 +41,7 @@ def fail(cluster: Cluster, broker: int, id: TopicPartition = T0) -> None:
     node = cluster.nodes[broker]
     home = node.broker.store.directory_of(id)
     node.disk.break_down(home, errno.EIO)
-    node.broker.storage_error(_error(cluster, broker, id))
+    node.broker.storage.failed(_error(cluster, broker, id))
     cluster.run()
 
 
@@ -275,7 +275,7 @@ def test_nothing_is_written_while_nothing_is_lost() -> None:
     cluster.pass_time(1_000)
     broker = cluster.nodes[1].broker
     broker.notice.pump()
-    assert not any(isinstance(effect, WriteNodes) for effect in broker.effects)
+    assert not any(isinstance(effect, WriteNodes) for effect in broker.outbox.effects)
     assert told(cluster, 1) is None
 
 

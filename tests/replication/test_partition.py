@@ -6,8 +6,9 @@ from tests.log.simdisk import SimDisk
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.log.config import LogConfig
-from ottla.log.log import Log
-from ottla.replication.partition import Partition
+from ottla.log.log import Appended, Log
+from ottla.replication.leader import HighWatermarkAdvanced, IsrSettled, ProposeIsr
+from ottla.replication.partition import Effects, LeaderChanged, Partition
 
 
 def partition(**config: int) -> Partition:
@@ -15,14 +16,25 @@ def partition(**config: int) -> Partition:
     disk.make_directory(FOLDER)
     log = Log.open(disk, FOLDER, TP, LogConfig(**config), now_ms=NOW)  # type: ignore[arg-type]
     made = Partition(
-        id=TP, topic_id=bytes(16), log=log, broker_id=1, leader=-1, leader_epoch=-1, isr=(), high_watermark=0
+        topic_partition=TP,
+        topic_id=bytes(16),
+        log=log,
+        broker_id=1,
+        leader=-1,
+        leader_epoch=-1,
+        isr=(),
+        high_watermark=0,
     )
     made.on_state(leader=1, leader_epoch=0, isr=(1,))
     return made
 
 
 def append(one: Partition, *values: str, acks: int = -1) -> int:
-    return one.append(batch(*values), acks=acks, now_ms=NOW, wall_ms=NOW, produce_version=13).base_offset
+    return appended(one, *values, acks=acks)[0].base_offset
+
+
+def appended(one: Partition, *values: str, acks: int = -1) -> tuple[Appended, Effects]:
+    return one.append(batch(*values), acks=acks, now_ms=NOW, wall_ms=NOW, produce_version=13)
 
 
 def code(one: Partition, epoch: int = -1) -> ErrorCode:
@@ -33,25 +45,23 @@ def code(one: Partition, epoch: int = -1) -> ErrorCode:
 
 def test_the_watermark_follows_what_is_safe() -> None:
     one = partition()
-    assert not one.advance()
-    append(one, "a", "b")
+    assert one.advance() == ()
     assert one.high_watermark == 0
-    assert one.advance()
-    assert (one.high_watermark, one.advance()) == (2, False)
+    assert appended(one, "a", "b")[1] == (HighWatermarkAdvanced(2),)
+    assert (one.high_watermark, one.advance()) == (2, ())
     assert one.visible_end(read_committed=True) == one.visible_end(read_committed=False) == 2
 
 
 def test_what_is_not_synced_yet_is_not_acknowledged() -> None:
     one = partition(flush_messages=1)
-    append(one, "a")
-    assert not one.advance()
+    assert appended(one, "a")[1] == one.advance() == ()
     assert not one.is_acknowledged(1, acks=1)
     sync = one.log.next_sync(NOW)
     assert sync
     one.log.on_synced(sync, NOW)
     assert one.is_acknowledged(1, acks=1)
     assert not one.is_acknowledged(1, acks=-1), "the watermark has not been asked to follow yet"
-    assert one.advance()
+    assert one.advance() == (HighWatermarkAdvanced(1),)
     assert one.is_acknowledged(1, acks=-1)
 
 
@@ -103,12 +113,13 @@ def test_min_insync_replicas_counts_at_most_the_replicas_there_are(replicas: tup
 
 
 def test_only_what_is_committed_can_be_deleted() -> None:
-    one = partition()
+    one = partition(flush_messages=3)
     append(one, "a", "b", "c")
     for offset in (1, -2):
         with pytest.raises(ApiError) as refused:
             one.delete_records(offset)
         assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    one.log.flush()
     one.advance()
     assert one.delete_records(1) == 1
     assert one.delete_records(-1) == 3
@@ -137,8 +148,8 @@ def test_epoch_0_and_none_are_of_keepers_that_do_not_tell_incarnations_apart() -
 def test_an_older_state_changes_nothing() -> None:
     one = partition()
     one.on_state(leader=1, leader_epoch=4, isr=(1, 2), partition_epoch=3)
-    assert not one.on_state(leader=2, leader_epoch=3, isr=(2,), partition_epoch=9)
-    assert not one.on_state(leader=1, leader_epoch=4, isr=(1,), partition_epoch=2)
+    assert one.on_state(leader=2, leader_epoch=3, isr=(2,), partition_epoch=9) == ()
+    assert one.on_state(leader=1, leader_epoch=4, isr=(1,), partition_epoch=2) == ()
     assert (one.leader, one.leader_epoch, one.isr) == (1, 4, (1, 2))
 
 
@@ -151,5 +162,44 @@ def test_replicas_are_added_to_a_partition_that_had_one() -> None:
     assert (one.replication.epoch_start, one.replication.high_watermark) == (0, 1)
     one.on_state(leader=1, leader_epoch=0, isr=(1,), replicas=(1, 2, 3))
     assert sorted(one.replication.followers) == [2, 3]
-    append(one, "b")
-    assert one.advance(), "alone in the ISR"
+    assert appended(one, "b")[1] == (HighWatermarkAdvanced(2),), "alone in the ISR"
+
+
+def proposing() -> Partition:
+    """It leads in epoch 1, and has proposed to let broker 2 in."""
+    one = partition()
+    assert one.on_state(leader=1, leader_epoch=1, isr=(1,), replicas=(1, 2)) == (LeaderChanged(),)
+    effects = one.on_follower_fetch(2, 0, log_start=0, broker_epoch=9, now_ms=NOW)
+    assert effects == (ProposeIsr(((1, -1), (2, 9)), 0),)
+    return one
+
+
+def test_a_newer_state_settles_what_was_proposed() -> None:
+    one = proposing()
+    assert one.on_state(leader=1, leader_epoch=1, isr=(1, 2), replicas=(1, 2), partition_epoch=1) == (
+        IsrSettled(),
+    )
+
+
+def test_so_does_the_end_of_leading() -> None:
+    one = proposing()
+    assert one.on_state(leader=2, leader_epoch=2, isr=(2,), replicas=(1, 2), partition_epoch=1) == (
+        LeaderChanged(),
+        IsrSettled(),
+    )
+
+
+def test_and_the_end_of_the_partition_here() -> None:
+    one = proposing()
+    assert one.on_removed() == (IsrSettled(),)
+    assert (one.is_leader, one.on_removed()) == (False, ())
+
+
+def test_a_batch_that_was_written_before_has_no_effects() -> None:
+    one = partition()
+    first = batch("a", producer_id=7, producer_epoch=0, base_sequence=0)
+    again = memoryview(bytearray(first))
+    how = {"acks": -1, "now_ms": NOW, "wall_ms": NOW, "produce_version": 13}
+    assert one.append(first, **how)[1] == (HighWatermarkAdvanced(1),)  # type: ignore[arg-type]
+    answer, effects = one.append(again, **how)  # type: ignore[arg-type]
+    assert (answer.duplicate, effects) == (True, ())

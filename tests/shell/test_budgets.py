@@ -133,12 +133,12 @@ def test_what_a_gently_closed_connection_was_not_read_counts_until_it_is_given_u
         connection.count_unsent(now_ms)
         assert connection.is_closing
         assert connection.unsent_bytes > 100_000
-        assert server.broker.unsent_bytes >= connection.unsent_bytes
+        assert server.broker.allowance.unsent_bytes >= connection.unsent_bytes
         server.clients.budgets.sweep(connection.unsent_ms + LINGER_MS)
         assert server.clients.connections, "it may still read"
         server.clients.budgets.sweep(connection.unsent_ms + LINGER_MS + 1)
         await until(lambda: not server.clients.connections, "it is gone")
-        assert server.broker.unsent_bytes == 0
+        assert server.broker.allowance.unsent_bytes == 0
 
     serving(tmp_path, visit)
 
@@ -163,7 +163,7 @@ def test_what_readers_left_unread_is_handed_back_when_they_hang_up(
         client.close()
         await until(lambda: not server.clients.connections, "the broker to notice")
         server.clients.budgets.sweep(server.core.now_ms())
-        assert server.broker.unsent_bytes == 0
+        assert server.broker.allowance.unsent_bytes == 0
         assert handed_back
 
     serving(tmp_path, visit)

@@ -194,7 +194,7 @@ def test_in_a_cluster_any_directory_may_be_offline_at_the_start_and_each_session
         one = on_tree(tree, first, second)
         await one.start()
         topic = PlannedTopic(name="t", id=b"i" * 16, assignment={0: (1,), 1: (1,)}, configs={})
-        one.broker.write(topic.operations(one.broker.image), lambda _outcome, _now_ms: None)
+        one.broker.outbox.write(topic.operations(one.broker.image), lambda _outcome, _now_ms: None)
         one.core.carry_out()
         await until(lambda: len(one.broker.partitions) == 2)
         await one.stop()

@@ -130,13 +130,13 @@ def test_a_broker_that_was_killed_takes_its_place_at_once_with_the_seat_it_had(t
         first = world.server(1)
         await first.start()
         epoch = first.broker.epoch
-        assert first.broker.controlling.is_active
+        assert first.broker.seat.is_active
         await first.kill()
         world.keepers[first].abandon(3600)
         again = world.server(1)
         await again.start()
         assert again.broker.epoch > epoch
-        await until(lambda: again.broker.controlling.is_active)
+        await until(lambda: again.broker.seat.is_active)
 
     run(world, story)
 

@@ -32,23 +32,23 @@ def stored(tmp_path: Path) -> Path:
 async def started(data: Path) -> Server:
     """A broker that serves, and has not begun to load."""
     one = server(data)
-    one.broker.groups.runtime.slice_work = 0
-    one.broker.groups.runtime.on_tick(one.core.now_ms())
+    one.broker.coordinators.groups.runtime.slice_work = 0
+    one.broker.coordinators.groups.runtime.on_tick(one.core.now_ms())
     await one.start()
-    assert one.broker.is_loading
+    assert one.broker.coordinators.is_loading
     return one
 
 
 def test_the_loop_goes_round_between_the_slices_of_a_load(stored: Path) -> None:
     async def live() -> tuple[int, int]:
         one = await started(stored)
-        one.broker.groups.runtime.slice_work = SLICE
+        one.broker.coordinators.groups.runtime.slice_work = SLICE
         rounds = 0
-        while one.broker.is_loading:
+        while one.broker.coordinators.is_loading:
             rounds += 1
             assert not gc.isenabled(), "a full collection takes longer than many slices"
             await asyncio.sleep(0)
-        (shard,) = (shard for _, shard in one.broker.groups.shards())
+        (shard,) = (shard for _, shard in one.broker.coordinators.groups.shards())
         offset = shard.offsets.newest("g")["t"][0].offset
         await one.stop()
         return rounds, offset

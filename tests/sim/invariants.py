@@ -134,7 +134,7 @@ class Invariants:
 
     def _check_committed(self, broker: int, machine: Machine, partition: Any, topic_id: bytes) -> None:
         """Compare what became committed on this replica since we last looked with what others had there."""
-        place = (topic_id, partition.id.partition)
+        place = (topic_id, partition.topic_partition.partition)
         key = (broker, machine.starts, *place)
         batches, ends = self._committed.setdefault(place, ([], []))
         done = min(self._checked.get(key, 0), partition.log.log_end_offset)
@@ -144,7 +144,7 @@ class Invariants:
             if not found.records:
                 break
             for header, batch in split(memoryview(bytes(found.records))):
-                self._compare(broker, partition.id, batches, ends, header, bytes(batch))
+                self._compare(broker, partition.topic_partition, batches, ends, header, bytes(batch))
                 done = header.next_offset
         self._checked[key] = done
 

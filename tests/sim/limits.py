@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from ottla.api import dispatch, fetch, produce
-from ottla.broker import broker, slices
+from ottla.api import dispatch, partition_reads, produce
+from ottla.broker import allowance, slices
 from ottla.log import validate
 
 ORDINARY_SEEDS = 0.25
@@ -73,7 +73,7 @@ def _sizes(random: Random) -> list[Patch]:
     return [
         (dispatch, "LARGE_REQUEST_BYTES", random.choice([40, 100, 250])),
         (dispatch, "LARGE_ANSWER_BYTES", random.choice([40, 100, 250])),
-        (fetch, "LONG", random.choice([0, 1])),
+        (partition_reads, "LONG", random.choice([0, 1])),
     ]
 
 
@@ -87,7 +87,7 @@ def _items(random: Random) -> list[Patch]:
         (validate, "ITEMS_AT_ONCE", at_once),
         (validate, "BYTES_FREE", random.choice([0, 60, 1_000])),
         (validate, "BYTES_RATIO", 1),
-        (broker, "ITEMS_PER_ROUND", at_once * random.choice([1, 2])),
-        (broker, "ITEMS_FOR_SMALL", max(at_once // 2, 1)),
+        (allowance, "ITEMS_PER_ROUND", at_once * random.choice([1, 2])),
+        (allowance, "ITEMS_FOR_SMALL", max(at_once // 2, 1)),
         (produce, "ITEMS_PER_BATCH", 1),
     ]

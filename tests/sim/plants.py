@@ -11,11 +11,11 @@ from unittest.mock import patch
 
 from tests.sim.keeper_client import KeeperClient
 
-from ottla.api import coordinated, fetch, offset_fetch
+from ottla.api import consumer_fetch, coordinated, follower_fetch, offset_fetch
 from ottla.api.dispatch import Exchange
 from ottla.api.produce import Appending, Produce
 from ottla.base.errors import ErrorCode
-from ottla.broker import controlling
+from ottla.broker import state_changes
 from ottla.broker.effects import Reply
 from ottla.broker.identities import Identities
 from ottla.broker.slices import Slices
@@ -26,7 +26,7 @@ from ottla.coordinator.runtime import Journal, Loaded, Runtime
 from ottla.log.log import Log
 from ottla.log.validate import Checked, LargeCheck
 from ottla.replication.leader import Leader
-from ottla.replication.partition import Partition
+from ottla.replication.partition import LeaderChanged, Partition
 from ottla.security.peer_handshake import Acceptor
 
 Plant = Callable[[ExitStack], None]
@@ -72,7 +72,7 @@ def _proposed_only(stack: ExitStack) -> None:
 def _below_min(stack: ExitStack) -> None:
     original = Leader._advance
 
-    def advance(self: Leader) -> list[Any]:
+    def advance(self: Leader) -> Any:
         isr_min, has_eligible = self.isr_min, self.has_eligible
         self.isr_min, self.has_eligible = 0, False
         try:
@@ -85,9 +85,9 @@ def _below_min(stack: ExitStack) -> None:
 
 @plant("a follower enters the ISR wherever it is")
 def _early_entry(stack: ExitStack) -> None:
-    def maybe_expand(self: Leader, follower_id: int, now_ms: int) -> list[Any]:
+    def maybe_expand(self: Leader, follower_id: int, now_ms: int) -> Any:
         if follower_id in self.isr or self.pending is not None:
-            return []
+            return ()
         return self._propose({**self.isr, follower_id: self.followers[follower_id].broker_epoch})
 
     _replace(stack, Leader, "_maybe_expand", maybe_expand)
@@ -145,18 +145,19 @@ def _unsettled(stack: ExitStack) -> None:
 
 @plant("logs that part are not cut")
 def _no_truncation(stack: ExitStack) -> None:
-    _replace(stack, fetch, "diverging", lambda _partition, _wanted: None)
+    for module in (consumer_fetch, follower_fetch):
+        _replace(stack, module, "diverging", lambda _partition, _wanted: None)
 
 
 @plant("a follower cuts its log at its high watermark")
 def _truncate_to_watermark(stack: ExitStack) -> None:
     original = Partition.on_state
 
-    def on_state(self: Partition, **state: Any) -> bool:
-        changed = original(self, **state)
-        if changed and not self.is_leader:
+    def on_state(self: Partition, **state: Any) -> Any:
+        effects = original(self, **state)
+        if LeaderChanged() in effects and not self.is_leader:
             self.log.truncate_to(self.high_watermark, state["now_ms"])
-        return changed
+        return effects
 
     _replace(stack, Partition, "on_state", on_state)
 
@@ -205,7 +206,7 @@ def _always_clean(stack: ExitStack) -> None:
 def _leads_on(stack: ExitStack) -> None:
     original = Partition.on_state
 
-    def on_state(self: Partition, **state: Any) -> bool:
+    def on_state(self: Partition, **state: Any) -> Any:
         return original(self, **{**state, "isr_epochs": ()})
 
     _replace(stack, Partition, "on_state", on_state)
@@ -220,8 +221,8 @@ def _zombie_controller(stack: ExitStack) -> None:
 
     _replace(stack, KeeperClient, "forgets_writes", False)
     _replace(stack, draft.Draft, "operations", operations)
-    _replace(stack, controlling, "fence", lambda _image: [])
-    _replace(stack, controlling, "same_topics", lambda _image: [])
+    _replace(stack, state_changes, "fence", lambda _image: [])
+    _replace(stack, state_changes, "same_topics", lambda _image: [])
 
 
 # What takes its time
@@ -233,7 +234,7 @@ def _twice(stack: ExitStack) -> None:
 
     def late(self: Exchange, steps: Any) -> Iterator[Any]:
         yield from original(self, steps)
-        effects = self.broker.effects
+        effects = self.broker.outbox.effects
         effects += [one for one in effects[-1:] if isinstance(one, Reply)]
 
     _replace(stack, Exchange, "_late", late)
@@ -265,7 +266,8 @@ def _checked_for_another(stack: ExitStack) -> None:
     def append(self: Partition, records: Any, *, acks: int, **how: Any) -> Any:
         if not isinstance(records, Checked):
             original(self, acks)
-        return self.log.append(records, leader_epoch=self.leader_epoch, **how)
+        appended = self.log.append(records, leader_epoch=self.leader_epoch, **how)
+        return appended, () if appended.duplicate else self.advance()
 
     _replace(stack, Partition, "append", append)
 

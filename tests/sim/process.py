@@ -83,9 +83,9 @@ class Process:
         self.world, self.network, self.clock = world, network, clock
         self.is_successor = is_successor
         self.broker = Broker(disk, random, properties)
-        self.broker.begin_round(self.clock_ms())
+        self.broker.allowance.begin_round(self.clock_ms())
         self.worker = Worker(world, self._after, lambda job: self.broker.waiting.wake(job, self.clock_ms()))
-        coordinator = self.broker.groups.runtime
+        coordinator = self.broker.coordinators.groups.runtime
         coordinator.slice_work = LOAD_RECORDS
         coordinator.on_tick(clock.now_ms())
         self.place = self.broker.id
@@ -118,7 +118,7 @@ class Process:
         try:
             action()
         except LogDirectoryError as error:
-            self.broker.storage_error(error)
+            self.broker.storage.failed(error)
         if not self.is_dead:
             self._carry_out()
 
@@ -141,12 +141,12 @@ class Process:
     def begin_stop(self, then: Callable[[], None]) -> None:
         if not self.is_stopping:
             self.is_stopping = True
-            self.input(lambda: self.broker.controlling.begin_stop(self.clock_ms()))
+            self.input(lambda: self.broker.begin_stop(self.clock_ms()))
             self._wait_for_drain(self.clock_ms() + DRAIN_MS, then)
 
     def _wait_for_drain(self, until_ms: int, then: Callable[[], None]) -> None:
         """Stop when nothing is led that another could lead, or when the time is up."""
-        if self.broker.controlling.is_drained or self.clock_ms() >= until_ms:
+        if self.broker.departure.is_drained or self.clock_ms() >= until_ms:
             self.stop_now()
             then()
         else:
@@ -156,7 +156,7 @@ class Process:
         """A clean stop that waits for nobody (controlled.shutdown.enable=false)."""
         self.world.note(f"b{self.place} stops")
         self.broker.close(self.clock_ms())
-        self.broker.effects.clear()
+        self.broker.outbox.effects.clear()
         self.end(is_polite=True)
 
     # The keeper
@@ -276,14 +276,14 @@ class Process:
         if self._is_carrying:
             return
         self._is_carrying = True
-        while self.broker.effects and not self.is_dead:
-            asked, self.broker.effects = self.broker.effects, []
+        while self.broker.outbox.effects and not self.is_dead:
+            asked, self.broker.outbox.effects = self.broker.outbox.effects, []
             for effect in asked:
                 self._carry_out_one(effect)
         self._is_carrying = False
         self._schedule_deadline()
         broker = self.broker
-        is_spent = broker.items_left < validate.ITEMS_AT_ONCE or broker.read_left <= 0
+        is_spent = broker.allowance.items_left < validate.ITEMS_AT_ONCE or broker.allowance.read_left <= 0
         is_spent |= broker.slices.spent_us > slicing.SHARE_US // 2 or ROUND in broker.waiting.by_key
         if is_spent and not self._is_round_over:
             self._is_round_over = True
@@ -291,12 +291,12 @@ class Process:
 
     def _begin_round(self) -> None:
         self._is_round_over = False
-        self.broker.begin_round(self.clock_ms())
+        self.broker.allowance.begin_round(self.clock_ms())
 
     def _carry_out_one(self, effect: Effect) -> None:
         match effect:
             case Reply(number, chunks, counted_bytes):
-                self.broker.unsent_bytes -= counted_bytes
+                self.broker.allowance.unsent_bytes -= counted_bytes
                 if number in self._gone:
                     raise ViolationError(f"broker {self.place} answers somebody who is gone")
                 connection = self.network.connections.get(number)
@@ -341,24 +341,24 @@ class Process:
         if not isinstance(outcome, Written):
             self.world.note(f"b{self.place} write: {outcome}")
         self._see(changes)
-        self.broker.on_written(token, outcome, self.clock_ms())
+        self.broker.outbox.on_written(token, outcome, self.clock_ms())
 
     def _synced(self, log: Any, sync: Any) -> None:
         try:
             for file in sync.files:
                 file.sync()
         except LogDirectoryError as error:
-            self.broker.on_sync_failed(log, error)
+            self.broker.storage.on_sync_failed(log, error)
         else:
-            self.broker.on_synced(log, sync, self.clock_ms())
+            self.broker.partitions.on_synced(log, sync, self.clock_ms())
 
     def _folder_synced(self, log: Any, folder: Any) -> None:
         try:
             folder.sync()
         except LogDirectoryError as error:
-            self.broker.storage_error(error)
+            self.broker.storage.failed(error)
         else:
-            self.broker.on_folder_synced(log, self.clock_ms())
+            self.broker.storage.on_folder_synced(log, self.clock_ms())
 
     def _copied(self, move: Any, part: Any) -> None:
         failure = None
@@ -366,7 +366,7 @@ class Process:
             part.run()
         except (OSError, MoveError) as error:
             failure = error
-        self.broker.on_copied(move, failure, self.clock_ms())
+        self.broker.moves.on_copied(move, failure, self.clock_ms())
 
     def _send(self, peer: int, channel: str, token: int, request: Any) -> None:
         line = self._peers.get((peer, channel))
@@ -404,7 +404,7 @@ class Process:
 
     def _on_peer_reply(self, token: int, request: Any, version: int, answer: bytes | None) -> None:
         decoded = None if answer is None else decode_answer(type(request), version, answer)
-        self.broker.on_peer_reply(token, decoded, self.clock_ms())
+        self.broker.outbox.on_peer_reply(token, decoded, self.clock_ms())
 
     # Time
 
@@ -416,12 +416,11 @@ class Process:
         self._after(TICK_MS, self._tick)
 
     def _schedule_deadline(self) -> None:
-        known = (self.broker.next_deadline_ms(), self.broker.store.next_sync_ms)
-        due_ms = min((one for one in known if one is not None), default=None)
+        due_ms = self.broker.next_deadline_ms()
         if due_ms is None or (self._deadline_ms is not None and due_ms >= self._deadline_ms):
             return
         self._deadline_ms = due_ms
-        slice_ms = LOAD_MS if self.broker.groups.runtime.loading else 0
+        slice_ms = LOAD_MS if self.broker.coordinators.groups.runtime.loading else 0
         if self.broker.slices.next_ms() is not None:
             slice_ms = max(self.world.draw(0, self.world.limits.slice_ms), slice_ms)
         self._after(max(self.clock.until(due_ms), slice_ms), lambda: self._on_deadline(due_ms))
@@ -430,6 +429,4 @@ class Process:
         if self._deadline_ms != due_ms:
             return
         self._deadline_ms = None
-        now_ms = self.clock_ms()
-        self.broker.on_deadline(now_ms)
-        self.broker.start_syncs(now_ms)
+        self.broker.on_deadline(self.clock_ms())

@@ -195,8 +195,8 @@ def _busy(cluster: Cluster) -> str | None:
             continue
         if process.broker.slices.next_ms() is not None or len(process.worker):
             return f"broker {id} still has large requests to serve"
-        if process.broker.unsent_bytes:
-            return f"broker {id} counts {process.broker.unsent_bytes} bytes of answers that nobody waits for"
+        if unsent := process.broker.allowance.unsent_bytes:
+            return f"broker {id} counts {unsent} bytes of answers that nobody waits for"
     return None
 
 

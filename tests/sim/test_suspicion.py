@@ -10,8 +10,9 @@ from tests.sim.keeper_client import KEEPER
 from tests.sim.stories import SESSION_MS, Story
 from tests.sim.world import ViolationError
 
-from ottla.broker.controlling import Controlling
-from ottla.broker.liveness import DOUBT_MS
+from ottla.broker.liveness import DOUBT_MS, Liveness
+from ottla.broker.seat import Seat
+from ottla.broker.state_changes import StateChanges
 from ottla.replication.partition import Partition
 
 SEEDS = range(2)
@@ -199,23 +200,23 @@ def _never(*_: Any) -> None:
     return None
 
 
-def _if_free(self: Controlling) -> bool:
-    return self.broker.image.controller_id < 0
+def _if_free(self: Seat) -> bool:
+    return self._image.controller_id < 0
 
 
 Told = Callable[[int], None]
 BUGS: dict[str, tuple[Told, type, str, Any]] = {
-    "nobody is suspected": (a_killed_leader, Controlling, "suspected", frozenset()),
-    "the seat waits for the session": (a_killed_controller, Controlling, "_may_be_taken", _if_free),
-    "the seat is taken back": (brokers_that_all_refuse_each_other, Controlling, "_spare", _never),
+    "nobody is suspected": (a_killed_leader, Liveness, "on_probed", _never),
+    "the seat waits for the session": (a_killed_controller, Seat, "_may_be_taken", _if_free),
+    "the seat is taken back": (brokers_that_all_refuse_each_other, Seat, "_spare", _never),
     "a suspicion is never doubted": (
-        a_broker_that_only_the_controller_cannot_reach, Controlling, "_doubt", _never,
+        a_broker_that_only_the_controller_cannot_reach, StateChanges, "doubt", _never,
     ),
     "proposals in the keeper are not read": (
-        a_leader_that_is_cut_off_from_the_controller, Controlling, "_take_reports", _never,
+        a_leader_that_is_cut_off_from_the_controller, StateChanges, "_take_reports", _never,
     ),
     "a deaf controller keeps its seat": (
-        a_controller_that_hears_no_broker, Controlling, "_leave_seat", _never,
+        a_controller_that_hears_no_broker, Seat, "_leave", _never,
     ),
     "a new leader does not keep the promise of a follower": (
         a_leader_that_is_replaced_on_suspicion_and_does_not_hear_of_it,

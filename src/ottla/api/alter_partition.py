@@ -32,7 +32,7 @@ def alter_partition(call: Call, request: AlterPartitionRequest) -> AlterPartitio
     broker, image = call.broker, call.broker.image
     if not call.may_act_as(request.broker_id, "AlterPartition"):
         return AlterPartitionResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if not broker.controlling.is_active:
+    if not broker.seat.is_active:
         return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
     known = image.brokers.get(request.broker_id)
     if known is None or known.epoch != request.broker_epoch:

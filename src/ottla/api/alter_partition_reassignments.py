@@ -29,7 +29,7 @@ def alter_partition_reassignments(call: Call, request: AlterPartitionReassignmen
     broker, image = call.broker, call.broker.image
     allows = request.allow_replication_factor_change
     response = AlterPartitionReassignmentsResponse(allow_replication_factor_change=allows)
-    if not broker.controlling.is_active:
+    if not broker.seat.is_active:
         response.error_code, response.error_message = ErrorCode.NOT_CONTROLLER, "Ask the controller."
         return response
 

@@ -11,7 +11,6 @@ from ottla.api.call import Call
 from ottla.api.named import by_topic
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.broker.moves import ask_to_move
 from ottla.broker.slices import TO_BE_FINISHED, Steps
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -41,11 +40,11 @@ def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest) -> S
     return response
 
 
-def _move(call: Call, id: TopicPartition, directory: str) -> ErrorCode:
+def _move(call: Call, topic_partition: TopicPartition, directory: str) -> ErrorCode:
     try:
-        ask_to_move(call.broker, id, directory)
+        call.broker.moves.ask(topic_partition, directory)
     except ApiError as error:
         return error.code
     except OSError as error:
-        return call.broker.storage_error(error)
+        return call.broker.storage.failed(error)
     return ErrorCode.NONE

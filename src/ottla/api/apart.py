@@ -38,5 +38,5 @@ def with_jobs(
         expire=lambda _now_ms: with_jobs(call, steps, deadline_ms, was_in_time=False),
         held_bytes=job.held_bytes,
     )
-    call.broker.effects.append(RunJob(job, parked))
+    call.broker.outbox.put(RunJob(job, parked))
     return parked

@@ -78,7 +78,7 @@ def plan_change(
     name, broker = resource.resource_name, call.broker
     if resource.resource_type == TOPIC:
         known = _topic_configs(call, name)
-        values = check_configs(name, change(dict(known.values)), broker.log_config)
+        values = check_configs(name, change(dict(known.values)), broker.settings.log_config)
         path = znodes.topic_config_path(name)
     elif resource.resource_type == BROKER:
         check_broker_name(call, name)

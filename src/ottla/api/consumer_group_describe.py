@@ -34,11 +34,11 @@ def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -
 
 def _describe(call: Call, group_id: str, now_ms: int) -> DescribedGroup:
     try:
-        if "consumer" not in call.broker.groups.config.rebalance_protocols:
+        if "consumer" not in call.broker.coordinators.groups.config.rebalance_protocols:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if not group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        shard = call.broker.groups.shard_of(group_id)
+        shard = call.broker.coordinators.groups.shard_of(group_id)
         check_coordinator(call, group_id, now_ms)
         return shard.describe_consumer(group_id)
     except ApiError as error:

@@ -25,11 +25,11 @@ def consumer_group_heartbeat(
             error_code=error.code, error_message=error.message, member_epoch=0, heartbeat_interval_ms=0
         )
 
-    if "consumer" not in call.broker.groups.config.rebalance_protocols:
+    if "consumer" not in call.broker.coordinators.groups.config.rebalance_protocols:
         return refuse(ApiError(ErrorCode.UNSUPPORTED_VERSION))
     try:
         # As in Kafka, a request that makes no sense is told so whether or not there is such a group.
-        check_heartbeat(request, call.version, call.broker.groups.config)
+        check_heartbeat(request, call.version, call.broker.coordinators.groups.config)
     except ApiError as error:
         return refuse(error)
     caller = caller_of(call, None)
@@ -38,5 +38,5 @@ def consumer_group_heartbeat(
         request.group_id,
         lambda shard, turn, answer: shard.consumer_heartbeat(turn, answer, request, caller),
         refuse,
-        timeout_ms=call.broker.groups.config.commit_timeout_ms,
+        timeout_ms=call.broker.coordinators.groups.config.commit_timeout_ms,
     )

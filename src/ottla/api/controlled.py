@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.controlling import Ask
 from ottla.broker.parked import Key, Parked
+from ottla.broker.state_changes import Ask
 from ottla.controller.draft import Draft
 from ottla.controller.image import Topic
 
@@ -52,14 +52,14 @@ class Asks(Generic[R]):
         self.unsettled += 1
         ask = Ask(topic, decide, lambda draft, error, now_ms: self._settle(item, draft, error, now_ms))
         self.asks.append(ask)
-        self.broker.controlling.ask(ask)
+        self.broker.state_changes.ask(ask)
 
     def refuse(self, result: R, error: ApiError) -> None:
         """A partition that needs no decision: it is wrong as it is."""
         self.items.append(Item(result, error=error, is_settled=True))
 
     def answer(self, call: Call, timeout_ms: int) -> Any:
-        self.broker.controlling.work(call.now_ms)
+        self.broker.state_changes.work(call.now_ms)
         if not self.unsettled:
             return self.respond(self.items)
         return Parked(

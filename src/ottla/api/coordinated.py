@@ -64,11 +64,13 @@ def coordinated(
     """The answer of an operation, or Parked until it has one that may be sent. Most refusals rest on what the
     coordinator knows as much as any answer does, and wait alike."""
     broker, answer = call.broker, Answer()
-    id = broker.groups.partition_of(group_id)
+    id = broker.coordinators.groups.partition_of(group_id)
     if id in broker.proofs.in_doubt:
         return refuse(ApiError(ErrorCode.NOT_COORDINATOR))
     try:
-        broker.groups.execute(group_id, call.now_ms, lambda shard, turn: operation(shard, turn, answer))
+        broker.coordinators.groups.execute(
+            group_id, call.now_ms, lambda shard, turn: operation(shard, turn, answer)
+        )
     except ApiError as error:
         code = _STORAGE.get(error.code, error.code)
         refusal = refuse(ApiError(code, error.message))
@@ -76,11 +78,11 @@ def coordinated(
             return refusal
         end_offset = broker.partitions[id].log.log_end_offset
         answer.reply, answer.after_offset, answer.given_ms = refusal, end_offset, call.now_ms
-        timeout_ms = min(timeout_ms, broker.groups.config.commit_timeout_ms)
+        timeout_ms = min(timeout_ms, broker.coordinators.groups.config.commit_timeout_ms)
     reply = _sendable(broker, id, answer, call.now_ms)
     if reply is not None:
         return reply
-    shards = broker.groups.runtime.shards
+    shards = broker.coordinators.groups.runtime.shards
     loaded = shards[id.partition]
 
     def ready(_key: Key, now_ms: int) -> Any | None:
@@ -116,7 +118,7 @@ def check_coordinator(call: Call, group_id: str, now_ms: int) -> None:
     replaced: with the one error after which every client asks again (librdkafka, told NOT_COORDINATOR, would
     look for another and leave the partitions it asked about unread)."""
     broker = call.broker
-    partition = broker.partitions.get(broker.groups.partition_of(group_id))
+    partition = broker.partitions.get(broker.coordinators.groups.partition_of(group_id))
     if partition is None or not partition.is_leader:
         raise ApiError(ErrorCode.NOT_COORDINATOR)
     if not partition.is_settled or not broker.proofs.led_at(partition, call.now_ms, now_ms):
@@ -128,7 +130,7 @@ def answer_about_groups(call: Call, group_ids: Iterable[str], respond: Callable[
     broker = call.broker
     ids: dict[TopicPartition, None] = {}
     for group_id in group_ids:
-        ids[broker.groups.partition_of(group_id)] = None
+        ids[broker.coordinators.groups.partition_of(group_id)] = None
         yield
     partitions = [broker.partitions[id] for id in ids if id in broker.partitions]
     return proven(call, partitions, respond, settled=True)

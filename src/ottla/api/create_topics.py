@@ -69,7 +69,7 @@ def _plan(broker: Broker, new: NewTopic) -> PlannedTopic:
         broker.image,
         new,
         broker.random.randbytes(16),
-        broker.log_config,
+        broker.settings.log_config,
         partitions=broker.config.num_partitions,
         replication=broker.config.default_replication_factor,
     )

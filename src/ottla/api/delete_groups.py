@@ -42,7 +42,7 @@ class _Deletion:
 def delete_groups(call: Call, request: DeleteGroupsRequest) -> Steps:
     yield TO_BE_FINISHED
     deletion = _Deletion()
-    timeout_ms = call.broker.groups.config.commit_timeout_ms
+    timeout_ms = call.broker.coordinators.groups.config.commit_timeout_ms
     for group_id in dict.fromkeys(request.groups_names):
         yield
         result = DeletableGroupResult(group_id=group_id)

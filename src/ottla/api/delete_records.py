@@ -77,7 +77,7 @@ def _delete_all(
     if ongoing.ready(None, now_ms) is not None:
         return ongoing.response
     return Parked(
-        keys=tuple(dict.fromkeys(partition.id for partition, _, _ in ongoing.waiting)),
+        keys=tuple(dict.fromkeys(partition.topic_partition for partition, _, _ in ongoing.waiting)),
         deadline_ms=call.now_ms + max(request.timeout_ms, 0),
         ready=ongoing.ready,
         expire=ongoing.expire,
@@ -91,7 +91,7 @@ def _delete(
     try:
         if topic in INTERNAL_TOPICS:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        partition = call.broker.partition(topic, asked.partition_index)
+        partition = call.broker.partitions.find(topic, asked.partition_index)
         partition.check_leader()
         check_led(call.broker, partition, call.now_ms, now_ms)
         if not partition.is_settled:
@@ -104,5 +104,5 @@ def _delete(
     except ApiError as error:
         result.error_code = error.code
     except OSError as error:
-        result.error_code = call.broker.storage_error(error)
+        result.error_code = call.broker.storage.failed(error)
     return result

@@ -34,7 +34,7 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> Steps:
 
 def _describe(call: Call, group_id: str, now_ms: int) -> DescribedGroup:
     try:
-        shard = call.broker.groups.shard_of(group_id)
+        shard = call.broker.coordinators.groups.shard_of(group_id)
         check_coordinator(call, group_id, now_ms)
         return shard.describe_classic(group_id)
     except ApiError as error:

@@ -58,7 +58,7 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> Steps:
                 continue
             total, usable = store.disks[directory].space(directory)
         except OSError as error:
-            call.broker.storage_error(error)
+            call.broker.storage.failed(error)
             results.append(_offline(directory))
             continue
         results.append(

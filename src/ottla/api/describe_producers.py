@@ -39,7 +39,7 @@ def _respond(call: Call, named: dict[str, dict[int, None]], now_ms: int) -> Desc
 def _describe(call: Call, topic: str, now_ms: int, index: int) -> PartitionResponse:
     answer = PartitionResponse(partition_index=index)
     try:
-        partition = call.broker.partition(topic, index)
+        partition = call.broker.partitions.find(topic, index)
         partition.check_leader()
         check_led(call.broker, partition, call.now_ms, now_ms)
     except ApiError as error:

@@ -53,7 +53,7 @@ def _describe(call: Call, topic: str, index: int) -> PartitionDataResponse:
     except ApiError as error:
         answer.error_code, answer.error_message = error.code, error.message
         return answer
-    wall_ms = call.broker.wall_ms(call.now_ms)
+    wall_ms = call.broker.storage.wall_ms(call.now_ms)
     answer.leader_id, answer.leader_epoch = image.controller_id, image.controller_epoch
     answer.high_watermark = 0
     replicas = [

@@ -175,10 +175,10 @@ class Exchange:
             self.park(answer)
             return
         if answer is Silence.NO_REPLY:
-            self.broker.effects.append(Reply(self.connection, []))
+            self.broker.outbox.put(Reply(self.connection, []))
             return
         if isinstance(answer, CloseConnection):
-            self.broker.effects.append(Close(self.connection, str(answer)))
+            self.broker.outbox.put(Close(self.connection, str(answer)))
             return
         if self.api.key not in {PRODUCE, FETCH} or isinstance(answer, GeneratorType):
             self.broker.slices.run(
@@ -192,12 +192,12 @@ class Exchange:
         try:
             self._send(self._encoded_at_once(answer))
         except CloseConnection as error:
-            self.broker.effects.append(Close(self.connection, str(error)))
+            self.broker.outbox.put(Close(self.connection, str(error)))
 
     def _send(self, chunks: list[Buffer]) -> None:
         size = sum(map(len, chunks))
-        self.broker.unsent_bytes += size
-        self.broker.effects.append(Reply(self.connection, chunks, size))
+        self.broker.allowance.unsent_bytes += size
+        self.broker.outbox.put(Reply(self.connection, chunks, size))
 
     def _encoded_at_once(self, answer: Any) -> list[Buffer]:
         try:
@@ -213,7 +213,7 @@ class Exchange:
             result = yield from steps
         except (ProtocolError, CloseConnection) as error:
             over_limit = isinstance(error, OverLimitError)
-            self.broker.effects.append(Close(self.connection, str(error), over_limit=over_limit))
+            self.broker.outbox.put(Close(self.connection, str(error), over_limit=over_limit))
             return
         if result is not Silence.PARKED:
             self._send(result)
@@ -221,7 +221,7 @@ class Exchange:
 
     def _end(self) -> None:
         if self.ends_because:
-            self.broker.effects.append(Close(self.connection, self.ends_because, after_answers=True))
+            self.broker.outbox.put(Close(self.connection, self.ends_because, after_answers=True))
 
     def _decoded(self, frame: memoryview, at: int) -> Steps:
         request_class, handler = _load(self.api)
@@ -271,7 +271,7 @@ class Exchange:
                     continue
                 chunks.append(chunk)
                 size += len(chunk)
-                self.broker.unsent_bytes += len(chunk)
+                self.broker.allowance.unsent_bytes += len(chunk)
                 if size > ANSWER_BYTES_MAX:
                     raise OverLimitError(
                         f"the answer to {self.api.title} has more than {ANSWER_BYTES_MAX} bytes; ask for less"
@@ -282,7 +282,7 @@ class Exchange:
         except Exception as error:
             raise self._failure(error) from error
         finally:
-            self.broker.unsent_bytes -= size
+            self.broker.allowance.unsent_bytes -= size
         if self.last is not None and self.last.is_last():
             self.ends_because = self.last.reason
         elif self.keep is not None:
@@ -298,7 +298,7 @@ class Exchange:
     def _failure(self, error: Exception) -> CloseConnection:
         """What became of a request that cannot be answered."""
         if isinstance(error, OSError):
-            self.broker.storage_error(error)
+            self.broker.storage.failed(error)
             return CloseConnection(f"{self.api.title} failed on the disk: {error}")
         client, version = self.header.client_id or "", self.header.api_version
         log.error("bug: %s v%d from client %r failed", self.api.title, version, client, exc_info=error)

@@ -31,7 +31,7 @@ def elect_leaders(call: Call, request: ElectLeadersRequest) -> Steps:
     broker, image = call.broker, call.broker.image
     wanted = _wanted(call, request)
     election = _ELECTIONS.get(request.election_type)
-    if election is None or not broker.controlling.is_active:
+    if election is None or not broker.seat.is_active:
         code = ErrorCode.NOT_CONTROLLER if election else ErrorCode.INVALID_REQUEST
         return _refuse(call.version, wanted, code)
     is_all = request.topic_partitions is None

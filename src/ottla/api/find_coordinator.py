@@ -36,7 +36,7 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> Steps:
     keys = list(dict.fromkeys(request.coordinator_keys)) if call.version >= BATCHED_SINCE else [request.key]
     writes = Writes(call.broker, lambda: _respond(call, request.key_type, keys, writes.items))
     if request.key_type == GROUP and any(keys) and OFFSETS_TOPIC not in call.broker.image.topics:
-        writes.add(lambda: plan_new_topic(call.broker, call.broker.groups.offsets_topic()))
+        writes.add(lambda: plan_new_topic(call.broker, call.broker.coordinators.groups.offsets_topic()))
     return last_if_in_doubt(call, writes.answer(call, WAIT_MS))
 
 
@@ -77,7 +77,10 @@ def _coordinator_of(call: Call, key_type: int, key: str, obstacle: str | None) -
     if not key:
         raise ApiError(ErrorCode.INVALID_GROUP_ID, "A group needs an id.")
     image = call.broker.image
-    topic, index = image.topics.get(OFFSETS_TOPIC), call.broker.groups.partition_of(key).partition
+    topic, index = (
+        image.topics.get(OFFSETS_TOPIC),
+        call.broker.coordinators.groups.partition_of(key).partition,
+    )
     state = topic.states.get(index) if topic else None
     leader = image.brokers.get(state.leader) if state else None
     if leader is None or (

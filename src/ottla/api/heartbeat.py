@@ -15,5 +15,5 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse | Park
         request.group_id,
         lambda shard, turn, answer: shard.heartbeat(turn, answer, request),
         lambda error: HeartbeatResponse(error_code=error.code),
-        timeout_ms=call.broker.groups.config.commit_timeout_ms,
+        timeout_ms=call.broker.coordinators.groups.config.commit_timeout_ms,
     )

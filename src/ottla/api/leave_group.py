@@ -29,5 +29,5 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse | 
         request.group_id,
         lambda shard, turn, answer: shard.leave(turn, answer, request, call.version),
         refuse,
-        timeout_ms=call.broker.groups.config.commit_timeout_ms,
+        timeout_ms=call.broker.coordinators.groups.config.commit_timeout_ms,
     )

@@ -23,11 +23,16 @@ MANY = 1_000  # groups: the list of them waits for its turn
 def list_groups(call: Call, request: ListGroupsRequest) -> Steps | Parked | LastAnswer:
     broker = call.broker
     partitions = [
-        broker.partitions[TopicPartition(OFFSETS_TOPIC, index)] for index, _ in broker.groups.shards()
+        broker.partitions[TopicPartition(OFFSETS_TOPIC, index)]
+        for index, _ in broker.coordinators.groups.shards()
     ]
 
     def respond(now_ms: int) -> Steps:
-        yield LARGE if sum(len(shard.groups) for _, shard in broker.groups.shards()) > MANY else None
+        yield (
+            LARGE
+            if sum(len(shard.groups) for _, shard in broker.coordinators.groups.shards()) > MANY
+            else None
+        )
         if not all(
             partition.is_settled and broker.proofs.led_at(partition, call.now_ms, now_ms)
             for partition in partitions
@@ -42,12 +47,12 @@ def _listed(call: Call, request: ListGroupsRequest) -> Steps:
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     listed = []
-    for _, shard in call.broker.groups.shards():
+    for _, shard in call.broker.coordinators.groups.shards():
         for group in shard.listed():
             yield
             if (not states or group.state.lower() in states) and (not types or group.type.lower() in types):
                 listed.append(group)
-    is_loading = call.broker.groups.runtime.loading
+    is_loading = call.broker.coordinators.groups.runtime.loading
     return ListGroupsResponse(
         error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE,
         groups=lazily(

@@ -28,7 +28,6 @@ from ottla.api.call import Call
 from ottla.api.named import held_partitions
 from ottla.api.proven import check_led, proven
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.offline import report_damage
 from ottla.broker.slices import Steps
 from ottla.log.time_search import LargeWalkError, Walk
 from ottla.replication.partition import Partition
@@ -102,7 +101,7 @@ def _answer(
     try:
         if request.replica_id >= 0 and not call.may_act_as(request.replica_id, "ListOffsets"):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        partition = call.broker.partition(topic, asked.partition_index)
+        partition = call.broker.partitions.find(topic, asked.partition_index)
         partition.check_leader(asked.current_leader_epoch)
         if call.version < SINCE.get(asked.timestamp, 0) or asked.timestamp < EARLIEST_PENDING_UPLOAD:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
@@ -126,9 +125,9 @@ def _answer(
     except ApiError as error:
         answer.error_code = error.code
         if error.code == ErrorCode.CORRUPT_MESSAGE:
-            report_damage(call.broker, partition.id, error)
+            call.broker.storage.report_damage(partition.topic_partition, error)
     except OSError as error:
-        answer.error_code = call.broker.storage_error(error)
+        answer.error_code = call.broker.storage.failed(error)
     return None
 
 

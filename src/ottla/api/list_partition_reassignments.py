@@ -17,7 +17,7 @@ def list_partition_reassignments(
     call: Call, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     image = call.broker.image
-    if not call.broker.controlling.is_active:
+    if not call.broker.seat.is_active:
         return ListPartitionReassignmentsResponse(
             error_code=ErrorCode.NOT_CONTROLLER, error_message="Ask the controller."
         )

@@ -79,7 +79,7 @@ def _answer_all(call: Call, request: MetadataRequest) -> Steps:
 
 
 def _plan_topic(broker: Broker, name: str) -> Sequence[Operation]:
-    new = broker.groups.offsets_topic() if name == OFFSETS_TOPIC else NewTopic(name=name)
+    new = broker.coordinators.groups.offsets_topic() if name == OFFSETS_TOPIC else NewTopic(name=name)
     return plan_new_topic(broker, new)
 
 

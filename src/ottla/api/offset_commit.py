@@ -51,7 +51,7 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> Steps:
         request.group_id,
         lambda shard, turn, answer: shard.commit_offsets(turn, answer, commit, response),
         refuse,
-        timeout_ms=call.broker.groups.config.commit_timeout_ms,
+        timeout_ms=call.broker.coordinators.groups.config.commit_timeout_ms,
     )
 
 
@@ -59,7 +59,7 @@ def _check(
     call: Call, request: OffsetCommitRequest
 ) -> Generator[None, None, tuple[OffsetCommitResponse, dict[TopicPartition, OffsetToCommit]]]:
     """The answer, with the errors that are known already, and what is left to commit."""
-    image, limit = call.broker.image, call.broker.groups.config.metadata_bytes_max
+    image, limit = call.broker.image, call.broker.coordinators.groups.config.metadata_bytes_max
     response, offsets = OffsetCommitResponse(), dict[TopicPartition, OffsetToCommit]()
     for topic in request.topics:
         by_id = call.version >= TOPIC_IDS_SINCE

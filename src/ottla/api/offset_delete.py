@@ -13,5 +13,5 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespo
         request.group_id,
         lambda shard, turn, answer: shard.delete_offsets(turn, answer, request),
         lambda error: OffsetDeleteResponse(error_code=error.code),
-        timeout_ms=call.broker.groups.config.commit_timeout_ms,
+        timeout_ms=call.broker.coordinators.groups.config.commit_timeout_ms,
     )

@@ -82,7 +82,7 @@ def _is_long(call: Call, asked: OffsetFetchRequestGroup) -> bool:
     if asked.topics is not None:
         return False
     try:
-        offsets = call.broker.groups.shard_of(asked.group_id).offsets
+        offsets = call.broker.coordinators.groups.shard_of(asked.group_id).offsets
     except ApiError:
         return False
     return sum(map(len, offsets.newest(asked.group_id).values())) > MANY
@@ -105,10 +105,10 @@ def _fetch(call: Call, asked: OffsetFetchRequestGroup, now_ms: int) -> OffsetFet
     try:
         if not group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        shard = broker.groups.shard_of(group_id)
+        shard = broker.coordinators.groups.shard_of(group_id)
         check_coordinator(call, group_id, now_ms)
         shard.check_fetch(group_id, asked.member_id, asked.member_epoch)
-        high_watermark = broker.partitions[broker.groups.partition_of(group_id)].high_watermark
+        high_watermark = broker.partitions[broker.coordinators.groups.partition_of(group_id)].high_watermark
         if asked.topics is None:
             response.topics = _everything(call, group_id, shard.offsets, high_watermark)
             return response

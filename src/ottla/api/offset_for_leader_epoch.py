@@ -52,7 +52,7 @@ def _answer(
     try:
         if replica_id >= 0 and not call.may_act_as(replica_id, "OffsetForLeaderEpoch"):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        partition = call.broker.partition(topic, asked.partition)
+        partition = call.broker.partitions.find(topic, asked.partition)
         partition.check_leader(asked.current_leader_epoch)
         if replica_id < 0:
             check_led(call.broker, partition, call.now_ms, now_ms)
@@ -60,5 +60,5 @@ def _answer(
     except ApiError as error:
         answer.error_code = error.code
     except OSError as error:
-        answer.error_code = call.broker.storage_error(error)
+        answer.error_code = call.broker.storage.failed(error)
     return answer

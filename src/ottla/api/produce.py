@@ -42,11 +42,11 @@ from ottla.api.named import named_once
 from ottla.api.proven import WAIT_MS, check_no_doubt
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
+from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.effects import RunJob
 from ottla.broker.parked import ROUND, Key, Parked
 from ottla.broker.proofs import Proof
-from ottla.log.directories import LogDirectoryError
 from ottla.log.validate import (
     LargeBatchError,
     LargeCheck,
@@ -109,45 +109,46 @@ class Produce:
     unsafe: list[Unsafe] = field(default_factory=list)
 
     def ready(self, _key: Key, now_ms: int) -> ProduceResponse | None:
-        still = []
-        for one in self.unsafe:
-            partition = one.partition
-            if (
-                self.broker.partitions.get(partition.id) is not partition
-                and partition.id in self.broker.store.lost
-            ):
-                self._fail(one, ErrorCode.KAFKA_STORAGE_ERROR)
-            elif not partition.is_leader or partition.leader_epoch != one.leader_epoch:
-                self._fail(one, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                found = leader_of(self.broker, *partition.id)
-                if found is not None:
-                    self.hint(one.reply, *found)
-            elif one.is_refused or partition.is_acknowledged(one.end_offset, self.acks):
-                needs_proof = one.is_refused or self.acks != -1
-                if needs_proof and not self.broker.proofs.led_at(partition, self.asked_ms, now_ms):
-                    still += self._waiting(one, now_ms)
-            elif self.acks == -1 and partition.is_under_min_isr:
-                self._fail(one, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-            else:
-                still += self._waiting(one, now_ms)
-        self.unsafe = still
-        return None if still else self.response
+        self.unsafe = [batch for batch in self.unsafe if self._must_wait(batch, now_ms)]
+        return None if self.unsafe else self.response
 
-    def _waiting(self, one: Unsafe, now_ms: int) -> list[Unsafe]:
-        """It waits, unless it is in doubt whether this broker leads. What takes its time asks for a proof."""
-        proofs, partition = self.broker.proofs, one.partition
-        if partition.id in proofs.in_doubt:
-            self._fail(one, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            return []
+    def _must_wait(self, batch: Unsafe, now_ms: int) -> bool:
+        """Is it still open what becomes of a batch? If not, its reply says it."""
+        broker, partition = self.broker, batch.partition
+        name = partition.topic_partition
+        if broker.partitions.get(name) is not partition and name in broker.store.lost:
+            self._fail(batch, ErrorCode.KAFKA_STORAGE_ERROR)
+            return False
+        if not partition.is_leader or partition.leader_epoch != batch.leader_epoch:
+            self._fail(batch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            leader = leader_of(broker, *name)
+            if leader is not None:
+                self.hint(batch.reply, *leader)
+            return False
+        if batch.is_refused or partition.is_acknowledged(batch.end_offset, self.acks):
+            needs_proof = batch.is_refused or self.acks != -1
+            if not needs_proof or broker.proofs.led_at(partition, self.asked_ms, now_ms):
+                return False
+        elif self.acks == -1 and partition.is_under_min_isr:
+            self._fail(batch, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            return False
+        return self._may_wait(batch, now_ms)
+
+    def _may_wait(self, batch: Unsafe, now_ms: int) -> bool:
+        """Not if it is in doubt whether this broker leads. What takes its time asks for a proof."""
+        proofs, partition = self.broker.proofs, batch.partition
+        if partition.topic_partition in proofs.in_doubt:
+            self._fail(batch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return False
         takes_long = (
-            one.is_refused or self.acks == 1 or now_ms >= min(self.asked_ms + UNSURE_MS, self.deadline_ms)
+            batch.is_refused or self.acks == 1 or now_ms >= min(self.asked_ms + UNSURE_MS, self.deadline_ms)
         )
         if takes_long and not proofs.led_at(partition, self.asked_ms, now_ms):
             proofs.ask_for(partition, self.asked_ms, now_ms)
-        return [one]
+        return True
 
     def park(self, now_ms: int) -> Parked:
-        waiting = dict.fromkeys(one.partition.id for one in self.unsafe)
+        waiting = dict.fromkeys(batch.partition.topic_partition for batch in self.unsafe)
         unsure_ms = self.asked_ms + UNSURE_MS
         return Parked(
             keys=(*waiting, *map(Proof, waiting)),
@@ -159,13 +160,13 @@ class Produce:
     def hint(self, reply: PartitionProduceResponse, leader: int, epoch: int) -> None:
         """Say who leads, and where that is (KIP-951)."""
         reply.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-        known = {node.node_id for node in self.response.node_endpoints}
-        self.response.node_endpoints += endpoints(self.broker, {leader} - known, NodeEndpoint)
+        named = {node.node_id for node in self.response.node_endpoints}
+        self.response.node_endpoints += endpoints(self.broker, {leader} - named, NodeEndpoint)
 
     @staticmethod
-    def _fail(one: Unsafe, code: ErrorCode) -> None:
-        one.reply.error_code, one.reply.base_offset = code, -1
-        one.reply.log_append_time_ms = one.reply.log_start_offset = -1
+    def _fail(batch: Unsafe, code: ErrorCode) -> None:
+        batch.reply.error_code, batch.reply.base_offset = code, -1
+        batch.reply.log_append_time_ms = batch.reply.log_start_offset = -1
 
     def expire(self, now_ms: int) -> ProduceResponse | Parked:
         answer = self.ready(None, now_ms)
@@ -173,9 +174,9 @@ class Produce:
             return answer
         if now_ms < self.deadline_ms:
             return self.park(now_ms)
-        for one in self.unsafe:
-            late = ErrorCode.NOT_LEADER_OR_FOLLOWER if one.is_refused else ErrorCode.REQUEST_TIMED_OUT
-            self._fail(one, late)
+        for batch in self.unsafe:
+            late = ErrorCode.NOT_LEADER_OR_FOLLOWER if batch.is_refused else ErrorCode.REQUEST_TIMED_OUT
+            self._fail(batch, late)
         return self.response
 
 
@@ -210,12 +211,12 @@ class Appending:
     def go_on(self, call: Call) -> ProduceResponse | Parked | Silence | CloseConnection:
         """Append until all is done, or others must have their turn."""
         broker, self.ongoing.asked_ms = call.broker, call.now_ms
-        budget = budget_at_once(self.size, broker.items_left)
-        broker.items_left -= budget.items
+        budget = budget_at_once(self.size, broker.allowance.items_left)
+        broker.allowance.items_left -= budget.items
         try:
             return self._append(call, budget)
         finally:
-            broker.items_left += max(budget.items, 0)
+            broker.allowance.items_left += max(budget.items, 0)
 
     def _append(self, call: Call, budget: Budget) -> ProduceResponse | Parked | Silence | CloseConnection:
         begun, share = self.done, budget.items
@@ -224,7 +225,7 @@ class Appending:
             try:
                 if self.done:
                     budget.spend(ITEMS_PER_BATCH)
-                reply = _produce_partition(call, self.request, self.ongoing, topic, asked, budget, self.check)
+                reply = self._append_batch(call, topic, asked, budget)
             except LargeBatchError as large:
                 if self.done == begun and share >= items_at_once(self.size):
                     self.check = large.check()  # more than it may ever cost at once
@@ -235,6 +236,66 @@ class Appending:
             self.done += 1
             self.check = None
         return self._finish(call)
+
+    def _append_batch(
+        self, call: Call, topic: TopicProduceResponse, asked: PartitionProduceData, budget: Budget
+    ) -> PartitionProduceResponse:
+        """The next batch, into its log: what its producer is told, now or once it is safe."""
+        broker, acks, check = call.broker, self.request.acks, self.check
+        reply = PartitionProduceResponse(index=asked.index, base_offset=-1)
+        name, partition = topic.name, None
+        try:
+            if acks not in LEGAL_ACKS:
+                raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+            name = call.topic_name(name, topic.topic_id, by_id=call.version >= TOPIC_IDS_SINCE)
+            judge = judge_of(call, name) if check is None else None
+            partition = broker.partitions.find(name, asked.index)
+            check_no_doubt(broker, partition, call.now_ms)
+            appended = broker.replicas.append(
+                partition,
+                _batch_of(asked) if check is None else check.take(),
+                acks=acks,
+                now_ms=call.now_ms,
+                wall_ms=broker.storage.wall_ms(call.now_ms),
+                produce_version=call.version,
+                budget=budget,
+                judge=judge,
+            )
+        except ApiError as error:
+            self._refuse(broker, TopicPartition(name, asked.index), partition, reply, error)
+        except OSError as error:
+            reply.error_code = broker.storage.failed(error)
+        else:
+            reply.base_offset = appended.base_offset
+            reply.log_append_time_ms = appended.log_append_time_ms
+            reply.log_start_offset = appended.log_start_offset
+            end_offset = appended.last_offset + 1
+            self.ongoing.unsafe.append(Unsafe(partition, partition.leader_epoch, end_offset, reply))
+        return reply
+
+    def _refuse(
+        self,
+        broker: Broker,
+        topic_partition: TopicPartition,
+        partition: Partition | None,
+        reply: PartitionProduceResponse,
+        error: ApiError,
+    ) -> None:
+        """Say why a batch is not in its log. What is wrong with a sequence is said if this broker surely
+        leads."""
+        if error.code in SEQUENCE_ERRORS and self.request.acks and partition is not None:
+            refused = Unsafe(partition, partition.leader_epoch, 0, reply, is_refused=True)
+            self.ongoing.unsafe.append(refused)
+        reply.error_code, reply.error_message = error.code, error.message
+        if isinstance(error, RejectedRecordsError):
+            reply.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+                for index, reason in error.records
+            ]
+        if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            leader = leader_of(broker, *topic_partition)
+            if leader is not None and leader[0] != broker.id:
+                self.ongoing.hint(reply, *leader)
 
     def _wait(self, call: Call) -> Parked:
         """For the check of the next batch, or for the next round."""
@@ -264,7 +325,7 @@ class Appending:
             outlives_client=self.request.acks == 0,
         )
         if check is not None:
-            call.broker.effects.append(RunJob(check, parked))
+            call.broker.outbox.put(RunJob(check, parked))
         return parked
 
     def _expire(self, call: Call) -> ProduceResponse | Parked | Silence | CloseConnection:
@@ -295,65 +356,10 @@ class Appending:
         return ongoing.response
 
 
-def _produce_partition(
-    call: Call,
-    request: ProduceRequest,
-    ongoing: Produce,
-    topic: TopicProduceResponse,
-    asked: PartitionProduceData,
-    budget: Budget,
-    check: LargeCheck | None,
-) -> PartitionProduceResponse:
-    reply = PartitionProduceResponse(index=asked.index, base_offset=-1)
-    by_id = call.version >= TOPIC_IDS_SINCE
-    try:
-        if request.acks not in LEGAL_ACKS:
-            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-        name = call.topic_name(topic.name, topic.topic_id, by_id=by_id)
-        judge = judge_of(call, name) if check is None else None
-        partition = call.broker.partition(name, asked.index)
-        check_no_doubt(call.broker, partition, call.now_ms)
-        appended = partition.append(
-            _batch_of(asked) if check is None else check.take(),
-            acks=request.acks,
-            now_ms=call.now_ms,
-            wall_ms=call.broker.wall_ms(call.now_ms),
-            produce_version=call.version,
-            budget=budget,
-            judge=judge,
-        )
-    except ApiError as error:
-        if error.code in SEQUENCE_ERRORS and request.acks:
-            refused = Unsafe(partition, partition.leader_epoch, 0, reply, is_refused=True)
-            ongoing.unsafe.append(refused)
-        reply.error_code, reply.error_message = error.code, error.message
-        if isinstance(error, RejectedRecordsError):
-            reply.record_errors = [
-                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
-                for index, reason in error.records
-            ]
-        if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            found = leader_of(call.broker, name, asked.index)
-            if found is not None and found[0] != call.broker.id:
-                ongoing.hint(reply, *found)
-        return reply
-    except OSError as error:
-        if not _is_whole(partition):
-            error = LogDirectoryError(call.broker.store.directory_of(partition.id), error)
-        reply.error_code = call.broker.storage_error(error)
-        return reply
-    if not appended.duplicate:
-        call.broker.on_appended(partition, call.now_ms)
-    reply.base_offset = appended.base_offset
-    reply.log_append_time_ms = appended.log_append_time_ms
-    reply.log_start_offset = appended.log_start_offset
-    ongoing.unsafe.append(Unsafe(partition, partition.leader_epoch, appended.last_offset + 1, reply))
-    return reply
-
-
 def _batch_of(asked: PartitionProduceData) -> memoryview:
     if not isinstance(asked.records, memoryview) or len(asked.records) < HEADER_SIZE:
         raise ApiError(ErrorCode.INVALID_RECORD, "There are no records in the request.")
+    # The first batch of a transaction for a partition will wait here, until it is verified (KIP-890).
     if asked.records[ATTRIBUTES_AT] & TRANSACTIONAL and crc_ok(asked.records, read_header(asked.records)):
         raise ApiError(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
     return asked.records
@@ -361,9 +367,3 @@ def _batch_of(asked: PartitionProduceData) -> memoryview:
 
 def _has_producer(records: Buffer | None) -> bool:
     return records is not None and len(records) >= HEADER_SIZE and read_header(records).producer_id >= 0
-
-
-def _is_whole(partition: Partition) -> bool:
-    """A new segment that could not be made must not be left behind as the one to write to."""
-    segments = partition.log.segments
-    return bool(segments) and segments[-1] is partition.log.active

@@ -28,13 +28,14 @@ def check_led(broker: Broker, partition: Partition, asked_ms: int, now_ms: int) 
     if not broker.proofs.led_at(partition, asked_ms, now_ms):
         raise ApiError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            f"Neither the keeper nor the followers confirm that broker {broker.id} leads {partition.id}.",
+            f"Neither the keeper nor the followers confirm that broker {broker.id} leads "
+            f"{partition.topic_partition}.",
         )
 
 
 def check_no_doubt(broker: Broker, partition: Partition, now_ms: int) -> None:
     """Refuse to work for a partition that others have probably led for some time."""
-    if partition.id in broker.proofs.in_doubt:
+    if partition.topic_partition in broker.proofs.in_doubt:
         check_led(broker, partition, now_ms, now_ms)
 
 
@@ -73,7 +74,7 @@ def proven(
     waits_for = [partition for partition in partitions if is_open(partition, asked_ms)]
     if not waits_for:
         return respond(asked_ms)
-    if any(partition.id in broker.proofs.in_doubt for partition in waits_for):
+    if any(partition.topic_partition in broker.proofs.in_doubt for partition in waits_for):
         ask(waits_for, asked_ms)
         return LastAnswer(respond(asked_ms), SENT_AWAY)
 
@@ -84,7 +85,11 @@ def proven(
 
     ask(waits_for, asked_ms)
     return Parked(
-        keys=tuple(key for partition in waits_for for key in (Proof(partition.id), partition.id)),
+        keys=tuple(
+            key
+            for partition in waits_for
+            for key in (Proof(partition.topic_partition), partition.topic_partition)
+        ),
         deadline_ms=asked_ms + WAIT_MS,
         ready=ready,
         expire=respond,

@@ -77,7 +77,7 @@ class Writes:
         if not operations:
             item.decide()
             return
-        self.broker.write(operations, lambda outcome, now_ms: self._on_outcome(item, outcome, now_ms))
+        self.broker.outbox.write(operations, lambda outcome, now_ms: self._on_outcome(item, outcome, now_ms))
 
     def _on_outcome(self, item: Item, outcome: Outcome, now_ms: int) -> None:
         if isinstance(outcome, Written):

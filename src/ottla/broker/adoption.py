@@ -307,7 +307,5 @@ def elections(broker_id: int, image: Image) -> list[Operation]:
     """After a crash the end of a log may be gone, and what comes in its place must be told apart from
     it: this broker leads what it led in a new epoch."""
     return [
-        operation
-        for topic in image.topics.values()
-        for operation in plan_reelection(image, topic, broker_id)
+        operation for topic in image.topics.values() for operation in plan_reelection(image, topic, broker_id)
     ]

@@ -1,7 +1,7 @@
 """How much may be done at once for clients, and how much they may leave unread, all of them together.
 
-A round of the loop has so many records to check and so many bytes to read; who finds nothing left waits for the
-next round (`ROUND`). Answers that clients have not read yet are counted by whoever holds them.
+A round of the loop has so many records to check and so many bytes to read; who finds nothing left waits for
+the next round (`ROUND`). Answers that clients have not read yet are counted by whoever holds them.
 """
 
 from dataclasses import dataclass

@@ -86,7 +86,7 @@ def describe_topic(broker: Broker, configs: Mapping[str, str]) -> list[Entry]:
 def describe_group(broker: Broker, group: str) -> list[Entry]:
     """Every key that a group can have; what it has not set comes from the broker, which Kafka calls the
     default."""
-    own, config = broker.image.group_config(group), broker.groups.config
+    own, config = broker.image.group_config(group), broker.coordinators.groups.config
     entries = []
     for name, row in rows_by_group_key(GroupConfig).items():
         chain = [Synonym(name, row.text(getattr(config, row.attribute)), DEFAULT_CONFIG)]
@@ -131,7 +131,7 @@ def _layers(broker: Broker) -> tuple[tuple[Mapping[str, str], int], ...]:
     return (
         (broker.image.broker_config(str(broker.id)), DYNAMIC_BROKER_CONFIG),
         (broker.image.broker_config(""), DYNAMIC_DEFAULT_BROKER_CONFIG),
-        (broker.properties, STATIC_BROKER_CONFIG),
+        (broker.settings.properties, STATIC_BROKER_CONFIG),
     )
 
 
@@ -176,6 +176,6 @@ def check_group_configs(broker: Broker, group: str, configs: Mapping[str, str]) 
             ErrorCode.INVALID_REQUEST, "A group needs a name: there are no defaults of all groups."
         )
     try:
-        override(broker.groups.config, configs)
+        override(broker.coordinators.groups.config, configs)
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None

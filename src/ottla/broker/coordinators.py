@@ -42,7 +42,9 @@ class Coordinators:
     @property
     def groups(self) -> "Groups":
         if self._groups is None:
-            from ottla.broker.groups import Groups  # a broker that is never asked for a group has no use for it
+            from ottla.broker.groups import (
+                Groups,
+            )  # a broker that is never asked for a group has no use for it
 
             config = load(GroupConfig, self._properties)
             self._groups = Groups(config, self._image, self._waiting.wake, self._wall_ms)

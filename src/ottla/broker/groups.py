@@ -21,7 +21,7 @@ from ottla.coordinator.turn import Turn
 from ottla.group.config import GroupConfig
 from ottla.group.memory import Use, room_bytes
 from ottla.group.shard import GroupShard
-from ottla.log.directories import LogDirectoryError
+from ottla.log.log import Appended
 from ottla.records.compression import Codec
 from ottla.replication.partition import Partition
 
@@ -102,15 +102,14 @@ class Groups:
     def on_elected(
         self,
         partition: Partition,
-        on_appended: Callable[[Partition, int], None],
-        on_failed: Callable[[LogDirectoryError], ErrorCode],
+        append_batch: Callable[[Partition, memoryview, int, int], Appended],
         now_ms: int,
     ) -> None:
         """This broker leads a partition of the topic: take up what is stored there. If some of that cannot be
         read, its groups have no coordinator: to go on without it would be to forget what was committed."""
         codec = Codec.from_id(self.config.offsets_compression_codec)
-        journal = PartitionJournal(partition, on_appended, codec, on_failed)
-        self.runtime.load(partition.id.partition, journal, partition.leader_epoch, now_ms)
+        journal = PartitionJournal(partition, append_batch, codec)
+        self.runtime.load(partition.topic_partition.partition, journal, partition.leader_epoch, now_ms)
 
     def on_resigned(self, id: TopicPartition) -> None:
         self.runtime.unload(id.partition)

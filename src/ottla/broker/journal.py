@@ -8,7 +8,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.damage import Unreadable
 from ottla.coordinator.runtime import Stored
 from ottla.coordinator.turn import StoredRecord
-from ottla.log.directories import LogDirectoryError
+from ottla.log.log import Appended
 from ottla.records.batch import BatchHeader, crc_ok, split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
@@ -20,12 +20,11 @@ LOAD_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PartitionJournal:
-    """`on_appended` tells the broker that the partition has grown, `on_failed` that its disk has failed."""
+    """`append_batch` appends a batch to the partition at a time, with its time of day (`Replicas`)."""
 
     partition: Partition
-    on_appended: Callable[[Partition, int], None]
+    append_batch: Callable[[Partition, memoryview, int, int], Appended]
     codec: Codec = Codec.NONE
-    on_failed: Callable[[LogDirectoryError], ErrorCode] = lambda _: ErrorCode.KAFKA_STORAGE_ERROR
 
     @property
     def end_offset(self) -> int:
@@ -55,10 +54,10 @@ class PartitionJournal:
         offset, end = self.partition.log.log_start_offset, self.partition.log.log_end_offset
         while offset < end:
             log = self.partition.log
-            found = log.read(max(offset, log.log_start_offset), LOAD_BYTES, end=end)
-            if not found.records:
+            batches = log.read(max(offset, log.log_start_offset), LOAD_BYTES, end=end).records
+            if not batches:
                 return  # compaction left nothing between here and the end
-            for header, batch in split(memoryview(found.records)):
+            for header, batch in split(memoryview(batches)):
                 if header.next_offset <= offset:
                     problem = f"the batch at offset {header.base_offset} ends before {offset}"
                     raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.place(offset)}: {problem}")
@@ -80,12 +79,7 @@ class PartitionJournal:
         batch = build_batch(
             [NewRecord(record.key, record.value, timestamp=wall_ms) for record in records], codec=self.codec
         )
-        try:
-            appended = self.partition.append_internal(memoryview(batch), now_ms, wall_ms)
-        except LogDirectoryError as error:
-            raise ApiError(self.on_failed(error)) from None
-        self.on_appended(self.partition, now_ms)
-        return appended.base_offset
+        return self.append_batch(self.partition, memoryview(batch), now_ms, wall_ms).base_offset
 
 
 def _records(header: BatchHeader, batch: memoryview) -> list[Record]:

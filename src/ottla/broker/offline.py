@@ -1,7 +1,7 @@
 """Partitions that are lost with a log directory, until the next start.
 
-In a cluster the controller must know, so that others lead in our place: `OfflineNotice` writes what is lost into
-this broker's node below /brokers/offline, which goes with its session.
+In a cluster the controller must know, so that others lead in our place: `OfflineNotice` writes what is lost
+into this broker's node below /brokers/offline, which goes with its session.
 """
 
 from ottla.base.ids import TopicPartition

@@ -1,7 +1,8 @@
 """What a broker asks of the world, and who is called back with what came of it.
 
 Effects are kept in the order they arose; whoever gives the broker an input takes them and carries them out. A
-write to the keeper and a request to another broker are called back once each, by the token they went out with.
+write to the keeper and a request to another broker are called back once each, by the token they went out
+with.
 """
 
 from collections.abc import Callable, Iterable

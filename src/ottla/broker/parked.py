@@ -1,8 +1,9 @@
 """Answers that wait: each is filed under the keys of what it waits for, and woken by exactly that.
 
-Rule: a parked answer leaves once, through `reply`: when `ready` gives one on a wake, or `expire` at the
-deadline. Whoever closes a connection drops what is parked for it. What has left keeps at most its place
-among the deadlines, and nothing it held: some deadlines are days away.
+Rules: `ready` is told what it is woken for: the key, or what the waker says it is about, where a key stands
+for many things. A parked answer leaves once, through `reply`: when `ready` gives one on a wake, or `expire`
+at the deadline. Whoever closes a connection drops what is parked for it. What has left keeps at most its
+place among the deadlines, and nothing it held: some deadlines are days away.
 """
 
 import heapq
@@ -47,12 +48,14 @@ class Waiting:
         self.parked += 1
         heapq.heappush(self.deadlines, (parked.deadline_ms, self.sequence, parked))
 
-    def wake(self, key: Key, now_ms: int) -> None:
+    def wake(self, key: Key, now_ms: int, about: Key = None) -> None:
+        """Ask all that wait under a key whether they are ready; `about` is what it is woken for, if there is
+        more to say of that than the key."""
         waiting = self.by_key.get(key)
         if not waiting:
             return
         for parked in list(waiting):
-            self._wake(parked, key, now_ms)
+            self._wake(parked, key if about is None else about, now_ms)
 
     def wake_in_turn(self, key: Key, room: Callable[[], int], now_ms: int) -> None:
         """Wake who costs least, as long as there is room for it, and the one that has waited longest, so that
@@ -67,10 +70,10 @@ class Waiting:
             self._wake(parked, key, now_ms)
         self._wake(first, key, now_ms)
 
-    def _wake(self, parked: Parked, key: Key, now_ms: int) -> None:
+    def _wake(self, parked: Parked, about: Key, now_ms: int) -> None:
         if parked.reply is None:
             return  # it left while the others were woken
-        answer = parked.ready(key, now_ms)
+        answer = parked.ready(about, now_ms)
         if answer is not None:
             self._leave(parked, answer)
 

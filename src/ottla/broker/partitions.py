@@ -1,8 +1,8 @@
 """The partitions that are here: they come, change and go as the image says.
 
-A partition that should be here is opened, or its log is made when its turn comes (`pending_logs`). One that is
-lost with its directory is not made anew elsewhere: it is gone until the next start, requests for it are answered
-KAFKA_STORAGE_ERROR, and what is parked on it is woken to hear that.
+A partition that should be here is opened, or its log is made when its turn comes (`pending_logs`). One that
+is lost with its directory is not made anew elsewhere: it is gone until the next start, requests for it are
+answered KAFKA_STORAGE_ERROR, and what is parked on it is woken to hear that.
 """
 
 import logging
@@ -161,7 +161,9 @@ class Partitions(Mapping[TopicPartition, Partition]):
             for topic_partition, directory in store.lost.items()
             if topic_partition.topic != name or topic_partition in store.unfit
         }
-        for partition in [partition for partition in self.values() if partition.topic_partition.topic == name]:
+        for partition in [
+            partition for partition in self.values() if partition.topic_partition.topic == name
+        ]:
             self._drop(partition, now_ms)
         self._coordinators.on_topic_deleted(name, now_ms)
 

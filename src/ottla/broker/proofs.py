@@ -65,10 +65,10 @@ class Proofs:
 
     def ask_for(self, partition: Partition, time_ms: int, now_ms: int) -> None:
         """Somebody waits, or is about to wait, for the proof that this broker led then."""
-        awaited = self._awaited.get(partition.id)
+        awaited = self._awaited.get(partition.topic_partition)
         if awaited is None:
             self.hurry(partition, now_ms)
-            self._awaited[partition.id] = Awaited(time_ms, now_ms)
+            self._awaited[partition.topic_partition] = Awaited(time_ms, now_ms)
         else:
             awaited.time_ms = max(time_ms, awaited.time_ms)
         self._confirm(now_ms)
@@ -104,11 +104,11 @@ class Proofs:
         return bool(self._awaited)
 
     def on_follower_fetch(self, partition: Partition, now_ms: int) -> None:
-        awaited = self._awaited.get(partition.id)
+        awaited = self._awaited.get(partition.topic_partition)
         if awaited is not None and partition.led_at(awaited.time_ms, now_ms):
-            del self._awaited[partition.id]
-            self.in_doubt.discard(partition.id)
-            self.waiting.wake(Proof(partition.id), now_ms)
+            del self._awaited[partition.topic_partition]
+            self.in_doubt.discard(partition.topic_partition)
+            self.waiting.wake(Proof(partition.topic_partition), now_ms)
 
     def on_confirmed(self, asked_ms: int, now_ms: int) -> None:
         """The keeper confirms all that is known of the tree, as of when it was asked."""

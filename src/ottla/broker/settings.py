@@ -1,7 +1,8 @@
 """What this broker is set to: its file, then what was set for all brokers, then for this one.
 
 Until the broker is in a cluster, what was found beside its logs counts in place of what the keeper says
-(`adoption`). The id never changes; everything else may, so whoever needs a setting asks for it when it counts.
+(`adoption`). The id never changes; everything else may, so whoever needs a setting asks for it when it
+counts.
 """
 
 from typing import Protocol

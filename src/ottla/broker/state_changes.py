@@ -182,7 +182,9 @@ class StateChanges:
                 later[name] = None
                 continue
             topic = image.topics.get(name)
-            if topic is None or (name not in self.asked and is_settled(image, topic, self._liveness.suspected)):
+            if topic is None or (
+                name not in self.asked and is_settled(image, topic, self._liveness.suspected)
+            ):
                 self._refuse(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_ms)
                 continue
             planned = self._plan(topic, now_ms)
@@ -283,6 +285,7 @@ class StateChanges:
         """Give leadership back to the first replicas. Whoever cannot lead now gets the next chance."""
         for name, partition in imbalanced(self._image, percentage_max):
             self.ask(Ask(name, _preferred(partition), lambda _draft, _error, _now_ms: None))
+
 
 def _decide_reported(draft: Draft, proposal: Proposal, topic_id: bytes) -> None:
     """A leader that cannot be told that a member is ineligible sees the state move on without that one."""

@@ -55,8 +55,7 @@ def status(store: LogStore, last_stable_offset: Callable[[Log], int], now_ms: in
         offline=dict(store.offline),
         lost=tuple(sorted(store.lost)),
         moving={
-            topic_partition: (move.directory, move.lag)
-            for topic_partition, move in store.moves.by_id.items()
+            topic_partition: (move.directory, move.lag) for topic_partition, move in store.moves.by_id.items()
         },
         compaction=CompactionStatus(
             running=tuple(task.name for task in cleaner.running),

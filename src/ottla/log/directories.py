@@ -160,6 +160,13 @@ class DirectoryFiles:
             raise _of(self.directory, error, path) from None
 
 
+def failure_of(files: Files, error: OSError) -> OSError:
+    """A log is broken by an error, even if that was a lack of descriptors: its directory cannot go on."""
+    if isinstance(error, LogDirectoryError) or not isinstance(files, DirectoryFiles):
+        return error
+    return LogDirectoryError(files.directory, error)
+
+
 def _of(directory: str, error: OSError, path: str) -> OSError:
     if is_shortage(error) or isinstance(error, LogDirectoryError):
         return error

@@ -19,6 +19,7 @@ from ottla.base.files import Files
 from ottla.base.ids import TopicPartition
 from ottla.log import reading
 from ottla.log.config import LogConfig
+from ottla.log.directories import failure_of
 from ottla.log.durability import Durability, Sync
 from ottla.log.epochs import LeaderEpochs
 from ottla.log.index import RELATIVE_OFFSET_MAX
@@ -198,13 +199,8 @@ class Log:
             self.producers.replay(header._replace(base_offset=base_offset), view, now_ms)
         if end >= self._durability.flush_at:
             self._durability.on_append(base_offset, end, now_ms)
-        return Appended(
-            base_offset,
-            last_offset,
-            timestamp if header.is_log_append_time else -1,
-            self.log_start_offset,
-            False,
-        )
+        stamp = timestamp if header.is_log_append_time else -1
+        return Appended(base_offset, last_offset, stamp, self.log_start_offset, False)
 
     def append_batches(self, view: memoryview, now_ms: int) -> Appended:
         """Append batches as they are, as follower. Offsets must go on where the log ends, or later."""
@@ -252,7 +248,10 @@ class Log:
             self._drop([old])
             self.segments.pop()
             self._bases.pop()
-        self._begin_segment(base_offset, now_ms)
+        try:
+            self._begin_segment(base_offset, now_ms)
+        except OSError as error:  # without the old one nothing is left to write to, whatever the reason
+            raise error if old.size else failure_of(self.files, error) from None
         if old.size:
             self.keep_warm(old)
         return self.active

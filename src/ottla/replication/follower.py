@@ -23,8 +23,8 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import is_shortage
 from ottla.base.ids import TopicPartition
 from ottla.log.directories import LogDirectoryError
-from ottla.replication.asking import Asked, Asking, Key
-from ottla.replication.partition import Partition
+from ottla.replication.fetch_requests import Asked, FetchRequests, Key
+from ottla.replication.partition import Effects, Partition
 from ottla.replication.sessions import INITIAL_EPOCH
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
 from ottla.wire.messages.list_offsets import (
@@ -65,7 +65,7 @@ class Followed:
 
     @property
     def key(self) -> Key:
-        return self.partition.topic_id, self.partition.id.partition
+        return self.partition.topic_id, self.partition.topic_partition.partition
 
     def asked(self, max_bytes: int) -> Asked:
         log = self.partition.log
@@ -80,11 +80,10 @@ class Followed:
 
 @dataclass(slots=True)
 class Progress:
-    """What an answer did: the partitions whose high watermark moved, all that changed, and those whose disk
+    """What an answer did: what follows from it for partitions, how much of each arrived, and those whose disk
     failed."""
 
-    moved: list[Partition] = field(default_factory=list)
-    changed: list[Partition] = field(default_factory=list)
+    effects: list[tuple[Partition, Effects]] = field(default_factory=list)
     bytes: dict[TopicPartition, int] = field(default_factory=dict)
     failed: dict[TopicPartition, LogDirectoryError] = field(default_factory=dict)
 
@@ -99,7 +98,7 @@ class Fetcher:
     is_throttled: Callable[[Partition, int], bool] = lambda _partition, _now_ms: False
     followed: dict[TopicPartition, Followed] = field(default_factory=dict)
     by_key: dict[Key, Followed] = field(default_factory=dict)
-    asking: Asking = field(default_factory=Asking)
+    requests: FetchRequests = field(default_factory=FetchRequests)
     unsafe: dict[TopicPartition, None] = field(default_factory=dict)
     _news: dict[TopicPartition, None] = field(default_factory=dict)  # to be looked at before the next fetch
     _gone: dict[Key, None] = field(default_factory=dict)
@@ -112,31 +111,31 @@ class Fetcher:
 
     def follow(self, partition: Partition) -> None:
         """Begin to follow, or go on in another epoch."""
-        known = self.followed.get(partition.id)
-        if known is None or known.partition is not partition:
-            self.drop(partition.id)
-            known = self.followed[partition.id] = self.by_key[
-                (partition.topic_id, partition.id.partition)
-            ] = Followed(partition)
-        known.rests_until_ms, known.failures, known.is_lost = 0, 0, False
-        self._gone.pop(known.key, None)
-        self._news[partition.id] = None
+        topic_partition = partition.topic_partition
+        followed = self.followed.get(topic_partition)
+        if followed is None or followed.partition is not partition:
+            self.drop(topic_partition)
+            followed = self.followed[topic_partition] = Followed(partition)
+            self.by_key[followed.key] = followed
+        followed.rests_until_ms, followed.failures, followed.is_lost = 0, 0, False
+        self._gone.pop(followed.key, None)
+        self._news[topic_partition] = None
 
-    def drop(self, id: TopicPartition) -> None:
-        gone = self.followed.pop(id, None)
+    def drop(self, topic_partition: TopicPartition) -> None:
+        gone = self.followed.pop(topic_partition, None)
         if gone is not None:
             del self.by_key[gone.key]
             self._gone[gone.key] = None
-            self._news.pop(id, None)
-            self.unsafe.pop(id, None)
+            self._news.pop(topic_partition, None)
+            self.unsafe.pop(topic_partition, None)
 
     def next_ms(self) -> int | None:
         """When `next_request` may have one, as far as only time is missing."""
         if self.is_waiting or self.unsafe or not self.followed:
             return None
-        if not self.asking.is_full or not self._news:
+        if not self.requests.is_full or not self._news:
             return self.rests_until_ms
-        return max(self.rests_until_ms, min(self.followed[id].rests_until_ms for id in self._news))
+        return max(self.rests_until_ms, min(self.followed[name].rests_until_ms for name in self._news))
 
     # -- asking -----------------------------------------------------------------------------------
 
@@ -145,8 +144,8 @@ class Fetcher:
         self.on_synced()
         if self.is_waiting or self.unsafe or now_ms < self.rests_until_ms or not self.followed:
             return None
-        lost = [one for id in sorted(self._news) if (one := self.followed[id]).is_lost]
-        lost = [one for one in lost if one.rests_until_ms <= now_ms]
+        news = [self.followed[topic_partition] for topic_partition in sorted(self._news)]
+        lost = [followed for followed in news if followed.is_lost and followed.rests_until_ms <= now_ms]
         request: FetchRequest | ListOffsetsRequest | None
         request = self._ask_where(lost) if lost else self._fetch(now_ms, broker_epoch)
         if request is not None:
@@ -156,59 +155,60 @@ class Fetcher:
         return request
 
     def on_synced(self) -> None:
-        for id in [id for id in self.unsafe if _is_safe(self.followed[id].partition)]:
-            del self.unsafe[id]
+        for topic_partition in list(self.unsafe):
+            if _is_safe(self.followed[topic_partition].partition):
+                del self.unsafe[topic_partition]
 
     def _fetch(self, now_ms: int, broker_epoch: int) -> FetchRequest | None:
-        if self.asking.is_full:
+        if self.requests.is_full:
             self._news = dict.fromkeys(self.followed)
         looked_at = sorted(self._news)
         wanted, gone = [], list(self._gone)
         self._news, self._gone = {}, {}
-        for id in looked_at:
-            one = self.followed[id]
-            if one.rests_until_ms > now_ms or self.is_throttled(one.partition, now_ms):
-                self._news[id] = None
-                gone.append(one.key)
+        for topic_partition in looked_at:
+            followed = self.followed[topic_partition]
+            if followed.rests_until_ms > now_ms or self.is_throttled(followed.partition, now_ms):
+                self._news[topic_partition] = None
+                gone.append(followed.key)
             else:
-                wanted.append((one.key, one.asked(self.limits.partition_bytes_max)))
+                wanted.append((followed.key, followed.asked(self.limits.partition_bytes_max)))
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self.broker_id, replica_epoch=broker_epoch),
             max_wait_ms=self.limits.wait_ms_max,
             min_bytes=self.limits.bytes_min,
             max_bytes=self.limits.bytes_max,
         )
-        self.asking.fill(request, wanted, gone)
-        if not self.asking.asked:
-            self.asking.reset()  # the leader ends a session that wants nothing
+        self.requests.fill(request, wanted, gone)
+        if not self.requests.asked:
+            self.requests.reset()  # the leader ends a session that wants nothing
             self._rest_for_throttled(now_ms)
             return None
         if self._news:
             # Whoever rests is not asked for: come back in time.
-            until = min(self._due_ms(id, now_ms) for id in self._news)
+            until = min(self._due_ms(resting, now_ms) for resting in self._news)
             request.max_wait_ms = min(request.max_wait_ms, max(until - now_ms, 0))
         return request
 
-    def _due_ms(self, id: TopicPartition, now_ms: int) -> int:
-        until = self.followed[id].rests_until_ms
+    def _due_ms(self, topic_partition: TopicPartition, now_ms: int) -> int:
+        until = self.followed[topic_partition].rests_until_ms
         return until if until > now_ms else now_ms + self.limits.wait_ms_max
 
     def _rest_for_throttled(self, now_ms: int) -> None:
-        if any(self.followed[id].rests_until_ms <= now_ms for id in self._news):
+        if any(self.followed[name].rests_until_ms <= now_ms for name in self._news):
             self.rests_until_ms = now_ms + self.limits.wait_ms_max
 
     def _ask_where(self, lost: list[Followed]) -> ListOffsetsRequest:
         topics: dict[str, ListOffsetsTopic] = {}
-        for one in lost:
-            id = one.partition.id
-            topic = topics.setdefault(id.topic, ListOffsetsTopic(name=id.topic))
+        for followed in lost:
+            name, index = followed.partition.topic_partition
+            topic = topics.setdefault(name, ListOffsetsTopic(name=name))
             asked = ListOffsetsPartition(
-                partition_index=id.partition,
-                current_leader_epoch=one.partition.leader_epoch,
+                partition_index=index,
+                current_leader_epoch=followed.partition.leader_epoch,
                 timestamp=EARLIEST,
             )
             topic.partitions.append(asked)
-            one.is_lost = False  # whatever the answer says, the next fetch shows whether it helped
+            followed.is_lost = False  # whatever the answer says, the next fetch shows whether it helped
         return ListOffsetsRequest(replica_id=self.broker_id, topics=list(topics.values()))
 
     # -- answers ----------------------------------------------------------------------------------
@@ -222,16 +222,16 @@ class Fetcher:
             self._on_starts(request, answer, now_ms, progress)
         elif isinstance(answer, FetchResponse) and not answer.error_code:
             self.failures = 0
-            self.asking.on_answered(answer.session_id)
-            for key, one in _answers(answer):
-                self._on_partition(key, one, now_ms, progress)
+            self.requests.on_answered(answer.session_id)
+            for key, part in _answers(answer):
+                self._on_partition(key, part, now_ms, progress)
         else:
             self._on_failure(answer, now_ms)
         return progress
 
     def _on_failure(self, answer: object, now_ms: int) -> None:
         """No answer, or a word about the session: then begin a new one at once."""
-        self.asking.reset()
+        self.requests.reset()
         if not isinstance(answer, FetchResponse) or answer.error_code not in SESSION_ERRORS:
             self.rests_until_ms = now_ms + self._rest_ms(self.failures)
             self.failures += 1
@@ -240,92 +240,93 @@ class Fetcher:
         return min(FIRST_REST_MS << min(failures, 20), self.limits.backoff_ms)
 
     def _on_partition(self, key: Key, answer: PartitionData, now_ms: int, progress: Progress) -> None:
-        asked, one = self.asking.asked.get(key), self.by_key.get(key)
-        if asked is None or one is None:
+        asked, followed = self.requests.asked.get(key), self.by_key.get(key)
+        if asked is None or followed is None:
             return
-        partition = one.partition
+        partition = followed.partition
         log_end = partition.log.log_end_offset
         if (asked.leader_epoch, asked.offset) != (partition.leader_epoch, log_end):
             return  # about a log that is no more
-        self._news[partition.id] = None
+        self._news[partition.topic_partition] = None
         try:
             if answer.error_code:
                 raise ApiError(ErrorCode(answer.error_code))
-            self._apply(one, answer, now_ms, progress)
+            self._apply(followed, answer, now_ms, progress)
         except ApiError as error:
-            self._on_error(one, error, now_ms)
+            self._on_error(followed, error, now_ms)
         except LogDirectoryError as error:
-            self._on_disk_failed(one, error, progress)
+            self._on_disk_failed(followed, error, progress)
         except OSError as error:
             if not is_shortage(error):
                 raise
             # Nothing of this answer is known to have arrived: rest, and ask for all of it again.
             self._on_failure(None, now_ms)
         else:
-            one.failures = 0
+            followed.failures = 0
 
-    def _on_disk_failed(self, one: Followed, error: LogDirectoryError, progress: Progress) -> None:
-        self.drop(one.partition.id)
-        progress.failed[one.partition.id] = error
+    def _on_disk_failed(self, followed: Followed, error: LogDirectoryError, progress: Progress) -> None:
+        self.drop(followed.partition.topic_partition)
+        progress.failed[followed.partition.topic_partition] = error
 
-    def _apply(self, one: Followed, answer: PartitionData, now_ms: int, progress: Progress) -> None:
-        partition, log = one.partition, one.partition.log
+    def _apply(self, followed: Followed, answer: PartitionData, now_ms: int, progress: Progress) -> None:
+        partition = followed.partition
         if answer.diverging_epoch is not None:
             part = answer.diverging_epoch
             partition.on_diverged(part.epoch, part.end_offset, now_ms)
-            progress.changed.append(partition)
             return
         records = memoryview(answer.records) if answer.records else memoryview(b"")
-        before = log.log_start_offset
-        if partition.on_fetched(records, answer.high_watermark, answer.log_start_offset, now_ms):
-            progress.moved.append(partition)
+        effects = partition.on_fetched(records, answer.high_watermark, answer.log_start_offset, now_ms)
+        if effects:
+            progress.effects.append((partition, effects))
         if records:
-            progress.bytes[partition.id] = len(records)
-        if records or log.log_start_offset != before:
-            progress.changed.append(partition)
+            progress.bytes[partition.topic_partition] = len(records)
         if not _is_safe(partition):
-            self.unsafe[partition.id] = None
+            self.unsafe[partition.topic_partition] = None
 
-    def _on_error(self, one: Followed, error: ApiError, now_ms: int) -> None:
-        if error.code == ErrorCode.OFFSET_OUT_OF_RANGE and not one.failures:
-            one.is_lost = True
-            one.failures = 1
+    def _on_error(self, followed: Followed, error: ApiError, now_ms: int) -> None:
+        if error.code == ErrorCode.OFFSET_OUT_OF_RANGE and not followed.failures:
+            followed.is_lost = True
+            followed.failures = 1
             return
-        one.rests_until_ms = now_ms + self._rest_ms(one.failures)
-        one.failures += 1
-        one.is_lost = error.code == ErrorCode.OFFSET_OUT_OF_RANGE
-        level = logging.DEBUG if one.failures < 4 else logging.WARNING
-        log.log(level, "%s cannot be fetched from broker %d: %s", one.partition.id, self.leader, error)
+        followed.rests_until_ms = now_ms + self._rest_ms(followed.failures)
+        followed.failures += 1
+        followed.is_lost = error.code == ErrorCode.OFFSET_OUT_OF_RANGE
+        level = logging.DEBUG if followed.failures < 4 else logging.WARNING
+        log.log(
+            level,
+            "%s cannot be fetched from broker %d: %s",
+            followed.partition.topic_partition,
+            self.leader,
+            error,
+        )
 
     def _on_starts(
         self, request: ListOffsetsRequest, answer: ListOffsetsResponse, now_ms: int, progress: Progress
     ) -> None:
         epochs = {
-            TopicPartition(topic.name, one.partition_index): one.current_leader_epoch
+            TopicPartition(topic.name, asked.partition_index): asked.current_leader_epoch
             for topic in request.topics
-            for one in topic.partitions
+            for asked in topic.partitions
         }
         for topic in answer.topics:
-            for found in topic.partitions:
-                id = TopicPartition(topic.name, found.partition_index)
-                one = self.followed.get(id)
-                if one is None or one.partition.leader_epoch != epochs.get(id):
+            for start in topic.partitions:
+                topic_partition = TopicPartition(topic.name, start.partition_index)
+                followed = self.followed.get(topic_partition)
+                if followed is None or followed.partition.leader_epoch != epochs.get(topic_partition):
                     continue
-                self._news[id] = None
-                if found.error_code or found.offset < 0:
-                    self._on_error(one, ApiError(ErrorCode(found.error_code or -1)), now_ms)
-                    one.is_lost = True
+                self._news[topic_partition] = None
+                if start.error_code or start.offset < 0:
+                    self._on_error(followed, ApiError(ErrorCode(start.error_code or -1)), now_ms)
+                    followed.is_lost = True
                     continue
                 log.warning(
                     "%s ends at %d, where its leader has nothing: it starts over at %d",
-                    id, one.partition.log.log_end_offset, found.offset,
+                    topic_partition, followed.partition.log.log_end_offset, start.offset,
                 )  # fmt: skip
                 try:
-                    one.partition.restart_at(found.offset, now_ms)
+                    followed.partition.restart_at(start.offset, now_ms)
                 except LogDirectoryError as error:
-                    self._on_disk_failed(one, error, progress)
-                else:
-                    progress.changed.append(one.partition)
+                    self._on_disk_failed(followed, error, progress)
 
 
 def _is_safe(partition: Partition) -> bool:
@@ -334,5 +335,5 @@ def _is_safe(partition: Partition) -> bool:
 
 def _answers(answer: FetchResponse) -> Iterator[tuple[Key, PartitionData]]:
     for topic in answer.responses:
-        for one in topic.partitions:
-            yield (topic.topic_id, one.partition_index), one
+        for part in topic.partitions:
+            yield (topic.topic_id, part.partition_index), part

@@ -10,10 +10,13 @@ that gives epoch 0 or none comes from a keeper that does not tell incarnations a
 
 A follower cuts its log only where its leader's epochs say that they part, never at its high watermark
 (KIP-101, KIP-279).
+
+Every input answers with what follows from it, as effects: whoever gives it must carry them out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
@@ -21,23 +24,25 @@ from ottla.log.log import Appended, Log
 from ottla.log.reading import Read
 from ottla.log.validate import Checked, Judge
 from ottla.records.check import Budget
-from ottla.replication.leader import (
-    ANY_EPOCH,
-    LEASE_MS,
-    UNKNOWN,
-    Effect,
-    HighWatermarkAdvanced,
-    Leader,
-    ProposeIsr,
-)
+from ottla.replication import leader as leaders
+from ottla.replication.leader import ANY_EPOCH, LEASE_MS, UNKNOWN, HighWatermarkAdvanced, Leader, ProposeIsr
 
 NO_EPOCH = -1
 LAG_MS_MAX = 30_000
 
 
+@dataclass(frozen=True, slots=True)
+class LeaderChanged:
+    """Who leads, or in which epoch, is another than before."""
+
+
+Effect: TypeAlias = leaders.Effect | LeaderChanged
+Effects: TypeAlias = tuple[Effect, ...]
+
+
 @dataclass(slots=True, kw_only=True)
 class Partition:
-    id: TopicPartition
+    topic_partition: TopicPartition
     topic_id: bytes
     log: Log
     broker_id: int
@@ -67,11 +72,11 @@ class Partition:
         broker_epoch: int = 0,
         lag_ms_max: int = LAG_MS_MAX,
         now_ms: int = 0,
-    ) -> bool:
+    ) -> Effects:
         """The controller says who leads. A new epoch begins at the end of the log, also before its first
-        write. True if who leads, or in which epoch, is another than before."""
+        write."""
         if (leader_epoch, partition_epoch) < (self.leader_epoch, self.partition_epoch):
-            return False  # an older state than the one we have
+            return ()  # an older state than the one we have
         epochs = dict(zip(isr, isr_epochs, strict=False))
         own_epoch = epochs.get(self.broker_id) if epochs else 0
         is_leader = leader == self.broker_id and own_epoch in {0, broker_epoch}
@@ -81,21 +86,22 @@ class Partition:
         is_newer = leader_epoch > self.leader_epoch or partition_epoch > self.partition_epoch
         self.leader, self.leader_epoch, self.isr, self.is_leader = leader, leader_epoch, isr, is_leader
         self.replicas, self.partition_epoch = replicas, partition_epoch
+        effects: Effects = (LeaderChanged(),) if changed else ()
         if changed or not is_leader:
-            self.replication = None
+            effects += self._end_replication()
         if not is_leader:
-            return changed
+            return effects
         members = {member: epochs.get(member, ANY_EPOCH) for member in isr}
         if self.replication is None:
             if len(replicas) > 1 or self._is_promised_to_others(now_ms):
                 self._begin_replication(members, bool(elr), lag_ms_max, now_ms)
         elif is_newer:
-            self._take(
+            effects += self._follow(
                 self.replication.on_state(members, replicas, partition_epoch, now_ms, has_eligible=bool(elr))
             )
         elif replicas != self.replication.replicas:
             self.replication.on_replicas(replicas, now_ms)
-        return changed
+        return effects
 
     def _begin_replication(
         self, isr: dict[int, int], has_eligible: bool, lag_ms_max: int, now_ms: int
@@ -116,10 +122,20 @@ class Partition:
             now_ms=now_ms,
         )
 
-    def on_config(self) -> None:
+    def _end_replication(self) -> Effects:
+        ended, self.replication = self.replication, None
+        return () if ended is None else ended.settle()
+
+    def on_removed(self) -> Effects:
+        """It is not here any more: this broker neither leads nor follows it."""
+        self.is_leader = False
+        return self._end_replication()
+
+    def on_config(self) -> Effects:
         """The log has a new config."""
         if self.replication is not None:
             self.replication.isr_min = self.log.config.min_insync_replicas
+        return self.advance()
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Refuse a caller who knows another epoch than ours (KIP-320)."""
@@ -146,9 +162,11 @@ class Partition:
         produce_version: int,
         budget: Budget | None = None,
         judge: Judge | None = None,
-    ) -> Appended:
+    ) -> tuple[Appended, Effects]:
+        """A producer's batch; one that was written before is not written again. (A transaction's first batch
+        is to be verified before it comes here.)"""
         self._check_writable(acks)
-        return self.log.append(
+        appended = self.log.append(
             records,
             leader_epoch=self.leader_epoch,
             now_ms=now_ms,
@@ -157,13 +175,16 @@ class Partition:
             budget=budget,
             judge=judge,
         )
+        return appended, () if appended.duplicate else self.advance()
 
-    def append_internal(self, records: memoryview, now_ms: int, wall_ms: int) -> Appended:
-        """A batch of this broker's own making: what a coordinator stores."""
+    def append_internal(self, records: memoryview, now_ms: int, wall_ms: int) -> tuple[Appended, Effects]:
+        """A batch of this broker's own making: what a coordinator stores, or the marker that ends a
+        transaction."""
         self._check_writable(-1)
-        return self.log.append(
+        appended = self.log.append(
             records, leader_epoch=self.leader_epoch, now_ms=now_ms, wall_ms=wall_ms, internal=True
         )
+        return appended, self.advance()
 
     def _check_writable(self, acks: int) -> None:
         if not self.is_leader:
@@ -171,8 +192,8 @@ class Partition:
         if acks == -1 and self.is_under_min_isr:
             raise ApiError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{len(self.isr)} replicas of {self.id} are in sync, min.insync.replicas asks for "
-                f"{self.log.config.min_insync_replicas}.",
+                f"{len(self.isr)} replicas of {self.topic_partition} are in sync, "
+                f"min.insync.replicas asks for {self.log.config.min_insync_replicas}.",
             )
 
     @property
@@ -181,30 +202,29 @@ class Partition:
         KIP-966)."""
         return len(self.isr) < min(self.log.config.min_insync_replicas, len(self.replicas))
 
-    def advance(self) -> bool:
+    def advance(self) -> Effects:
         """The log has grown, or more of it is safe: move the high watermark as far as the in-sync replicas
-        allow. Did it move?"""
+        allow."""
         if self.replication is not None:
-            return self._take(self.replication.on_append(self.log.log_end_offset, self.log.safe_end))
+            return self._follow(self.replication.on_append(self.log.log_end_offset, self.log.safe_end))
         if not self.is_leader:
-            return False
+            return ()
         safe = self.log.safe_end
         if safe <= self.high_watermark:
-            return False
+            return ()
         self.high_watermark = safe
-        return True
+        return (HighWatermarkAdvanced(safe),)
 
     def is_acknowledged(self, end_offset: int, acks: int) -> bool:
         """Is everything before `end_offset` as safe as `acks` asks?"""
         return (self.high_watermark if acks == -1 else self.log.safe_end) >= end_offset
 
-    def _take(self, effects: list[Effect]) -> bool:
-        """Let the high watermark follow that of `replication`; did it move?"""
-        moved = False
+    def _follow(self, effects: leaders.Effects) -> Effects:
+        """Let the high watermark follow that of `replication`."""
         for effect in effects:
             if isinstance(effect, HighWatermarkAdvanced):
-                self.high_watermark, moved = effect.offset, True
-        return moved
+                self.high_watermark = effect.offset
+        return effects
 
     def on_follower_fetch(
         self,
@@ -215,15 +235,19 @@ class Partition:
         broker_epoch: int,
         now_ms: int,
         vouched_ms: int = UNKNOWN,
-    ) -> bool:
-        """A follower of this epoch holds everything before `offset`. Did the high watermark move?"""
+    ) -> Effects:
+        """A follower of this epoch holds everything before `offset`."""
         assert self.replication is not None, "only a leader with followers is fetched from"
-        return self._take(
+        return self._follow(
             self.replication.on_fetch(
                 follower_id, offset, log_start=log_start, broker_epoch=broker_epoch, now_ms=now_ms,
                 vouched_ms=vouched_ms,
             )
         )  # fmt: skip
+
+    def on_tick(self, now_ms: int) -> Effects:
+        """Followers may be late by now."""
+        return () if self.replication is None else self.replication.on_tick(now_ms)
 
     @property
     def promised_until_ms(self) -> int:
@@ -234,37 +258,36 @@ class Partition:
             now_ms < until_ms for leader, until_ms in self.promises.items() if leader != self.broker_id
         )
 
-    def end_promises(self) -> bool:
-        """What this broker promised as a follower is kept. Did the high watermark move?"""
+    def end_promises(self) -> Effects:
+        """What this broker promised as a follower is kept."""
         self.promises.clear()
-        return self.replication is not None and self._take(self.replication.on_released())
+        return () if self.replication is None else self._follow(self.replication.on_released())
 
-    def on_refused(self, proposal: ProposeIsr, now_ms: int) -> bool:
-        """What this leader proposed is not written and never will be. Did the high watermark move?"""
-        return self.replication is not None and self._take(self.replication.on_refused(proposal, now_ms))
+    def on_refused(self, proposal: ProposeIsr, now_ms: int) -> Effects:
+        """What this leader proposed is not written and never will be."""
+        return () if self.replication is None else self._follow(self.replication.on_refused(proposal, now_ms))
 
     # -- following --------------------------------------------------------------------------------
 
-    def on_fetched(self, records: memoryview, high_watermark: int, log_start: int, now_ms: int) -> bool:
-        """What the leader has after the end of this log, and how far it is committed there. Did the high
-        watermark move?"""
+    def on_fetched(self, records: memoryview, high_watermark: int, log_start: int, now_ms: int) -> Effects:
+        """What the leader has after the end of this log, and how far it is committed there."""
         if records:
             self.log.append_batches(records, now_ms)
-        moved = False
+        effects: Effects = ()
         committed = min(high_watermark, self.log.log_end_offset)
         if committed > self.high_watermark:
-            self.high_watermark, moved = committed, True
+            self.high_watermark, effects = committed, (HighWatermarkAdvanced(committed),)
         if log_start > self.log.log_start_offset:
             self.log.advance_log_start(min(log_start, self.high_watermark))
-        return moved
+        return effects
 
     def on_diverged(self, epoch: int, end_offset: int, now_ms: int) -> None:
         """The leader has no more than `end_offset` of `epoch`, and nothing of what came after it here: cut
         off what it does not have. If this log does not know that epoch, the leader must be asked again."""
         log = self.log
-        known, end = log.epochs.end_offset_for(epoch, log.log_end_offset)
-        cut = end if known >= 0 else end_offset
-        log.truncate_to(min(end, end_offset) if known == epoch else cut, now_ms)
+        own_epoch, end = log.epochs.end_offset_for(epoch, log.log_end_offset)
+        cut = end if own_epoch >= 0 else end_offset
+        log.truncate_to(min(end, end_offset) if own_epoch == epoch else cut, now_ms)
         # A broker that led and wrote nothing has an epoch without a record, which no cut takes away.
         log.epochs.truncate_from_end(log.log_end_offset)
         self.high_watermark = min(self.high_watermark, log.log_end_offset)
@@ -320,7 +343,7 @@ class Partition:
         if not 0 <= target <= self.high_watermark:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.id} can be cut at 0 to {self.high_watermark}, not at {offset}.",
+                f"{self.topic_partition} can be cut at 0 to {self.high_watermark}, not at {offset}.",
             )
         self.log.advance_log_start(target)
         return self.log.log_start_offset
@@ -330,10 +353,10 @@ class Partition:
 class HighWatermarks(Mapping[TopicPartition, int]):
     """The high watermarks of all partitions, made only when somebody reads them."""
 
-    partitions: dict[TopicPartition, Partition]
+    partitions: Mapping[TopicPartition, Partition]
 
-    def __getitem__(self, id: TopicPartition) -> int:
-        return self.partitions[id].high_watermark
+    def __getitem__(self, topic_partition: TopicPartition) -> int:
+        return self.partitions[topic_partition].high_watermark
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self.partitions)

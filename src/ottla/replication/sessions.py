@@ -68,19 +68,19 @@ class Session:
     is_follower: bool = False
 
     def update(self, asked: Iterable[Wanted], forgotten: Iterable[tuple[str | bytes, int]]) -> None:
-        for one in asked:
-            known = self.wanted.get(one.key)
-            if known is not None and known.current_leader_epoch == one.current_leader_epoch:
-                one.sent_high_watermark = known.sent_high_watermark
-                one.sent_log_start = known.sent_log_start
-            self.wanted[one.key] = one
+        for wanted in asked:
+            before = self.wanted.get(wanted.key)
+            if before is not None and before.current_leader_epoch == wanted.current_leader_epoch:
+                wanted.sent_high_watermark = before.sent_high_watermark
+                wanted.sent_log_start = before.sent_log_start
+            self.wanted[wanted.key] = wanted
         for key in forgotten:
             self.wanted.pop(key, None)
 
     def rotate(self, served: Iterable[Wanted]) -> None:
-        for one in served:
-            if self.wanted.pop(one.key, None) is not None:
-                self.wanted[one.key] = one
+        for wanted in served:
+            if self.wanted.pop(wanted.key, None) is not None:
+                self.wanted[wanted.key] = wanted
 
 
 @dataclass(slots=True)
@@ -185,7 +185,7 @@ class Sessions:
 
 
 def _can_exist(asked: Sequence[Wanted]) -> bool:
-    return all(len(one.topic) <= TOPIC_NAME_MAX and one.topic.isascii() for one in asked)
+    return all(len(wanted.topic) <= TOPIC_NAME_MAX and wanted.topic.isascii() for wanted in asked)
 
 
 def _worth(session: Session) -> tuple[bool, int]:

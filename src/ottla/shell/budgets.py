@@ -69,18 +69,18 @@ class Budgets:
     def on_unsent(self, now_ms: int) -> None:
         """There is more that clients have not read."""
         limit = self._broker.config.unsent_bytes_max
-        if self._broker.unsent_bytes <= limit:
+        if self._broker.allowance.unsent_bytes <= limit:
             return
         readers = [connection for connection in self._connections.values() if connection.unsent_bytes]
         for reader in readers:
             reader.count_unsent(now_ms)
         readers.sort(key=lambda reader: reader.unsent_bytes * (now_ms - reader.unsent_ms + 1))
-        while readers and self._broker.unsent_bytes > limit:
+        while readers and self._broker.allowance.unsent_bytes > limit:
             slowest = readers.pop()
             unread, since_ms = slowest.unsent_bytes, now_ms - slowest.unsent_ms
             slowest.close(
                 f"it has left {unread} bytes unread for {since_ms} ms, and clients together "
-                f"{self._broker.unsent_bytes} (ottla.unsent.max.bytes)",
+                f"{self._broker.allowance.unsent_bytes} (ottla.unsent.max.bytes)",
                 over_limit=True,
             )
             slowest.count_unsent(now_ms)

@@ -85,14 +85,15 @@ class Chores:
 
     def _on_synced(self, synced: Log, sync: Sync, error: BaseException | None) -> None:
         if isinstance(error, LogDirectoryError):
-            self._core.broker.on_sync_failed(synced, error)
+            self._core.broker.storage.on_sync_failed(synced, error)
             self._core.carry_out()
             return
         if error is not None:
             self._core.halt(f"cannot sync the log of {synced.topic_partition}: {error}")
             return
         self._core.input(
-            lambda: self._core.broker.on_synced(synced, sync, self._core.now_ms()), is_repeated=True
+            lambda: self._core.broker.partitions.on_synced(synced, sync, self._core.now_ms()),
+            is_repeated=True,
         )
 
     def clean(self, cleaned: Log, task: CleanTask) -> None:
@@ -106,16 +107,16 @@ class Chores:
     def _on_cleaned(self, cleaned: Log, outcome: CleanOutcome) -> None:
         if self._core.is_stopping:
             return
-        self._core.input(lambda: self._core.broker.on_cleaned(cleaned, outcome, self._core.now_ms()))
+        self._core.input(lambda: self._core.broker.storage.on_cleaned(cleaned, outcome, self._core.now_ms()))
 
     def _on_folder_synced(self, synced: Log, error: BaseException | None) -> None:
         if isinstance(error, LogDirectoryError):
-            self._core.broker.storage_error(error)
+            self._core.broker.storage.failed(error)
             self._core.carry_out()
         elif error is not None:
             self._core.halt(f"cannot sync the folder of {synced.topic_partition}: {error}")
         elif not self._core.is_stopping:
-            self._core.input(lambda: self._core.broker.on_folder_synced(synced, self._core.now_ms()))
+            self._core.input(lambda: self._core.broker.storage.on_folder_synced(synced, self._core.now_ms()))
 
     def copy(self, move: Move, part: CopySlice) -> None:
         """A slice of a log that moves to another directory."""
@@ -123,7 +124,7 @@ class Chores:
 
     def _on_copied(self, move: Move, error: BaseException | None) -> None:
         if not self._core.is_stopping:
-            self._core.input(lambda: self._core.broker.on_copied(move, error, self._core.now_ms()))
+            self._core.input(lambda: self._core.broker.moves.on_copied(move, error, self._core.now_ms()))
 
 
 def _sync(sync: Sync) -> None:

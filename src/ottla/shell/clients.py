@@ -95,7 +95,7 @@ class Clients:
         return {effects.Reply: self._reply, effects.Close: self._close}
 
     def _reply(self, effect: effects.Reply) -> None:
-        self._core.broker.unsent_bytes -= effect.unsent_bytes
+        self._core.broker.allowance.unsent_bytes -= effect.unsent_bytes
         connection = self.connections.get(effect.connection)
         if connection is not None:
             connection.reply(effect.chunks)

@@ -122,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
         unsent_bytes = self._transport.get_write_buffer_size() if self._transport is not None else 0
         if unsent_bytes < self.unsent_bytes or not self.unsent_bytes:
             self.unsent_ms = now_ms
-        self._core.broker.unsent_bytes += unsent_bytes - self.unsent_bytes
+        self._core.broker.allowance.unsent_bytes += unsent_bytes - self.unsent_bytes
         self.unsent_bytes = unsent_bytes
 
     def reply(self, chunks: list[Buffer]) -> None:

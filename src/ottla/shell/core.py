@@ -19,11 +19,8 @@ from ottla.broker import effects
 from ottla.broker.broker import Broker
 from ottla.broker.config import BrokerConfig
 from ottla.broker.effects import Effect, is_shortage
-from ottla.broker.parked import ROUND
-from ottla.broker.slices import SHARE_US
 from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import LogDirectoryError
-from ottla.log.validate import ITEMS_AT_ONCE
 from ottla.shell.clock import Clock
 from ottla.shell.collector import Collector
 from ottla.shell.turns import Turns
@@ -99,18 +96,17 @@ class Core:
             return
         self._is_carrying = True
         try:
-            while self.broker.effects:
-                asked, self.broker.effects = self.broker.effects, []
-                for effect in asked:
+            while self.broker.outbox.effects:
+                for effect in self.broker.outbox.take():
                     # Once the broker ends, the workers are gone, and closing the logs makes everything
                     # durable, if anything can.
                     if not self.is_ending:
                         self._carriers[type(effect)](effect)
         finally:
             self._is_carrying = False
-        self._collector.pause(self.broker.is_loading, is_busy=self.broker.slices.is_large)
+        self._collector.pause(self.broker.coordinators.is_loading, is_busy=self.broker.slices.is_large)
         self._schedule_deadline()
-        if not self._is_round_over and self._is_round_spent():
+        if not self._is_round_over and (self.broker.allowance.is_round_spent or self.turns):
             self._is_round_over = True
             self._loop.call_soon(self._begin_round)
 
@@ -127,20 +123,10 @@ class Core:
 
     # -- rounds of the loop --
 
-    def _is_round_spent(self) -> bool:
-        broker = self.broker
-        return (
-            broker.items_left < ITEMS_AT_ONCE
-            or broker.read_left <= 0
-            or broker.slices.spent_us > SHARE_US // 2
-            or ROUND in broker.waiting.by_key
-            or bool(self.turns)
-        )
-
     def _begin_round(self) -> None:
         self._is_round_over = False
         if not self.is_ending:
-            self.input(lambda: self.broker.begin_round(self.now_ms()))
+            self.input(lambda: self.broker.allowance.begin_round(self.now_ms()))
             self.turns.begin_round()
             self.carry_out()
 
@@ -153,7 +139,7 @@ class Core:
             event()
         except OSError as error:
             if isinstance(error, LogDirectoryError):
-                self.broker.storage_error(error)
+                self.broker.storage.failed(error)
             elif is_repeated and is_shortage(error):
                 log.error("%s (ulimit -n)", error)
             else:
@@ -213,9 +199,7 @@ class Core:
 
     def _schedule_deadline(self) -> None:
         """Wake up for the next parked answer that runs out of time, and for the next sync."""
-        due_ms, sync_ms = self.broker.next_deadline_ms(), self.broker.store.next_sync_ms
-        if due_ms is None or (sync_ms is not None and sync_ms < due_ms):
-            due_ms = sync_ms
+        due_ms = self.broker.next_deadline_ms()
         if self._deadline is not None:
             if due_ms is not None and due_ms >= self._deadline[0]:
                 return
@@ -228,9 +212,4 @@ class Core:
     def _on_deadline(self) -> None:
         self._deadline = None
         if not self.is_halted:
-            self.input(self._pass_deadline, is_repeated=True)
-
-    def _pass_deadline(self) -> None:
-        now_ms = self.now_ms()
-        self.broker.on_deadline(now_ms)
-        self.broker.start_syncs(now_ms)
+            self.input(lambda: self.broker.on_deadline(self.now_ms()), is_repeated=True)

@@ -107,7 +107,7 @@ def write_metas(broker: Broker, *, shared: bool) -> None:
         except LogDirectoryError as error:
             if len(broker.store.disks) == 1:
                 raise
-            broker.storage_error(error)
+            broker.storage.failed(error)
 
 
 def _pass_over(store: LogStore, directory: str, error: StartError, *, holds_keeper: bool) -> None:

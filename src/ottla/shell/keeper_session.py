@@ -137,7 +137,7 @@ class KeeperSession:
     def _registration(self, cluster_id: str) -> list[Operation]:
         broker, address = self._core.broker, self._address
         rack = self._core.config.rack or None
-        found = [
+        entry = [
             *founding(broker.image, cluster_id, self._new_secret()),
             *registration(
                 broker.id, address.host, address.port, rack,
@@ -146,10 +146,17 @@ class KeeperSession:
             ),
         ]  # fmt: skip
         if self.keeper.is_shared and broker.image.cluster_id:
-            return found
+            return entry
         # Whoever founds a cluster brings along the topics that it has; in a cluster, the controller elects.
-        founded = [*found, *candidacy(broker.image, broker.id), *adopted_topics(broker)]
-        return founded if self.keeper.is_shared else [*founded, *elections(broker)]
+        image = broker.image
+        founded = [
+            *entry,
+            *candidacy(image, broker.id),
+            *adopted_topics(broker.adoption, broker.id, image, broker.store, broker.random),
+        ]
+        if self.keeper.is_shared or broker.is_clean:
+            return founded
+        return [*founded, *elections(broker.id, image)]
 
     def _new_secret(self) -> bytes:
         """By which the brokers of a cluster know each other; nothing for a broker that is alone."""
@@ -176,7 +183,7 @@ class KeeperSession:
         def written(outcome: Outcome) -> None:
             self._take(
                 lambda: self._core.input(
-                    lambda: broker.on_written(effect.token, outcome, now_ms()), is_repeated=True
+                    lambda: broker.outbox.on_written(effect.token, outcome, now_ms()), is_repeated=True
                 )
             )
 

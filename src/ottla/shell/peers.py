@@ -92,7 +92,7 @@ class BrokerHost:
         return self._core.config.replica_socket_timeout_ms / 1000
 
     def on_peer_reply(self, token: int, answer: Any) -> None:
-        self._input(lambda: self._core.broker.on_peer_reply(token, answer, self._core.now_ms()))
+        self._input(lambda: self._core.broker.outbox.on_peer_reply(token, answer, self._core.now_ms()))
 
     def on_probed(self, peer: int, epoch: int, sign: Sign) -> None:
         self._input(lambda: self._core.broker.on_probed(peer, epoch, sign, self._core.now_ms()))

@@ -170,15 +170,15 @@ class Server:
         limit_s = wait_s * (1 + config.controlled_shutdown_retries_max)
         if not config.controlled_shutdown_enable:
             return
-        self.broker.controlling.begin_stop(self.core.now_ms())
+        self.broker.begin_stop(self.core.now_ms())
         self.core.carry_out()
         began = self._loop.time()
-        while not (self.broker.controlling.is_drained or self._is_hurried or self.core.is_halted):
+        while not (self.broker.departure.is_drained or self._is_hurried or self.core.is_halted):
             if self._session.is_suspended or self._loop.time() > began + limit_s:
                 log.warning("the broker stops, and still leads partitions that others could lead")
                 return
             await asyncio.sleep(DRAIN_S)
-        if self.broker.controlling.is_drained:
+        if self.broker.departure.is_drained:
             log.info("leadership is handed over, after %.2f s", self._loop.time() - began)
 
     def _stop_serving(self) -> None:
@@ -204,6 +204,6 @@ class Server:
             self.broker.close(self.core.now_ms(), clean=clean)
         except OSError as error:
             log.error("the logs could not be closed cleanly: %s", error)
-        for effect in self.broker.effects:
+        for effect in self.broker.outbox.effects:
             if isinstance(effect, TakeOffline):
                 log.error("%s could not be closed cleanly: %s", effect.directory, effect.reason)

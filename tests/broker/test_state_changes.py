@@ -58,16 +58,16 @@ def test_fault_4_what_a_controller_writes_after_its_seat_is_gone_is_refused() ->
     cluster = Controllers(3)
     cluster.create("t", (2, 3))
     cluster.lose_session(1)
-    zombie = cluster.brokers[1].controlling
-    assert zombie.is_active
+    zombie = cluster.brokers[1]
+    assert zombie.seat.is_active
     assert cluster.controller == 2
     before = cluster.state("t")
-    zombie.broker.image.brokers.pop(2)
-    zombie.on_tick(cluster.now_ms + 10_000)
-    assert any(isinstance(effect, WriteNodes) for effect in zombie.broker.effects)
+    zombie.image.brokers.pop(2)
+    zombie.state_changes.on_tick(cluster.now_ms + 10_000)
+    assert any(isinstance(effect, WriteNodes) for effect in zombie.outbox.effects)
     cluster.carry_out()
     assert cluster.state("t") == before
-    assert cluster.brokers[1].controlling.is_active, "it does not know yet"
+    assert cluster.brokers[1].seat.is_active, "it does not know yet"
 
 
 def test_a_broker_that_lost_its_seat_answers_that_it_is_not_the_controller() -> None:
@@ -305,7 +305,7 @@ def test_proposals_for_one_topic_wait_for_each_other() -> None:
     held = cluster.carry_out
     cluster.carry_out = lambda: None  # type: ignore[method-assign]
     one, other = cluster.ask(1, first), cluster.ask(1, second)
-    assert sum(isinstance(effect, WriteNodes) for effect in cluster.brokers[1].effects) == 1
+    assert sum(isinstance(effect, WriteNodes) for effect in cluster.brokers[1].outbox.effects) == 1
     cluster.carry_out = held  # type: ignore[method-assign]
     cluster.carry_out()
     assert [only(pending.answer).error_code for pending in (one, other)] == [0, 0]
@@ -336,11 +336,11 @@ def test_a_keeper_that_does_not_answer_is_not_waited_for_for_ever() -> None:
 def test_a_broker_about_to_stop_is_drained_when_others_lead() -> None:
     cluster = Controllers(3)
     cluster.create("t", (2, 3), (3, 2))
-    stopping = cluster.brokers[2].controlling
+    stopping = cluster.brokers[2]
     stopping.begin_stop(cluster.now_ms)
-    assert not stopping.is_drained
+    assert not stopping.departure.is_drained
     cluster.carry_out()
-    assert stopping.is_drained
+    assert stopping.departure.is_drained
     assert cluster.state("t", 0)[:3] == (3, 1, (3,))
     assert cluster.state("t", 1)[:3] == (3, 0, (3,))
 
@@ -348,9 +348,9 @@ def test_a_broker_about_to_stop_is_drained_when_others_lead() -> None:
 def test_the_controller_drains_itself_and_the_seat_goes_with_it() -> None:
     cluster = Controllers(3)
     cluster.create("t", (1, 2))
-    cluster.brokers[1].controlling.begin_stop(cluster.now_ms)
+    cluster.brokers[1].begin_stop(cluster.now_ms)
     cluster.carry_out()
-    assert cluster.brokers[1].controlling.is_drained
+    assert cluster.brokers[1].departure.is_drained
     assert cluster.state("t").leader == 2
     cluster.die(1)
     assert cluster.controller == 2
@@ -358,7 +358,7 @@ def test_the_controller_drains_itself_and_the_seat_goes_with_it() -> None:
 
 def test_a_broker_about_to_stop_does_not_take_the_seat() -> None:
     cluster = Controllers(3)
-    cluster.brokers[2].controlling.begin_stop(cluster.now_ms)
+    cluster.brokers[2].begin_stop(cluster.now_ms)
     cluster.carry_out()
     cluster.die(1)
     assert cluster.controller == 3
@@ -367,26 +367,26 @@ def test_a_broker_about_to_stop_does_not_take_the_seat() -> None:
 def test_a_broker_on_its_own_has_nobody_to_tell() -> None:
     cluster = Controllers(1)
     cluster.create("t", (1,))
-    cluster.brokers[1].controlling.begin_stop(cluster.now_ms)
-    assert cluster.brokers[1].controlling.is_drained
-    assert cluster.brokers[1].effects == []
+    cluster.brokers[1].begin_stop(cluster.now_ms)
+    assert cluster.brokers[1].departure.is_drained
+    assert cluster.brokers[1].outbox.effects == []
 
 
 def test_a_stop_that_the_keeper_did_not_hear_of_is_announced_again() -> None:
     cluster = Controllers(2)
     cluster.create("t", (2, 1))
     cluster.keeper.losing = [False]
-    cluster.brokers[2].controlling.begin_stop(cluster.now_ms)
+    cluster.brokers[2].begin_stop(cluster.now_ms)
     cluster.carry_out()
-    assert not cluster.brokers[2].controlling.is_drained
+    assert not cluster.brokers[2].departure.is_drained
     cluster.tick()
-    assert cluster.brokers[2].controlling.is_drained
+    assert cluster.brokers[2].departure.is_drained
 
 
 def test_a_clean_stop_does_not_hide_an_unclean_start_from_a_controller_that_has_not_seen_it() -> None:
     cluster = Controllers(3)
     cluster.create("t", (2, 3))
-    assert cluster.brokers[2].controlling.may_stop_cleanly
+    assert cluster.brokers[2].departure.may_stop_cleanly
     cluster.keeper.losing = [False] * 100
     cluster.die(2)
     cluster.die(3)
@@ -394,12 +394,12 @@ def test_a_clean_stop_does_not_hide_an_unclean_start_from_a_controller_that_has_
     cluster.blind.add(1)
     cluster.start(2, is_clean=False)
     assert cluster.state("t").isr == (2, 3)
-    assert not cluster.brokers[2].controlling.may_stop_cleanly
+    assert not cluster.brokers[2].departure.may_stop_cleanly
     cluster.blind.clear()
     cluster.tell(cluster.keeper.load())
     cluster.tick(10_000)
     assert cluster.state("t").isr_epochs[0] == -1, "now it is known"
-    assert cluster.brokers[2].controlling.may_stop_cleanly
+    assert cluster.brokers[2].departure.may_stop_cleanly
 
 
 def test_a_directory_that_failed_moves_leadership() -> None:
@@ -424,7 +424,7 @@ def test_what_waits_is_refused_when_the_seat_is_lost() -> None:
     pending = cluster.ask(1, proposal(cluster, 2, 2))
     assert pending.answer is None
     cluster.brokers[1].on_nodes([NodeChanged(znodes.CONTROLLER, None, 0)], cluster.now_ms)
-    assert any(isinstance(effect, Reply) for effect in cluster.brokers[1].effects)
+    assert any(isinstance(effect, Reply) for effect in cluster.brokers[1].outbox.effects)
     cluster.carry_out()
     assert only(pending.answer).error_code == ErrorCode.NOT_CONTROLLER
 
@@ -433,11 +433,11 @@ def test_a_broker_about_to_stop_waits_for_a_slow_controller() -> None:
     cluster = Controllers(3)
     cluster.create("t", (2, 3))
     cluster.blind.add(1)
-    stopping = cluster.brokers[2].controlling
+    stopping = cluster.brokers[2]
     stopping.begin_stop(cluster.now_ms)
     cluster.carry_out()
     assert cluster.brokers[2].image.brokers[2].is_stopping
-    assert not stopping.is_drained
+    assert not stopping.departure.is_drained
     cluster.blind.clear()
     cluster.tell(cluster.keeper.load())
-    assert stopping.is_drained
+    assert stopping.departure.is_drained

@@ -25,7 +25,7 @@ class Asked(NamedTuple):
 
 
 @dataclass(slots=True)
-class Asking:
+class FetchRequests:
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
     asked: dict[Key, Asked] = field(default_factory=dict)
@@ -50,12 +50,12 @@ class Asking:
             self.asked.clear()
         request.session_id, request.session_epoch = self.session_id, self.epoch
         topics: dict[bytes, FetchTopic] = {}
-        for key, one in wanted:
-            if self.asked.get(key) == one:
+        for key, asked in wanted:
+            if self.asked.get(key) == asked:
                 continue
-            self.asked[key] = one
+            self.asked[key] = asked
             topic = topics.setdefault(key[0], FetchTopic(topic_id=key[0]))
-            topic.partitions.append(_partition(key[1], one))
+            topic.partitions.append(_partition(key[1], asked))
         forgotten: dict[bytes, ForgottenTopic] = {}
         for topic_id, index in gone:
             if self.asked.pop((topic_id, index), None) is not None:
@@ -72,12 +72,12 @@ class Asking:
             self.session_id = session_id
 
 
-def _partition(index: int, one: Asked) -> FetchPartition:
+def _partition(index: int, asked: Asked) -> FetchPartition:
     return FetchPartition(
         partition=index,
-        current_leader_epoch=one.leader_epoch,
-        fetch_offset=one.offset,
-        last_fetched_epoch=one.last_epoch,
-        log_start_offset=one.log_start,
-        partition_max_bytes=one.max_bytes,
+        current_leader_epoch=asked.leader_epoch,
+        fetch_offset=asked.offset,
+        last_fetched_epoch=asked.last_epoch,
+        log_start_offset=asked.log_start,
+        partition_max_bytes=asked.max_bytes,
     )

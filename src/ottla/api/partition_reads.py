@@ -1,0 +1,238 @@
+"""Reading partitions into the answer of a fetch: what consumers' and followers' fetches have in common.
+
+What is wanted was read together from one request and its session. Who fetches decides which partitions may be
+read, to where, and what else is said of them (`consumer_fetch`, `follower_fetch`).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ottla.api.leaders import endpoints, leader_of
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.files import Buffer
+from ottla.base.ids import TopicPartition
+from ottla.broker.broker import Broker
+from ottla.broker.parked import Key, Parked
+from ottla.broker.slices import Steps
+from ottla.replication.partition import Partition
+from ottla.replication.sessions import NO_SESSION, Session, Wanted
+from ottla.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+NO_REPLICA = -1
+FETCH_BYTES_MIN = 64 * 1024
+WAIT_MS_MAX = 300_000
+LONG = 1_000  # partitions; an answer about more is made in slices
+FEW = 60  # partitions; an answer about more waits where much is answered at the same time
+PARTITION_BYTES = 400  # that a fetch holds for each while it waits, about
+
+# Reads one partition into its answer: so many bytes at most, or a first batch of any size.
+Fill: TypeAlias = Callable[[PartitionData, Wanted, int, bool], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionReads:
+    """What a fetch wants, and how many bytes wait in each partition."""
+
+    broker: Broker
+    wanted: list[Wanted]
+    session: Session | None
+    incremental: bool
+    by_id: bool
+    bytes_min: int
+    bytes_max: int
+    knows_storage_error: bool = True
+    available: dict[TopicPartition, int] = field(default_factory=dict)
+    by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
+    total: int = 0
+
+    # -- waiting ----------------------------------------------------------------------------------
+
+    def count(self, topic_partition: TopicPartition, available: int) -> None:
+        """So many bytes can be read of a partition now."""
+        self.total += available - self.available.get(topic_partition, 0)
+        self.available[topic_partition] = available
+
+    @property
+    def is_enough(self) -> bool:
+        return self.total >= self.bytes_min
+
+    def park(
+        self,
+        keys: tuple[Key, ...],
+        deadline_ms: int,
+        ready: Callable[[Key, int], object],
+        expire: Callable[[int], object],
+    ) -> Parked:
+        count = len(self.wanted)
+        return Parked(
+            keys=keys, deadline_ms=deadline_ms, ready=ready, expire=expire,
+            held_bytes=PARTITION_BYTES * count if count > FEW else 0,
+        )  # fmt: skip
+
+    def wait_ms(self, asked_ms: int) -> int:
+        """A connection whose answer waits is not closed for being idle, so the wait itself has an end."""
+        return min(asked_ms, WAIT_MS_MAX, self.broker.config.connections_idle_ms_max)
+
+    # -- the answer -------------------------------------------------------------------------------
+
+    def respond(self, wanted: Iterable[Wanted], fill: Fill, now_ms: int, *, is_full: bool = False) -> Steps:
+        """Records are read when there is a place for them, and as many as clients have left room for then: if
+        none (`is_full`), not even a first batch. Until they are encoded they count as unsent."""
+        broker = self.broker
+        budget, results = 0 if is_full else min(self.bytes_max, answer_bytes_max(broker)), []
+        served: list[Wanted] = []
+        read_bytes = 0
+        try:
+            for asked in wanted:
+                yield
+                answer = self._read(asked, fill, budget - read_bytes, not (served or is_full))
+                if answer.records:
+                    read_bytes += len(answer.records)
+                    broker.allowance.unsent_bytes += len(answer.records)
+                    served.append(asked)
+                if self._is_news(asked, answer):
+                    results.append((asked, answer))
+        finally:
+            broker.allowance.unsent_bytes -= read_bytes
+        if self.session is not None:
+            self.session.rotate(served)
+            self.session.answered_ms = now_ms
+        hinted = [answer.current_leader.leader_id for _, answer in results if answer.current_leader]
+        return FetchResponse(
+            session_id=self.session.id if self.session else NO_SESSION,
+            responses=_by_topic(results),
+            node_endpoints=endpoints(broker, hinted, NodeEndpoint) if hinted else [],
+        )
+
+    def _read(self, wanted: Wanted, fill: Fill, limit: int, at_least_one: bool) -> PartitionData:
+        answer = PartitionData(partition_index=wanted.partition, high_watermark=-1, records=b"")
+        unknown = self._unknown(wanted)
+        if unknown is not None:
+            answer.error_code = unknown
+            return answer
+        try:
+            fill(answer, wanted, limit, at_least_one)
+        except ApiError as error:
+            answer.error_code, answer.aborted_transactions = error.code, None
+            if error.code == ErrorCode.CORRUPT_MESSAGE:
+                self.broker.storage.report_damage(wanted.topic_partition, error)
+            if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+            if error.code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}:
+                answer.current_leader = self._leader_hint(wanted)
+            self._hide_storage_error(answer)
+        except OSError as error:
+            answer.error_code = self.broker.storage.failed(error)
+            self._hide_storage_error(answer)
+        return answer
+
+    def _hide_storage_error(self, answer: PartitionData) -> None:
+        if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR and not self.knows_storage_error:
+            answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _unknown(self, wanted: Wanted) -> ErrorCode | None:
+        """The error for what does not exist, without raising it: a request may name very many of those."""
+        if self.by_id and not wanted.topic:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        topic = self.broker.image.topics.get(wanted.topic)
+        exists = topic is not None and wanted.partition in topic.assignment
+        return None if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def partition(self, wanted: Wanted) -> Partition:
+        if self.by_id and not wanted.topic:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        partition = self.broker.partitions.find(wanted.topic, wanted.partition)
+        if self.by_id and partition.topic_id != wanted.topic_id:
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        return partition
+
+    def describe(self, answer: PartitionData, partition: Partition) -> None:
+        """How far a partition goes."""
+        answer.high_watermark = partition.high_watermark
+        answer.last_stable_offset = partition.last_stable_offset
+        answer.log_start_offset = partition.log.log_start_offset
+
+    def records(
+        self, partition: Partition, wanted: Wanted, limit: int, *, end: int, at_least_one: bool
+    ) -> Buffer:
+        broker = self.broker
+        limit = max(min(wanted.max_bytes, limit), 0)
+        if broker.allowance.read_left <= 0:  # hundreds may ask for megabytes at once
+            limit = min(limit, FETCH_BYTES_MIN)
+        records = partition.read(wanted.fetch_offset, limit, end=end, at_least_one=at_least_one).records
+        broker.allowance.read_left -= len(records)
+        return records
+
+    def _leader_hint(self, wanted: Wanted) -> LeaderIdAndEpoch | None:
+        leader = leader_of(self.broker, wanted.topic, wanted.partition)
+        return LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1]) if leader else None
+
+    def _is_news(self, wanted: Wanted, answer: PartitionData) -> bool:
+        """An incremental answer holds only what has records, an error, or moved watermarks."""
+        changed = (wanted.sent_high_watermark, wanted.sent_log_start) != (
+            answer.high_watermark,
+            answer.log_start_offset,
+        )
+        wanted.sent_high_watermark, wanted.sent_log_start = answer.high_watermark, answer.log_start_offset
+        if answer.error_code or answer.diverging_epoch is not None:
+            wanted.sent_high_watermark = -1  # the fetcher did not take it up
+        return (
+            not self.incremental
+            or changed
+            or bool(answer.records)
+            or answer.error_code != ErrorCode.NONE
+            or answer.diverging_epoch is not None
+            or answer.preferred_read_replica != NO_REPLICA
+        )
+
+
+def is_long(count: int) -> bool:
+    """Is an answer about so many partitions made in slices?"""
+    return count > LONG
+
+
+def answer_bytes_max(broker: Broker) -> int:
+    """What one answer may hold. Clients that do not read what they asked for leave less for the next."""
+    left = broker.config.unsent_bytes_max - broker.allowance.unsent_bytes
+    return min(broker.config.fetch_bytes_max, max(left, FETCH_BYTES_MIN))
+
+
+def check_offset(partition: Partition, wanted: Wanted) -> None:
+    """A replica that does not lead cannot know where the log ends: there may be more than it has."""
+    log = partition.log
+    if log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset:
+        return
+    if log.log_end_offset < wanted.fetch_offset and not partition.is_leader:
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
+    raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+
+
+def diverging(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
+    """Where the fetcher's log and ours part, if they do (KIP-595, KIP-320)."""
+    if wanted.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = partition.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch < 0 or wanted.fetch_offset < partition.log.log_start_offset:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None
+
+
+def _by_topic(results: list[tuple[Wanted, PartitionData]]) -> list[FetchableTopicResponse]:
+    """Answers side by side for the same topic travel under one heading, in the order they were read."""
+    topics: list[FetchableTopicResponse] = []
+    for wanted, answer in results:
+        last = topics[-1] if topics else None
+        if last is None or last.topic != wanted.topic or last.topic_id != wanted.topic_id:
+            topics.append(last := FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id))
+        last.partitions.append(answer)
+    return topics
