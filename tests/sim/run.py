@@ -61,7 +61,7 @@ class BugHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.world.note("log:", record.getMessage())
-        if record.levelno >= logging.ERROR and record.name != "ottla.broker.offline":
+        if record.levelno >= logging.ERROR and record.name != "ottla.broker.partitions":
             text = record.getMessage()
             if record.exc_info:
                 text += "\n" + "".join(traceback.format_exception(*record.exc_info))

@@ -34,34 +34,34 @@ def alter_partition(call: Call, request: AlterPartitionRequest) -> AlterPartitio
         return AlterPartitionResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not broker.seat.is_active:
         return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    known = image.brokers.get(request.broker_id)
-    if known is None or known.epoch != request.broker_epoch:
+    leader = image.brokers.get(request.broker_id)
+    if leader is None or leader.epoch != request.broker_epoch:
         return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     topics = [TopicDataResponse(topic_id=topic.topic_id) for topic in request.topics]
     asks: Asks[PartitionDataResponse] = Asks(broker, lambda items: _respond(request.broker_id, topics, items))
     for topic, answer in zip(request.topics, topics, strict=True):
         name = image.topic_names.get(topic.topic_id)
-        for one in topic.partitions:
+        for asked in topic.partitions:
             result = PartitionDataResponse(
-                partition_index=one.partition_index, leader_id=0, leader_epoch=0, partition_epoch=0
+                partition_index=asked.partition_index, leader_id=0, leader_epoch=0, partition_epoch=0
             )
             answer.partitions.append(result)
             if name is None:
                 asks.refuse(result, ApiError(ErrorCode.UNKNOWN_TOPIC_ID))
-            elif one.leader_recovery_state != RECOVERED:
+            elif asked.leader_recovery_state != RECOVERED:
                 asks.refuse(result, ApiError(ErrorCode.INVALID_REQUEST))
             else:
-                proposal = _proposal(call.version, request.broker_id, one)
+                proposal = _proposal(call.version, request.broker_id, asked)
                 asks.add(result, name, partial(propose, proposal=proposal, topic_id=topic.topic_id))
     return asks.answer(call, WAIT_MS)  # type: ignore[no-any-return]
 
 
-def _proposal(version: int, broker_id: int, one: PartitionData) -> Proposal:
+def _proposal(version: int, broker_id: int, asked: PartitionData) -> Proposal:
     if version >= EPOCHS_SINCE:
-        isr = tuple((member.broker_id, member.broker_epoch) for member in one.new_isr_with_epochs)
+        isr = tuple((member.broker_id, member.broker_epoch) for member in asked.new_isr_with_epochs)
     else:
-        isr = tuple((member, NO_EPOCH) for member in one.new_isr)
-    return Proposal(broker_id, one.partition_index, one.leader_epoch, one.partition_epoch, isr)
+        isr = tuple((member, NO_EPOCH) for member in asked.new_isr)
+    return Proposal(broker_id, asked.partition_index, asked.leader_epoch, asked.partition_epoch, isr)
 
 
 def _respond(

@@ -92,12 +92,12 @@ class Proofs:
     def _doubt(self, now_ms: int) -> None:
         """Those who still wait are answered: there is no use in it any more. (Not when somebody asks: an
         answer that is about to wait would be woken before it does.)"""
-        late = {id for id, awaited in self._awaited.items() if now_ms - awaited.since_ms >= DOUBT_MS}
+        late = {name for name, awaited in self._awaited.items() if now_ms - awaited.since_ms >= DOUBT_MS}
         new = sorted(late - self.in_doubt)
         self.in_doubt |= late
         self.doubts += len(new)
-        for id in new:
-            self.waiting.wake(Proof(id), now_ms)
+        for topic_partition in new:
+            self.waiting.wake(Proof(topic_partition), now_ms)
 
     @property
     def is_awaited(self) -> bool:
@@ -116,9 +116,9 @@ class Proofs:
         self.in_doubt.clear()
         if asked_ms == self._asked_ms:
             self._is_asked = False
-        for id, awaited in list(self._awaited.items()):
+        for topic_partition, awaited in list(self._awaited.items()):
             if awaited.time_ms <= self.confirmed_ms:
-                del self._awaited[id]
+                del self._awaited[topic_partition]
             else:  # somebody asked later; whoever asked before is served now
                 awaited.since_ms = now_ms
-            self.waiting.wake(Proof(id), now_ms)
+            self.waiting.wake(Proof(topic_partition), now_ms)

@@ -135,7 +135,7 @@ class Replicas:
         except LogDirectoryError as error:
             raise ApiError(self.disks.failed(error)) from None
         if not appended.duplicate:
-            self._on_grown(partition, effects, now_ms)
+            self._on_appended(partition, effects, now_ms)
         return appended
 
     def append_internal(
@@ -146,10 +146,10 @@ class Replicas:
             appended, effects = partition.append_internal(records, now_ms, wall_ms)
         except LogDirectoryError as error:
             raise ApiError(self.disks.failed(error)) from None
-        self._on_grown(partition, effects, now_ms)
+        self._on_appended(partition, effects, now_ms)
         return appended
 
-    def _on_grown(self, partition: Partition, effects: Effects, now_ms: int) -> None:
+    def _on_appended(self, partition: Partition, effects: Effects, now_ms: int) -> None:
         self._carry_out(partition, effects, now_ms)
         if partition.replication is not None:
             self.followers.wake(partition, now_ms)

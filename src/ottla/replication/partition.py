@@ -200,7 +200,8 @@ class Partition:
     def is_under_min_isr(self) -> bool:
         """Of a partition with fewer replicas than min.insync.replicas, all must be in sync (since Kafka 3.7,
         KIP-966)."""
-        return len(self.isr) < min(self.log.config.min_insync_replicas, len(self.replicas))
+        in_sync = len(self.isr)
+        return in_sync < self.log.config.min_insync_replicas and in_sync < len(self.replicas)
 
     def advance(self) -> Effects:
         """The log has grown, or more of it is safe: move the high watermark as far as the in-sync replicas
