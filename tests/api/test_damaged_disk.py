@@ -4,9 +4,9 @@ import logging
 
 import pytest
 from tests.api.asking import BY_NAME, batch, create, fetch, fetch_of, parts, produce, to, values
+from tests.api.groups import broker as with_groups
 from tests.api.harness import Client, Machine
-from tests.api.test_group_driver import G, find
-from tests.api.test_group_driver import broker as with_groups
+from tests.support.groups import G, find
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition

@@ -1,8 +1,9 @@
 """FindCoordinator: the topic of the offsets is made when it is first needed, and the answer waits for it."""
 
 import pytest
+from tests.api.groups import lead_offsets
 from tests.api.harness import Client, Machine
-from tests.api.test_group_driver import find, lead_offsets
+from tests.support.groups import find
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC

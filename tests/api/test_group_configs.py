@@ -1,9 +1,10 @@
 """A consumer group's own timeouts, as configs of the resource type GROUP: they are kept, and take effect."""
 
 import pytest
+from tests.api.groups import broker, shard_of
 from tests.api.harness import Client, Machine
 from tests.api.test_alter_configs import APPEND, DELETE, GROUP, SET, alteration, change, set_configs
-from tests.api.test_group_driver import G, broker, committing, consuming, shard_of
+from tests.support.groups import G, committing, consuming
 
 from ottla.base.errors import ErrorCode
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from tests.api.test_group_driver import (
+from tests.api.groups import broker, shard_of, stable
+from tests.support.groups import (
     METADATA,
     G,
     beating,
-    broker,
     committing,
     consuming,
     deleting_offsets,
@@ -15,8 +15,6 @@ from tests.api.test_group_driver import (
     find,
     joining,
     leaving,
-    shard_of,
-    stable,
     syncing,
 )
 

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 from tests.api.asking import create
+from tests.api.groups import broker, committed, lead_offsets
 from tests.api.harness import OTHER_BROKER, Client, Machine
-from tests.api.test_group_driver import (
+from tests.support.groups import (
     G,
     beating,
-    broker,
     codes,
-    committed,
     committing,
     consuming,
     deleting_offsets,
@@ -19,7 +18,6 @@ from tests.api.test_group_driver import (
     fetching,
     find,
     joining,
-    lead_offsets,
     leaving,
     syncing,
 )

@@ -1,23 +1,10 @@
 """A broker that stops, or is killed, and its groups: members carry on, offsets are there."""
 
 import pytest
+from tests.api.groups import broker, committed, flush_every_commit, lead_offsets, stable
 from tests.api.harness import Machine
-from tests.api.test_group_driver import (
-    G,
-    beating,
-    broker,
-    codes,
-    committed,
-    committing,
-    consuming,
-    flush_every_commit,
-    joining,
-    lead_offsets,
-    leaving,
-    stable,
-    syncing,
-)
 from tests.log.simdisk import page_cache, power_loss
+from tests.support.groups import G, beating, codes, committing, consuming, joining, leaving, syncing
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import SyncLog

@@ -6,9 +6,10 @@ import tracemalloc
 
 import pytest
 from tests.api.asking import batch, create, new_topic, produce
+from tests.api.groups import broker, committed
 from tests.api.harness import Client, Machine
-from tests.api.test_group_driver import G, broker, codes, committed, committing, fetching, find, joining
 from tests.group.forgeries import COMMIT, PASSED_OVER, UNREADABLE
+from tests.support.groups import G, codes, committing, fetching, find, joining
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ADMIN_CLIENT_ID, OFFSETS_TOPIC, ZERO_UUID, TopicPartition

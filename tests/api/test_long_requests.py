@@ -13,7 +13,7 @@ from ottla.base.ids import ZERO_UUID, TopicPartition
 from ottla.broker.effects import Close, Reply
 from ottla.broker.proofs import DOUBT_MS
 from ottla.broker.slices import SHARE_US, Slices
-from ottla.group.classic import ClassicGroup
+from ottla.group.classic.group import ClassicGroup
 from ottla.group.records import OffsetCommitValue
 from ottla.wire.codec import encode
 from ottla.wire.header import RequestHeader, encode_request_header

@@ -2,21 +2,8 @@
 
 import pytest
 from tests.api.asking import ask_for_two_in_sync
-from tests.api.test_group_driver import (
-    G,
-    broker,
-    codes,
-    committed,
-    committing,
-    consuming,
-    fetching,
-    flush_every_commit,
-    joining,
-    lead_offsets,
-    shard_of,
-    stable,
-    versions,
-)
+from tests.api.groups import broker, committed, flush_every_commit, lead_offsets, shard_of, stable, versions
+from tests.support.groups import G, codes, committing, consuming, fetching, joining
 
 from ottla.api.offset_commit import RETENTION_MS_MAX
 from ottla.base.errors import ErrorCode

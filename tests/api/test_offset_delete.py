@@ -1,14 +1,7 @@
 """OffsetDelete: not of what a member reads."""
 
-from tests.api.test_group_driver import (
-    broker,
-    committed,
-    committing,
-    consuming,
-    deleting_offsets,
-    joining,
-    stable,
-)
+from tests.api.groups import broker, committed, stable
+from tests.support.groups import committing, consuming, deleting_offsets, joining
 
 from ottla.base.errors import ErrorCode
 from ottla.wire.messages.offset_delete import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic

@@ -4,17 +4,8 @@ from typing import Any
 
 import pytest
 from tests.api.asking import create
-from tests.api.test_group_driver import (
-    G,
-    broker,
-    committing,
-    consuming,
-    fetching,
-    flush_every_commit,
-    lead_offsets,
-    stable,
-    versions,
-)
+from tests.api.groups import broker, flush_every_commit, lead_offsets, stable, versions
+from tests.support.groups import G, committing, consuming, fetching
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import SyncLog

@@ -3,6 +3,7 @@
 import pytest
 from tests.api.asking import create
 from tests.api.harness import Client, Machine
+from tests.support.groups import groups_of
 
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
@@ -52,7 +53,7 @@ def test_they_go_with_their_topic(machine: Machine) -> None:
     machine.client().send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
     machine.pass_time(100)
     (shard,) = (shard for _, shard in machine.broker.coordinators.groups.shards())
-    assert list(shard.offsets.groups()) == []
+    assert groups_of(shard.offsets) == []
 
 
 def test_they_go_with_their_group(machine: Machine) -> None:

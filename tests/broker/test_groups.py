@@ -2,8 +2,9 @@
 
 import pytest
 from tests.api.asking import ask_for_two_in_sync
+from tests.api.groups import broker, committed
 from tests.api.harness import Machine
-from tests.api.test_group_driver import G, broker, committed, committing
+from tests.support.groups import G, committing, groups_of
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
@@ -98,8 +99,6 @@ def test_a_topic_can_be_deleted_while_its_offsets_cannot() -> None:
     answer = client.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
     assert answer.responses[0].error_code == 0
     machine.pass_time(100)
-    (shard,) = (
-        shard for _, shard in machine.broker.coordinators.groups.shards() if list(shard.offsets.groups())
-    )
+    (shard,) = (shard for _, shard in machine.broker.coordinators.groups.shards() if groups_of(shard.offsets))
     assert shard.offsets.newest(G), "they are stored"
     assert committed(client) == -1, "and told to nobody"

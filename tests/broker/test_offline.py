@@ -6,9 +6,9 @@ import logging
 import pytest
 from tests.api.asking import BY_NAME, batch, create, fetch, fetch_of, produce, to, values
 from tests.api.harness import Client, Machine
-from tests.api.test_group_driver import find
 from tests.api.test_table import delete_all_of
 from tests.log.simdisk import power_loss
+from tests.support.groups import find
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, ZERO_UUID, TopicPartition

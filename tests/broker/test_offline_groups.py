@@ -2,9 +2,9 @@
 
 import errno
 
+from tests.api.groups import broker as with_groups
 from tests.api.harness import Machine
-from tests.api.test_group_driver import METADATA, G, find
-from tests.api.test_group_driver import broker as with_groups
+from tests.support.groups import METADATA, G, find
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC

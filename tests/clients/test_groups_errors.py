@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from tests.clients.harness import BrokerProcess
 from tests.clients.wire_client import Wire
+from tests.support.groups import subscription
 
 from ottla.base.errors import ErrorCode
-from ottla.group.protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from ottla.group.protocol import Assignment, encode_assignment
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -57,7 +58,7 @@ class Talk:
         return answer
 
     def protocol(self, name: str) -> JoinGroupRequestProtocol:
-        metadata = encode_subscription(Subscription(topics=[self.topic]))
+        metadata = subscription(self.topic)
         return JoinGroupRequestProtocol(name=name, metadata=metadata)
 
     def become_member(self, instance: str | None = None) -> JoinGroupResponse:

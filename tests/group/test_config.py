@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.base.config import ConfigError, load, rows, rows_by_name
-from ottla.group.assignors import ASSIGNORS
 from ottla.group.config import MIGRATION_POLICIES, GroupConfig
+from ottla.group.consumer.assignors import ASSIGNORS
 
 
 def test_every_row_says_what_it_does_and_has_a_default_that_passes_its_check():

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.group.forgeries import PASSED_OVER, UNREADABLE
-from tests.group.test_shard_driver import Room
+from tests.group.room import Room
 
 from ottla.coordinator.turn import StoredRecord
 from ottla.group.records import (
-    ClassicMember,
+    ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupMember,
     ConsumerGroupMemberValue,
@@ -44,7 +44,7 @@ partitions = st.lists(
     st.builds(TopicPartitions, topic_id=topic_ids, partitions=st.lists(epochs, max_size=2)), max_size=2
 )
 classic_members = st.builds(
-    ClassicMember,
+    ClassicMemberMetadata,
     session_timeout_ms=epochs,
     supported_protocols=st.lists(
         st.builds(ClassicProtocol, name=st.sampled_from(["range", ""]), metadata=blobs), max_size=2

@@ -3,12 +3,13 @@
 from typing import Any
 
 import pytest
-from tests.group.test_shard_driver import SESSION_MS, G, Room
+from tests.group.room import Room
+from tests.support.groups import SESSION_MS, G
 
 from ottla.base.errors import ErrorCode
 from ottla.group.config import GroupConfig
+from ottla.group.expiry import GROUPS_PER_SLICE, RECORDS_PER_SLICE, SLICE_PAUSE_MS
 from ottla.group.memory import GROUP_BYTES, MEMBER_BYTES
-from ottla.group.shard import GROUPS_PER_SLICE, RECORDS_PER_SLICE, SLICE_PAUSE_MS
 
 MEBIBYTE = 1 << 20
 

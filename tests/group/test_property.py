@@ -19,21 +19,21 @@ import random
 from typing import Any
 
 import pytest
+from tests.group.room import Room
 from tests.group.test_property_clients import ClassicClient, Client, ConsumerClient, Partition
-from tests.group.test_shard_driver import Room, Topics
+from tests.support.groups import Topics
 
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.turn import Answer, Turn
-from ottla.group import reconcile
-from ottla.group.classic import ClassicGroup
-from ottla.group.classic_member import Member
+from ottla.group.classic.group import ClassicGroup
+from ottla.group.classic.roster import Roster
+from ottla.group.classic.states import GroupState
 from ottla.group.config import GroupConfig
-from ottla.group.consumer import ConsumerGroup
+from ottla.group.consumer import reconciliation
+from ottla.group.consumer.group import ConsumerGroup
+from ottla.group.consumer.state import ConsumerState
 from ottla.group.offsets import Offsets
 from ottla.group.shard import GroupShard
-from ottla.group.states import GroupState
-from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from ottla.wire.messages.heartbeat import HeartbeatRequest
 
 SEEDS = 400
 STEPS = 150
@@ -48,40 +48,10 @@ class Broken(AssertionError):  # noqa: N818
     """An invariant does not hold."""
 
 
-class QuietRoom(Room):
-    """Requests as answers that may be lost, instead of replies."""
-
-    def ask_beat(self, member: str, generation: int, *, group: str, instance: str | None) -> Answer:
-        request = HeartbeatRequest(
-            group_id=group, generation_id=generation, member_id=member, group_instance_id=instance
-        )
-        return self.ask(lambda shard, turn, answer: shard.heartbeat(turn, answer, request))
-
-    def ask_consume(
-        self, member: str, epoch: int, owned: Any, *, group: str, topics: Any, **fields: Any
-    ) -> Answer:
-        listed = None
-        if owned is not None:
-            listed = [
-                TopicPartitions(topic_id=self.topics.id_of(name) or b"", partitions=list(numbers))
-                for name, numbers in owned.items()
-            ]
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=group,
-            member_id=member,
-            member_epoch=epoch,
-            subscribed_topic_names=None if topics is None else list(topics),
-            topic_partitions=listed,
-            **fields,
-        )
-        caller = self.caller(1)
-        return self.ask(lambda shard, turn, answer: shard.consumer_heartbeat(turn, answer, request, caller))
-
-
 class World:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.room = QuietRoom(GroupConfig(), Topics(t=3, u=2), checks=False)
+        self.room = Room(GroupConfig(), Topics(t=3, u=2), checks=False)
         self.room.journal.waits = True
         self.clients: list[Client] = []
         self.names = 0
@@ -283,7 +253,7 @@ class World:
 
     def a_topic_grows(self) -> None:
         topic = self.random.choice(("t", "u"))
-        self.room.topics.grow(topic, self.room.topics.counts[topic] + 1)
+        self.room.topics.set(topic, self.room.topics.counts[topic] + 1)
 
     # Commits
 
@@ -432,28 +402,28 @@ def first_complaint() -> str:
 
 
 def test_a_partition_given_away_before_it_is_given_up_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconcile, "overlaps", lambda owned, revoked: False)
+    monkeypatch.setattr(reconciliation, "overlaps", lambda owned, revoked: False)
     assert "is owned by" in first_complaint()
 
 
 def test_a_partition_given_to_whoever_asks_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ConsumerGroup, "owner", lambda self, topic_id, partition: None)
+    monkeypatch.setattr(ConsumerState, "owner", lambda self, topic_id, partition: None)
     assert "is owned by" in first_complaint()
 
 
 def test_a_classic_member_told_what_is_another_s_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def synced(self: ClassicGroup, member: Member) -> Any:
-        return honest(self, next(iter(self.members.values())))
+    def assign(self: Roster, assignments: dict[str, bytes]) -> None:
+        honest(self, dict.fromkeys(self.members, next(iter(assignments.values()), b"")))
 
-    honest = ClassicGroup.synced
-    monkeypatch.setattr(ClassicGroup, "synced", synced)
+    honest = Roster.assign
+    monkeypatch.setattr(Roster, "assign", assign)
     complaint = first_complaint()
     assert "in one generation" in complaint or "is owned by" in complaint
 
 
 @pytest.mark.parametrize("kind", [ClassicGroup, ConsumerGroup])
 def test_a_commit_in_an_epoch_that_is_over_is_seen(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kind, "check_commit", lambda self, *who: None)
+    monkeypatch.setattr(kind, "check_commit", lambda self, commit: None)
     assert "which is over" in first_complaint()
 
 
@@ -482,5 +452,5 @@ def test_an_answer_that_does_not_wait_for_its_records_is_seen(monkeypatch: pytes
 
 
 def test_a_member_that_is_never_removed_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ConsumerGroup, "on_timer", lambda self, turn, key: None)
+    monkeypatch.setattr(ConsumerGroup, "on_timer", lambda self, turn, key: self)
     assert "not stable" in first_complaint()

@@ -9,18 +9,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.group.test_shard_driver import assigned
+from tests.support.groups import assigned, assignment, subscription
 
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.turn import Answer
-from ottla.group.protocol import (
-    Assignment,
-    Subscription,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-    to_partitions,
-)
+from ottla.group.protocol import decode_subscription
 
 if TYPE_CHECKING:
     from tests.group.test_property import World
@@ -127,7 +120,7 @@ class ClassicClient(Client):
         if self.epoch < 0:
             self.join()
         else:
-            answer = self.world.room.ask_beat(
+            answer = self.world.room.ask_heartbeat(
                 self.member, self.epoch, group=self.group, instance=self.instance
             )
             self.ask("beaten", answer)
@@ -135,13 +128,7 @@ class ClassicClient(Client):
     def join(self) -> None:
         if not self.is_cooperative:
             self.owned = set()
-        metadata = encode_subscription(
-            Subscription(
-                topics=list(TOPICS),
-                owned_partitions=to_partitions(by_topic(self.owned)),
-                generation_id=self.epoch,
-            )
-        )
+        metadata = subscription(*TOPICS, owned=by_topic(self.owned), generation_id=self.epoch)
         answer = self.world.room.joining(
             self.member,
             group=self.group,
@@ -177,7 +164,7 @@ class ClassicClient(Client):
         self.member, self.epoch = reply.member_id, reply.generation_id
         leads = reply.leader == reply.member_id and not reply.skip_assignment
         shares = self.share_out(reply.members) if leads else {}
-        answer = self.world.room.syncing(
+        answer = self.world.room.ask_sync(
             self.member, self.epoch, shares, group=self.group, instance=self.instance
         )
         self.ask("synced", answer)
@@ -197,10 +184,7 @@ class ClassicClient(Client):
             member = ids[at % len(ids)]
             if not self.is_cooperative or claims.get(partition, (0, member))[1] == member:
                 shares[member].add(partition)
-        return {
-            member: encode_assignment(Assignment(assigned_partitions=to_partitions(by_topic(share))))
-            for member, share in shares.items()
-        }
+        return {member: assignment(**by_topic(share)) for member, share in shares.items()}
 
     def on_synced(self, reply: Any, era: int) -> None:
         given = flat(assigned(reply.assignment))

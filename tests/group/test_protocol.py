@@ -7,18 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
+from tests.support.groups import Topics, encode_subscription, listed, topic_id
 
 from ottla.group.protocol import (
     VERSION_MAX,
     Assignment,
     OwnedPartitions,
     Subscription,
-    by_topic,
     decode_assignment,
     decode_subscription,
     encode_assignment,
-    encode_subscription,
-    to_partitions,
+    read_assignment,
     version_of,
 )
 from ottla.wire.primitives import ProtocolError
@@ -96,14 +95,19 @@ def test_a_newer_version_is_read_as_the_highest_we_know_and_what_follows_is_igno
     newer = version.to_bytes(2, "big") + encode_subscription(ours)[2:] + more
     assert decode_subscription(newer) == ours
     assert version_of(newer) == version
-    assert encode_subscription(ours, version) == encode_subscription(ours)
+
+
+@examples
+@given(assignments, st.integers(VERSION_MAX + 1, 2**15 - 1))
+def test_a_version_that_we_do_not_know_is_written_as_the_highest_we_do(ours, version):
+    assert encode_assignment(ours, version) == encode_assignment(ours)
 
 
 def test_the_bytes_are_those_of_kafka():
     assert encode_subscription(Subscription(topics=["t"]), 0) == bytes.fromhex(
         "0000 00000001 0001 74 ffffffff"
     )
-    assignment = Assignment(assigned_partitions=to_partitions({"t": {1, 0}}))
+    assignment = Assignment(assigned_partitions=listed({"t": {1, 0}}))
     assert encode_assignment(assignment, 1) == bytes.fromhex(
         "0001 00000001 0001 74 00000002 00000000 00000001 ffffffff"
     )
@@ -129,7 +133,9 @@ def test_hostile_bytes_are_read_or_refused(encoded):
             continue
 
 
-def test_partitions_are_grouped_by_topic_in_order():
-    listed = to_partitions({"b": {2, 1}, "a": [0], "none": ()})
-    assert pairs(listed) == [("a", (0,)), ("b", (1, 2))]
-    assert by_topic([*listed, OwnedPartitions(topic="a", partitions=[3, 0])]) == {"a": (0, 3), "b": (1, 2)}
+def test_a_topic_that_is_assigned_twice_is_merged():
+    twice = [OwnedPartitions(topic="a", partitions=[3, 0]), OwnedPartitions(topic="a", partitions=[0])]
+    twice.append(OwnedPartitions(topic="b", partitions=[2, 1]))
+    encoded = encode_assignment(Assignment(assigned_partitions=twice))
+    topics = Topics(a=4, b=3)
+    assert read_assignment(encoded, topics) == {topic_id("a"): {0, 3}, topic_id("b"): {1, 2}}

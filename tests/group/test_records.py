@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ottla.coordinator.turn import StoredRecord
 from ottla.group.records import (
-    ClassicMember,
+    ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupMember,
     ConsumerGroupMemberValue,
@@ -27,10 +27,8 @@ from ottla.group.records import (
     TargetAssignmentMetadata,
     TargetAssignmentMetadataValue,
     TopicPartitions,
-    by_topic,
     parse,
     store,
-    to_partitions,
 )
 
 examples = settings(max_examples=60)
@@ -47,7 +45,7 @@ partitions = st.lists(
     st.builds(TopicPartitions, topic_id=ids, partitions=st.lists(i32, max_size=4)), max_size=3
 )
 classic_members = st.builds(
-    ClassicMember,
+    ClassicMemberMetadata,
     session_timeout_ms=i32,
     supported_protocols=st.lists(st.builds(ClassicProtocol, name=names, metadata=blobs), max_size=3),
 )
@@ -204,7 +202,7 @@ GOLDEN = {
             "g", "m",
             ConsumerGroupMemberValue(
                 client_id="c", client_host="h",
-                classic_member_metadata=ClassicMember(
+                classic_member_metadata=ClassicMemberMetadata(
                     session_timeout_ms=4, supported_protocols=[ClassicProtocol(name="p", metadata=b"x")]
                 ),
             ),
@@ -219,7 +217,9 @@ GOLDEN = {
     ),
     "a target": (
         TargetAssignmentMember(
-            "g", "m", TargetAssignmentMemberValue(topic_partitions=to_partitions({ID: {2, 1}}))
+            "g",
+            "m",
+            TargetAssignmentMemberValue(topic_partitions=[TopicPartitions(topic_id=ID, partitions=[1, 2])]),
         ),
         "0007 0001 67 0001 6d",
         "0000 02" + ID_HEX + "03 00000001 00000002 00 00",
@@ -229,7 +229,8 @@ GOLDEN = {
             "g", "m",
             CurrentMemberAssignmentValue(
                 member_epoch=2, previous_member_epoch=1, state=1,
-                assigned_partitions=to_partitions({ID: [0]}), partitions_pending_revocation=[],
+                assigned_partitions=[TopicPartitions(topic_id=ID, partitions=[0])],
+                partitions_pending_revocation=[],
             ),
         ),
         "0008 0001 67 0001 6d",
@@ -312,10 +313,3 @@ def test_hostile_records_are_parsed_or_refused(number, key, value):
         parse(StoredRecord(number.to_bytes(2, "big") + key, value and b"\0\0" + value))
     except CorruptRecordError:
         return
-
-
-def test_partitions_are_stored_in_order_and_topics_without_any_are_left_out():
-    other = bytes(16)
-    stored = to_partitions({ID: {3, 1}, other: [0], b"z" * 16: ()})
-    assert [(each.topic_id, each.partitions) for each in stored] == [(other, [0]), (ID, [1, 3])]
-    assert by_topic(stored) == {other: (0,), ID: (1, 3)}

@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
-from tests.group.test_shard_driver import SESSION_MS, G, Room, Topics, assigned
+from tests.group.room import Room
+from tests.support.groups import SESSION_MS, G, Topics, assigned
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.group.classic import ClassicGroup
+from ottla.group.classic.group import ClassicGroup
+from ottla.group.classic.states import GroupState
 from ottla.group.config import GroupConfig
-from ottla.group.consumer import ConsumerGroup
-from ottla.group.states import GroupState
+from ottla.group.consumer.group import ConsumerGroup
 
 
 def room(**config: Any) -> Room:
@@ -93,7 +94,7 @@ def test_going_down_when_the_last_of_the_new_protocol_goes(how: str) -> None:
     assert where.group.state is GroupState.PREPARING
     assert where.beat(member, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
     joined = where.join(member)
-    assert (joined.leader, joined.generation_id) == (member, where.group.generation)
+    assert (joined.leader, joined.generation_id) == (member, where.group.generation.number)
     assert joined.generation_id > epoch
 
 
@@ -167,7 +168,7 @@ def test_a_restart_in_the_middle_finds_the_group_as_it_became(up: bool) -> None:
         where.consume("new", -1)
     where.restart()
     assert isinstance(where.group, ConsumerGroup if up else ClassicGroup)
-    code = where.beat(member, 1 if up else where.group.generation)
+    code = where.beat(member, 1 if up else where.group.generation.number)
     assert code == (ErrorCode.REBALANCE_IN_PROGRESS if up else ErrorCode.NONE)
     where.advance(SESSION_MS)
     assert member not in where.group.members

@@ -1,10 +1,11 @@
 """Committed offsets in a shard: who may commit, what expires and when, what may be deleted."""
 
 import pytest
-from tests.group.test_shard_driver import MINUTE_MS, G, Room, subscription
+from tests.group.room import MINUTE_MS, Room
+from tests.support.groups import G, subscription
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.group.classic import ClassicGroup
+from ottla.group.classic.group import ClassicGroup
 from ottla.group.config import GroupConfig
 from ottla.group.records import GroupMetadata, GroupMetadataValue, OffsetCommit, parse, store
 
@@ -319,7 +320,7 @@ def test_a_group_that_somebody_is_about_to_join_is_not_forgotten() -> None:
     assert G in room.shard.groups
     assert room.joining(member).reply is None
     room.advance(3_000)
-    assert room.group.generation == 1
+    assert room.group.generation.number == 1
 
 
 def test_expiry_looks_again_and_again_also_after_a_restart() -> None:

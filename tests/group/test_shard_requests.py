@@ -3,15 +3,16 @@
 from typing import Any
 
 import pytest
-from tests.group.test_shard_driver import SESSION_MS, G, Room, Topics, assigned, assignment
+from tests.group.room import Room
+from tests.support.groups import SESSION_MS, G, Topics, assigned, assignment, groups_of
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.turn import StoredRecord
-from ottla.group.classic import ClassicGroup
+from ottla.group.classic.group import ClassicGroup
+from ottla.group.classic.states import GroupState
 from ottla.group.config import GroupConfig
-from ottla.group.consumer import ConsumerGroup
+from ottla.group.consumer.group import ConsumerGroup
 from ottla.group.records import GroupMetadata, parse
-from ottla.group.states import GroupState
 
 NO_UPGRADE = GroupConfig(consumer_migration_policy="downgrade")
 
@@ -274,7 +275,7 @@ def test_a_deleted_group_of_any_kind_leaves_only_tombstones() -> None:
     room.commit(1, members[0], 1)
     room.commit(1, members[1], 1, topic="u", partition=1)
     room.leave(*members)
-    (epoch,) = [room.consume("m", 0, group="consumer", subscribed_topic_regex="t.*").member_epoch]
+    (epoch,) = [room.consume("m", 0, group="consumer", regex="t.*").member_epoch]
     room.commit(3, "m", epoch, group="consumer")
     room.consume("m", -1, group="consumer")
     room.commit(7, group="offsets only")
@@ -284,7 +285,7 @@ def test_a_deleted_group_of_any_kind_leaves_only_tombstones() -> None:
     assert room.delete() == ErrorCode.GROUP_ID_NOT_FOUND
     assert left_in(room.journal.records) == {}
     fresh = room.fresh()
-    assert (fresh.groups, list(fresh.offsets.groups())) == ({}, [])
+    assert (fresh.groups, (groups_of(fresh.offsets))) == ({}, [])
     assert [key for key in room.timers if key != ("expire",)] == []
 
 
@@ -296,7 +297,7 @@ def test_a_group_made_again_after_its_deletion_starts_anew() -> None:
     room.delete()
     assert room.offset() is None
     (again,) = room.classic()
-    assert room.group.generation == 1
+    assert room.group.generation.number == 1
     assert again != member
 
 
@@ -364,7 +365,7 @@ def test_after_a_restart_silent_members_lapse() -> None:
 def test_topics_that_grow_are_noticed_by_the_next_heartbeat() -> None:
     room = Room(topics=Topics(t=2))
     (epoch,) = consumer_group(room)
-    room.topics.grow("t", 3)
+    room.topics.set("t", 3)
     reply = room.consume("a", epoch)
     assert reply.member_epoch == epoch + 1
     assert room.told(reply) == {"t": (0, 1, 2)}

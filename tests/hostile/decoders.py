@@ -13,7 +13,8 @@ from tests.hostile.mutate import batches
 from ottla.api.table import TABLE
 from ottla.base.errors import ApiError
 from ottla.coordinator.turn import StoredRecord
-from ottla.group import consumer_protocol, regex
+from ottla.group import protocol
+from ottla.group.consumer import regex
 from ottla.group.records import CorruptRecordError, parse
 from ottla.log import checkpoint, config_copy, snapshots
 from ottla.log.index import IndexFileError, OffsetIndex, TimeIndex
@@ -63,7 +64,7 @@ def groups(data: bytes) -> None:
     with suppress(CorruptRecordError):
         parse(StoredRecord(data[1 : 1 + size], data[1 + size :] or None))
     with suppress(ApiError):
-        consumer_protocol.read_subscription(data)
+        protocol.read_subscription(data)
 
 
 def disk(data: bytes) -> None:

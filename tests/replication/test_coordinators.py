@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.api.harness import Pending
-from tests.api.test_group_driver import codes, committing, fetching
 from tests.replication.pump import Cluster
+from tests.support.groups import codes, committing, fetching
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from tests.api.asking import batch, to
 from tests.api.harness import Client, Pending
-from tests.api.test_group_driver import codes, committing, fetching
 from tests.replication.pump import Cluster
 from tests.replication.test_proofs import ask_end, end, offset, produce, replaced, started
+from tests.support.groups import codes, committing, fetching
 
 from ottla.api.produce import UNSURE_MS
 from ottla.base.errors import ErrorCode

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from tests.api.asking import batch, fetch_of, to
 from tests.api.harness import Pending
-from tests.api.test_group_driver import codes, committing, fetching
 from tests.replication.pump import TOPIC_ID, Cluster
+from tests.support.groups import codes, committing, fetching
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC

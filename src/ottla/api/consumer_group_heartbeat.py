@@ -1,7 +1,8 @@
 """ConsumerGroupHeartbeat (key 68): the one request of the new consumer protocol (KIP-848).
 
 It joins (epoch 0), stays, says what it owns, and leaves (epoch -1, or -2 for a static member that will be
-back); the answer brings the next epoch and, when that changed, the assignment.
+back); the answer brings the next epoch and, when that changed, the assignment. As in Kafka, a request that
+makes no sense is told so whether or not there is such a group.
 
 v1 member ids made by the client, regular expressions
 """
@@ -10,11 +11,15 @@ from ottla.api.call import Call
 from ottla.api.coordinated import caller_of, coordinated
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.parked import Parked
-from ottla.group.consumer_requests import check_heartbeat
+from ottla.group.config import GroupConfig
+from ottla.group.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+
+MEMBER_ID_REQUIRED_SINCE = 1
+"""From this version on a consumer makes up its own member id (KIP-1082)."""
 
 
 def consumer_group_heartbeat(
@@ -25,11 +30,11 @@ def consumer_group_heartbeat(
             error_code=error.code, error_message=error.message, member_epoch=0, heartbeat_interval_ms=0
         )
 
-    if "consumer" not in call.broker.coordinators.groups.config.rebalance_protocols:
+    config = call.broker.coordinators.groups.config
+    if "consumer" not in config.rebalance_protocols:
         return refuse(ApiError(ErrorCode.UNSUPPORTED_VERSION))
     try:
-        # As in Kafka, a request that makes no sense is told so whether or not there is such a group.
-        check_heartbeat(request, call.version, call.broker.coordinators.groups.config)
+        check_heartbeat(request, call.version, config)
     except ApiError as error:
         return refuse(error)
     caller = caller_of(call, None)
@@ -38,5 +43,39 @@ def consumer_group_heartbeat(
         request.group_id,
         lambda shard, turn, answer: shard.consumer_heartbeat(turn, answer, request, caller),
         refuse,
-        timeout_ms=call.broker.coordinators.groups.config.commit_timeout_ms,
+        timeout_ms=config.commit_timeout_ms,
     )
+
+
+def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, config: GroupConfig) -> None:
+    epoch = request.member_epoch
+    _check(_is_filled(request.group_id), "The group id is empty.")
+    _check(_is_filled(request.instance_id), "The instance id is empty.")
+    _check(_is_filled(request.rack_id), "The rack id is empty.")
+    _check(epoch >= STATIC_LEAVE_EPOCH, "The member epoch is invalid.")
+    is_id_needed = version >= MEMBER_ID_REQUIRED_SINCE or epoch != JOIN_EPOCH
+    _check(not is_id_needed or _is_filled(request.member_id), "The member id is empty.")
+    if epoch == JOIN_EPOCH:
+        _check(request.rebalance_timeout_ms != -1, "A first request has to have a rebalance timeout.")
+        _check(request.topic_partitions == [], "Whoever joins owns no partitions, and has to say so.")
+        _check(
+            request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None,
+            "A first request has to have topic names or a regular expression.",
+        )
+    if epoch == STATIC_LEAVE_EPOCH:
+        _check(request.instance_id is not None, "Only a static member can leave for a while.")
+    if request.server_assignor is not None and request.server_assignor not in config.consumer_assignors:
+        supported = ", ".join(config.consumer_assignors)
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"There is no assignor {request.server_assignor}, only {supported}.",
+        )
+
+
+def _is_filled(text: str | None) -> bool:
+    return text is None or bool(text.strip())
+
+
+def _check(is_right: bool, message: str) -> None:
+    if not is_right:
+        raise ApiError(ErrorCode.INVALID_REQUEST, message)

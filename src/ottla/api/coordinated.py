@@ -13,7 +13,7 @@ from ottla.broker.parked import Key, Parked
 from ottla.broker.proofs import Proof
 from ottla.broker.slices import Steps
 from ottla.coordinator.turn import Answer, Turn
-from ottla.group.classic import Caller
+from ottla.group.group import Caller
 from ottla.group.shard import GroupShard
 
 R = TypeVar("R")
@@ -64,8 +64,8 @@ def coordinated(
     """The answer of an operation, or Parked until it has one that may be sent. Most refusals rest on what the
     coordinator knows as much as any answer does, and wait alike."""
     broker, answer = call.broker, Answer()
-    id = broker.coordinators.groups.partition_of(group_id)
-    if id in broker.proofs.in_doubt:
+    topic_partition = broker.coordinators.groups.partition_of(group_id)
+    if topic_partition in broker.proofs.in_doubt:
         return refuse(ApiError(ErrorCode.NOT_COORDINATOR))
     try:
         broker.coordinators.groups.execute(
@@ -76,33 +76,33 @@ def coordinated(
         refusal = refuse(ApiError(code, error.message))
         if code in _AT_ONCE or error.code in _STORAGE:
             return refusal
-        end_offset = broker.partitions[id].log.log_end_offset
+        end_offset = broker.partitions[topic_partition].log.log_end_offset
         answer.reply, answer.after_offset, answer.given_ms = refusal, end_offset, call.now_ms
         timeout_ms = min(timeout_ms, broker.coordinators.groups.config.commit_timeout_ms)
-    reply = _sendable(broker, id, answer, call.now_ms)
+    reply = _sendable(broker, topic_partition, answer, call.now_ms)
     if reply is not None:
         return reply
     shards = broker.coordinators.groups.runtime.shards
-    loaded = shards[id.partition]
+    loaded = shards[topic_partition.partition]
 
     def ready(_key: Key, now_ms: int) -> Any | None:
-        if shards.get(id.partition) is not loaded:
+        if shards.get(topic_partition.partition) is not loaded:
             return refuse(ApiError(ErrorCode.NOT_COORDINATOR))  # the shard that would answer is gone
-        reply = _sendable(broker, id, answer, now_ms)
-        if reply is None and id in broker.proofs.in_doubt:
+        reply = _sendable(broker, topic_partition, answer, now_ms)
+        if reply is None and topic_partition in broker.proofs.in_doubt:
             return refuse(ApiError(ErrorCode.NOT_COORDINATOR))
         return reply
 
     return Parked(
-        keys=(answer, id, Proof(id)),
+        keys=(answer, topic_partition, Proof(topic_partition)),
         deadline_ms=call.now_ms + timeout_ms,
         ready=ready,
         expire=lambda _now_ms: refuse(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)),
     )
 
 
-def _sendable(broker: Broker, id: TopicPartition, answer: Answer, now_ms: int) -> Any | None:
-    partition = broker.partitions[id]
+def _sendable(broker: Broker, topic_partition: TopicPartition, answer: Answer, now_ms: int) -> Any | None:
+    partition = broker.partitions[topic_partition]
     if answer.reply is None or partition.high_watermark < answer.after_offset:
         return None
     if partition.replication is not None and partition.replication.is_held:
@@ -128,9 +128,9 @@ def check_coordinator(call: Call, group_id: str, now_ms: int) -> None:
 def answer_about_groups(call: Call, group_ids: Iterable[str], respond: Callable[[int], Any]) -> Steps:
     """What `respond` says of groups, once this broker can be certain of it. It calls `check_coordinator`."""
     broker = call.broker
-    ids: dict[TopicPartition, None] = {}
+    shards: dict[TopicPartition, None] = {}
     for group_id in group_ids:
-        ids[broker.coordinators.groups.partition_of(group_id)] = None
+        shards[broker.coordinators.groups.partition_of(group_id)] = None
         yield
-    partitions = [broker.partitions[id] for id in ids if id in broker.partitions]
+    partitions = [broker.partitions[shard] for shard in shards if shard in broker.partitions]
     return proven(call, partitions, respond, settled=True)

@@ -45,13 +45,13 @@ def _respond(call: Call, key_type: int, keys: list[str], created: list[Item]) ->
     find = partial(_find, call, key_type, obstacle)
     if call.version >= BATCHED_SINCE:
         return FindCoordinatorResponse(coordinators=lazily(find, keys))
-    one = find(keys[0])
+    coordinator = find(keys[0])
     return FindCoordinatorResponse(
-        error_code=one.error_code,
-        error_message=one.error_message,
-        node_id=one.node_id,
-        host=one.host,
-        port=one.port,
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
     )
 
 
@@ -77,27 +77,25 @@ def _coordinator_of(call: Call, key_type: int, key: str, obstacle: str | None) -
     if not key:
         raise ApiError(ErrorCode.INVALID_GROUP_ID, "A group needs an id.")
     image = call.broker.image
-    topic, index = (
+    topic, topic_partition = (
         image.topics.get(OFFSETS_TOPIC),
-        call.broker.coordinators.groups.partition_of(key).partition,
+        call.broker.coordinators.groups.partition_of(key),
     )
-    state = topic.states.get(index) if topic else None
+    state = topic.states.get(topic_partition.partition) if topic else None
     leader = image.brokers.get(state.leader) if state else None
-    if leader is None or (
-        leader.id == call.broker.id and TopicPartition(OFFSETS_TOPIC, index) in call.broker.store.lost
-    ):
+    if leader is None or (leader.id == call.broker.id and topic_partition in call.broker.store.lost):
         raise ApiError(
             ErrorCode.COORDINATOR_NOT_AVAILABLE, obstacle or "The group's partition has no leader now."
         )
     if leader.id == call.broker.id:
-        _check_certain(call, TopicPartition(OFFSETS_TOPIC, index))
+        _check_certain(call, topic_partition)
     return leader
 
 
-def _check_certain(call: Call, id: TopicPartition) -> None:
+def _check_certain(call: Call, topic_partition: TopicPartition) -> None:
     """Where it was not, clients ask again soon, and by then the keeper may have confirmed it."""
     broker, now_ms = call.broker, call.now_ms
-    partition = broker.partitions.get(id)
+    partition = broker.partitions.get(topic_partition)
     if partition is None or partition.replication is None:
         return
     since_ms = now_ms - CERTAIN_MS

@@ -8,19 +8,13 @@ from ottla.api.call import Call
 from ottla.api.coordinated import caller_of, coordinated
 from ottla.base.errors import ApiError
 from ottla.broker.parked import Parked
+from ottla.group.classic.generation import refused_join
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-
-NULL_PROTOCOL_SINCE = 7
 
 
 def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse | Parked:
     def refuse(error: ApiError) -> JoinGroupResponse:
-        return JoinGroupResponse(
-            error_code=error.code,
-            protocol_name=None if call.version >= NULL_PROTOCOL_SINCE else "",
-            leader="",
-            member_id=request.member_id,
-        )
+        return refused_join(request.member_id, error.code, call.version)
 
     caller = caller_of(call, request.group_instance_id or call.client_id)
     return coordinated(  # type: ignore[no-any-return]

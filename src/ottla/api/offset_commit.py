@@ -64,26 +64,27 @@ def _check(
     for topic in request.topics:
         by_id = call.version >= TOPIC_IDS_SINCE
         name = image.topic_names.get(topic.topic_id, "") if by_id else topic.name
-        known = image.topics.get(name)
+        listed = image.topics.get(name)
         answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         response.topics.append(answer)
-        for one in topic.partitions:
+        for partition in topic.partitions:
             yield
-            result = OffsetCommitResponsePartition(partition_index=one.partition_index)
+            index = partition.partition_index
+            result = OffsetCommitResponsePartition(partition_index=index)
             answer.partitions.append(result)
-            if known is None or one.partition_index not in known.assignment:
-                unknown_id = by_id and known is None
+            if listed is None or index not in listed.assignment:
+                is_unknown_id = by_id and listed is None
                 result.error_code = (
-                    ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    ErrorCode.UNKNOWN_TOPIC_ID if is_unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 )
-            elif len(one.committed_metadata or "") > limit:  # characters, whatever the key is called
+            elif len(partition.committed_metadata or "") > limit:  # characters, whatever the key is called
                 result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                offsets[TopicPartition(name, one.partition_index)] = OffsetToCommit(
+                offsets[TopicPartition(name, index)] = OffsetToCommit(
                     name,
-                    one.partition_index,
-                    one.committed_offset,
-                    one.committed_leader_epoch,
-                    one.committed_metadata or "",
+                    index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata or "",
                 )
     return response, offsets

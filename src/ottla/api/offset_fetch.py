@@ -59,20 +59,21 @@ def _respond(call: Call, request: OffsetFetchRequest, now_ms: int) -> Steps:
         topics=None
         if topics is None
         else [
-            OffsetFetchRequestTopics(name=one.name, partition_indexes=one.partition_indexes) for one in topics
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in topics
         ],
     )
     yield LARGE if _is_long(call, asked) else None
-    found = _fetch(call, asked, now_ms)
-    if found.error_code and call.version < TOP_LEVEL_ERROR_SINCE:
-        found.topics = lazily(partial(_refused, found.error_code), asked.topics or [])
+    fetched = _fetch(call, asked, now_ms)
+    if fetched.error_code and call.version < TOP_LEVEL_ERROR_SINCE:
+        fetched.topics = lazily(partial(_refused, fetched.error_code), asked.topics or [])
     return OffsetFetchResponse(
-        error_code=found.error_code,
+        error_code=fetched.error_code,
         topics=lazily(
             lambda topic: OffsetFetchResponseTopic(
                 name=topic.name, partitions=lazily(_single, topic.partitions)
             ),
-            found.topics,
+            fetched.topics,
         ),
     )
 
@@ -143,8 +144,8 @@ def _everything(
     call: Call, group_id: str, offsets: Offsets, high_watermark: int
 ) -> list[OffsetFetchResponseTopics]:
     topics = call.broker.image.topics
-    found = offsets.topics(group_id, high_watermark)
-    listed = [name for name in found if name in topics or call.version < TOPIC_IDS_SINCE]
+    committed_topics = offsets.topics(group_id, high_watermark)
+    listed = [name for name in committed_topics if name in topics or call.version < TOPIC_IDS_SINCE]
 
     def answer(name: str) -> OffsetFetchResponseTopics:
         topic_id = topics[name].id if name in topics else ZERO_UUID
@@ -155,14 +156,14 @@ def _everything(
     return lazily(answer, listed)
 
 
-def _partition(index: int, found: CommittedOffset | None) -> OffsetFetchResponsePartitions:
-    if found is None:
+def _partition(index: int, committed: CommittedOffset | None) -> OffsetFetchResponsePartitions:
+    if committed is None:
         return OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, metadata="")
     return OffsetFetchResponsePartitions(
         partition_index=index,
-        committed_offset=found.offset,
-        committed_leader_epoch=found.leader_epoch,
-        metadata=found.metadata,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
     )
 
 

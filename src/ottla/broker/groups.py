@@ -68,11 +68,11 @@ class ImageTopics:
         topic, brokers = self.image.topics.get(name), self.image.brokers
         if topic is None or not any(broker.rack for broker in brokers.values()):
             return {}
-        found = {
+        by_partition = {
             index: {rack for broker in replicas if broker in brokers and (rack := brokers[broker].rack)}
             for index, replicas in topic.assignment.items()
         }
-        return {index: racks for index, racks in found.items() if racks}
+        return {index: racks for index, racks in by_partition.items() if racks}
 
 
 class Groups:
@@ -111,8 +111,8 @@ class Groups:
         journal = PartitionJournal(partition, append_batch, codec)
         self.runtime.load(partition.topic_partition.partition, journal, partition.leader_epoch, now_ms)
 
-    def on_resigned(self, id: TopicPartition) -> None:
-        self.runtime.unload(id.partition)
+    def on_resigned(self, topic_partition: TopicPartition) -> None:
+        self.runtime.unload(topic_partition.partition)
 
     def on_topic_deleted(self, topic: str, now_ms: int) -> None:
         """Its offsets go too; those that cannot be deleted now are left to expire."""
@@ -182,17 +182,19 @@ class Groups:
 
 def _report_failure(index: int, failed: Failed) -> None:
     """One line: what is wrong, where, and what to do."""
-    id, first = TopicPartition(OFFSETS_TOPIC, index), failed.unreadable[0]
+    topic_partition, first = TopicPartition(OFFSETS_TOPIC, index), failed.unreadable[0]
     places = [unreadable.offset for unreadable in failed.unreadable if unreadable.offset >= 0]
     if len(places) < len(failed.unreadable):
         remedy = "restore the folder from another replica or a backup"
     else:
         named = " ".join(map(str, places[:PLACES_NAMED]))
-        remedy = f"to leave it out for good: ottla skip {id} {named}"
+        remedy = f"to leave it out for good: ottla skip {topic_partition} {named}"
     if len(failed.unreadable) > 1:
         remedy = f"and {len(failed.unreadable) - 1} more; {remedy}"
     where = f"{failed.journal.place(first.offset)}, offset {first.offset}: " if first.offset >= 0 else ""
-    log.error("the groups stored in %s are not served: %s%s; %s", id, where, first.problem, remedy)
+    log.error(
+        "the groups stored in %s are not served: %s%s; %s", topic_partition, where, first.problem, remedy
+    )
 
 
 def _report_left_out(index: int, left_out: list[Unreadable]) -> None:

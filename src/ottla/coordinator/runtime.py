@@ -151,8 +151,8 @@ class Runtime(Generic[S]):
 
     def load(self, index: int, journal: Journal, leader_epoch: int, now_ms: int) -> None:
         """Begin to take up a shard from what its journal holds."""
-        known = self._held(index)
-        if known is None or known.leader_epoch < leader_epoch:
+        held = self._held(index)
+        if held is None or held.leader_epoch < leader_epoch:
             self._load(index, journal, leader_epoch, now_ms)
 
     def _held(self, index: int) -> Loaded[S] | Loading[S] | Failed | None:

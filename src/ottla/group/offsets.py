@@ -16,7 +16,7 @@ tombstones are written little by little: until something later about that group 
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ottla.group.memory import GROUP_BYTES, OFFSET_BYTES, TOPIC_BYTES
@@ -43,16 +43,6 @@ class CommittedOffset(NamedTuple):
             value.commit_timestamp,
             None if value.expire_timestamp == -1 else value.expire_timestamp,
             value.topic_id,
-        )
-
-    def to_value(self) -> OffsetCommitValue:
-        return OffsetCommitValue(
-            offset=self.offset,
-            leader_epoch=self.leader_epoch,
-            metadata=self.metadata,
-            commit_timestamp=self.commit_timestamp_ms,
-            expire_timestamp=-1 if self.expire_timestamp_ms is None else self.expire_timestamp_ms,
-            topic_id=self.topic_id,
         )
 
     def is_expired(self, wall_ms: int, retention_ms: int, since_ms: int | None) -> bool:
@@ -162,14 +152,6 @@ class Offsets:
     def has_any(self, group: str) -> bool:
         return group in self._newest
 
-    def groups(self) -> Iterator[str]:
-        """The groups that have offsets. Not to be changed while iterating."""
-        return iter(self._newest)
-
-    def has_pending_transaction(self, _group: str, _topic: str, _partition: int) -> bool:
-        """Whether an open transaction has committed here: such offsets are not stored yet, so none has."""
-        return False
-
     def expired(
         self,
         group: str,
@@ -197,7 +179,6 @@ class Offsets:
             if not is_subscribed(topic)
             for partition, entry in entries.items()
             if entry.is_expired(wall_ms, retention_ms, since_ms)
-            and not self.has_pending_transaction(group, topic, partition)
         )
 
     def _find(self, group: str, topic: str, partition: int) -> CommittedOffset | None:

@@ -11,7 +11,7 @@ None, also for type 4 (partition metadata), which Kafka no longer uses. Bytes th
 corrupt: going on without them would lose what a group was promised.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import field
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
@@ -87,7 +87,7 @@ class ClassicProtocol:
 
 
 @struct
-class ClassicMember:
+class ClassicMemberMetadata:
     """What a member that speaks the classic protocol in a consumer group said when it joined.
 
     It may be null, and is a tagged field: such a struct has a byte in front that says it is there. We leave
@@ -109,7 +109,7 @@ class ConsumerGroupMemberValue:
     subscribed_topic_regex: str | None = None
     rebalance_timeout_ms: i32 = -1
     server_assignor: str | None = None
-    classic_member_metadata: Annotated[ClassicMember | None, tag(0)] = None
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, tag(0)] = None
 
 
 @message(key=6, versions=(0, 0), flexible=0)
@@ -130,7 +130,7 @@ class TargetAssignmentMemberValue:
 
 @message(key=8, versions=(0, 0), flexible=0)
 class CurrentMemberAssignmentValue:
-    """`silent_ms` is Ottla's own (see `consumer_change`), in a tagged field, which Kafka passes over."""
+    """`silent_ms` is Ottla's own (see `consumer/sessions`), in a tagged field, which Kafka passes over."""
 
     member_epoch: i32
     previous_member_epoch: i32
@@ -239,7 +239,7 @@ def _offset_commit_version(value: Any) -> int:
 
 def _group_problem(value: Any) -> str | None:
     for ids in zip(*((member.member_id, member.group_instance_id) for member in value.members), strict=True):
-        given = [id for id in ids if id is not None]
+        given = [text for text in ids if text is not None]
         if len(set(given)) != len(given):
             return "two members of one id"
     return "the last generation there is" if value.generation == INT_MAX else None
@@ -349,17 +349,3 @@ def _prefix(encoded: bytes) -> int:
     if len(encoded) < 2:
         raise CorruptRecordError(f"a key or value of {len(encoded)} bytes has no type or version")
     return int.from_bytes(encoded[:2], "big", signed=True)
-
-
-def to_partitions(by_topic: Mapping[bytes, Collection[int]]) -> list[TopicPartitions]:
-    """Partitions by topic id as they are stored, in order; topics without any are left out."""
-    return [
-        TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
-        for topic_id, partitions in sorted(by_topic.items())
-        if partitions
-    ]
-
-
-def by_topic(stored: Iterable[TopicPartitions]) -> dict[bytes, tuple[int, ...]]:
-    """The inverse of `to_partitions`."""
-    return {each.topic_id: tuple(sorted(each.partitions)) for each in stored}

@@ -21,23 +21,22 @@ offsets is forgotten when expiry next looks.
 What groups hold in memory is counted (`memory`), for all shards of a broker together: what would go over the
 limit is refused, GROUP_MAX_SIZE_REACHED to whoever joins, INVALID_COMMIT_OFFSET_SIZE to whoever commits. Some
 of it is for members alone, so that whatever was committed, they come in.
-
-Expiry looks at some groups at a time, so that nobody has to wait for it.
 """
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
-from ottla.group.classic import Caller, ClassicGroup
+from ottla.group.classic.group import ClassicGroup
 from ottla.group.commits import Commit
 from ottla.group.config import GroupConfig, config_of_group
-from ottla.group.consumer import ConsumerGroup
-from ottla.group.consumer_member import JOIN_EPOCH
-from ottla.group.consumer_requests import is_leaving
-from ottla.group.deleted_topics import FORGET_SLICE, DeletedTopics
+from ottla.group.consumer.group import ConsumerGroup, is_leaving
+from ottla.group.consumer.member import JOIN_EPOCH
+from ottla.group.deleted_topics import DeletedTopics
+from ottla.group.expiry import Expiry, forget
+from ottla.group.group import Caller, Group
 from ottla.group.memory import (
     GROUP_BYTES,
     MEMBER_BYTES,
@@ -49,7 +48,6 @@ from ottla.group.memory import (
     join_bytes,
 )
 from ottla.group.offsets import Offsets
-from ottla.group.protocol import PROTOCOL_TYPE
 from ottla.group.records import (
     ConsumerGroupMetadata,
     Entry,
@@ -59,7 +57,6 @@ from ottla.group.records import (
     parse,
     store,
 )
-from ottla.group.states import GroupState
 from ottla.group.topics import Topics
 from ottla.wire.messages import consumer_group_describe, describe_groups
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -75,14 +72,9 @@ from ottla.wire.messages.offset_delete import (
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest
 
-Group: TypeAlias = ClassicGroup | ConsumerGroup
-
-EXPIRE = ("expire",)
-EXPIRE_SLICE = ("expire", "slice")
-GROUPS_PER_SLICE = 500  # about 5 ms, or 10 if all of them go
-RECORDS_PER_SLICE = 500
-SLICE_PAUSE_MS = 10
 CONSUMER_COMMITS_SINCE = 9
+
+K = TypeVar("K", ClassicGroup, ConsumerGroup)
 
 
 class Listed(NamedTuple):
@@ -111,7 +103,7 @@ class GroupShard:
         self.offsets = Offsets()
         self._sizes: dict[str, int] = {}
         self._groups_bytes = 0
-        self._to_expire: list[str] = []
+        self._expiry = Expiry(self.groups, self.offsets, config.offsets_retention_check_interval_ms)
         self._deleted_topics = DeletedTopics(self.offsets)
 
     @property
@@ -128,9 +120,9 @@ class GroupShard:
         """A group has changed, come or gone."""
         group = self.groups.get(group_id)
         size = group.held_bytes if group is not None else 0
-        known = self._sizes.get(group_id, 0)
-        if size != known:
-            self._groups_bytes += size - known
+        size_before = self._sizes.get(group_id, 0)
+        if size != size_before:
+            self._groups_bytes += size - size_before
             self._sizes[group_id] = size
             if group is None:
                 del self._sizes[group_id]
@@ -160,14 +152,14 @@ class GroupShard:
                 if value is not None:
                     group = ClassicGroup.from_record(group_id, value, self.config, timestamp_ms)
                     self.groups[group_id] = group
-                elif isinstance(self.groups.get(group_id), ClassicGroup):
+                elif self._of_kind(ClassicGroup, group_id) is not None:
                     self._end(group_id, timestamp_ms)
             case _:
                 self._replay_consumer(entry, timestamp_ms)
 
     def _replay_consumer(self, entry: Entry, timestamp_ms: int) -> None:
-        group = self.groups.get(entry.group)
-        if not isinstance(group, ConsumerGroup):
+        group = self._of_kind(ConsumerGroup, entry.group)
+        if group is None:
             if entry.value is None:
                 return
             group = self.groups[entry.group] = self._new_consumer_group(entry.group)
@@ -189,25 +181,25 @@ class GroupShard:
     def on_loaded(self, turn: Turn) -> None:
         for group in self.groups.values():
             group.on_loaded(turn)
-        turn.set_timer(EXPIRE, turn.now_ms + self.config.offsets_retention_check_interval_ms)
+        self._expiry.on_loaded(turn)
 
     def on_timer(self, turn: Turn, key: TimerKey) -> None:
-        assert isinstance(key, tuple), "timers of a shard have tuples as keys"
-        if key == EXPIRE:
-            self._to_expire = self._to_expire or list(self.groups)
-            turn.set_timer(EXPIRE, turn.now_ms + self.config.offsets_retention_check_interval_ms)
-        if key in (EXPIRE, EXPIRE_SLICE):
-            self._expire(turn)
-            return
-        if key == FORGET_SLICE:
-            self._deleted_topics.on_timer(turn)
-            return
-        group = self.groups.get(key[1])
-        if isinstance(group, ConsumerGroup):
-            self._take_its_place(group.on_timer(turn, key))
-        elif group is not None:
-            group.on_timer(turn, key)
-        self._measure(key[1])
+        match key:
+            case ("expire", *_):
+                self._expiry.on_timer(turn, key)
+            case ("forget", *_):
+                self._deleted_topics.on_timer(turn)
+            case (_, str(group_id), *_):
+                group = self.groups.get(group_id)
+                if group is not None:
+                    self.groups[group_id] = group.on_timer(turn, key)
+                self._measure(group_id)
+
+    def _of_kind(self, kind: type[K], group_id: str) -> K | None:
+        """The group, if there is one and it is of this kind: where a request or a record of one kind may meet
+        a group of the other."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, kind) else None
 
     # Membership
 
@@ -216,78 +208,65 @@ class GroupShard:
         if group is None and request.member_id:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         self._check_join(group, request, caller)
-        if isinstance(group, ConsumerGroup):
-            if not group.is_empty:
-                self._take_its_place(group.classic_join(turn, answer, request, caller))
-                self._measure(request.group_id)
-                return
-            if request.member_id:
-                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-            self._delete_consumer(turn, group)
-            group = None
-        if group is None:
-            group = ClassicGroup(request.group_id, self.config, wall_ms=turn.wall_ms)
-        group.join(turn, answer, request, caller)
-        if not group.is_simple:  # else it was new, and refused
-            self.groups[request.group_id] = group
+        if group is not None:
+            self.groups[request.group_id] = group.join(turn, answer, request, caller)
+        else:
+            new = ClassicGroup(request.group_id, self.config, wall_ms=turn.wall_ms)
+            new.join(turn, answer, request, caller)
+            if not new.is_simple:  # else it was refused
+                self.groups[request.group_id] = new
         self._measure(request.group_id)
 
     def _check_join(self, group: Group | None, request: JoinGroupRequest, caller: Caller) -> None:
         said = join_bytes(request)
         check_member(said, self.config.member_bytes_max)
         size = MEMBER_BYTES + said + len(caller.client_id) + len(caller.new_member_id)
-        known = 0
         if group is None:
-            size += GROUP_BYTES + len(request.group_id)
+            self._check_room(size + GROUP_BYTES + len(request.group_id))
         else:
-            known = group.bytes_of(request.member_id, request.group_instance_id)
-        self._check_room(size - known)
+            self._check_room(size - group.member_bytes(request.member_id, request.group_instance_id))
 
     def sync(self, turn: Turn, answer: Answer, request: SyncGroupRequest) -> None:
         group = self._group_of_member(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            group.classic_sync(turn, answer, request)
-        else:
-            self._check_room(sum(len(each.assignment) for each in request.assignments) - group.assigned_bytes)
-            group.sync(turn, answer, request)
+        self._check_room(group.sync_growth(request))
+        group.sync(turn, answer, request)
         self._measure(request.group_id)
 
     def heartbeat(self, turn: Turn, answer: Answer, request: HeartbeatRequest) -> None:
-        group = self._group_of_member(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            group.classic_heartbeat(turn, answer, request)
-        else:
-            group.heartbeat(turn, answer, request)
+        self._group_of_member(request.group_id).heartbeat(turn, answer, request)
 
     def leave(self, turn: Turn, answer: Answer, request: LeaveGroupRequest, version: int) -> None:
-        group = self._group_of_member(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            group.classic_leave(turn, answer, request, version)
-        else:
-            group.leave(turn, answer, request, version)
+        self._group_of_member(request.group_id).leave(turn, answer, request, version)
         self._measure(request.group_id)
 
     def consumer_heartbeat(
         self, turn: Turn, answer: Answer, request: ConsumerGroupHeartbeatRequest, caller: Caller
     ) -> None:
-        group = self.groups.get(request.group_id)
         if not is_leaving(request):
-            self._check_heartbeat(group, request)
-        if isinstance(group, ConsumerGroup):
-            self._take_its_place(group.heartbeat(turn, answer, request, caller))
-            self._measure(request.group_id)
-            return
-        if request.member_epoch != JOIN_EPOCH:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {request.group_id}.")
-        if group is None or not group.members:
-            new = self._new_consumer_group(request.group_id)
-            if group is not None:
-                turn.write(store(GroupMetadata(request.group_id, None)))
-        else:
-            new = ConsumerGroup.from_classic(turn, group, self._config_of(request.group_id), self.topics)
-        new.heartbeat(turn, answer, request, caller)
+            self._check_heartbeat(self.groups.get(request.group_id), request)
+        group = self._of_kind(ConsumerGroup, request.group_id)
         if group is not None:
-            classic = group
+            self.groups[request.group_id] = group.consumer_heartbeat(turn, answer, request, caller)
+            self._measure(request.group_id)
+        elif request.member_epoch == JOIN_EPOCH:
+            self._make_consumer_group(turn, answer, request, caller)
+        else:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {request.group_id}.")
+
+    def _make_consumer_group(
+        self, turn: Turn, answer: Answer, request: ConsumerGroupHeartbeatRequest, caller: Caller
+    ) -> None:
+        """What is made here decides; the group itself comes by replay."""
+        classic = self._of_kind(ClassicGroup, request.group_id)
+        if classic is not None and classic.members:
+            config = self._config_of(request.group_id)
+            new = ConsumerGroup.from_classic(turn, classic, config, self.topics)
+        else:
+            new = self._new_consumer_group(request.group_id)
+            if classic is not None:
+                classic.delete(turn)
+        new.consumer_heartbeat(turn, answer, request, caller)
+        if classic is not None:
             turn.once_stored(lambda: classic.close(turn, ErrorCode.REBALANCE_IN_PROGRESS))
 
     def _check_heartbeat(self, group: Group | None, request: ConsumerGroupHeartbeatRequest) -> None:
@@ -298,29 +277,19 @@ class GroupShard:
         if group is None:
             self._check_room(size + GROUP_BYTES + len(request.group_id))
         else:
-            self._check_room(size - group.bytes_of(request.member_id, request.instance_id))
+            self._check_room(size - group.member_bytes(request.member_id, request.instance_id))
 
     def on_group_config(self, group_id: str) -> None:
-        """A group's own values changed. Its members learn of it, and their sessions change, with their next
-        heartbeats."""
+        """A group's own values changed."""
         group = self.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            group.config = self._config_of(group_id)
+        if group is not None:
+            group.on_config(self._config_of(group_id))
 
     def _new_consumer_group(self, group_id: str) -> ConsumerGroup:
         return ConsumerGroup(group_id, self._config_of(group_id), self.topics)
 
     def _config_of(self, group_id: str) -> GroupConfig:
         return config_of_group(self.config, self.values_of(group_id))
-
-    def _take_its_place(self, classic: ClassicGroup | None) -> None:
-        """A consumer group goes on as a classic one, which is not replayed."""
-        if classic is not None:
-            self.groups[classic.group_id] = classic
-
-    def _delete_consumer(self, turn: Turn, group: ConsumerGroup) -> None:
-        group.close(turn)
-        turn.write(*group.tombstones())
 
     def _group_of_member(self, group_id: str) -> Group:
         group = self.groups.get(group_id)
@@ -336,27 +305,25 @@ class GroupShard:
         """Write what passed the checks; `response` holds the errors of what did not."""
         group = self.groups.get(commit.group_id)
         if group is not None:
-            who = commit.member_id, commit.instance_id, commit.epoch
-            if isinstance(group, ConsumerGroup):
-                group.check_commit(*who, commit.version)
-            else:
-                group.check_commit(*who)
+            group.check_commit(commit)
             group.on_commit(turn, commit.member_id)
         elif commit.epoch >= 0:
             modern = commit.version >= CONSUMER_COMMITS_SINCE
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if modern else ErrorCode.ILLEGAL_GENERATION)
         self._check_commit(group, commit)
-        self._deleted_topics.before_commit(turn, commit.group_id, (one.topic for one in commit.offsets))
+        self._deleted_topics.before_commit(
+            turn, commit.group_id, (committed.topic for committed in commit.offsets)
+        )
         expire_ms = -1 if commit.retention_ms < 0 else turn.wall_ms + commit.retention_ms
-        for one in commit.offsets:
+        for committed in commit.offsets:
             value = OffsetCommitValue(
-                offset=one.offset,
-                leader_epoch=one.leader_epoch,
-                metadata=one.metadata,
+                offset=committed.offset,
+                leader_epoch=committed.leader_epoch,
+                metadata=committed.metadata,
                 commit_timestamp=turn.wall_ms,
                 expire_timestamp=expire_ms,
             )
-            turn.write(store(OffsetCommit(commit.group_id, one.topic, one.partition, value)))
+            turn.write(store(OffsetCommit(commit.group_id, committed.topic, committed.partition, value)))
         turn.answer(answer, response)
 
     def _check_commit(self, group: Group | None, commit: Commit) -> None:
@@ -364,25 +331,26 @@ class GroupShard:
         made = 0 if self.offsets.has_any(commit.group_id) else GROUP_BYTES + len(commit.group_id)
         has_members = group is not None and not group.is_empty
         room = self.room_bytes(Use.COMMITS_OF_MEMBERS if has_members else Use.OTHER_COMMITS)
-        grow = self.offsets.growth
         at_most = sum(
-            TOPIC_BYTES + OFFSET_BYTES + len(one.topic) + len(one.metadata) for one in commit.offsets
+            TOPIC_BYTES + OFFSET_BYTES + len(committed.topic) + len(committed.metadata)
+            for committed in commit.offsets
         )
         if made + at_most <= room:
             return
         growth = made + sum(
-            grow(commit.group_id, one.topic, one.partition, one.metadata) for one in commit.offsets
+            self.offsets.growth(commit.group_id, committed.topic, committed.partition, committed.metadata)
+            for committed in commit.offsets
         )
         if growth > max(room, 0):
             raise ApiError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
         group = self.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
+        if group is not None:
             group.check_fetch(member_id, epoch)
 
     def delete_offsets(self, turn: Turn, answer: Answer, request: OffsetDeleteRequest) -> None:
-        group = self._known(request.group_id)
+        group = self._existing(request.group_id)
         group.check_offset_delete()
         turn.is_divisible = True
         response, stored = OffsetDeleteResponse(), self.offsets.newest(request.group_id)
@@ -390,12 +358,11 @@ class GroupShard:
             subscribed = group.reads(topic.name)
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
             results = []
-            for one in topic.partitions:
-                results.append(
-                    OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=code)
-                )
-                if not subscribed and one.partition_index in stored.get(topic.name, {}):
-                    turn.write(store(OffsetCommit(request.group_id, topic.name, one.partition_index, None)))
+            for partition in topic.partitions:
+                index = partition.partition_index
+                results.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
+                if not subscribed and index in stored.get(topic.name, {}):
+                    turn.write(store(OffsetCommit(request.group_id, topic.name, index, None)))
             response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results))
         turn.answer(answer, response)
 
@@ -405,82 +372,35 @@ class GroupShard:
     # Groups as a whole
 
     def delete_group(self, turn: Turn, answer: Answer, group_id: str) -> None:
-        group = self._known(group_id)
+        group = self._existing(group_id)
         group.check_delete()
         turn.is_divisible = True
-        self._forget(turn, group_id, group)
+        forget(turn, group, self.offsets)
         turn.answer(answer, ErrorCode.NONE)
 
     def describe_classic(self, group_id: str) -> describe_groups.DescribedGroup:
-        group = self._known(group_id)
-        if isinstance(group, ConsumerGroup):
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
-        return group.describe()
+        return self._existing_of_kind(ClassicGroup, group_id).describe()
 
     def describe_consumer(self, group_id: str) -> consumer_group_describe.DescribedGroup:
-        group = self._known(group_id)
-        if isinstance(group, ClassicGroup):
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        return group.describe()
+        return self._existing_of_kind(ConsumerGroup, group_id).describe()
 
     def listed(self) -> list[Listed]:
         return [
-            Listed(group_id, PROTOCOL_TYPE, group.state_name, "Consumer")
-            if isinstance(group, ConsumerGroup)
-            else Listed(group_id, group.protocol_type or "", group.state.value, "Classic")
+            Listed(group_id, group.protocol_type or "", group.state_name, group.kind)
             for group_id, group in sorted(self.groups.items())
         ]
 
-    def _known(self, group_id: str) -> Group:
+    def _existing(self, group_id: str) -> Group:
         group = self.groups.get(group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no group {group_id}.")
         return group
 
-    def _expire(self, turn: Turn) -> None:
-        """Forget offsets nobody has needed for long, and groups that have nothing left; some groups at a
-        time. What cannot be stored is left to the next round."""
-        turn.is_divisible = True
-        for _ in range(min(GROUPS_PER_SLICE, len(self._to_expire))):
-            group_id = self._to_expire.pop()
-            group = self.groups.get(group_id)
-            if group is not None:
-                self._expire_group(turn, group_id, group)
-            if len(turn.records) >= RECORDS_PER_SLICE:
-                break
-        if self._to_expire:
-            turn.set_timer(EXPIRE_SLICE, turn.now_ms + SLICE_PAUSE_MS)
-
-    def _expire_group(self, turn: Turn, group_id: str, group: Group) -> None:
-        gone = self._expired(group_id, group, turn.wall_ms)
-        left = sum(map(len, self.offsets.newest(group_id).values())) - len(gone)
-        if not left and self._is_unused(group):
-            self._forget(turn, group_id, group)
-        else:
-            turn.write(*(store(OffsetCommit(group_id, topic, index, None)) for topic, index in gone))
-
-    def _expired(self, group_id: str, group: Group, wall_ms: int) -> list[tuple[str, int]]:
-        """By the rules of `Offsets.expired`."""
-        retention_ms = self.config.offsets_retention_ms
-        if isinstance(group, ClassicGroup):
-            if group.is_empty:
-                since_ms = None if group.protocol_type is None else group.state_timestamp_ms
-                return self.offsets.expired(group_id, wall_ms, retention_ms, since_ms=since_ms)
-            if group.state is not GroupState.STABLE or group.subscribed_topics is None:
-                return []
-        return self.offsets.expired(group_id, wall_ms, retention_ms, is_subscribed=group.reads)
-
-    @staticmethod
-    def _is_unused(group: Group) -> bool:
-        return group.is_empty and not (isinstance(group, ClassicGroup) and group.roster.pending)
-
-    def _forget(self, turn: Turn, group_id: str, group: Group) -> None:
-        """Tombstones for everything a group has stored. A classic group is empty now, so there is nothing to
-        end but that; to call it dead before the tombstones are stored would leave a dead group if they cannot
-        be."""
-        for topic, entries in self.offsets.newest(group_id).items():
-            turn.write(*(store(OffsetCommit(group_id, topic, index, None)) for index in entries))
-        if isinstance(group, ClassicGroup):
-            turn.write(store(GroupMetadata(group_id, None)))
-        else:
-            self._delete_consumer(turn, group)
+    def _existing_of_kind(self, kind: type[K], group_id: str) -> K:
+        self._existing(group_id)
+        group = self._of_kind(kind, group_id)
+        if group is None:
+            raise ApiError(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind.kind.lower()} group."
+            )
+        return group
