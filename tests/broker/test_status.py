@@ -9,7 +9,8 @@ from tests.api.harness import Machine
 from ottla.base.ids import TopicPartition
 from ottla.broker.effects import CleanLog
 from ottla.broker.status import Debt, status
-from ottla.log.cleaning import CleanFailed, clean
+from ottla.log.compaction.rewrite import clean
+from ottla.log.compaction.task import CleanFailed
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -15,7 +15,7 @@ from tests.log.cleaning_helpers import (
 from tests.log.helpers import NOW, append, open_log, records
 from tests.log.simdisk import SimDisk
 
-from ottla.log.cleaning import CleaningError, clean
+from ottla.log.compaction.rewrite import CleaningError, clean
 from ottla.log.recovery import CLEANED
 from ottla.records.batch import set_crc
 from ottla.records.builder import NewRecord, build_batch

@@ -5,10 +5,11 @@ from tests.log.helpers import NOW, open_log
 from tests.log.simdisk import SimDisk
 
 from ottla.base.ids import TopicPartition
-from ottla.log import checkpoint
-from ottla.log.cleaner import Cleaner
-from ottla.log.cleaning import CleanFailed, clean
-from ottla.log.compaction import dirtiest, measure
+from ottla.log import checkpoint_format
+from ottla.log.compaction.cleaner import Cleaner
+from ottla.log.compaction.policy import dirtiest, measure
+from ottla.log.compaction.rewrite import clean
+from ottla.log.compaction.task import CleanFailed
 from ottla.log.config import LONG_MAX, LogConfig, StoreConfig
 from ottla.log.log import Log
 from ottla.log.store import LogStore
@@ -202,7 +203,7 @@ def test_a_store_cleans_remembers_how_far_and_removes_old_files_after_their_dela
         write(log, ("k", str(n)))
         close_segment(log)
     assert run(store) == 1
-    assert disk.read(f"/data/{checkpoint.CLEANER_OFFSETS}") == b"0\n1\nt 0 5\n"
+    assert disk.read(f"/data/{checkpoint_format.CLEANER_OFFSETS}") == b"0\n1\nt 0 5\n"
     assert any(name.endswith(".deleted") for name in disk.nodes)
     store.on_tick(NOW + 1000, {})
     assert not any(name.endswith(".deleted") for name in disk.nodes)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from ottla.wire.compile_decode import ITEMS_MAX
+from ottla.wire.decoders import ITEMS_MAX
 from ottla.wire.messages import VERSIONS
 
 FEW = 20_000

@@ -32,7 +32,8 @@ from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.config_copy import ConfigCopy, read_broker_copy, read_topic_copy
 from ottla.log.directories import DirectoryFiles
-from ottla.log.opening import parse_folder, read_topic_id
+from ottla.log.folders import parse_folder
+from ottla.log.partition_metadata import read_topic_id
 from ottla.log.store import LogStore
 
 if TYPE_CHECKING:

@@ -48,15 +48,15 @@ from ottla.controller import znodes
 from ottla.controller.image import Image, PartitionState, Topic
 from ottla.controller.keeper import NodeChanged, Operation, Outcome
 from ottla.group.config import GroupConfig
-from ottla.log.cleaning import CleanOutcome
+from ottla.log.compaction.task import CleanOutcome
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.directories import LogDirectoryError
+from ottla.log.directory_moves import Move
 from ottla.log.durability import Sync
 from ottla.log.log import Log
-from ottla.log.moving import Move
-from ottla.log.reading import READ_BYTES_PER_ROUND
+from ottla.log.segment_reader import READ_BYTES_PER_ROUND
 from ottla.log.store import LogStore
-from ottla.log.validate import ITEMS_FOR_SMALL, ITEMS_PER_ROUND
+from ottla.log.validation import ITEMS_FOR_SMALL, ITEMS_PER_ROUND
 from ottla.replication.partition import HighWatermarks, Partition
 from ottla.replication.sessions import Sessions
 

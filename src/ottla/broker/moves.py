@@ -7,9 +7,9 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.effects import CopyLog
 from ottla.log.directories import LogDirectoryError
+from ottla.log.directory_moves import Move, MoveError
+from ottla.log.folders import FILE_NAME_MAX, future_folder
 from ottla.log.log import Log
-from ottla.log.moving import Move, MoveError, future_folder
-from ottla.log.store import FILE_NAME_MAX
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -69,13 +69,15 @@ def _go_on(broker: "Broker", move: Move, now_ms: int) -> None:
     if not isinstance(found, Log):
         broker.effects.append(CopyLog(move, found))
         return
-    partition = broker.partitions.get(move.id)
+    partition = broker.partitions.get(move.topic_partition)
     if partition is not None:
         partition.log = found
-        broker.copies.note(move.id)
+        broker.copies.note(move.topic_partition)
     broker.start_syncs(now_ms)
 
 
 def _give_up(broker: "Broker", move: Move, error: BaseException) -> None:
-    log.error("%s stays in %s: %s", move.id, broker.store.directory_of(move.id), error)
-    broker.store.moves.cancel(move.id)
+    log.error(
+        "%s stays in %s: %s", move.topic_partition, broker.store.directory_of(move.topic_partition), error
+    )
+    broker.store.moves.cancel(move.topic_partition)

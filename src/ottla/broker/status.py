@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.base.ids import TopicPartition
-from ottla.log.cleaner import Failure, Progress
-from ottla.log.cleaning import CleanFailed, CleanOutcome
+from ottla.log.compaction.cleaner import Failure, Progress
+from ottla.log.compaction.task import CleanFailed, CleanOutcome
 from ottla.log.log import Log
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def status(broker: "Broker", now_ms: int) -> Status:
     return Status(
         offline=dict(store.offline),
         lost=tuple(sorted(store.lost)),
-        moving={id: (move.directory, move.lag) for id, move in store.moves.by_id.items()},
+        moving={id: (move.directory, move.lag) for id, move in store.moves.by_topic_partition.items()},
         compaction=CompactionStatus(
             running=tuple(task.name for task in cleaner.running),
             debt={

@@ -21,7 +21,7 @@ from ottla.cli.times import show_ms
 from ottla.log.index import IndexFileError, OffsetIndex, TimeIndex
 from ottla.log.scan import TornError, batches
 from ottla.log.snapshots import SnapshotError, decode
-from ottla.log.verify_segment import index_damage
+from ottla.log.verify.segment import index_damage
 from ottla.records.batch import CODEC_MASK, BatchHeader, crc_ok
 from ottla.records.control import control_type
 from ottla.records.record import Record, read_records

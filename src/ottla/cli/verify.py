@@ -20,9 +20,9 @@ from ottla.cli.dump_files import ReadOnlyFiles, user_of
 from ottla.cli.dump_groups import GroupRecords
 from ottla.cli.errors import FAILED, USAGE, CommandError
 from ottla.cli.output import is_of_writing, json_text, plural
-from ottla.log import verify as checks
-from ottla.log.opening import parse_folder
-from ottla.log.verify_segment import Finding, Severity, Totals, Work
+from ottla.log.folders import parse_folder
+from ottla.log.verify import directory as checks
+from ottla.log.verify.findings import Finding, Severity, Totals, Work
 
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 SHOW_PROGRESS_BYTES = 64 << 20

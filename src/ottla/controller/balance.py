@@ -14,7 +14,7 @@ Goals, each kept while the next is sought:
 Replicas move one at a time from the fullest broker to the emptiest that may take one, so nothing moves that
 need not; where racks stand against 3 and 4, racks win. For 4, a replica moves only to a broker that has less
 of its topic, so that the two change places in 3. Leaders move along chains: a partition of a broker with too
-many is led by another of its replicas (`balance_leaders`).
+many is led by another of its replicas (`leader_balance`).
 
 Why it ends, and why a second run finds nothing: every move for 3 makes the sum of squares of the counts by
 topic smaller, every move for 4 the sum of squares of the totals, and the first no larger; and it goes on
@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ottla.controller.balance_leaders import Partition, even_leaders
+from ottla.controller.leader_balance import Partition, even_leaders
 
 Assignment: TypeAlias = Mapping[Partition, tuple[int, ...]]
 

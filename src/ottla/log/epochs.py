@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ottla.base.files import Files
-from ottla.log.checkpoint import format_lines, parse_lines
+from ottla.log.checkpoint_format import format_lines, parse_lines
 
 FILE_NAME = "leader-epoch-checkpoint"
 NO_EPOCH = -1

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.log.log import Appended, Log
-from ottla.log.reading import Read
-from ottla.log.validate import Checked, Judge
+from ottla.log.segment_reader import Read
+from ottla.log.validation import Checked, Judge
 from ottla.records.check import Budget
 from ottla.replication.leader import (
     ANY_EPOCH,

@@ -28,7 +28,7 @@ from ottla.broker.slices import SHARE_US
 from ottla.controller.image import BrokerEndpoint, NodeError
 from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import LogDirectoryError
-from ottla.log.validate import ITEMS_AT_ONCE
+from ottla.log.validation import ITEMS_AT_ONCE
 from ottla.shell import descriptors, directories
 from ottla.shell.admission import Admission
 from ottla.shell.budgets import Budgets

@@ -7,8 +7,8 @@ A hot path asks once for the bare function with `decoder` or `encoder`.
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from ottla.wire.compile_decode import compile_decoder
-from ottla.wire.compile_encode import compile_encoder
+from ottla.wire.decoders import compile_decoder
+from ottla.wire.encoders import compile_encoder
 
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)

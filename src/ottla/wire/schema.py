@@ -14,7 +14,7 @@ which its instances then carry.
 
 Rules. `Uuid` is 16 bytes. A `Records` field is decoded as a view of the frame, so it is valid only as long
 as the frame. A tagged struct is None when it is absent, which stands for Kafka's "all defaults" and costs
-nothing to build. This module only describes; `compile_decode` and `compile_encode` write the code, and
+nothing to build. This module only describes; `decoders` and `encoders` write the code, and
 `codec` is what the rest of the broker calls.
 """
 

@@ -6,8 +6,6 @@ batch, and it begins to look at the index entry before the cut, so it steps over
 batches are.
 """
 
-from bisect import bisect_right
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from ottla.base.files import Buffer
@@ -82,12 +80,3 @@ def _header(segment: Segment, data: bytes, position: int, at: int, offset: int) 
     if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset < offset:
         raise corrupt(TornError(segment.path(), position + at, "this is not the batch that belongs here"))
     return header
-
-
-def bytes_between(segments: Sequence[Segment], bases: Sequence[int], offset: int, end: int) -> int:
-    """About how many bytes lie between two offsets; at least 1."""
-    first = bisect_right(bases, offset) - 1
-    last = bisect_right(bases, end) - 1
-    total = segments[last].estimate(end) - segments[first].estimate(offset)
-    total += sum(segment.size for segment in segments[first:last])
-    return max(total, 1)

@@ -74,7 +74,7 @@ def _delay_ms(log: Log, dirty: list[Segment], wall_ms: int) -> int:
         return 0
     times = []
     for segment in dirty:
-        log.keep_warm(segment)  # it may be opened, and must be closed in the end
+        log.segments.keep_open(segment)  # it may be opened, and must be closed in the end
         if segment.first_timestamp > 0:
             times.append(segment.first_timestamp)
     return max(wall_ms - log.config.max_compaction_lag_ms - min(times), 0) if times else 0

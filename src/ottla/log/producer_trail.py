@@ -14,7 +14,7 @@ PRODUCERS_NOTED_MAX = 20_000
 TRANSACTIONAL_MAX = 50_000
 
 
-class Trail:
+class ProducerTrail:
     """Covers everything from `start` on, if that is not None."""
 
     __slots__ = ("_first", "_is_lost", "_plain", "_transactional", "start")

@@ -7,12 +7,13 @@ from itertools import pairwise
 from struct import Struct
 
 from ottla.base.ids import INTERNAL_TOPICS, KRAFT_TOPIC, TopicPartition
-from ottla.log import checkpoint, epochs
+from ottla.log import checkpoint_format, epochs, partition_metadata
 from ottla.log.config_copy import TOPIC_CONFIG, read_topic_copy
 from ottla.log.recovery import SNAPSHOT
 from ottla.log.segment import SUFFIXES, file_name
 from ottla.log.snapshots import SnapshotError, decode
-from ottla.log.verify_segment import Course, Finding, Findings, SegmentCheck, Severity, Work
+from ottla.log.verify.findings import Finding, Findings, Severity, Work
+from ottla.log.verify.segment import Course, SegmentCheck
 
 TXN_ENTRY = Struct(">hqqqq")
 
@@ -90,15 +91,15 @@ class PartitionCheck:
         if self.id.topic == KRAFT_TOPIC and _KRAFT_FILES.match(name):
             return True
         is_snapshot = suffix == SNAPSHOT and stem.isdigit()
-        return is_snapshot or name in (checkpoint.PARTITION_METADATA, epochs.FILE_NAME, TOPIC_CONFIG)
+        return is_snapshot or name in (partition_metadata.PARTITION_METADATA, epochs.FILE_NAME, TOPIC_CONFIG)
 
     def _metadata(self) -> Findings:
-        path = os.path.join(self.path, checkpoint.PARTITION_METADATA)
-        if checkpoint.PARTITION_METADATA not in self.names:
+        path = os.path.join(self.path, partition_metadata.PARTITION_METADATA)
+        if partition_metadata.PARTITION_METADATA not in self.names:
             fate = "the partition is taken for one of the topic that has its name"
             yield Finding(Severity.NOTE, path, "the file is missing", fate)
             return
-        self.topic_id = checkpoint.parse_partition_metadata(self.files.read(path))
+        self.topic_id = partition_metadata.parse_partition_metadata(self.files.read(path))
         if self.topic_id is None:
             yield Finding(Severity.WARNING, path, "it names no topic id", "it is ignored, as if missing")
 
@@ -175,7 +176,7 @@ def enumerate_entries(data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
 def epoch_damage(data: bytes) -> str:
     """Why this is no leader-epoch-checkpoint."""
     try:
-        lines = checkpoint.parse_lines(data.decode())
+        lines = checkpoint_format.parse_lines(data.decode())
     except ValueError as error:
         return str(error)
     before = (-1, -1)

@@ -12,24 +12,24 @@ from collections.abc import Sequence
 
 from ottla.base.files import FOLDER, WHOLE_BYTES_MAX, UnfitFileError
 from ottla.base.ids import TopicPartition, uuid_text
-from ottla.log import checkpoint
+from ottla.log import checkpoint_format, partition_metadata
 from ottla.log.config_copy import BROKER_CONFIG
-from ottla.log.opening import PLAIN, is_of_partition, misplaced, parse_folder
+from ottla.log.folders import PLAIN, is_of_partition, misplaced, parse_folder
 from ottla.log.segment import SEGMENT_BYTES_MAX
-from ottla.log.verify_partition import PartitionCheck
-from ottla.log.verify_segment import Finding, Findings, Severity, Work
+from ottla.log.verify.findings import Finding, Findings, Severity, Work
+from ottla.log.verify.partition import PartitionCheck
 
 META = "meta.properties"
 CHECKPOINTS = (
-    checkpoint.RECOVERY_POINTS,
-    checkpoint.HIGH_WATERMARKS,
-    checkpoint.LOG_STARTS,
-    checkpoint.CLEANER_OFFSETS,
+    checkpoint_format.RECOVERY_POINTS,
+    checkpoint_format.HIGH_WATERMARKS,
+    checkpoint_format.LOG_STARTS,
+    checkpoint_format.CLEANER_OFFSETS,
 )
 ALIKE_MAX = 20
 
 _OWN_FILES = {".lock", "incarnation", BROKER_CONFIG}
-_FILES = {META, checkpoint.CLEAN_SHUTDOWN, *CHECKPOINTS, "bootstrap.checkpoint", *_OWN_FILES}
+_FILES = {META, checkpoint_format.CLEAN_SHUTDOWN, *CHECKPOINTS, "bootstrap.checkpoint", *_OWN_FILES}
 _KEEPER = re.compile(r"keeper\.db(-\w+)?\Z")
 _SET_ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)\Z")
 
@@ -79,7 +79,7 @@ def _verify(work: Work, directories: Sequence[str]) -> Findings:
 class DirectoryCheck:
     def __init__(self, work: Work, path: str) -> None:
         self.work, self.files, self.path = work, work.files, path
-        self.clean = work.files.exists(os.path.join(path, checkpoint.CLEAN_SHUTDOWN))
+        self.clean = work.files.exists(os.path.join(path, checkpoint_format.CLEAN_SHUTDOWN))
         self.meta: dict[str, str] = {}
         self.partitions: dict[TopicPartition, str] = {}
         self.topic_ids: dict[TopicPartition, tuple[bytes, str]] = {}
@@ -119,15 +119,15 @@ class DirectoryCheck:
             return  # nor does a broker look at the rest
         check = PartitionCheck(self.work, path, id, names, clean=self.clean)
         yield from check.run(
-            recovery_point=self.offsets[checkpoint.RECOVERY_POINTS].get(id, 0),
-            high_watermark=self.offsets[checkpoint.HIGH_WATERMARKS].get(id, 0),
-            log_start=self.offsets[checkpoint.LOG_STARTS].get(id, 0),
-            cleaned_to=self.offsets[checkpoint.CLEANER_OFFSETS].get(id, 0),
+            recovery_point=self.offsets[checkpoint_format.RECOVERY_POINTS].get(id, 0),
+            high_watermark=self.offsets[checkpoint_format.HIGH_WATERMARKS].get(id, 0),
+            log_start=self.offsets[checkpoint_format.LOG_STARTS].get(id, 0),
+            cleaned_to=self.offsets[checkpoint_format.CLEANER_OFFSETS].get(id, 0),
         )
         if check.end is not None:
             self.ends[id] = check.end
         if check.topic_id is not None:
-            self.topic_ids[id] = check.topic_id, os.path.join(path, checkpoint.PARTITION_METADATA)
+            self.topic_ids[id] = check.topic_id, os.path.join(path, partition_metadata.PARTITION_METADATA)
 
     def _misplaced(self, path: str, name: str, why: str, id: TopicPartition | None) -> Finding:
         if name in _FILES or _KEEPER.match(name):
@@ -180,8 +180,8 @@ class DirectoryCheck:
         try:
             if not self.files.exists(path) or not self.files.size(path):
                 return  # Apache Kafka makes them empty, until there is something to say
-            self.offsets[name] = checkpoint.read_offsets(self.files, path)
-        except checkpoint.CheckpointError as error:
+            self.offsets[name] = checkpoint_format.read_offsets(self.files, path)
+        except checkpoint_format.CheckpointError as error:
             problem = str(error).removeprefix(f"{path}: ")
             yield Finding(Severity.WARNING, path, problem, "it is ignored, and found out the slow way")
         except UnfitFileError as error:
@@ -201,11 +201,11 @@ class DirectoryCheck:
 
     def _too_high(self, name: str) -> tuple[Severity, str]:
         match name:
-            case checkpoint.RECOVERY_POINTS:
+            case checkpoint_format.RECOVERY_POINTS:
                 return Severity.ERROR, "the log goes on from its end; what was on disk behind that is lost"
-            case checkpoint.LOG_STARTS:
+            case checkpoint_format.LOG_STARTS:
                 return Severity.ERROR, "all segments are removed, and the log begins there, empty"
-            case checkpoint.HIGH_WATERMARKS:
+            case checkpoint_format.HIGH_WATERMARKS:
                 severity = Severity.ERROR if self.clean else Severity.WARNING
                 return severity, "the high watermark becomes the log's end; acknowledged records are lost"
         return Severity.WARNING, "the log is cleaned from its start"
