@@ -10,9 +10,10 @@ from functools import partial
 from ottla.api.broker_loggers import change_levels
 from ottla.api.call import Call
 from ottla.api.config_resources import BROKER_LOGGER, GROUP, TOPIC, alter, plan_change
-from ottla.base.config import ConfigType, Row, rows, rows_by_group_key, rows_by_topic_key
+from ottla.base.config import ConfigType, Row, rows_by_group_key, rows_by_topic_key
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.configs import BROKER_CONFIGS, describe_broker, describe_topic
+from ottla.broker.config_classes import broker_rows
+from ottla.broker.configs import describe_broker, describe_topic
 from ottla.broker.slices import Steps
 from ottla.controller.keeper import Operation
 from ottla.group.config import GroupConfig
@@ -88,4 +89,4 @@ def _row(resource_type: int, name: str) -> Row | None:
         return rows_by_topic_key(LogConfig).get(name)
     if resource_type == GROUP:
         return rows_by_group_key(GroupConfig).get(name)
-    return next((row for cls in BROKER_CONFIGS for row in rows(cls) if row.name == name), None)
+    return next((row for row in broker_rows() if row.name == name), None)

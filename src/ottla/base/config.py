@@ -150,10 +150,9 @@ def override(config: C, properties: Mapping[str, str]) -> C:
     return type(config)(**values)
 
 
-def known_names(*configs: type) -> set[str]:
-    return {
-        name for cls in configs for row in rows(cls) for name in (row.name, *(s for s, _ in row.synonyms))
-    }
+def names_of(row: Row) -> tuple[str, ...]:
+    """All names under which broker properties can set a row."""
+    return row.name, *(name for name, _ in row.synonyms)
 
 
 def at_least(low: float) -> Check:
