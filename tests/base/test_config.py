@@ -16,7 +16,6 @@ from ottla.base.config import (
     one_of,
     override,
     rows,
-    rows_by_name,
     rows_by_topic_key,
 )
 
@@ -36,7 +35,7 @@ class Example:
     count: int = key("count", 1, "How many.", type=ConfigType.SHORT)
 
 
-ROWS = rows_by_name(Example)
+ROWS = {row.name: row for row in rows(Example)}
 
 
 def test_a_row_knows_its_name_type_default_and_documentation() -> None:

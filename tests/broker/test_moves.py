@@ -314,3 +314,18 @@ def test_moving_back_does_not_believe_what_the_old_directory_remembers() -> None
         assert home(machine) == directory
     machine.crash()
     assert numbers(machine.client()) == list(range(COUNT))
+
+
+def test_a_move_to_a_directory_that_fails_is_over_and_what_was_in_it_is_lost() -> None:
+    machine = Machine({"log.dirs": "/a,/b"})
+    create(machine.client(), "t", partitions=2)
+    store, moving, there = machine.broker.store, TopicPartition("t", 0), TopicPartition("t", 1)
+    store.moves.begin(moving, "/b")
+    (move,) = store.moves.by_topic_partition.values()
+    assert (move.topic_partition, move.directory, move.lag) == (moving, "/b", 0)
+    machine.broker.on_directory_failed("/b", "it burns", machine.now_ms)
+    assert (store.offline, list(store.lost), store.moves.by_topic_partition) == (
+        {"/b": "it burns"},
+        [there],
+        {},
+    )

@@ -5,11 +5,12 @@ from random import Random
 import pytest
 from tests.log.helpers import NOW, append, batch, idempotent, open_log, put
 from tests.log.simdisk import SimDisk
+from tests.records.markers import build_marker
 
 from ottla.log import producer_trail
 from ottla.log.log import Log
 from ottla.log.snapshots import encode
-from ottla.records.control import EndTransaction, build_marker
+from ottla.records.control import EndTransaction
 
 
 def filled(disk: SimDisk, seed: int) -> Log:

@@ -110,10 +110,6 @@ def rows_by_group_key(cls: type) -> dict[str, Row]:
     return {row.group: row for row in rows(cls) if row.group}
 
 
-def rows_by_name(cls: type) -> dict[str, Row]:
-    return {row.name: row for row in rows(cls)}
-
-
 def load(cls: type[C], properties: Mapping[str, str]) -> C:
     """A config from broker properties; keys of other configs are left alone."""
     values = {}

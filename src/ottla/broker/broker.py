@@ -15,6 +15,7 @@ from ottla.base.files import Files
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker import adoption, moves
 from ottla.broker.adoption import Adoption
+from ottla.broker.compaction_notice import say_cleaned
 from ottla.broker.config import BrokerConfig
 from ottla.broker.config_copies import ConfigCopies
 from ottla.broker.controlling import Controlling
@@ -42,7 +43,6 @@ from ottla.broker.proofs import Proofs
 from ottla.broker.replicas import Replicas
 from ottla.broker.reports import OwnReport
 from ottla.broker.slices import Slices
-from ottla.broker.status import say_cleaned
 from ottla.controller import image as images
 from ottla.controller import znodes
 from ottla.controller.image import Image, PartitionState, Topic
@@ -246,7 +246,7 @@ class Broker:
         """A worker wrote compacted segments: put them into place, with a sync of the folder at each step."""
         if self.store.on_cleaned(log, outcome, now_ms):
             self.effects.append(SyncFolder(log, log.files.syncable(log.directory)))
-        say_cleaned(self, log, outcome, now_ms)
+        say_cleaned(self.store, log, outcome, self.last_stable_offset, now_ms)
 
     def on_folder_synced(self, log: Log, now_ms: int) -> None:
         if self.store.on_folder_synced(log, now_ms):

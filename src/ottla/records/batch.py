@@ -79,10 +79,6 @@ class BatchHeader(NamedTuple):
         return Codec.from_id(self.attributes & CODEC_MASK)
 
     @property
-    def is_compressed(self) -> bool:
-        return self.attributes & CODEC_MASK != 0
-
-    @property
     def is_log_append_time(self) -> bool:
         return self.attributes & LOG_APPEND_TIME != 0
 
@@ -98,10 +94,6 @@ class BatchHeader(NamedTuple):
     def has_delete_horizon(self) -> bool:
         """Whether `base_timestamp` holds the time after which compaction may drop tombstones (KIP-534)."""
         return self.attributes & DELETE_HORIZON != 0
-
-    @property
-    def has_producer_id(self) -> bool:
-        return self.producer_id > NO_PRODUCER_ID
 
     @property
     def last_sequence(self) -> int:

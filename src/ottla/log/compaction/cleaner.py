@@ -68,8 +68,6 @@ class Cleaner:
     logs: Mapping[TopicPartition, Log]
     progress: Progress = field(default_factory=Progress)
     uncleanable: dict[TopicPartition, Failure] = field(default_factory=dict)
-    last_failure: tuple[TopicPartition, str] | None = None
-    dirtiest_ratio: float = 0.0
     _running: dict[Log, _Cleaning] = field(default_factory=dict)
     _looked_ms: int | None = None
 
@@ -100,7 +98,6 @@ class Cleaner:
                 for dirt in self.debt(last_stable, wall_ms)
                 if dirt.log.abort_work is None and not self._is_barred(dirt.log, now_ms)
             ]
-            self.dirtiest_ratio = max((dirt.ratio for dirt in candidates), default=0.0)
             found = dirtiest(candidates)
             if found is None:
                 break
@@ -131,7 +128,6 @@ class Cleaner:
         self.progress.failures += 1
         delay_ms = LONG_MAX if failed.damaged else _RETRY_BACKOFFS * config.cleaner_backoff_ms
         self.uncleanable[log.topic_partition] = Failure(failed.reason, now_ms + delay_ms)
-        self.last_failure = (log.topic_partition, failed.reason)
         self._looked_ms = None
         return True
 
