@@ -104,12 +104,13 @@ def render_api(key: int, last: int | None = None) -> str:
 
 def imports_for(body: str) -> str:
     words = set("".join(c if c.isalnum() or c == "_" else " " for c in body).split())
-    ours = ["Records", "Uuid", "ZERO_UUID", "f64", "i16", "i32", "i64", "i8", "message", "nullable", "since"]
+    ours = ["Records", "Uuid", "f64", "i16", "i32", "i64", "i8", "message", "nullable", "since"]
     ours += ["struct", "tag", "u16", "u32", "until"]
     calls = {"nullable", "since", "tag", "until"}
     used = [name for name in ours if (f", {name}(" in body if name in calls else name in words)]
     lines = ["from dataclasses import field\n"] if "field(default_factory" in body else []
     lines += ["from typing import Annotated\n"] if "Annotated[" in body else []
+    lines += ["\nfrom ottla.base.ids import ZERO_UUID"] if "ZERO_UUID" in words else []
     return "".join(lines) + "\nfrom ottla.wire.schema import " + ", ".join(sorted(used, key=isort_key)) + "\n"
 
 

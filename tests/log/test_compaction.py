@@ -4,13 +4,14 @@ from tests.log.cleaning_helpers import COMPACT, close_segment, compact, place, w
 from tests.log.helpers import NOW, open_log
 from tests.log.simdisk import SimDisk
 
+from ottla.base.config import LONG_MAX
 from ottla.base.ids import TopicPartition
 from ottla.log import checkpoint_format
 from ottla.log.compaction.cleaner import Cleaner
 from ottla.log.compaction.policy import dirtiest, measure
 from ottla.log.compaction.rewrite import clean
 from ottla.log.compaction.task import CleanFailed
-from ottla.log.config import LONG_MAX, LogConfig, StoreConfig
+from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.log import Log
 from ottla.log.store import LogStore
 

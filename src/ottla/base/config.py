@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, TypeVar, get_type_hints
 
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+
 Check = Callable[[Any], str | None]
 C = TypeVar("C")
 
@@ -33,6 +36,16 @@ class ConfigType(IntEnum):
     LIST = 7
     CLASS = 8
     PASSWORD = 9
+
+
+class ConfigResourceType(IntEnum):
+    """What has configs of its own, as the protocol and Apache Kafka's metadata log number it."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 @dataclass(frozen=True, slots=True)

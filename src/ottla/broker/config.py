@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-from ottla.base.config import ConfigType, at_least, between, key, one_of
+from ottla.base.config import INT_MAX, LONG_MAX, ConfigType, at_least, between, key, one_of
 
 LONG = ConfigType.LONG
-LONG_MAX = (1 << 63) - 1
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-INT_MAX = (1 << 31) - 1
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 

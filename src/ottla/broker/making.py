@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ottla.base.config import LONG_MAX
 from ottla.base.ids import TopicPartition
-from ottla.log.config import LONG_MAX
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

@@ -8,7 +8,8 @@ from ottla.cli.dump_show import Reader, show
 from ottla.log import checkpoint_format, epochs, partition_metadata
 from ottla.log.checkpoint_format import CHECKPOINTS
 from ottla.log.config_copy import BROKER_CONFIG, TOPIC_CONFIG, parse_copy
-from ottla.log.verify.directory import META, read_properties
+from ottla.log.folders import META
+from ottla.log.verify.directory import read_properties
 from ottla.log.verify.partition import TXN_ENTRY, enumerate_entries
 
 _OFFSETS = re.compile(r"(\S+) (\d+) (\d+)")

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ottla.base.config import ConfigResourceType
 from ottla.base.errors import ApiError
 from ottla.base.files import Files
 from ottla.controller.kraft_records import (
@@ -33,8 +34,6 @@ from ottla.controller.kraft_records import (
 )
 from ottla.records.batch import BatchHeader, crc_ok, split
 from ottla.records.record import Record, read_records
-
-TOPIC, BROKER = 2, 4
 
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
 _SEGMENT = re.compile(r"(\d{20})\.log\Z")
@@ -52,11 +51,11 @@ class ClusterMetadata:
     _transaction: list[MetadataRecord] | None = None
 
     def topic_config(self, name: str) -> dict[str, str]:
-        return self.configs.get((TOPIC, name), {})
+        return self.configs.get((ConfigResourceType.TOPIC, name), {})
 
     def broker_config(self, broker: str) -> dict[str, str]:
         """Dynamic configs of a broker by its id, or those of all brokers by ''."""
-        return self.configs.get((BROKER, broker), {})
+        return self.configs.get((ConfigResourceType.BROKER, broker), {})
 
     def replay(self, record: MetadataRecord) -> None:
         match record:
@@ -75,7 +74,7 @@ class ClusterMetadata:
             case RemoveTopicRecord(topic_id=topic_id):
                 for name in [name for name, known in self.topics.items() if known == topic_id]:
                     del self.topics[name]
-                    self.configs.pop((TOPIC, name), None)
+                    self.configs.pop((ConfigResourceType.TOPIC, name), None)
             case ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value):
                 configs = self.configs.setdefault((kind, resource), {})
                 configs.pop(name, None)

@@ -1,4 +1,4 @@
-"""The names in a log directory: which folder is which partition's, and what does not belong there.
+"""The names in a log directory: its own files, which folder is which partition's, what does not belong there.
 
 <topic>-<partition>                      a partition
 <topic>-<partition>.<unique>-future      the copy of one that is on its way to this directory
@@ -14,12 +14,17 @@ from ottla.log.config_copy import TOPIC_CONFIG
 from ottla.log.epochs import FILE_NAME as EPOCHS
 from ottla.log.partition_metadata import PARTITION_METADATA
 
+META = "meta.properties"
+LOCK = ".lock"
+INCARNATION = "incarnation"
+KEEPER_DB = "keeper.db"
 FILE_NAME_MAX = 255
 PLAIN = "a plain file"
 PARTITION_MAX = (1 << 31) - 1
 _FOLDER = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})\Z")
 _LOOKS_LIKE_FOLDER = re.compile(r".*-\d+\Z", re.DOTALL)
 _DELETED_FOLDER = re.compile(r".+-\d+\.[0-9a-f]{32}-delete\Z")
+_SET_ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)\Z")
 _FUTURE_FOLDER = re.compile(r"(.+-\d+)\.[0-9a-f]{32}-future\Z")
 
 
@@ -52,6 +57,11 @@ def parse_folder(name: str) -> TopicPartition | None:
     if match is None or not is_topic_name(match[1]) or int(match[2]) > PARTITION_MAX:
         return None
     return TopicPartition(match[1], int(match[2]))
+
+
+def is_set_aside(name: str) -> bool:
+    """Whether this is the folder of a partition that was deleted, moved, or given up by Apache Kafka."""
+    return _SET_ASIDE.match(name) is not None
 
 
 def is_deleted_folder(name: str) -> bool:

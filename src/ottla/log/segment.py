@@ -27,11 +27,10 @@ from ottla.log.index import (
     read_index,
 )
 from ottla.log.scan import LOOKUP_BYTES, TornError, batches, corrupt, find_batch, headers
-from ottla.records.batch import BatchHeader, crc_ok
+from ottla.records.batch import NO_TIMESTAMP, BatchHeader, crc_ok
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 SEGMENT_BYTES_MAX = (1 << 31) - 1  # what a position in an index can say
-NO_TIMESTAMP = -1
 _TAIL_MAX = 128
 _HINTS_MAX = 16
 # How far to look for a sound batch behind damage: for one reader, who will be back; once, for all of them.

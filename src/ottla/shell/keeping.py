@@ -24,9 +24,10 @@ from ottla.broker.adoption import adopted_topics, elections
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Unknown, Written
 from ottla.controller.registration import candidacy, founding, registration, succession
+from ottla.log.folders import KEEPER_DB
 from ottla.shell.keeper import Keeper, Reminder, Session
 from ottla.shell.keeper_local import LocalKeeper
-from ottla.shell.lock import KEEPER_DB, StartError, check_cluster
+from ottla.shell.lock import StartError, check_cluster
 
 if TYPE_CHECKING:
     from ottla.shell.server import Server

@@ -27,7 +27,6 @@ from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
-    Final,
     TypeAlias,
     TypeVar,
     Union,
@@ -84,8 +83,6 @@ i64 = Annotated[int, Fixed("q")]
 f64 = Annotated[float, Fixed("d")]
 Uuid: TypeAlias = Annotated[bytes, Fixed("16s")]
 Records: TypeAlias = Annotated[bytes | bytearray | memoryview, Blob(by_reference=True)]
-
-ZERO_UUID: Final = bytes(16)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ import os.path
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ottla.base.config import LONG_MAX
 from ottla.base.ids import TopicPartition
 from ottla.log.compaction.policy import Dirt, dirtiest, measure
 from ottla.log.compaction.swap import Swap
 from ottla.log.compaction.task import CleanFailed, CleanResult, CleanTask, Source
-from ottla.log.config import LONG_MAX, StoreConfig
+from ottla.log.config import StoreConfig
 from ottla.log.log import Log
 from ottla.log.recovery import CLEANED
 from ottla.log.segment import Segment

@@ -15,7 +15,7 @@ out, relying on its replicas.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.log.config import LONG_MAX
+from ottla.base.config import LONG_MAX
 from ottla.log.log import Log
 from ottla.log.segment import Segment
 

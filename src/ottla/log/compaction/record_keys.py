@@ -12,8 +12,7 @@ Not obvious: the lowest bit of a zigzag varint's first byte is its sign, so one 
 from itertools import repeat
 
 from ottla.base.errors import ApiError, ErrorCode
-
-_LENGTH_BYTES_MAX = 5
+from ottla.records.record import VARINT_BYTES_MAX
 
 
 def keys_of(body: bytes, count: int) -> tuple[list[bytes | None], int]:
@@ -111,7 +110,7 @@ def _varint(body: bytes, at: int) -> tuple[int, int]:
     value = 0
     for byte in reversed(body[at:end]):
         value = value << 7 | byte & 127
-    if value & 1 or end - at > _LENGTH_BYTES_MAX:
+    if value & 1 or end - at > VARINT_BYTES_MAX:
         raise _malformed("a length that cannot be")
     return value >> 1, end
 

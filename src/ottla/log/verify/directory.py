@@ -13,25 +13,28 @@ from collections.abc import Sequence
 from ottla.base.files import FOLDER, WHOLE_BYTES_MAX, UnfitFileError
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.log import checkpoint_format, partition_metadata
+from ottla.log.checkpoint_format import CHECKPOINTS
 from ottla.log.config_copy import BROKER_CONFIG
-from ottla.log.folders import PLAIN, is_of_partition, misplaced, parse_folder
+from ottla.log.folders import (
+    INCARNATION,
+    KEEPER_DB,
+    LOCK,
+    META,
+    PLAIN,
+    is_of_partition,
+    is_set_aside,
+    misplaced,
+    parse_folder,
+)
 from ottla.log.segment import SEGMENT_BYTES_MAX
 from ottla.log.verify.findings import Finding, Findings, Severity, Work
 from ottla.log.verify.partition import PartitionCheck
 
-META = "meta.properties"
-CHECKPOINTS = (
-    checkpoint_format.RECOVERY_POINTS,
-    checkpoint_format.HIGH_WATERMARKS,
-    checkpoint_format.LOG_STARTS,
-    checkpoint_format.CLEANER_OFFSETS,
-)
 ALIKE_MAX = 20
 
-_OWN_FILES = {".lock", "incarnation", BROKER_CONFIG}
+_OWN_FILES = {LOCK, INCARNATION, BROKER_CONFIG}
 _FILES = {META, checkpoint_format.CLEAN_SHUTDOWN, *CHECKPOINTS, "bootstrap.checkpoint", *_OWN_FILES}
-_KEEPER = re.compile(r"keeper\.db(-\w+)?\Z")
-_SET_ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)\Z")
+_KEEPER = re.compile(rf"{re.escape(KEEPER_DB)}(-\w+)?\Z")
 
 
 def verify(work: Work, directories: Sequence[str]) -> Findings:
@@ -148,7 +151,7 @@ class DirectoryCheck:
                     yield unfit(at, f"{size} bytes are too many for this file", id)
 
     def _other(self, path: str, name: str) -> Findings:
-        if _SET_ASIDE.match(name):
+        if is_set_aside(name):
             fate = "it is removed" if name.endswith("-delete") else "it is ignored"
             yield Finding(Severity.NOTE, path, "a partition that was deleted, moved or given up", fate)
         elif name.endswith(".tmp"):

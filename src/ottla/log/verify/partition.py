@@ -9,7 +9,7 @@ from struct import Struct
 from ottla.base.ids import INTERNAL_TOPICS, KRAFT_TOPIC, TopicPartition
 from ottla.log import checkpoint_format, epochs, partition_metadata
 from ottla.log.config_copy import TOPIC_CONFIG, read_topic_copy
-from ottla.log.recovery import SNAPSHOT
+from ottla.log.recovery import CLEANED, DELETED, SNAPSHOT, SWAP
 from ottla.log.segment import SUFFIXES, file_name
 from ottla.log.snapshots import SnapshotError, decode
 from ottla.log.verify.findings import Finding, Findings, Severity, Work
@@ -19,9 +19,9 @@ TXN_ENTRY = Struct(">hqqqq")
 
 _KRAFT_FILES = re.compile(r"quorum-state|\d+-\d+\.checkpoint\Z")
 _LEFTOVERS = {
-    ".deleted": "it is removed",
-    ".cleaned": "it is removed",
-    ".swap": "the compaction that wrote it is finished, or undone if it had not come far enough",
+    DELETED: "it is removed",
+    CLEANED: "it is removed",
+    SWAP: "the compaction that wrote it is finished, or undone if it had not come far enough",
     ".tmp": "it is removed",
 }
 
