@@ -127,9 +127,9 @@ def load(cls: type[C], properties: Mapping[str, str]) -> C:
     """A config from broker properties; keys of other configs are left alone."""
     values = {}
     for row in rows(cls):
-        found = lookup(row, properties)
-        if found is not None:
-            values[row.attribute] = found[1]
+        setting = lookup(row, properties)
+        if setting is not None:
+            values[row.attribute] = setting[1]
     return cls(**values)
 
 

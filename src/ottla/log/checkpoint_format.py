@@ -37,13 +37,13 @@ def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    found = {}
+    offsets = {}
     for line in parse_lines(text):
         topic, partition, offset = line.split(" ")
         if int(offset) < 0:
             raise ValueError(f"negative offset in {line!r}")
-        found[TopicPartition(topic, int(partition))] = int(offset)
-    return found
+        offsets[TopicPartition(topic, int(partition))] = int(offset)
+    return offsets
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:

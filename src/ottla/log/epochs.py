@@ -94,7 +94,7 @@ class LeaderEpochs:
         return bool(self._entries) and epoch == self.latest and start_offset >= self._entries[-1].start_offset
 
     def _put(self, epoch: int, start_offset: int) -> None:
-        kept = [one for one in self._entries if one.epoch < epoch and one.start_offset < start_offset]
+        kept = [entry for entry in self._entries if entry.epoch < epoch and entry.start_offset < start_offset]
         self._set([*kept, EpochEntry(epoch, start_offset)])
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:

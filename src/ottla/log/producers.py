@@ -177,13 +177,13 @@ class Producers:
     def _writing(self, header: BatchHeader, now_ms: int) -> Producer:
         """The producer of a batch, which is now the last that wrote. What is in the log is not refused: of
         too many, those go that have not written for longest."""
-        by_id, id = self.by_id, header.producer_id
-        producer = by_id.pop(id, None)
+        by_id, producer_id = self.by_id, header.producer_id
+        producer = by_id.pop(producer_id, None)
         if producer is None:
             producer = Producer()
             if len(by_id) >= PRODUCERS_MAX + SPARE:
                 self.forget_first(SPARE)  # many at once, as finding the first takes a while
-        by_id[id] = producer
+        by_id[producer_id] = producer
         producer.seen_ms = now_ms
         if producer.epoch != header.producer_epoch:
             producer.epoch, producer.batches = header.producer_epoch, ()
@@ -196,7 +196,7 @@ class Producers:
 
     def forget_first(self, count: int) -> int:
         """Forget those that have not written for longest, unless they are in a transaction; how many."""
-        idle = (id for id, producer in self.by_id.items() if producer.txn_first_offset < 0)
+        idle = (producer_id for producer_id, producer in self.by_id.items() if producer.txn_first_offset < 0)
         first = list(islice(idle, max(count, 0)))
         for producer_id in first:
             del self.by_id[producer_id]

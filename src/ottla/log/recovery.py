@@ -257,18 +257,20 @@ class Loader:
 
     def _recover(self, segment: Segment) -> tuple[int, bool]:
         self.report.segments_scanned += 1
-        found = segment.recover(self.recovery_point, self.trail.note)
-        for epoch, start_offset in found.epochs:
+        recovered = segment.recover(self.recovery_point, self.trail.note)
+        for epoch, start_offset in recovered.epochs:
             self.epochs.note(epoch, start_offset)
-        for damage in found.damage:
+        for damage in recovered.damage:
             where = f"{damage.size} bytes at {damage.position}: {damage.reason}"
             self._did("left damage in", segment.path(), where)
-        if found.cut_bytes:
-            self.report.bytes_cut += found.cut_bytes
+        if recovered.cut_bytes:
+            self.report.bytes_cut += recovered.cut_bytes
             self._did(
-                "cut off a tail", segment.path(), f"{found.cut_bytes} bytes at {segment.size}: {found.reason}"
+                "cut off a tail",
+                segment.path(),
+                f"{recovered.cut_bytes} bytes at {segment.size}: {recovered.reason}",
             )
-        return found.next_offset, not found.cut_bytes
+        return recovered.next_offset, not recovered.cut_bytes
 
     def _epochs_from_batches(self, segments: list[Segment]) -> None:
         """The epoch file is missing or damaged: every batch still says in which epoch it was written."""

@@ -58,11 +58,11 @@ def _last_whole(
     segment: Segment, data: bytes, position: int, size: int, at: int, next_offset: int
 ) -> tuple[int, int]:
     """Where the last whole batch in `data` ends, relative to `position`, and the offset after it."""
-    known = segment.boundary(position + size - HEADER_SIZE) - position
-    if known > at:
-        header = read_header(data, known)
+    boundary = segment.boundary(position + size - HEADER_SIZE) - position
+    if boundary > at:
+        header = read_header(data, boundary)
         if header.magic == MAGIC and header.base_offset >= next_offset:
-            at, next_offset = known, header.base_offset
+            at, next_offset = boundary, header.base_offset
         else:
             segment.rebuild_indexes()
     while at + HEADER_SIZE <= size:

@@ -46,8 +46,6 @@ from ottla.log.trash import Trash
 
 TopicConfigs = Callable[[str], Mapping[str, str]]
 TopicIds = Callable[[str], bytes | None]
-# What the checkpoints of a directory say: by the name of the file, then by partition.
-Offsets = Mapping[str, Mapping[TopicPartition, int]]
 
 
 class StoreReport(NamedTuple):
@@ -65,6 +63,14 @@ class StoreReport(NamedTuple):
             for repair in log.repairs
         ]
         return self.problems + repairs
+
+
+class _Source(NamedTuple):
+    """A directory that is being loaded. `offsets` is what its checkpoints say, by the name of the file."""
+
+    disk: DirectoryFiles
+    clean: bool
+    offsets: Mapping[str, Mapping[TopicPartition, int]]
 
 
 class StoreLoader:
@@ -116,6 +122,7 @@ class StoreLoader:
         marker = os.path.join(directory, CLEAN_SHUTDOWN)
         clean = self.report.clean[directory] = disk.exists(marker)
         offsets = {name: self._read_offsets(disk, directory, name) for name in CHECKPOINTS}
+        source = _Source(disk, clean, offsets)
         kinds = disk.kinds(directory)
         for name in disk.list(directory):
             path, kind = os.path.join(directory, name), kinds.get(name, PLAIN)
@@ -130,7 +137,7 @@ class StoreLoader:
                 disk.remove_tree(path)
                 self.unfinished_moves[moving] = directory
             elif topic_partition is not None:
-                self._load_folder(disk, path, topic_partition, clean, offsets)
+                self._load_folder(source, path, topic_partition)
         named = {topic_partition for by_partition in offsets.values() for topic_partition in by_partition}
         self._named.append((directory, named))
         if clean:
@@ -138,14 +145,8 @@ class StoreLoader:
             # Else a power cut could bring it back, and what is appended from now on would not be checked.
             disk.syncable(directory).sync()
 
-    def _load_folder(
-        self,
-        disk: DirectoryFiles,
-        path: str,
-        topic_partition: TopicPartition,
-        clean: bool,
-        offsets: Offsets,
-    ) -> None:
+    def _load_folder(self, source: _Source, path: str, topic_partition: TopicPartition) -> None:
+        disk = source.disk
         for name, kind in sorted(disk.kinds(path).items()):
             is_in_the_way = is_of_partition(name)
             if is_in_the_way or kind != FOLDER:
@@ -156,7 +157,7 @@ class StoreLoader:
         try:
             topic_id = read_topic_id(disk, path)
             if not self._is_stale_copy(topic_partition, topic_id, path):
-                log = self._open_log(disk, path, topic_partition, clean, offsets)
+                log = self._open_log(source, path, topic_partition)
                 self._take_in(log, disk.directory, topic_id)
         except LogDirectoryError as error:
             if not error.is_unfit:
@@ -176,14 +177,8 @@ class StoreLoader:
             " broker restarts"
         )
 
-    def _open_log(
-        self,
-        disk: DirectoryFiles,
-        path: str,
-        topic_partition: TopicPartition,
-        clean: bool,
-        offsets: Offsets,
-    ) -> Log:
+    def _open_log(self, source: _Source, path: str, topic_partition: TopicPartition) -> Log:
+        offsets = source.offsets
         point = offsets[RECOVERY_POINTS].get(topic_partition, 0)
         start = offsets[LOG_STARTS].get(topic_partition, 0)
         cleaned = offsets[CLEANER_OFFSETS].get(topic_partition, 0)
@@ -193,12 +188,12 @@ class StoreLoader:
         # cleanup.policy say that it never was.
         may_have_gaps = (config.compacts or not config.deletes) and not point and not cleaned
         log = self._catalog.open(
-            disk,
+            source.disk,
             path,
             topic_partition,
             config,
             recovery_point=point,
-            clean=clean,
+            clean=source.clean,
             log_start_offset=start,
             dense_from=None if may_have_gaps else max(point, cleaned),
             now_ms=self._now_ms,

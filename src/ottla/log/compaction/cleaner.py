@@ -99,13 +99,13 @@ class Cleaner:
                 for dirt in self.debt(last_stable, wall_ms)
                 if dirt.log.abort_work is None and not self._is_barred(dirt.log, now_ms)
             ]
-            found = dirtiest(candidates)
-            if found is None:
+            dirt = dirtiest(candidates)
+            if dirt is None:
                 break
-            task = _task(found, config, wall_ms)
-            self._running[found.log] = cleaning = _Cleaning(task, found.segments)
-            found.log.abort_work = cleaning.abort
-            yield found.log, task
+            task = _task(dirt, config, wall_ms)
+            self._running[dirt.log] = cleaning = _Cleaning(task, dirt.segments)
+            dirt.log.abort_work = cleaning.abort
+            yield dirt.log, task
         self._looked_ms = now_ms
 
     def on_cleaned(self, log: Log, result: CleanResult) -> bool:
@@ -178,7 +178,9 @@ def _task(dirt: Dirt, config: StoreConfig, wall_ms: int) -> CleanTask:
     return CleanTask(
         name=str(log.topic_partition),
         directory=log.directory,
-        sources=tuple(Source(base_offset=one.base_offset, size=one.size) for one in dirt.segments),
+        sources=tuple(
+            Source(base_offset=segment.base_offset, size=segment.size) for segment in dirt.segments
+        ),
         first_dirty=dirt.first_dirty,
         upper=dirt.upper,
         now_ms=wall_ms,
@@ -190,8 +192,8 @@ def _task(dirt: Dirt, config: StoreConfig, wall_ms: int) -> CleanTask:
         read_bytes=config.cleaner_io_buffer_bytes,
         bytes_per_second=config.cleaner_io_bytes_per_second_max / config.cleaner_threads,
         producers=tuple(
-            (id, producer.batches[-1].last_offset)
-            for id, producer in log.producers.by_id.items()
+            (producer_id, producer.batches[-1].last_offset)
+            for producer_id, producer in log.producers.by_id.items()
             if producer.batches
         ),
     )

@@ -80,10 +80,10 @@ class OffsetMap:
             return
         written = self._transactions.pop(header.producer_id, {})
         if marker.committed:
-            known = self.offsets
+            offsets = self.offsets
             for key, offset in written.items():
-                if known.get(key, -1) < offset:
-                    known[key] = offset
+                if offsets.get(key, -1) < offset:
+                    offsets[key] = offset
 
     def decide(self) -> None:
         """All is taken in: sort the offsets that survive."""

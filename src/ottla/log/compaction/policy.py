@@ -80,7 +80,7 @@ def _delay_ms(log: Log, dirty: list[Segment], wall_ms: int) -> int:
     return max(wall_ms - log.config.max_compaction_lag_ms - min(times), 0) if times else 0
 
 
-def dirtiest(dirt: Iterable[Dirt]) -> Dirt | None:
+def dirtiest(candidates: Iterable[Dirt]) -> Dirt | None:
     """The log to clean next, of those that are due; the first by name among equals."""
-    due = [one for one in dirt if one.is_due]
-    return min(due, key=lambda one: (-one.ratio, one.log.topic_partition)) if due else None
+    due = [dirt for dirt in candidates if dirt.is_due]
+    return min(due, key=lambda dirt: (-dirt.ratio, dirt.log.topic_partition)) if due else None

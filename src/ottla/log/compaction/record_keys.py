@@ -17,8 +17,8 @@ from ottla.records.record import VARINT_BYTES_MAX
 
 def keys_of(body: bytes, count: int) -> tuple[list[bytes | None], int]:
     """The key of each record, None for one without, and how many records have no value (tombstones)."""
-    found: list[bytes | None] = []
-    add = found.append
+    keys: list[bytes | None] = []
+    add = keys.append
     at = tombstones = 0
     try:
         for _ in repeat(None, count):
@@ -53,13 +53,13 @@ def keys_of(body: bytes, count: int) -> tuple[list[bytes | None], int]:
             if body[at] & 1:
                 tombstones += 1
             if at >= stop:
-                raise _malformed(f"the fields of record {len(found) - 1} leave it")
+                raise _malformed(f"the fields of record {len(keys) - 1} leave it")
             at = stop
     except IndexError:
         raise _malformed(f"{count} records do not fit into {len(body)} bytes") from None
     if at != len(body):
         raise _malformed(f"{count} records cover {at} of {len(body)} bytes")
-    return found, tombstones
+    return keys, tombstones
 
 
 def starts_of(body: bytes, count: int) -> list[int]:

@@ -60,23 +60,23 @@ def _verify(work: Work, directories: Sequence[str]) -> Findings:
     checks = [DirectoryCheck(work, path) for path in directories]
     for check in checks:
         yield from check.run()
-    homes: dict[tuple[str, str, TopicPartition], str] = {}
-    ids: dict[tuple[str, str], dict[bytes, str]] = defaultdict(dict)
+    first_paths: dict[tuple[str, str, TopicPartition], str] = {}
+    topic_ids: dict[tuple[str, str], dict[bytes, str]] = defaultdict(dict)
     for check in checks:
         cluster = check.meta.get("cluster.id", "")
-        for id, path in check.partitions.items():
-            first = homes.setdefault((cluster, owner_of(check.meta), id), path)
+        for topic_partition, path in check.partitions.items():
+            first = first_paths.setdefault((cluster, owner_of(check.meta), topic_partition), path)
             if first != path:
                 fate = "one of the two is ignored, whatever it holds"
                 yield Finding(Severity.ERROR, path, f"the same partition is in {first} as well", fate)
-        for id, (topic_id, path) in check.topic_ids.items():
-            known = ids[cluster, id.topic]
-            if known and topic_id not in known:
-                other_id, other = next(iter(known.items()))
+        for topic_partition, (topic_id, path) in check.topic_ids.items():
+            paths_by_id = topic_ids[cluster, topic_partition.topic]
+            if paths_by_id and topic_id not in paths_by_id:
+                other_id, other = next(iter(paths_by_id.items()))
                 problem = f"the topic id is {uuid_text(topic_id)}, but {other} says {uuid_text(other_id)}"
                 fate = "the one that is not the topic's is taken for a deleted topic's, and is removed"
                 yield Finding(Severity.ERROR, path, problem, fate)
-            known.setdefault(topic_id, path)
+            paths_by_id.setdefault(topic_id, path)
 
 
 class DirectoryCheck:
@@ -94,8 +94,10 @@ class DirectoryCheck:
         yield from self._meta()
         for name in CHECKPOINTS:
             yield from self._checkpoint(name)
-        found = {name: id for name in names if (id := parse_folder(name)) is not None}
-        if found and not self.clean:
+        partitions = {
+            name: topic_partition for name in names if (topic_partition := parse_folder(name)) is not None
+        }
+        if partitions and not self.clean:
             problem = "the broker that used this directory did not shut it down"
             fate = "batches from the recovery points on are checked, and cut off where one is damaged"
             yield Finding(Severity.NOTE, self.path, problem, fate)
@@ -104,51 +106,54 @@ class DirectoryCheck:
             if name in (META, *CHECKPOINTS):
                 continue  # it was read above
             if (why := misplaced(name, kinds.get(name, PLAIN))) is not None:
-                yield self._misplaced(path, name, why, found.get(name))
-            elif name in found:
-                yield from self._partition(path, found[name])
+                yield self._misplaced(path, name, why, partitions.get(name))
+            elif name in partitions:
+                yield from self._partition(path, partitions[name])
             else:
                 yield from self._other(path, name)
         for name in CHECKPOINTS:
             yield from self._against_logs(name)
 
-    def _partition(self, path: str, id: TopicPartition) -> Findings:
+    def _partition(self, path: str, topic_partition: TopicPartition) -> Findings:
         names = self.files.list(path)
-        self.partitions[id] = path
+        self.partitions[topic_partition] = path
         self.work.totals.partitions += 1
-        strange = list(self._strange(path, id))
+        strange = list(self._strange(path, topic_partition))
         yield from strange
         if any(finding.severity is Severity.ERROR for finding in strange):
             return  # nor does a broker look at the rest
-        check = PartitionCheck(self.work, path, id, names, clean=self.clean)
+        check = PartitionCheck(self.work, path, topic_partition, names, clean=self.clean)
         yield from check.run(
-            recovery_point=self.offsets[checkpoint_format.RECOVERY_POINTS].get(id, 0),
-            high_watermark=self.offsets[checkpoint_format.HIGH_WATERMARKS].get(id, 0),
-            log_start=self.offsets[checkpoint_format.LOG_STARTS].get(id, 0),
-            cleaned_to=self.offsets[checkpoint_format.CLEANER_OFFSETS].get(id, 0),
+            recovery_point=self.offsets[checkpoint_format.RECOVERY_POINTS].get(topic_partition, 0),
+            high_watermark=self.offsets[checkpoint_format.HIGH_WATERMARKS].get(topic_partition, 0),
+            log_start=self.offsets[checkpoint_format.LOG_STARTS].get(topic_partition, 0),
+            cleaned_to=self.offsets[checkpoint_format.CLEANER_OFFSETS].get(topic_partition, 0),
         )
         if check.end is not None:
-            self.ends[id] = check.end
+            self.ends[topic_partition] = check.end
         if check.topic_id is not None:
-            self.topic_ids[id] = check.topic_id, os.path.join(path, partition_metadata.PARTITION_METADATA)
+            self.topic_ids[topic_partition] = (
+                check.topic_id,
+                os.path.join(path, partition_metadata.PARTITION_METADATA),
+            )
 
-    def _misplaced(self, path: str, name: str, why: str, id: TopicPartition | None) -> Finding:
+    def _misplaced(self, path: str, name: str, why: str, topic_partition: TopicPartition | None) -> Finding:
         if name in _FILES or _KEEPER.match(name):
             return Finding(Severity.ERROR, path, why, "the broker does not start until it is gone")
-        return unfit(path, why, id)
+        return unfit(path, why, topic_partition)
 
-    def _strange(self, path: str, id: TopicPartition) -> Findings:
+    def _strange(self, path: str, topic_partition: TopicPartition) -> Findings:
         """What is no plain file in a partition's folder, or claims more bytes than such a file can have."""
         kinds = self.files.kinds(path)
         for name in self.files.list(path):
             at, suffix = os.path.join(path, name), os.path.splitext(name)[1]
             if name in kinds:
                 if is_of_partition(name) or kinds[name] != FOLDER:
-                    yield unfit(at, kinds[name], id if is_of_partition(name) else None)
+                    yield unfit(at, kinds[name], topic_partition if is_of_partition(name) else None)
             elif suffix not in (".index", ".timeindex") and is_of_partition(name):
                 size, most = self.files.size(at), SEGMENT_BYTES_MAX if suffix == ".log" else WHOLE_BYTES_MAX
                 if size > most:
-                    yield unfit(at, f"{size} bytes are too many for this file", id)
+                    yield unfit(at, f"{size} bytes are too many for this file", topic_partition)
 
     def _other(self, path: str, name: str) -> Findings:
         if is_set_aside(name):
@@ -192,13 +197,15 @@ class DirectoryCheck:
 
     def _against_logs(self, name: str) -> Findings:
         path, offsets = os.path.join(self.path, name), self.offsets[name]
-        gone = [id for id in offsets if id not in self.partitions]
+        gone = [topic_partition for topic_partition in offsets if topic_partition not in self.partitions]
         if gone:
             problem = f"{len(gone)} entries are for partitions that are not here, the first for {gone[0]}"
             yield Finding(Severity.NOTE, path, problem, "they are ignored")
-        for id, offset in offsets.items():
-            if offset > self.ends.get(id, offset):
-                problem = f"{id} has {offset} here, but its log ends with {self.ends[id]}"
+        for topic_partition, offset in offsets.items():
+            if offset > self.ends.get(topic_partition, offset):
+                problem = (
+                    f"{topic_partition} has {offset} here, but its log ends with {self.ends[topic_partition]}"
+                )
                 severity, fate = self._too_high(name)
                 yield Finding(severity, path, problem, fate, None, offset)
 
@@ -214,11 +221,13 @@ class DirectoryCheck:
         return Severity.WARNING, "the log is cleaned from its start"
 
 
-def unfit(path: str, what: str, id: TopicPartition | None) -> Finding:
-    """Something that no broker made; in the place of a partition or of one of its files, if `id` says so."""
-    if id is None:
+def unfit(path: str, what: str, topic_partition: TopicPartition | None) -> Finding:
+    """Something that no broker made; in the place of a partition or of one of its files, if one is given."""
+    if topic_partition is None:
         return Finding(Severity.NOTE, path, what, "it is ignored")
-    return Finding(Severity.ERROR, path, what, f"it is not opened, and {id} is not served until it is gone")
+    return Finding(
+        Severity.ERROR, path, what, f"it is not opened, and {topic_partition} is not served until it is gone"
+    )
 
 
 def read_properties(data: bytes) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Work:
     quick: bool = False
     on_read: Callable[[int], None] = lambda _count: None
     totals: Totals = field(default_factory=Totals)
-    meanings: Callable[[TopicPartition], "Meaning | None"] = lambda _id: None
+    meanings: Callable[[TopicPartition], "Meaning | None"] = lambda _topic_partition: None
 
 
 class Meaning(Protocol):

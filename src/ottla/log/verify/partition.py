@@ -29,8 +29,11 @@ _LEFTOVERS = {
 class PartitionCheck:
     """`end` is where the log ends, once `run` is through; None if that cannot be known."""
 
-    def __init__(self, work: Work, path: str, id: TopicPartition, names: list[str], *, clean: bool) -> None:
-        self.work, self.files, self.path, self.id, self.clean = work, work.files, path, id, clean
+    def __init__(
+        self, work: Work, path: str, topic_partition: TopicPartition, names: list[str], *, clean: bool
+    ) -> None:
+        self.work, self.files, self.path, self.clean = work, work.files, path, clean
+        self.topic_partition = topic_partition
         self.names = {name: os.path.splitext(name) for name in names}
         self.end: int | None = None
         self.topic_id: bytes | None = None
@@ -49,8 +52,8 @@ class PartitionCheck:
             epochs=epochs.LeaderEpochs(self.files, os.path.join(self.path, epochs.FILE_NAME)),
             end=bases[0] if bases else log_start,
             cleaned_to=cleaned_to,
-            is_expected_to_have_gaps=bool(cleaned_to) or self.id.topic in INTERNAL_TOPICS,
-            meaning=None if self.work.quick else self.work.meanings(self.id),
+            is_expected_to_have_gaps=bool(cleaned_to) or self.topic_partition.topic in INTERNAL_TOPICS,
+            meaning=None if self.work.quick else self.work.meanings(self.topic_partition),
         )
         yield from self._epochs(course)
         for base, after in pairwise([*bases, None]):
@@ -88,7 +91,7 @@ class PartitionCheck:
                 yield Finding(Severity.NOTE, path, "nothing that a broker writes", "it is ignored")
 
     def _is_known(self, name: str, stem: str, suffix: str) -> bool:
-        if self.id.topic == KRAFT_TOPIC and _KRAFT_FILES.match(name):
+        if self.topic_partition.topic == KRAFT_TOPIC and _KRAFT_FILES.match(name):
             return True
         is_snapshot = suffix == SNAPSHOT and stem.isdigit()
         return is_snapshot or name in (partition_metadata.PARTITION_METADATA, epochs.FILE_NAME, TOPIC_CONFIG)
@@ -145,7 +148,8 @@ class PartitionCheck:
                 fate = "it is removed, and the producers are found in the log again"
                 yield Finding(Severity.WARNING, path, str(error), fate, 0)
                 continue
-            last = max((one.batches[-1].last_offset for one in producers.values() if one.batches), default=-1)
+            ends = (producer.batches[-1].last_offset for producer in producers.values() if producer.batches)
+            last = max(ends, default=-1)
             if last >= offset:
                 problem = f"a producer in it has written offset {last}, which was not there yet"
                 yield Finding(Severity.ERROR, path, problem, "it is believed", None, last)

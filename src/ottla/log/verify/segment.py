@@ -121,12 +121,12 @@ class SegmentCheck:
                     yield from self._batch(position, header)
         except TornError as torn:
             expected = self.base if course.end is None else course.end
-            found = find_batch(file, torn.position + 1, self.size, range(expected, self.upper))
+            next_sound = find_batch(file, torn.position + 1, self.size, range(expected, self.upper))
             problem = f"no batch begins here: {torn.reason}"
-            if found is not None:
-                problem += f"; the next sound one is {found - torn.position} bytes on"
-            yield self._damage(torn.position, problem, expected, is_tail=found is None, is_torn=True)
-            self._pass(self.size if found is None else found)
+            if next_sound is not None:
+                problem += f"; the next sound one is {next_sound - torn.position} bytes on"
+            yield self._damage(torn.position, problem, expected, is_tail=next_sound is None, is_torn=True)
+            self._pass(self.size if next_sound is None else next_sound)
 
     def _pass(self, position: int) -> None:
         """Go on behind damage: what the indexes say of it is neither right nor wrong."""
@@ -211,12 +211,14 @@ class SegmentCheck:
         course = self.course
         # The first entry may begin in the middle of a batch, where the log begins.
         epoch, offset = header.leader_epoch, min(max(header.base_offset, course.start), header.last_offset)
-        known = course.epochs.epoch_for(offset)
+        checkpointed = course.epochs.epoch_for(offset)
         if epoch < course.epoch:
             problem = f"leader epoch {epoch} comes after {course.epoch}"
             yield Finding(Severity.ERROR, self.path, problem, _DIVERGES, position, offset)
-        elif known not in (NO_EPOCH, epoch) and not (self.is_scanned and offset >= course.recovery_point):
-            problem = f"a batch of leader epoch {epoch}, but {FILE_NAME} says {known}"
+        elif checkpointed not in (NO_EPOCH, epoch) and not (
+            self.is_scanned and offset >= course.recovery_point
+        ):
+            problem = f"a batch of leader epoch {epoch}, but {FILE_NAME} says {checkpointed}"
             yield Finding(Severity.ERROR, self.path, problem, _DIVERGES, position, offset)
         course.epoch = max(epoch, course.epoch)
 
