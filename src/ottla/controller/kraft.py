@@ -65,14 +65,14 @@ class ClusterMetadata:
                 self._transaction = None
             case EndTransactionRecord():
                 ended, self._transaction = self._transaction or [], None
-                for one in ended:
-                    self.replay(one)
+                for earlier in ended:
+                    self.replay(earlier)
             case _ if self._transaction is not None:
                 self._transaction.append(record)
             case TopicRecord(name=name, topic_id=topic_id):
                 self.topics[name] = topic_id
             case RemoveTopicRecord(topic_id=topic_id):
-                for name in [name for name, known in self.topics.items() if known == topic_id]:
+                for name in [name for name, present_id in self.topics.items() if present_id == topic_id]:
                     del self.topics[name]
                     self.configs.pop((ConfigResourceType.TOPIC, name), None)
             case ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value):
@@ -131,8 +131,8 @@ def _log_records(
                 raise MetadataError(f"{path}: offset {header.base_offset} follows where {end} should")
             end = header.next_offset
             if not header.is_control and end > begin:
-                found = _records(path, batch, header)
-                yield from ((path, record) for record in found if record.offset >= begin)
+                records = _records(path, batch, header)
+                yield from ((path, record) for record in records if record.offset >= begin)
     metadata.log_end_offset = end
 
 
