@@ -76,25 +76,25 @@ def plan_change(
     """Operations that change a resource's dynamic config from what it is now."""
     name, broker = resource.resource_name, call.broker
     if resource.resource_type == ConfigResourceType.TOPIC:
-        known = _topic_configs(call, name)
-        values = check_configs(name, change(dict(known.values)), broker.log_config)
+        configs = _topic_configs(call, name)
+        values = check_configs(name, change(dict(configs.values)), broker.log_config)
         path = znodes.topic_config_path(name)
     elif resource.resource_type == ConfigResourceType.BROKER:
         check_broker_name(call, name)
-        known = broker.image.broker_configs.get(name) or Configs({}, -1)
-        values = change(dict(known.values))
+        configs = broker.image.broker_configs.get(name) or Configs({}, -1)
+        values = change(dict(configs.values))
         check_broker_configs(values)
         path = znodes.broker_config_path(name)
     elif resource.resource_type == ConfigResourceType.GROUP:
-        known = broker.image.group_configs.get(name) or Configs({}, -1)
-        values = change(dict(known.values))
+        configs = broker.image.group_configs.get(name) or Configs({}, -1)
+        values = change(dict(configs.values))
         check_group_configs(broker, name, values)
         path = znodes.group_config_path(name)
     else:
         raise unsupported(resource.resource_type)
-    if validate_only or values == known.values:
+    if validate_only or values == configs.values:
         return []
-    return plan_configs(path, values, known.version if known.version >= 0 else None)
+    return plan_configs(path, values, configs.version if configs.version >= 0 else None)
 
 
 def check_broker_name(call: Call, name: str) -> None:

@@ -90,7 +90,8 @@ def _entries(call: Call, resource_type: int, name: str) -> list[Entry]:
 def _result(request: DescribeConfigsRequest, entry: Entry) -> DescribeConfigsResourceResult:
     has_synonyms = request.include_synonyms and entry.source != DYNAMIC_BROKER_LOGGER_CONFIG
     synonyms = [
-        DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source) for one in entry.synonyms
+        DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+        for synonym in entry.synonyms
     ]
     return DescribeConfigsResourceResult(
         name=entry.name,

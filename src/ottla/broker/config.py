@@ -14,7 +14,7 @@ ALONE = {"offsets.topic.replication.factor": "1"}
 
 
 def _protocol_map(value: tuple[str, ...]) -> str | None:
-    are_known = all(one.count(":") == 1 and one.partition(":")[2].upper() in PROTOCOLS for one in value)
+    are_known = all(pair.count(":") == 1 and pair.partition(":")[2].upper() in PROTOCOLS for pair in value)
     return None if are_known else f"must be NAME:PROTOCOL,... with the protocols {', '.join(PROTOCOLS)}"
 
 

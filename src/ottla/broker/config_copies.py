@@ -44,9 +44,9 @@ class ConfigCopies:
         if copy is not None and copy.configs:
             _write(log, log.directory, TOPIC_CONFIG, format_copy(copy))
 
-    def note(self, id: TopicPartition) -> None:
+    def note(self, topic_partition: TopicPartition) -> None:
         """A log was found at the start, or moved, or its topic's configs changed."""
-        self.todo[id] = None
+        self.todo[topic_partition] = None
 
     def note_brokers(self) -> None:
         """What is set for brokers may have changed."""
@@ -62,11 +62,11 @@ class ConfigCopies:
         if self._are_brokers_due:
             self._attempt(self._keep_brokers, now_ms)
             self._are_brokers_due = False
-        for id in list(islice(self.todo, PORTION_MAX)):
-            log, copy = self.broker.store.get(id), self._topic_copy(id.topic)
+        for topic_partition in list(islice(self.todo, PORTION_MAX)):
+            log, copy = self.broker.store.get(topic_partition), self._topic_copy(topic_partition.topic)
             if log is not None and copy is not None:
                 self._attempt(partial(_keep_topic, log, copy), now_ms)
-            del self.todo[id]
+            del self.todo[topic_partition]
 
     def _attempt(self, keep: Callable[[], None], now_ms: int) -> None:
         try:
@@ -86,14 +86,14 @@ class ConfigCopies:
 
     def _keep_brokers(self) -> None:
         """Where nothing was ever set there is no file, and none is made."""
-        broker, homes = self.broker, dict[str, Log]()
-        for id, log in broker.store.logs.items():
-            homes.setdefault(broker.store.directory_of(id), log)
-        known = {name: broker.image.broker_configs.get(name) for name in ("", str(broker.id))}
-        configs = {name: node.values for name, node in known.items() if node is not None and node.values}
-        revision = sum(node.version for node in known.values() if node is not None)
+        broker, logs = self.broker, dict[str, Log]()
+        for topic_partition, log in broker.store.logs.items():
+            logs.setdefault(broker.store.directory_of(topic_partition), log)
+        nodes = {name: broker.image.broker_configs.get(name) for name in ("", str(broker.id))}
+        configs = {name: node.values for name, node in nodes.items() if node is not None and node.values}
+        revision = sum(node.version for node in nodes.values() if node is not None)
         data = format_copy(ConfigCopy(None, revision, self._metadata_offset, configs))
-        for directory, log in homes.items():
+        for directory, log in logs.items():
             present = read_file(log.files, directory, BROKER_CONFIG)
             if present != data and (configs or present is not None):
                 _write(log, directory, BROKER_CONFIG, data)

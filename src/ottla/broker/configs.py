@@ -134,9 +134,9 @@ def _layers(broker: Broker) -> tuple[tuple[Mapping[str, str], int], ...]:
 
 def _broker_chain(broker: Broker, row: Row) -> Iterator[Synonym]:
     for properties, source in _layers(broker):
-        found = lookup(row, properties)
-        if found is not None:
-            yield Synonym(found[0], row.text(found[1]), source)
+        setting = lookup(row, properties)
+        if setting is not None:
+            yield Synonym(setting[0], row.text(setting[1]), source)
     yield Synonym(row.name, row.text(row.default), DEFAULT_CONFIG)
 
 
