@@ -1,7 +1,7 @@
 """Writes src/ottla/wire/messages/ from kio's schemas: one file per API, one class for all versions.
 
-To serve another API, add its row to APIS and run `make messages`. kio has a class per version; here they
-are laid over each other, and where they differ the field gets a mark: since, until, tag, nullable. What
+To serve another API, add its row to `api/table.py` and run `make messages`. kio has a class per version; here
+they are laid over each other, and where they differ the field gets a mark: since, until, tag, nullable. What
 cannot be expressed by those is refused.
 
 Names are Kafka's. kio drops the unit of times, which is put back: they are plain milliseconds with `_ms` at
@@ -21,50 +21,13 @@ from typing import Any, get_args, get_origin
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 
-# API key: the last version we generate, or None for the last that kio has.
-APIS: dict[int, int | None] = {
-    0: None,  # Produce
-    1: None,  # Fetch
-    2: None,  # ListOffsets
-    3: None,  # Metadata
-    8: None,  # OffsetCommit
-    9: None,  # OffsetFetch
-    10: None,  # FindCoordinator
-    11: None,  # JoinGroup
-    12: None,  # Heartbeat
-    13: None,  # LeaveGroup
-    14: None,  # SyncGroup
-    15: None,  # DescribeGroups
-    16: None,  # ListGroups
-    17: None,  # SaslHandshake
-    18: None,  # ApiVersions
-    19: None,  # CreateTopics
-    20: None,  # DeleteTopics
-    21: None,  # DeleteRecords
+from ottla.api.table import TABLE
+
+# The last version that is generated, where that is not the last that kio has.
+LAST_VERSIONS = {
     22: 5,  # InitProducerId: version 6 is not stable yet (KIP-939)
-    23: None,  # OffsetForLeaderEpoch
-    32: None,  # DescribeConfigs
-    33: None,  # AlterConfigs
-    34: None,  # AlterReplicaLogDirs
-    35: None,  # DescribeLogDirs
-    36: None,  # SaslAuthenticate
-    37: None,  # CreatePartitions
-    42: None,  # DeleteGroups
-    43: None,  # ElectLeaders
-    44: None,  # IncrementalAlterConfigs
-    45: None,  # AlterPartitionReassignments
-    46: None,  # ListPartitionReassignments
-    47: None,  # OffsetDelete
-    55: None,  # DescribeQuorum
-    56: None,  # AlterPartition
-    57: None,  # UpdateFeatures
-    60: None,  # DescribeCluster
-    61: None,  # DescribeProducers
-    68: None,  # ConsumerGroupHeartbeat
-    69: None,  # ConsumerGroupDescribe
-    74: None,  # ListConfigResources
-    75: None,  # DescribeTopicPartitions
 }
+APIS: dict[int, int | None] = {key: LAST_VERSIONS.get(key) for key in TABLE}
 
 TARGET = Path(__file__).parent.parent / "src" / "ottla" / "wire" / "messages"
 
@@ -141,12 +104,13 @@ def render_api(key: int, last: int | None = None) -> str:
 
 def imports_for(body: str) -> str:
     words = set("".join(c if c.isalnum() or c == "_" else " " for c in body).split())
-    ours = ["Records", "Uuid", "ZERO_UUID", "f64", "i16", "i32", "i64", "i8", "message", "nullable", "since"]
+    ours = ["Records", "Uuid", "f64", "i16", "i32", "i64", "i8", "message", "nullable", "since"]
     ours += ["struct", "tag", "u16", "u32", "until"]
     calls = {"nullable", "since", "tag", "until"}
     used = [name for name in ours if (f", {name}(" in body if name in calls else name in words)]
     lines = ["from dataclasses import field\n"] if "field(default_factory" in body else []
     lines += ["from typing import Annotated\n"] if "Annotated[" in body else []
+    lines += ["\nfrom ottla.base.ids import ZERO_UUID"] if "ZERO_UUID" in words else []
     return "".join(lines) + "\nfrom ottla.wire.schema import " + ", ".join(sorted(used, key=isort_key)) + "\n"
 
 

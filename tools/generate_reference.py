@@ -7,11 +7,9 @@ import ast
 from pathlib import Path
 
 from ottla.api.table import TABLE, Api
-from ottla.base.config import Row, rows
+from ottla.base.config import Row, rows, rows_by_group_key
 from ottla.base.errors import ErrorCode
-from ottla.broker.config import BrokerConfig
-from ottla.group.config import GroupConfig
-from ottla.log.config import LogConfig, StoreConfig
+from ottla.broker.config_classes import TITLES
 from ottla.wire.messages import FLEXIBLE_SINCE
 
 ROOT = Path(__file__).parent.parent
@@ -59,19 +57,15 @@ def described(api: Api) -> tuple[str, str]:
 def configs() -> str:
     lines = ["# Configuration", "", MADE, ""]
     lines += ["A key marked *live* can be changed while the broker runs (`ottla configs`).", ""]
-    for title, config, own in (
-        ("Broker", BrokerConfig, "topic"),
-        ("Logs and topics", LogConfig, "topic"),
-        ("Log store", StoreConfig, "topic"),
-        ("Groups", GroupConfig, "group"),
-    ):
+    for config_class, title in TITLES.items():
+        own = "group" if rows_by_group_key(config_class) else "topic"
         lines += [
             f"## {title}",
             "",
             f"| key | {own} key | type | default | live | what it does |",
             "|---|---|---|---|---|---|",
         ]
-        lines += [config_line(row) for row in sorted(rows(config), key=lambda row: row.name)]
+        lines += [config_line(row) for row in sorted(rows(config_class), key=lambda row: row.name)]
         lines.append("")
     return "\n".join(lines)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.api.asking import batch
 
+from ottla.api.table import TABLE
 from ottla.base.ids import KRAFT_TOPIC, ZERO_UUID
 from ottla.wire.messages import (
     alter_configs,
@@ -187,33 +188,5 @@ def _list_partition_reassignments(_version: int, _topic_id: bytes) -> Any:
 
 
 EXAMPLES: dict[str, Callable[[int, bytes], Any]] = {
-    make.__name__.removeprefix("_"): make
-    for make in (
-        _produce,
-        _fetch,
-        _list_offsets,
-        _metadata,
-        _api_versions,
-        _create_topics,
-        _delete_topics,
-        _delete_records,
-        _init_producer_id,
-        _offset_for_leader_epoch,
-        _describe_configs,
-        _alter_configs,
-        _alter_replica_log_dirs,
-        _describe_log_dirs,
-        _create_partitions,
-        _incremental_alter_configs,
-        _update_features,
-        _describe_cluster,
-        _describe_quorum,
-        _describe_producers,
-        _list_config_resources,
-        _describe_topic_partitions,
-        _elect_leaders,
-        _alter_partition,
-        _alter_partition_reassignments,
-        _list_partition_reassignments,
-    )
+    api.name: make for api in TABLE.values() if (make := globals().get(f"_{api.name}")) is not None
 }

@@ -56,7 +56,7 @@ from ottla.controller.keeper import (
 from ottla.controller.registration import candidacy, founding, registration
 from ottla.controller.znodes import CONTROLLER, controller_node
 from ottla.log.directories import LogDirectoryError
-from ottla.log.moving import MoveError
+from ottla.log.directory_moves import MoveError
 from ottla.wire.codec import decode, encode
 from ottla.wire.header import (
     RequestHeader,

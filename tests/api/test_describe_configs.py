@@ -7,8 +7,8 @@ from tests.api.test_alter_configs import BROKER, BROKER_LOGGER, GROUP, TOPIC, se
 
 from ottla.base.config import ConfigType, rows
 from ottla.base.errors import ErrorCode
+from ottla.broker.config_classes import broker_rows
 from ottla.broker.configs import (
-    BROKER_CONFIGS,
     DEFAULT_CONFIG,
     DYNAMIC_BROKER_CONFIG,
     DYNAMIC_DEFAULT_BROKER_CONFIG,
@@ -60,7 +60,7 @@ def test_a_topic_shows_every_key_a_topic_can_have() -> None:
 def test_a_broker_shows_every_key_and_which_of_them_are_fixed() -> None:
     machine = Machine()
     configs = {one.name: one for one in describe(machine.client(), BROKER, "1").configs}
-    assert set(configs) == {row.name for cls in BROKER_CONFIGS for row in rows(cls)}
+    assert set(configs) == {row.name for row in broker_rows()}
     assert configs["listeners"].read_only
     assert not configs["log.retention.ms"].read_only
     assert configs["log.dirs"].value == "/data"

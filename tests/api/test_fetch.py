@@ -25,7 +25,7 @@ from ottla.controller import znodes
 from ottla.controller.keeper import Create, Delete
 from ottla.controller.registration import registration
 from ottla.log.log import Log
-from ottla.log.reading import READ_BYTES_PER_ROUND
+from ottla.log.segment_reader import READ_BYTES_PER_ROUND
 from ottla.records.builder import NewRecord, build_batch
 from ottla.wire.messages.fetch import FetchRequest, ReplicaState
 

@@ -15,7 +15,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import ADMIN_CLIENT_ID, OFFSETS_TOPIC, ZERO_UUID, TopicPartition
 from ottla.coordinator.damage import leave_out
 from ottla.coordinator.turn import StoredRecord
-from ottla.log.validate import LargeCheck
+from ottla.log.validation import LargeCheck
 from ottla.records.batch import read_header
 from ottla.records.builder import NewRecord, build_batch, seal
 from ottla.records.compression import Codec

@@ -19,7 +19,7 @@ from tests.api.harness import NOW, Client, Machine, Pending
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import RunJob
 from ottla.broker.parked import ROUND
-from ottla.log.validate import ITEMS_AT_ONCE, items_at_once
+from ottla.log.validation import ITEMS_AT_ONCE, items_at_once
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.wire.messages.produce import ProduceRequest

@@ -10,13 +10,12 @@ from ottla.base.config import (
     at_least,
     between,
     key,
-    known_names,
     load,
     lookup,
+    names_of,
     one_of,
     override,
     rows,
-    rows_by_name,
     rows_by_topic_key,
 )
 
@@ -36,7 +35,7 @@ class Example:
     count: int = key("count", 1, "How many.", type=ConfigType.SHORT)
 
 
-ROWS = rows_by_name(Example)
+ROWS = {row.name: row for row in rows(Example)}
 
 
 def test_a_row_knows_its_name_type_default_and_documentation() -> None:
@@ -159,6 +158,7 @@ def test_a_value_is_written_as_an_operator_would() -> None:
 
 
 def test_names_are_known_with_their_synonyms() -> None:
-    assert {"log.age.ms", "log.age.hours", "folder", "count"} <= known_names(Example)
-    assert "size" not in known_names(Example)
+    names = [name for row in rows(Example) for name in names_of(row)]
+    assert {"log.age.ms", "log.age.hours", "folder", "count"} <= set(names)
+    assert "size" not in names
     assert set(rows_by_topic_key(Example)) == {"size", "age.ms", "ratio", "policy"}

@@ -17,8 +17,8 @@ from ottla.broker.effects import CleanLog
 from ottla.controller import znodes
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import plan_configs
-from ottla.log.checkpoint import PARTITION_METADATA, format_partition_metadata
 from ottla.log.config_copy import TOPIC_CONFIG, ConfigCopy, format_copy, parse_copy
+from ottla.log.partition_metadata import PARTITION_METADATA, format_partition_metadata
 
 PROPERTIES = {
     "log.retention.check.interval.ms": "1000",

@@ -8,7 +8,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.controller import znodes
 from ottla.controller.keeper import Create, Delete, NodeChanged, Put
-from ottla.log import checkpoint
+from ottla.log import checkpoint_format, partition_metadata
 
 
 def topic_nodes(name: str, assignment: dict[int, tuple[int, ...]]) -> list[Create]:
@@ -57,7 +57,7 @@ def test_a_log_that_does_not_know_whose_it_is_is_told() -> None:
     """A crash came after its first file and before partition.metadata: else it would pass for any topic's."""
     machine = Machine()
     create(machine.client(), "t")
-    path = f"/data/t-0/{checkpoint.PARTITION_METADATA}"
+    path = f"/data/t-0/{partition_metadata.PARTITION_METADATA}"
     whole = machine.disk.read(path)
     machine.disk.remove(path)
     machine.crash()
@@ -70,7 +70,7 @@ def test_watermarks_are_written_down_from_time_to_time() -> None:
     create(client, "t")
     produce(client, "t", batch("a", "b"))
     machine.pass_time(100)
-    written = checkpoint.read_offsets(machine.disk, f"/data/{checkpoint.HIGH_WATERMARKS}")
+    written = checkpoint_format.read_offsets(machine.disk, f"/data/{checkpoint_format.HIGH_WATERMARKS}")
     assert written == {TopicPartition("t", 0): 2}
 
 

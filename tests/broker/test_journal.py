@@ -3,6 +3,7 @@
 import pytest
 from tests.api.asking import create
 from tests.api.harness import NOW, Machine
+from tests.records.markers import build_marker
 
 from ottla.base.errors import ApiError
 from ottla.broker import journal as journals
@@ -10,7 +11,7 @@ from ottla.broker.journal import PartitionJournal
 from ottla.broker.parked import Parked
 from ottla.coordinator.turn import StoredRecord
 from ottla.records.builder import NewRecord, build_batch
-from ottla.records.control import EndTransaction, build_marker
+from ottla.records.control import EndTransaction
 
 
 def journal(**configs: str) -> tuple[Machine, PartitionJournal]:

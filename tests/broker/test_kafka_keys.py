@@ -1,11 +1,10 @@
 """Kafka's keys that have no effect here, and keys that are nobody's."""
 
-from ottla.base.config import known_names
-from ottla.broker.configs import BROKER_CONFIGS
+from ottla.broker.config_classes import broker_names
 from ottla.broker.kafka_keys import WITHOUT_EFFECT, remarks
 from ottla.broker.security import is_security_key
 
-KNOWN = known_names(*BROKER_CONFIGS)
+KNOWN = broker_names()
 
 
 def test_a_key_is_declared_once() -> None:

@@ -11,7 +11,7 @@ from tests.log.simdisk import Crashed, Keep, page_cache, power_loss
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID, TopicPartition
 from ottla.broker.effects import CopyLog
-from ottla.log import moving
+from ottla.log import directory_moves
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -26,9 +26,9 @@ COUNT = 12
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving, "SLICE_BYTES", 300)
-    monkeypatch.setattr(moving, "CHUNK_BYTES", 100)
-    monkeypatch.setattr(moving, "TAIL_BYTES", 200)
+    monkeypatch.setattr(directory_moves, "SLICE_BYTES", 300)
+    monkeypatch.setattr(directory_moves, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(directory_moves, "TAIL_BYTES", 200)
 
 
 def filled(**properties: str) -> tuple[Machine, Client]:
@@ -204,7 +204,7 @@ def test_errors_are_those_of_kafka() -> None:
     assert moved(client, "/b", absent) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert moved(client, "/b", TopicPartition("x" * 240, 0)) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
     assert moved(client, "/a") == [ErrorCode.NONE], "it is there already"
-    assert machine.broker.store.moves.by_id == {}
+    assert machine.broker.store.moves.by_topic_partition == {}
     create(client, "u", partitions=2)
     machine.broker.on_directory_failed("/b", "it burns", machine.now_ms)
     assert moved(client, "/b") == [ErrorCode.KAFKA_STORAGE_ERROR]
@@ -226,7 +226,7 @@ def test_a_move_can_be_turned_round_and_called_off() -> None:
     moved(client, "/b")
     machine.pass_time(200)
     assert moved(client, "/a") == [ErrorCode.NONE]
-    assert machine.broker.store.moves.by_id == {}
+    assert machine.broker.store.moves.by_topic_partition == {}
     machine.release()
     machine.pass_time(200)
     assert home(machine) == "/a"
@@ -255,7 +255,7 @@ def test_a_directory_that_fails_ends_the_moves_from_and_to_it(directory: str, is
     machine.pass_time(200)
     machine.pass_time(60_000)
     assert machine.broker.store.offline.keys() == {directory}
-    assert machine.broker.store.moves.by_id == {}
+    assert machine.broker.store.moves.by_topic_partition == {}
     if is_lost:
         assert fetch(client, "t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
     else:
@@ -314,3 +314,18 @@ def test_moving_back_does_not_believe_what_the_old_directory_remembers() -> None
         assert home(machine) == directory
     machine.crash()
     assert numbers(machine.client()) == list(range(COUNT))
+
+
+def test_a_move_to_a_directory_that_fails_is_over_and_what_was_in_it_is_lost() -> None:
+    machine = Machine({"log.dirs": "/a,/b"})
+    create(machine.client(), "t", partitions=2)
+    store, moving, there = machine.broker.store, TopicPartition("t", 0), TopicPartition("t", 1)
+    store.moves.begin(moving, "/b")
+    (move,) = store.moves.by_topic_partition.values()
+    assert (move.topic_partition, move.directory, move.lag) == (moving, "/b", 0)
+    machine.broker.on_directory_failed("/b", "it burns", machine.now_ms)
+    assert (store.offline, list(store.lost), store.moves.by_topic_partition) == (
+        {"/b": "it burns"},
+        [there],
+        {},
+    )

@@ -13,7 +13,7 @@ from tests.support.groups import find
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, ZERO_UUID, TopicPartition
 from ottla.broker.effects import SyncLog, TakeOffline
-from ottla.log.cleaning import CleanFailed
+from ottla.log.compaction.task import CleanFailed
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest

@@ -9,9 +9,9 @@ from tests.compat.apache import Dumped, dump
 from tests.compat.traffic import CODECS, FLUSH_S, QUIET, TIME_MS
 
 from ottla.cli.dump_files import ReadOnlyFiles
-from ottla.log.checkpoint import CLEANER_OFFSETS, read_offsets
-from ottla.log.verify import verify
-from ottla.log.verify_segment import Severity, Work
+from ottla.log.checkpoint_format import CLEANER_OFFSETS, read_offsets
+from ottla.log.verify.directory import verify
+from ottla.log.verify.findings import Severity, Work
 
 COUNT = 1200
 KEYS = 25

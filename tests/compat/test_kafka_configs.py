@@ -23,7 +23,7 @@ from tests.compat.traffic import FLUSH_S, QUIET
 from ottla.base.files import OsFiles
 from ottla.base.ids import uuid_from_text
 from ottla.controller.kraft import ClusterMetadata, read_cluster_metadata
-from ottla.log.checkpoint import format_partition_metadata, parse_partition_metadata
+from ottla.log.partition_metadata import format_partition_metadata, parse_partition_metadata
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -12,8 +12,8 @@ from tests.compat.conftest import ADOPTED, CLASSIC, MODERN, TRANSACTIONS, Writte
 from tests.compat.traffic import CODECS
 
 from ottla.cli.dump_files import ReadOnlyFiles
-from ottla.log.verify import verify
-from ottla.log.verify_segment import Finding, Severity, Work
+from ottla.log.verify.directory import verify
+from ottla.log.verify.findings import Finding, Severity, Work
 
 NODE_ID = "1"
 KRAFT = "__cluster_metadata-0"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.base.config import ConfigError, load, rows, rows_by_name
+from ottla.base.config import ConfigError, load, rows
 from ottla.group.config import MIGRATION_POLICIES, GroupConfig
 from ottla.group.consumer.assignors import ASSIGNORS
 
@@ -14,7 +14,7 @@ def test_every_row_says_what_it_does_and_has_a_default_that_passes_its_check():
 
 
 def test_the_defaults_are_those_of_kafka():
-    defaults = {name: row.text(row.default) for name, row in rows_by_name(GroupConfig).items()}
+    defaults = {row.name: row.text(row.default) for row in rows(GroupConfig)}
     assert defaults == {
         "group.min.session.timeout.ms": "6000",
         "group.max.session.timeout.ms": "1800000",

@@ -16,7 +16,7 @@ from ottla.coordinator.turn import StoredRecord
 from ottla.group import protocol
 from ottla.group.consumer import regex
 from ottla.group.records import CorruptRecordError, parse
-from ottla.log import checkpoint, config_copy, snapshots
+from ottla.log import checkpoint_format, config_copy, partition_metadata, snapshots
 from ottla.log.index import IndexFileError, OffsetIndex, TimeIndex
 from ottla.records.batch import split
 from ottla.records.check import check_records
@@ -75,8 +75,8 @@ def disk(data: bytes) -> None:
     with suppress(snapshots.SnapshotError):
         snapshots.decode(data, 100)
     with suppress(ValueError):
-        checkpoint.parse_offsets(data.decode())
-    checkpoint.parse_partition_metadata(data)
+        checkpoint_format.parse_offsets(data.decode())
+    partition_metadata.parse_partition_metadata(data)
     config_copy.parse_copy(data)
 
 

@@ -4,8 +4,9 @@ from typing import Any
 
 from tests.log.helpers import NOW, append, records, run_syncs
 
-from ottla.log.cleaner import Cleaner
-from ottla.log.cleaning import CleanResult, clean
+from ottla.log.compaction.cleaner import Cleaner
+from ottla.log.compaction.rewrite import clean
+from ottla.log.compaction.task import CleanResult
 from ottla.log.config import StoreConfig
 from ottla.log.log import Log
 from ottla.records.batch import BatchHeader, split

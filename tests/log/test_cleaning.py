@@ -14,13 +14,14 @@ from tests.log.cleaning_helpers import (
 )
 from tests.log.helpers import NOW, append, open_log, records
 from tests.log.simdisk import SimDisk
+from tests.records.markers import build_marker
 
-from ottla.log.cleaning import CleaningError, clean
+from ottla.log.compaction.rewrite import CleaningError, clean
 from ottla.log.recovery import CLEANED
 from ottla.records.batch import set_crc
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
-from ottla.records.control import EndTransaction, build_marker
+from ottla.records.control import EndTransaction
 
 CODECS = list(Codec)
 

@@ -4,12 +4,14 @@ from tests.log.cleaning_helpers import COMPACT, close_segment, compact, place, w
 from tests.log.helpers import NOW, open_log
 from tests.log.simdisk import SimDisk
 
+from ottla.base.config import LONG_MAX
 from ottla.base.ids import TopicPartition
-from ottla.log import checkpoint
-from ottla.log.cleaner import Cleaner
-from ottla.log.cleaning import CleanFailed, clean
-from ottla.log.compaction import dirtiest, measure
-from ottla.log.config import LONG_MAX, LogConfig, StoreConfig
+from ottla.log import checkpoint_format
+from ottla.log.compaction.cleaner import Cleaner
+from ottla.log.compaction.policy import dirtiest, measure
+from ottla.log.compaction.rewrite import clean
+from ottla.log.compaction.task import CleanFailed
+from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.log import Log
 from ottla.log.store import LogStore
 
@@ -122,8 +124,9 @@ def test_the_dirtiest_comes_first_one_at_a_time_or_several():
     logs = [named("half", 4, 2, disk), named("all", 2, 0, disk), named("most", 4, 1, disk)]
     logs.append(named("deleted", 4, 0, disk, cleanup_policy=("delete",)))
     cleaner = cleaner_of(*logs)
+    ratios = {dirt.log.topic_partition.topic: dirt.ratio for dirt in cleaner.debt(lambda _: 9, NOW)}
+    assert round(ratios["all"], 2) == 1.0 == round(max(ratios.values()), 2)
     assert next_names(cleaner) == ["all-0"]
-    assert round(cleaner.dirtiest_ratio, 2) == 1.0
     assert [task.name for task in cleaner.running] == ["all-0"]
     assert next_names(cleaner, cleaner_threads=2) == []
     assert next_names(cleaner, NOW + 15_000, cleaner_threads=2) == ["most-0"]
@@ -202,7 +205,7 @@ def test_a_store_cleans_remembers_how_far_and_removes_old_files_after_their_dela
         write(log, ("k", str(n)))
         close_segment(log)
     assert run(store) == 1
-    assert disk.read(f"/data/{checkpoint.CLEANER_OFFSETS}") == b"0\n1\nt 0 5\n"
+    assert disk.read(f"/data/{checkpoint_format.CLEANER_OFFSETS}") == b"0\n1\nt 0 5\n"
     assert any(name.endswith(".deleted") for name in disk.nodes)
     store.on_tick(NOW + 1000, {})
     assert not any(name.endswith(".deleted") for name in disk.nodes)

@@ -9,8 +9,9 @@ from tests.log.cleaning_helpers import close_segment, content, keyed, place, sta
 from tests.log.helpers import NOW, append, open_log, records, run_syncs
 from tests.log.simdisk import Crashed, SimDisk, page_cache, power_loss
 
-from ottla.log.cleaner import Cleaner
-from ottla.log.cleaning import CleanResult, CleanTask, clean
+from ottla.log.compaction.cleaner import Cleaner
+from ottla.log.compaction.rewrite import clean
+from ottla.log.compaction.task import CleanResult, CleanTask
 from ottla.log.config import StoreConfig
 from ottla.records.compression import Codec
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.base.config import ConfigError, load, override, rows, rows_by_topic_key
-from ottla.log.config import LONG_MAX, LogConfig, StoreConfig
+from ottla.base.config import LONG_MAX, ConfigError, load, override, rows, rows_by_topic_key
+from ottla.log.config import LogConfig, StoreConfig
 
 
 def test_every_row_may_change_while_the_broker_runs_and_says_what_it_does():

@@ -2,7 +2,7 @@
 
 from tests.log.simdisk import SimDisk
 
-from ottla.log import checkpoint
+from ottla.log import partition_metadata
 from ottla.log.config_copy import ConfigCopy, format_copy, parse_copy, read_topic_copy
 
 ID, OTHER = bytes(range(16)), b"o" * 16
@@ -32,9 +32,11 @@ def test_a_folder_says_what_is_set_for_its_topic() -> None:
     disk = SimDisk()
     disk.make_directory("/f")
     assert read_topic_copy(disk, "/f", ID) is None, "nobody wrote anything"
-    disk.write_atomic("/f/partition.metadata", checkpoint.format_partition_metadata(ID))
+    disk.write_atomic("/f/partition.metadata", partition_metadata.format_partition_metadata(ID))
     assert read_topic_copy(disk, "/f", ID) is None, "as Apache Kafka writes it"
-    disk.write_atomic("/f/partition.metadata", checkpoint.format_partition_metadata(ID, no_configs=True))
+    disk.write_atomic(
+        "/f/partition.metadata", partition_metadata.format_partition_metadata(ID, no_configs=True)
+    )
     assert read_topic_copy(disk, "/f", ID) == ConfigCopy(ID, 0, 0, {})
     disk.write_atomic("/f/topic.config", format_copy(COPY))
     assert read_topic_copy(disk, "/f", ID) == COPY

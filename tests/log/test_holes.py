@@ -9,8 +9,8 @@ from tests.log.simdisk import SimDisk
 from tests.log.test_store import ID, T0, opened, work
 
 from ottla.base.files import File
-from ottla.log.checkpoint import CLEANER_OFFSETS, RECOVERY_POINTS
-from ottla.log.cleaning import clean
+from ottla.log.checkpoint_format import CLEANER_OFFSETS, RECOVERY_POINTS
+from ottla.log.compaction.rewrite import clean
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.log import Log
 from ottla.log.store import LogStore

@@ -3,12 +3,13 @@
 import pytest
 from tests.log.helpers import NOW, append, batch, idempotent, open_log, run_syncs, values
 from tests.log.simdisk import SimDisk
+from tests.records.markers import build_marker
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.log import snapshots
 from ottla.log.producers import Producers
 from ottla.log.snapshots import SnapshotError
-from ottla.records.control import EndTransaction, build_marker
+from ottla.records.control import EndTransaction
 
 MAX = (1 << 31) - 1
 

@@ -10,8 +10,8 @@ from tests.log.simdisk import SimDisk
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.log import producer_trail, snapshots
 from ottla.log import producers as producers_module
-from ottla.log import snapshots, trail
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.log import Log
 from ottla.log.producers import PRODUCERS_MAX, SILENT_MS, Producer, Producers
@@ -26,7 +26,7 @@ SPARE = 2
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producers_module, "PRODUCERS_MAX", FEW)
     monkeypatch.setattr(snapshots, "PRODUCERS_MAX", FEW)
-    monkeypatch.setattr(trail, "PRODUCERS_NOTED_MAX", FEW)
+    monkeypatch.setattr(producer_trail, "PRODUCERS_NOTED_MAX", FEW)
     monkeypatch.setattr(producers_module, "SPARE", SPARE)
 
 
@@ -152,7 +152,7 @@ def test_recovery_remembers_no_more_than_fit_and_all_that_the_leader_did() -> No
         flood(log, range(turn * FEW, (turn + 1) * FEW), NOW + turn * SILENT_MS)
     known = list(log.producers.by_id)
     disk.crash()
-    seen = trail.Trail()
+    seen = producer_trail.ProducerTrail()
     for producer_id in range(3 * FEW):
         view = memoryview(idempotent(0, producer_id=producer_id))
         seen.note(read_header(view), view)

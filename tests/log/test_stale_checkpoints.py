@@ -10,7 +10,7 @@ from tests.log.simdisk import SimDisk, power_loss
 from tests.log.test_store import ID, T0, T1, opened, text, work
 
 from ottla.base.ids import TopicPartition
-from ottla.log.checkpoint import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from ottla.log.checkpoint_format import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ottla.log.config import LogConfig
 
 ALL = (RECOVERY_POINTS, LOG_STARTS, CLEANER_OFFSETS, HIGH_WATERMARKS)

@@ -6,8 +6,8 @@ from tests.log.simdisk import SimDisk, power_loss
 
 from ottla.base.ids import TopicPartition
 from ottla.log.config import LogConfig, StoreConfig
-from ottla.log.opening import parse_folder
-from ottla.log.store import LogStore, deleted_folder
+from ottla.log.folders import deleted_folder, parse_folder
+from ottla.log.store import LogStore
 
 ID = bytes(range(16))
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

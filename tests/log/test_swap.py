@@ -5,7 +5,8 @@ from tests.log.cleaning_helpers import COMPACT, begin, close_segment, compact, c
 from tests.log.helpers import NOW, TP, append, batch, open_log, records
 from tests.log.simdisk import Crashed, SimDisk, page_cache, power_loss
 
-from ottla.log.cleaning import CleanFailed, clean
+from ottla.log.compaction.rewrite import clean
+from ottla.log.compaction.task import CleanFailed
 from ottla.log.config import StoreConfig
 from ottla.log.log import Log
 

@@ -12,9 +12,10 @@ from ottla.base.ids import TopicPartition
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.config_copy import ConfigCopy, format_copy
 from ottla.log.store import LogStore
-from ottla.log.verify import ALIKE_MAX, verify
-from ottla.log.verify_partition import TXN_ENTRY
-from ottla.log.verify_segment import Finding, Severity, Work, index_damage
+from ottla.log.verify.directory import ALIKE_MAX, verify
+from ottla.log.verify.findings import Finding, Severity, Work
+from ottla.log.verify.partition import TXN_ENTRY
+from ottla.log.verify.segment import index_damage
 from ottla.records.batch import set_crc
 
 ERROR, WARNING, NOTE = Severity

@@ -80,7 +80,7 @@ def test_a_header_knows_its_size_and_its_offsets():
     ],
 )
 def test_an_attribute_bit_is_one_property_and_no_other(bit, name):
-    flags = ["is_log_append_time", "is_transactional", "is_control", "has_delete_horizon", "is_compressed"]
+    flags = ["is_log_append_time", "is_transactional", "is_control", "has_delete_horizon"]
     header = read_header(patched(attributes=bit))
     assert [flag for flag in flags if getattr(header, flag)] == [name]
 
@@ -89,7 +89,6 @@ def test_an_attribute_bit_is_one_property_and_no_other(bit, name):
 def test_the_lowest_three_bits_are_the_codec(codec):
     header = read_header(patched(attributes=codec | 0x78))
     assert header.codec is codec
-    assert header.is_compressed == (codec is not Codec.NONE)
 
 
 @pytest.mark.parametrize("number", [5, 6, 7])
@@ -108,8 +107,8 @@ def test_sequences_wrap_to_zero(base, delta, last):
 
 
 def test_producer_id_minus_one_means_none():
-    assert not read_header(build_batch(RECORDS)).has_producer_id
-    assert read_header(build_batch(RECORDS, producer_id=0)).has_producer_id
+    assert read_header(build_batch(RECORDS)).producer_id == -1
+    assert read_header(build_batch(RECORDS, producer_id=0)).producer_id == 0
 
 
 def test_every_flipped_bit_after_the_checksum_is_noticed():

@@ -19,7 +19,7 @@ from kio.records.writers import write_batch
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.records.batch import HEADER_SIZE, assign, crc_ok, read_header
-from ottla.records.builder import NewRecord, build_batch, encode_record, recompress, seal
+from ottla.records.builder import NewRecord, build_batch, encode_record, seal
 from ottla.records.check import check_records
 from ottla.records.compression import Codec
 from ottla.records.record import Record, open_body, read_records
@@ -148,11 +148,11 @@ def test_an_uncompressed_batch_is_built_byte_for_byte_as_clients_build_it(writer
 
 @pytest.mark.parametrize("target", Codec)
 @pytest.mark.parametrize("source", Codec)
-def test_recompress_changes_the_body_and_nothing_else(source, target):
+def test_another_codec_changes_the_body_and_nothing_else(source, target):
     rows = [NewRecord(b"k%d" % i, b"value " * i, (), 1000 + i) for i in range(50)]
     batch = build_batch(rows, base_offset=8, leader_epoch=4, codec=source, producer_id=1, control=True)
     before = read_header(batch)
-    again = recompress(batch, before, target)
+    again = seal(before, open_body(batch, before), target)
     after = read_header(again)
     assert after.codec is target
     assert after.size == len(again)
@@ -163,10 +163,10 @@ def test_recompress_changes_the_body_and_nothing_else(source, target):
     assert read_records(again) == read_records(batch)
 
 
-def test_recompress_respects_its_limit():
+def test_a_body_is_opened_up_to_a_limit():
     batch = build_batch([NewRecord(None, bytes(5000))], codec=Codec.ZSTD)
     with pytest.raises(ApiError) as caught:
-        recompress(batch, read_header(batch), Codec.LZ4, limit=4000)
+        open_body(batch, read_header(batch), limit=4000)
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 

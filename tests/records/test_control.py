@@ -4,10 +4,11 @@ import struct
 
 import pytest
 from aiokafka.record.control_record import ABORT_MARKER, COMMIT_MARKER, ControlRecord
+from tests.records.markers import build_marker
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.records.batch import read_header
-from ottla.records.control import ControlType, EndTransaction, build_marker, control_type, read_marker
+from ottla.records.control import ControlType, EndTransaction, control_type, read_marker
 from ottla.records.record import read_records
 
 

@@ -6,9 +6,17 @@ from hypothesis import strategies as st
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.records.batch import HEADER, HEADER_SIZE, read_header
-from ottla.records.builder import build_batch, encode_record
+from ottla.records.builder import build_batch, encode_record, varint
 from ottla.records.check import check_records
-from ottla.records.record import Record, open_body, read_records, walk
+from ottla.records.record import (
+    VARINT_BYTES_MAX,
+    VARLONG_BYTES_MAX,
+    Record,
+    open_body,
+    read_records,
+    read_varint,
+    walk,
+)
 
 examples = settings(max_examples=150)
 nullable = st.none() | st.binary(max_size=80)
@@ -150,3 +158,26 @@ def test_every_single_byte_changed_is_refused_or_read_as_something_else_but_neve
         for byte in range(256):
             changed = body[:at] + bytes((byte,)) + body[at + 1 :]
             assert accepts(check_records, changed, 2) == accepts(consume, changed, 2)
+
+
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_a_varint_goes_there_and_back(value):
+    written = varint(value)
+    assert read_varint(written, 0) == read_varint(written, 0, VARLONG_BYTES_MAX) == (value, len(written))
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_a_varlong_goes_there_and_back(value):
+    written = varint(value)
+    assert read_varint(b"?" + written, 1, VARLONG_BYTES_MAX) == (value, 1 + len(written))
+
+
+def test_small_numbers_of_either_sign_take_one_byte():
+    assert [varint(value) for value in (0, -1, 1, -64, 63)] == [b"\0", b"\1", b"\2", b"\x7f", b"\x7e"]
+
+
+@pytest.mark.parametrize("longest", [VARINT_BYTES_MAX, VARLONG_BYTES_MAX])
+def test_a_varint_has_a_longest_form(longest):
+    read_varint(b"\x80" * (longest - 1) + b"\0", 0, longest)
+    with pytest.raises(ApiError):
+        read_varint(b"\x80" * longest + b"\0", 0, longest)

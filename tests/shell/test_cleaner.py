@@ -14,8 +14,8 @@ from tests.clients.harness import is_gone, wait_for
 
 from ottla.base.files import OsFiles
 from ottla.base.ids import TopicPartition
-from ottla.log.cleaner import Cleaner
-from ottla.log.cleaning import CleanFailed, CleanOutcome, CleanResult, CleanTask
+from ottla.log.compaction.cleaner import Cleaner
+from ottla.log.compaction.task import CleanFailed, CleanOutcome, CleanResult, CleanTask
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.log import Log
 from ottla.records.builder import NewRecord, build_batch

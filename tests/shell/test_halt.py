@@ -15,7 +15,7 @@ from tests.shell.test_server import refusal, run, server
 
 from ottla.base.files import OsFile, OsPath
 from ottla.base.ids import TopicPartition
-from ottla.log.validate import ITEMS_AT_ONCE, LargeCheck
+from ottla.log.validation import ITEMS_AT_ONCE, LargeCheck
 from ottla.records.builder import NewRecord, build_batch
 from ottla.shell import descriptors, embedded
 from ottla.shell.embedded import EmbeddedBroker

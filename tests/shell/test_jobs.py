@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.broker.effects import Job
 from ottla.broker.parked import Parked, Waiting
-from ottla.log.validate import SLICE_ITEMS, SpentError
+from ottla.log.validation import SLICE_ITEMS, SpentError
 from ottla.shell.jobs import OLDEST_EVERY, PATIENCE, Jobs
 
 

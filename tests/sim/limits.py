@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from ottla.api import dispatch, partition_reads, produce
 from ottla.broker import allowance, slices
-from ottla.log import validate
+from ottla.log import validation
 
 ORDINARY_SEEDS = 0.25
 SMALL = 0.5
@@ -81,12 +81,12 @@ def _items(random: Random) -> list[Patch]:
     """A request has as much as a batch costs by itself, at the least, or its turn would never come."""
     at_once = random.choice([2, 4, 8])
     return [
-        (validate, "ITEMS_MIN", 1),
-        (validate, "ITEMS_FREE", random.choice([1, 2, 4])),
-        (validate, "ITEM_BYTES", NO_ITEMS_PER_BYTE),
-        (validate, "ITEMS_AT_ONCE", at_once),
-        (validate, "BYTES_FREE", random.choice([0, 60, 1_000])),
-        (validate, "BYTES_RATIO", 1),
+        (validation, "ITEMS_MIN", 1),
+        (validation, "ITEMS_FREE", random.choice([1, 2, 4])),
+        (validation, "ITEM_BYTES", NO_ITEMS_PER_BYTE),
+        (validation, "ITEMS_AT_ONCE", at_once),
+        (validation, "BYTES_FREE", random.choice([0, 60, 1_000])),
+        (validation, "BYTES_RATIO", 1),
         (allowance, "ITEMS_PER_ROUND", at_once * random.choice([1, 2])),
         (allowance, "ITEMS_FOR_SMALL", max(at_once // 2, 1)),
         (produce, "ITEMS_PER_BATCH", 1),

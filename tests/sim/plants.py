@@ -24,7 +24,7 @@ from ottla.controller.election import Around, Rule
 from ottla.controller.keeper import ANY, Put
 from ottla.coordinator.runtime import Journal, Loaded, Runtime
 from ottla.log.log import Log
-from ottla.log.validate import Checked, LargeCheck
+from ottla.log.validation import Checked, LargeCheck
 from ottla.replication.leader import Leader
 from ottla.replication.partition import LeaderChanged, Partition
 from ottla.security.peer_handshake import Acceptor

@@ -43,9 +43,9 @@ from ottla.broker.parked import ROUND
 from ottla.broker.slices import Job
 from ottla.controller.keeper import NodeChanged, Outcome, Written
 from ottla.controller.registration import founding, registration, succession
-from ottla.log import validate
+from ottla.log import validation
 from ottla.log.directories import LogDirectoryError
-from ottla.log.moving import MoveError
+from ottla.log.directory_moves import MoveError
 from ottla.wire.primitives import ProtocolError
 
 TICK_MS = 200
@@ -283,7 +283,7 @@ class Process:
         self._is_carrying = False
         self._schedule_deadline()
         broker = self.broker
-        is_spent = broker.allowance.items_left < validate.ITEMS_AT_ONCE or broker.allowance.read_left <= 0
+        is_spent = broker.allowance.items_left < validation.ITEMS_AT_ONCE or broker.allowance.read_left <= 0
         is_spent |= broker.slices.spent_us > slicing.SHARE_US // 2 or ROUND in broker.waiting.by_key
         if is_spent and not self._is_round_over:
             self._is_round_over = True

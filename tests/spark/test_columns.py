@@ -7,13 +7,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.records.markers import build_marker
 
 from ottla.base.errors import ApiError
 from ottla.client import Aborted, ClientError, Fetched
 from ottla.records.batch import read_header, set_crc, split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
-from ottla.records.control import EndTransaction, build_marker
+from ottla.records.control import EndTransaction
 from ottla.records.record import read_records
 from ottla.spark import columns
 from ottla.spark.columns import Part, decode, decode_parts, schema

@@ -11,7 +11,8 @@ import pytest
 
 from ottla import Broker
 from ottla.base.config import load
-from ottla.cli.properties import CONFIGS, parse, without_effect
+from ottla.broker.config_classes import CONFIG_CLASSES
+from ottla.cli.properties import parse, without_effect
 from ottla.group.config import GroupConfig
 
 ROOT = Path(__file__).parents[2]
@@ -159,7 +160,7 @@ def test_the_config_example_is_made_of_keys_that_exist() -> None:
     properties = parse(blocks("properties")[0])
     assert len(properties) == 5
     assert list(without_effect(properties)) == []
-    for config in CONFIGS:
+    for config in CONFIG_CLASSES:
         load(config, properties)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.wire.codec import decode, decode_in_slices, decoder, encode, encode_in_slices
 from ottla.wire.codegen import PACE
-from ottla.wire.compile_decode import ITEMS_MAX
+from ottla.wire.decoders import ITEMS_MAX
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse

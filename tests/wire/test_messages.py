@@ -14,9 +14,10 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.serial._implicit_defaults import get_tagged_field_default
 
+from ottla.base.ids import ZERO_UUID
 from ottla.wire.codec import decode, encode, encode_chunks
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
-from ottla.wire.schema import ZERO_UUID, Array, Field, Nested, fields_of
+from ottla.wire.schema import Array, Field, Nested, fields_of
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MS = datetime.timedelta(milliseconds=1)

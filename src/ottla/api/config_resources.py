@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from ottla.api.call import Call
 from ottla.api.writes import Writes
+from ottla.base.config import ConfigResourceType
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.configs import check_broker_configs, check_group_configs
 from ottla.broker.slices import Steps
@@ -15,8 +16,6 @@ from ottla.controller.image import Configs
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import check_configs, plan_configs
 from ottla.wire.lazy import lazily
-
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 WAIT_MS = 30_000
 
@@ -76,26 +75,26 @@ def plan_change(
 ) -> Sequence[Operation]:
     """Operations that change a resource's dynamic config from what it is now."""
     name, broker = resource.resource_name, call.broker
-    if resource.resource_type == TOPIC:
-        known = _topic_configs(call, name)
-        values = check_configs(name, change(dict(known.values)), broker.settings.log_config)
+    if resource.resource_type == ConfigResourceType.TOPIC:
+        configs = _topic_configs(call, name)
+        values = check_configs(name, change(dict(configs.values)), broker.settings.log_config)
         path = znodes.topic_config_path(name)
-    elif resource.resource_type == BROKER:
+    elif resource.resource_type == ConfigResourceType.BROKER:
         check_broker_name(call, name)
-        known = broker.image.broker_configs.get(name) or Configs({}, -1)
-        values = change(dict(known.values))
+        configs = broker.image.broker_configs.get(name) or Configs({}, -1)
+        values = change(dict(configs.values))
         check_broker_configs(values)
         path = znodes.broker_config_path(name)
-    elif resource.resource_type == GROUP:
-        known = broker.image.group_configs.get(name) or Configs({}, -1)
-        values = change(dict(known.values))
+    elif resource.resource_type == ConfigResourceType.GROUP:
+        configs = broker.image.group_configs.get(name) or Configs({}, -1)
+        values = change(dict(configs.values))
         check_group_configs(broker, name, values)
         path = znodes.group_config_path(name)
     else:
         raise unsupported(resource.resource_type)
-    if validate_only or values == known.values:
+    if validate_only or values == configs.values:
         return []
-    return plan_configs(path, values, known.version if known.version >= 0 else None)
+    return plan_configs(path, values, configs.version if configs.version >= 0 else None)
 
 
 def check_broker_name(call: Call, name: str) -> None:

@@ -15,14 +15,11 @@ from typing import TypeAlias
 from ottla.api.broker_loggers import describe_loggers
 from ottla.api.call import Call
 from ottla.api.config_resources import (
-    BROKER,
-    BROKER_LOGGER,
-    GROUP,
-    TOPIC,
     check_broker_name,
     check_topic,
     unsupported,
 )
+from ottla.base.config import ConfigResourceType
 from ottla.base.errors import ApiError
 from ottla.broker.configs import (
     DYNAMIC_BROKER_LOGGER_CONFIG,
@@ -76,15 +73,15 @@ def _describe(
 
 
 def _entries(call: Call, resource_type: int, name: str) -> list[Entry]:
-    if resource_type == TOPIC:
+    if resource_type == ConfigResourceType.TOPIC:
         check_topic(call, name)
         return describe_topic(call.broker, call.broker.image.topic_config(name))
-    if resource_type == BROKER:
+    if resource_type == ConfigResourceType.BROKER:
         check_broker_name(call, name)
         return describe_broker(call.broker) if name else describe_default_broker(call.broker)
-    if resource_type == BROKER_LOGGER:
+    if resource_type == ConfigResourceType.BROKER_LOGGER:
         return describe_loggers(call, name)
-    if resource_type == GROUP:
+    if resource_type == ConfigResourceType.GROUP:
         check_group_configs(call.broker, name, {})
         return describe_group(call.broker, name)
     raise unsupported(resource_type)
@@ -93,7 +90,8 @@ def _entries(call: Call, resource_type: int, name: str) -> list[Entry]:
 def _result(request: DescribeConfigsRequest, entry: Entry) -> DescribeConfigsResourceResult:
     has_synonyms = request.include_synonyms and entry.source != DYNAMIC_BROKER_LOGGER_CONFIG
     synonyms = [
-        DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source) for one in entry.synonyms
+        DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+        for synonym in entry.synonyms
     ]
     return DescribeConfigsResourceResult(
         name=entry.name,

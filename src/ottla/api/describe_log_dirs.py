@@ -42,7 +42,7 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> Steps:
             if store.directory_of(id) == directory and (wanted is None or id in wanted):
                 topic = topics.setdefault(id.topic, DescribeLogDirsTopic(name=id.topic))
                 topic.partitions.append(_describe(call, id, log))
-        for id, move in sorted(store.moves.by_id.items()):
+        for id, move in sorted(store.moves.by_topic_partition.items()):
             if move.directory == directory and (wanted is None or id in wanted):
                 topic = topics.setdefault(id.topic, DescribeLogDirsTopic(name=id.topic))
                 future = DescribeLogDirsPartition(

@@ -9,10 +9,11 @@ from functools import partial
 
 from ottla.api.broker_loggers import change_levels
 from ottla.api.call import Call
-from ottla.api.config_resources import BROKER_LOGGER, GROUP, TOPIC, alter, plan_change
-from ottla.base.config import ConfigType, Row, rows, rows_by_group_key, rows_by_topic_key
+from ottla.api.config_resources import alter, plan_change
+from ottla.base.config import ConfigResourceType, ConfigType, Row, rows_by_group_key, rows_by_topic_key
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.configs import BROKER_CONFIGS, describe_broker, describe_topic
+from ottla.broker.config_classes import broker_rows
+from ottla.broker.configs import describe_broker, describe_topic
 from ottla.broker.slices import Steps
 from ottla.controller.keeper import Operation
 from ottla.group.config import GroupConfig
@@ -47,7 +48,7 @@ def _plan(
     for config in resource.configs:
         if config.value is None and config.config_operation != DELETE:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{config.name}: a null value is not allowed.")
-    if resource.resource_type == BROKER_LOGGER:
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         change_levels(call, resource.resource_name, resource.configs, validate_only=request.validate_only)
         return []
     change = partial(_changed, call, resource)
@@ -71,7 +72,7 @@ def _list_change(call: Call, resource: AlterConfigsResource, config: AlterableCo
     row = _row(resource.resource_type, config.name)
     if row is None or row.type != ConfigType.LIST:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"{config.name} is not a list: it cannot be appended to.")
-    if resource.resource_type == TOPIC:
+    if resource.resource_type == ConfigResourceType.TOPIC:
         entries = describe_topic(call.broker, call.broker.image.topic_config(resource.resource_name))
     else:
         entries = describe_broker(call.broker)
@@ -84,8 +85,8 @@ def _list_change(call: Call, resource: AlterConfigsResource, config: AlterableCo
 
 
 def _row(resource_type: int, name: str) -> Row | None:
-    if resource_type == TOPIC:
+    if resource_type == ConfigResourceType.TOPIC:
         return rows_by_topic_key(LogConfig).get(name)
-    if resource_type == GROUP:
+    if resource_type == ConfigResourceType.GROUP:
         return rows_by_group_key(GroupConfig).get(name)
-    return next((row for cls in BROKER_CONFIGS for row in rows(cls) if row.name == name), None)
+    return next((row for row in broker_rows() if row.name == name), None)

@@ -8,7 +8,7 @@ cannot read.
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ADMIN_CLIENT_ID, INTERNAL_TOPICS, OFFSETS_TOPIC
-from ottla.log.validate import Judge
+from ottla.log.validation import Judge
 
 
 def judge_of(call: Call, topic: str) -> Judge | None:

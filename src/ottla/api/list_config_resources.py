@@ -5,7 +5,7 @@ them
 """
 
 from ottla.api.call import Call
-from ottla.api.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from ottla.base.config import ConfigResourceType
 from ottla.base.errors import ErrorCode
 from ottla.wire.messages.list_config_resources import (
     ConfigResource,
@@ -14,18 +14,22 @@ from ottla.wire.messages.list_config_resources import (
 )
 
 TYPES_SINCE = 1
-LISTABLE = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+LISTABLE = tuple(ConfigResourceType)
 
 
 def list_config_resources(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-    wanted = request.resource_types if call.version >= TYPES_SINCE else [CLIENT_METRICS]
+    wanted = request.resource_types if call.version >= TYPES_SINCE else [ConfigResourceType.CLIENT_METRICS]
     if not set(wanted) <= set(LISTABLE):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     image = call.broker.image
     brokers = {str(broker) for broker in image.brokers} | set(image.broker_configs)
-    named = {TOPIC: sorted(image.topics), BROKER: sorted(brokers - {""})}
-    named[GROUP] = sorted(group for group, configs in image.group_configs.items() if configs.values)
-    named[BROKER_LOGGER] = [str(broker) for broker in sorted(image.brokers)]
+    configured = (group for group, configs in image.group_configs.items() if configs.values)
+    named: dict[int, list[str]] = {
+        ConfigResourceType.TOPIC: sorted(image.topics),
+        ConfigResourceType.BROKER: sorted(brokers - {""}),
+        ConfigResourceType.BROKER_LOGGER: [str(broker) for broker in sorted(image.brokers)],
+        ConfigResourceType.GROUP: sorted(configured),
+    }
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)

@@ -1,6 +1,6 @@
 """The partitions that a request names: each once, however often it stands there.
 
-A request may name very many (`wire/compile_decode`), so going through them lets others in between.
+A request may name very many (`wire/decoders`), so going through them lets others in between.
 """
 
 from collections.abc import Generator, Iterable, Mapping

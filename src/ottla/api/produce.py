@@ -47,7 +47,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.effects import RunJob
 from ottla.broker.parked import ROUND, Key, Parked
 from ottla.broker.proofs import Proof
-from ottla.log.validate import (
+from ottla.log.validation import (
     LargeBatchError,
     LargeCheck,
     RejectedRecordsError,

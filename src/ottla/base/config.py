@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, TypeVar, get_type_hints
 
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+
 Check = Callable[[Any], str | None]
 C = TypeVar("C")
 
@@ -33,6 +36,16 @@ class ConfigType(IntEnum):
     LIST = 7
     CLASS = 8
     PASSWORD = 9
+
+
+class ConfigResourceType(IntEnum):
+    """What has configs of its own, as the protocol and Apache Kafka's metadata log number it."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +123,13 @@ def rows_by_group_key(cls: type) -> dict[str, Row]:
     return {row.group: row for row in rows(cls) if row.group}
 
 
-def rows_by_name(cls: type) -> dict[str, Row]:
-    return {row.name: row for row in rows(cls)}
-
-
 def load(cls: type[C], properties: Mapping[str, str]) -> C:
     """A config from broker properties; keys of other configs are left alone."""
     values = {}
     for row in rows(cls):
-        found = lookup(row, properties)
-        if found is not None:
-            values[row.attribute] = found[1]
+        setting = lookup(row, properties)
+        if setting is not None:
+            values[row.attribute] = setting[1]
     return cls(**values)
 
 
@@ -150,10 +159,9 @@ def override(config: C, properties: Mapping[str, str]) -> C:
     return type(config)(**values)
 
 
-def known_names(*configs: type) -> set[str]:
-    return {
-        name for cls in configs for row in rows(cls) for name in (row.name, *(s for s, _ in row.synonyms))
-    }
+def names_of(row: Row) -> tuple[str, ...]:
+    """All names under which broker properties can set a row."""
+    return row.name, *(name for name, _ in row.synonyms)
 
 
 def at_least(low: float) -> Check:

@@ -21,20 +21,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ottla.base.config import ConfigError, Row, rows, rows_by_topic_key
+from ottla.base.config import ConfigError, Row, rows_by_topic_key
 from ottla.base.files import FOLDER, UnfitFileError
 from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition, is_topic_name
-from ottla.broker.config import BrokerConfig
+from ottla.broker.config_classes import broker_rows
 from ottla.broker.ports import Random
 from ottla.controller import znodes
 from ottla.controller.image import Image
 from ottla.controller.keeper import Create, Operation
 from ottla.controller.topics import PlannedTopic, plan_configs, plan_reelection
-from ottla.group.config import GroupConfig
-from ottla.log.config import LogConfig, StoreConfig
+from ottla.log.config import LogConfig
 from ottla.log.config_copy import ConfigCopy, read_broker_copy, read_topic_copy
 from ottla.log.directories import DirectoryFiles
-from ottla.log.opening import parse_folder, read_topic_id
+from ottla.log.folders import parse_folder
+from ottla.log.partition_metadata import read_topic_id
 from ottla.log.store import LogStore
 
 if TYPE_CHECKING:
@@ -199,8 +199,7 @@ class Adoption:
                 configs = {name: value for name, value in asked if name in _DECIDING}
             usable = {
                 row.name: configs[row.name]
-                for cls in (BrokerConfig, LogConfig, StoreConfig, GroupConfig)
-                for row in rows(cls)
+                for row in broker_rows()
                 if row.dynamic and row.name in configs and _is_legal(row, row.name, configs[row.name])
             }
             if usable:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ottla.broker.parked import ROUND, Waiting
 from ottla.broker.slices import SHARE_US, Slices
-from ottla.log.reading import READ_BYTES_PER_ROUND
-from ottla.log.validate import ITEMS_AT_ONCE, ITEMS_FOR_SMALL, ITEMS_PER_ROUND
+from ottla.log.segment_reader import READ_BYTES_PER_ROUND
+from ottla.log.validation import ITEMS_AT_ONCE, ITEMS_FOR_SMALL, ITEMS_PER_ROUND
 
 
 @dataclass(slots=True)

@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-from ottla.base.config import ConfigType, at_least, between, key, one_of
+from ottla.base.config import INT_MAX, LONG_MAX, ConfigType, at_least, between, key, one_of
 
 LONG = ConfigType.LONG
-LONG_MAX = (1 << 63) - 1
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-INT_MAX = (1 << 31) - 1
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 
@@ -16,7 +14,7 @@ ALONE = {"offsets.topic.replication.factor": "1"}
 
 
 def _protocol_map(value: tuple[str, ...]) -> str | None:
-    are_known = all(one.count(":") == 1 and one.partition(":")[2].upper() in PROTOCOLS for one in value)
+    are_known = all(pair.count(":") == 1 and pair.partition(":")[2].upper() in PROTOCOLS for pair in value)
     return None if are_known else f"must be NAME:PROTOCOL,... with the protocols {', '.join(PROTOCOLS)}"
 
 

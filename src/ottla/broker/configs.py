@@ -15,7 +15,6 @@ from ottla.base.config import (
     ConfigError,
     ConfigType,
     Row,
-    known_names,
     load,
     lookup,
     override,
@@ -24,10 +23,10 @@ from ottla.base.config import (
 )
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.config import BrokerConfig
+from ottla.broker.config_classes import CONFIG_CLASSES, broker_names, broker_rows
 from ottla.broker.security import asks_for_security
 from ottla.group.config import GroupConfig
-from ottla.log.config import LogConfig, StoreConfig
+from ottla.log.config import LogConfig
 
 DYNAMIC_TOPIC_CONFIG = 1
 DYNAMIC_BROKER_CONFIG = 2
@@ -37,9 +36,8 @@ DEFAULT_CONFIG = 5
 DYNAMIC_BROKER_LOGGER_CONFIG = 6
 DYNAMIC_GROUP_CONFIG = 8
 
-BROKER_CONFIGS: tuple[type, ...] = (BrokerConfig, LogConfig, StoreConfig, GroupConfig)
-_ROWS = {row.name: row for cls in BROKER_CONFIGS for row in rows(cls)}
-_NAMES = known_names(*BROKER_CONFIGS)
+_ROWS = {row.name: row for row in broker_rows()}
+_NAMES = broker_names()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +97,7 @@ def describe_group(broker: Broker, group: str) -> list[Entry]:
 def describe_broker(broker: Broker) -> list[Entry]:
     entries = [
         Entry(row.name, tuple(_broker_chain(broker, row)), not row.dynamic, row.type, row.doc)
-        for cls in BROKER_CONFIGS
-        for row in rows(cls)
+        for row in broker_rows()
     ]
     unknown: dict[str, list[Synonym]] = {}
     for properties, source in _layers(broker)[:2]:
@@ -137,9 +134,9 @@ def _layers(broker: Broker) -> tuple[tuple[Mapping[str, str], int], ...]:
 
 def _broker_chain(broker: Broker, row: Row) -> Iterator[Synonym]:
     for properties, source in _layers(broker):
-        found = lookup(row, properties)
-        if found is not None:
-            yield Synonym(found[0], row.text(found[1]), source)
+        setting = lookup(row, properties)
+        if setting is not None:
+            yield Synonym(setting[0], row.text(setting[1]), source)
     yield Synonym(row.name, row.text(row.default), DEFAULT_CONFIG)
 
 
@@ -153,8 +150,8 @@ def check_broker_configs(configs: Mapping[str, str]) -> None:
                 f"{name} cannot be changed while the broker runs; set it at its start.",
             )
     try:
-        for cls in BROKER_CONFIGS:
-            load(cls, configs)
+        for config_class in CONFIG_CLASSES:
+            load(config_class, configs)
     except ConfigError as error:
         # Kafka's code for this, and not INVALID_CONFIG as for topics (KAFKA-13609).
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None

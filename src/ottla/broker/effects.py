@@ -9,10 +9,10 @@ from ottla.base.files import Buffer, Syncable
 from ottla.base.files import is_shortage as is_shortage
 from ottla.broker.parked import Parked
 from ottla.controller.keeper import Operation
-from ottla.log.cleaning import CleanTask
+from ottla.log.compaction.task import CleanTask
+from ottla.log.directory_moves import CopySlice, Move
 from ottla.log.durability import Sync
 from ottla.log.log import Log
-from ottla.log.moving import CopySlice, Move
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,11 +109,11 @@ def is_without_effect(name: str) -> bool:
     return name in WITHOUT_EFFECT or name.startswith(PREFIXES) or is_security_key(name)
 
 
-def remarks(properties: Mapping[str, str], known: set[str]) -> Iterator[str]:
+def remarks(properties: Mapping[str, str], names: set[str]) -> Iterator[str]:
     """What to say of keys that mean nothing here: Kafka's in one sentence, of another the names that may have
     been meant. Of those that ask for security `check_security` speaks."""
     others = [
-        name for name, value in properties.items() if name not in known and not asks_for_security(name, value)
+        name for name, value in properties.items() if name not in names and not asks_for_security(name, value)
     ]
     kafkas = [name for name in others if is_without_effect(name)]
     if kafkas:
@@ -122,6 +122,6 @@ def remarks(properties: Mapping[str, str], known: set[str]) -> Iterator[str]:
         if not is_without_effect(name):
             import difflib  # late: hardly anybody pays for it
 
-            near = difflib.get_close_matches(name, known, 3)
+            near = difflib.get_close_matches(name, names, 3)
             meant = f"; did you mean {' or '.join(near)}?" if near else ""
             yield f"the config key {name!r} is not known and is ignored{meant}"

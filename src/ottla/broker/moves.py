@@ -10,9 +10,9 @@ from ottla.broker.outbox import Outbox
 from ottla.broker.storage import Storage
 from ottla.controller.image import Image
 from ottla.log.directories import LogDirectoryError
+from ottla.log.directory_moves import Move, MoveError
+from ottla.log.folders import FILE_NAME_MAX, future_folder
 from ottla.log.log import Log
-from ottla.log.moving import Move, MoveError, future_folder
-from ottla.log.store import FILE_NAME_MAX
 
 log = logging.getLogger(__name__)
 
@@ -82,5 +82,7 @@ class Moves:
             self._outbox.put(CopyLog(move, copied))
 
     def _give_up(self, move: Move, error: BaseException) -> None:
-        log.error("%s stays in %s: %s", move.id, self._store.directory_of(move.id), error)
-        self._store.moves.cancel(move.id)
+        log.error(
+            "%s stays in %s: %s", move.topic_partition, self._store.directory_of(move.topic_partition), error
+        )
+        self._store.moves.cancel(move.topic_partition)

@@ -16,9 +16,9 @@ A log that is there is opened at once, and so is everything when a broker starts
 from collections.abc import Callable
 from itertools import islice
 
+from ottla.base.config import LONG_MAX
 from ottla.base.ids import TopicPartition
 from ottla.controller.image import Image, Topic
-from ottla.log.config import LONG_MAX
 from ottla.log.store import LogStore
 
 PORTION_MAX = 50

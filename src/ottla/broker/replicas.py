@@ -32,7 +32,7 @@ from ottla.broker.proofs import Proofs
 from ottla.controller.image import Image, PartitionState
 from ottla.log.directories import LogDirectoryError
 from ottla.log.log import Appended
-from ottla.log.validate import Checked, Judge
+from ottla.log.validation import Checked, Judge
 from ottla.records.check import Budget
 from ottla.replication.leader import HighWatermarkAdvanced, IsrSettled, ProposeIsr
 from ottla.replication.partition import Effects, LeaderChanged, Partition

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
 from ottla.base.ids import TopicPartition
+from ottla.broker.compaction_notice import say_cleaned
 from ottla.broker.effects import CleanLog, SyncFolder, SyncLog, TakeOffline
 from ottla.broker.outbox import Outbox
 from ottla.broker.settings import Settings
-from ottla.broker.status import say_cleaned
-from ottla.log.cleaning import CleanOutcome
+from ottla.log.compaction.task import CleanOutcome
 from ottla.log.directories import LogDirectoryError
 from ottla.log.log import Log
 from ottla.log.store import LogStore
@@ -85,7 +85,7 @@ class Storage:
         """A worker wrote compacted segments: put them into place, with a sync of the folder at each step."""
         if self.store.on_cleaned(cleaned, outcome, now_ms):
             self._sync_folder(cleaned)
-        say_cleaned(self.store, self._last_stable_offset, cleaned, outcome, now_ms)
+        say_cleaned(self.store, cleaned, outcome, self._last_stable_offset, now_ms)
 
     def on_folder_synced(self, synced: Log, now_ms: int) -> None:
         if self.store.on_folder_synced(synced, now_ms):

@@ -19,16 +19,17 @@ from ottla.cli.errors import USAGE, CommandError
 from ottla.cli.formats import Message, to_json
 from ottla.cli.times import show_ms
 from ottla.log.index import IndexFileError, OffsetIndex, TimeIndex
+from ottla.log.recovery import CLEANED, DELETED, SWAP
 from ottla.log.scan import TornError, batches
 from ottla.log.snapshots import SnapshotError, decode
-from ottla.log.verify_segment import index_damage
+from ottla.log.verify.segment import index_damage
 from ottla.records.batch import CODEC_MASK, BatchHeader, crc_ok
 from ottla.records.control import control_type
 from ottla.records.record import Record, read_records
 
 CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 ANY_SIZE = 1 << 62
-SET_ASIDE = (".deleted", ".cleaned", ".swap")
+SET_ASIDE = (DELETED, CLEANED, SWAP)
 
 
 def dump(

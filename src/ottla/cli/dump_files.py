@@ -5,8 +5,7 @@ import os
 from typing import cast
 
 from ottla.base.files import File, OsFiles, open_plain
-
-LOCK = ".lock"
+from ottla.log.folders import LOCK
 
 
 class ReadOnly:

@@ -8,7 +8,7 @@ from ottla.cli.formats import readable
 from ottla.coordinator.damage import Damage, Unreadable, named_by
 from ottla.coordinator.turn import StoredRecord
 from ottla.group.records import CorruptRecordError, parse
-from ottla.log.verify_segment import Finding, Findings, Severity
+from ottla.log.verify.findings import Finding, Findings, Severity
 from ottla.records.record import Record
 
 UUID_BYTES = 16

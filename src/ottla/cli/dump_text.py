@@ -5,10 +5,12 @@ from typing import Any
 
 from ottla.base.ids import uuid_text
 from ottla.cli.dump_show import Reader, show
-from ottla.log import checkpoint, epochs
+from ottla.log import checkpoint_format, epochs, partition_metadata
+from ottla.log.checkpoint_format import CHECKPOINTS
 from ottla.log.config_copy import BROKER_CONFIG, TOPIC_CONFIG, parse_copy
-from ottla.log.verify import CHECKPOINTS, META, read_properties
-from ottla.log.verify_partition import TXN_ENTRY, enumerate_entries
+from ottla.log.folders import META
+from ottla.log.verify.directory import read_properties
+from ottla.log.verify.partition import TXN_ENTRY, enumerate_entries
 
 _OFFSETS = re.compile(r"(\S+) (\d+) (\d+)")
 _EPOCH = re.compile(r"(\d+) (\d+)")
@@ -30,7 +32,7 @@ def _entries(path: str, json: bool, pattern: re.Pattern[str], names: tuple[str, 
         return []
     text, problems, at = data.decode(errors="replace"), list[str](), 0
     try:
-        checkpoint.parse_lines(text)
+        checkpoint_format.parse_lines(text)
     except ValueError as error:
         problems.append(f"{path}: at byte 0: {error}")
     for number, line in enumerate(text.splitlines(keepends=True)):
@@ -49,11 +51,11 @@ def _entries(path: str, json: bool, pattern: re.Pattern[str], names: tuple[str, 
 
 def _metadata(path: str, _records: bool, json: bool) -> list[str]:
     data = _read(path)
-    topic_id = checkpoint.parse_partition_metadata(data)
+    topic_id = partition_metadata.parse_partition_metadata(data)
     if topic_id is None:
         return [f"{path}: at byte 0 of {len(data)}: this is not version 0 and a topic id"]
     shown: dict[str, Any] = {"version": 0, "topic_id": uuid_text(topic_id)}
-    show(shown | ({"configs": "none"} if checkpoint.says_no_configs(data) else {}), json)
+    show(shown | ({"configs": "none"} if partition_metadata.says_no_configs(data) else {}), json)
     return []
 
 
@@ -97,7 +99,7 @@ def transactions(path: str, _records: bool, json: bool) -> list[str]:
 READERS: dict[str, Reader] = {
     **dict.fromkeys(CHECKPOINTS, _offsets),
     epochs.FILE_NAME: _epochs,
-    checkpoint.PARTITION_METADATA: _metadata,
+    partition_metadata.PARTITION_METADATA: _metadata,
     TOPIC_CONFIG: _configs,
     BROKER_CONFIG: _configs,
     META: _properties,

@@ -8,14 +8,10 @@ the last wins.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from ottla.base.config import known_names, rows
-from ottla.broker.config import BrokerConfig
+from ottla.base.config import names_of
+from ottla.broker.config_classes import broker_names, broker_rows
 from ottla.broker.kafka_keys import remarks
 from ottla.cli.errors import USAGE, CommandError
-from ottla.group.config import GroupConfig
-from ottla.log.config import LogConfig, StoreConfig
-
-CONFIGS = (BrokerConfig, LogConfig, StoreConfig, GroupConfig)
 
 # A key ends at the first separator that no backslash stands before.
 _KEY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*")
@@ -84,10 +80,9 @@ def lay_over(lower: Mapping[str, str], upper: Mapping[str, str]) -> dict[str, st
 
 
 def _same_setting() -> dict[str, set[str]]:
-    groups = [{row.name, *(name for name, _ in row.synonyms)} for cls in CONFIGS for row in rows(cls)]
-    return {name: group for group in groups if len(group) > 1 for name in group}
+    return {name: set(names_of(row)) for row in broker_rows() if row.synonyms for name in names_of(row)}
 
 
 def without_effect(properties: Mapping[str, str]) -> Iterator[str]:
     """A sentence for keys that mean nothing here."""
-    return remarks(properties, known_names(*CONFIGS))
+    return remarks(properties, broker_names())

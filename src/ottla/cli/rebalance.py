@@ -17,7 +17,7 @@ from ottla.cli.raw import Cluster
 from ottla.cli.rebalancing import RawMoving, Rebalancing, Targets, led_by_others, plan
 from ottla.cli.settings import Resource
 from ottla.controller.balance import Move, summary
-from ottla.controller.balance_leaders import Partition
+from ottla.controller.leader_balance import Partition
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -12,7 +12,7 @@ from ottla.base.errors import ErrorCode
 from ottla.cli.errors import CommandError
 from ottla.cli.raw import Cluster
 from ottla.controller.balance import Move, balance
-from ottla.controller.balance_leaders import Partition
+from ottla.controller.leader_balance import Partition
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import ottla
 from ottla.base.config import ConfigError, load
 from ottla.broker.config import BrokerConfig
+from ottla.broker.config_classes import CONFIG_CLASSES
 from ottla.broker.security import check_security
 from ottla.cli.errors import USAGE, CommandError
-from ottla.cli.properties import CONFIGS, lay_over, parse_settings, read_file, without_effect
+from ottla.cli.properties import lay_over, parse_settings, read_file, without_effect
 
 if TYPE_CHECKING:
     from ottla.shell.server import Server
@@ -147,8 +148,8 @@ def _listener(option: str, given: str) -> str:
 
 def _checked(properties: dict[str, str]) -> BrokerConfig:
     try:
-        for config in CONFIGS:
-            load(config, properties)
+        for config_class in CONFIG_CLASSES:
+            load(config_class, properties)
         check_security(properties)
         return load(BrokerConfig, properties)
     except ConfigError as error:

@@ -19,7 +19,7 @@ from ottla.cli.errors import USAGE, CommandError
 from ottla.client.client import Client
 from ottla.client.errors import ClientError
 from ottla.coordinator.damage import leave_out
-from ottla.log.opening import parse_folder
+from ottla.log.folders import parse_folder
 from ottla.records.batch import crc_ok, split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.record import Record, read_records

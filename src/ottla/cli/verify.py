@@ -20,9 +20,9 @@ from ottla.cli.dump_files import ReadOnlyFiles, user_of
 from ottla.cli.dump_groups import GroupRecords
 from ottla.cli.errors import FAILED, USAGE, CommandError
 from ottla.cli.output import is_of_writing, json_text, plural
-from ottla.log import verify as checks
-from ottla.log.opening import parse_folder
-from ottla.log.verify_segment import Finding, Severity, Totals, Work
+from ottla.log.folders import META, parse_folder
+from ottla.log.verify.directory import verify as check
+from ottla.log.verify.findings import Finding, Severity, Totals, Work
 
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 SHOW_PROGRESS_BYTES = 64 << 20
@@ -65,7 +65,7 @@ def verify(
             files=ReadOnlyFiles(), quick=quick, on_read=on_read, totals=totals, meanings=GroupRecords.of
         )
         try:
-            for finding in chain(checks.verify(work, directories), *map(_keeper_findings, directories)):
+            for finding in chain(check(work, directories), *map(_keeper_findings, directories)):
                 counts[finding.severity] += 1
                 show(finding)
         except OSError as error:
@@ -92,9 +92,9 @@ def _check_directory(directory: str) -> None:
     if is_partition and any(name.endswith(".log") for name in names):
         above = os.path.dirname(os.path.abspath(directory))
         raise CommandError(f"{directory} is one partition's folder; verify the whole {above}", USAGE)
-    if checks.META not in names and not any(map(parse_folder, names)):
+    if META not in names and not any(map(parse_folder, names)):
         raise CommandError(
-            f"{directory} does not look like a data directory: no {checks.META}, no partitions", USAGE
+            f"{directory} does not look like a data directory: no {META}, no partitions", USAGE
         )
     user = user_of(directory)
     if user is not None:
@@ -106,8 +106,9 @@ def _check_directory(directory: str) -> None:
 def _keeper_findings(directory: str) -> Iterator[Finding]:
     """Whether a broker could read keeper.db: a copy of it is tried, so that nothing is changed."""
     from ottla.controller.image import Image, NodeError
+    from ottla.log.folders import KEEPER_DB
     from ottla.shell.keeper_embedded import EmbeddedKeeper
-    from ottla.shell.lock import KEEPER_DB, StartError
+    from ottla.shell.lock import StartError
 
     path = os.path.join(directory, KEEPER_DB)
     files = [name for name in (path, f"{path}-wal") if os.path.isfile(name) and not os.path.islink(name)]

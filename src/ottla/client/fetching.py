@@ -22,14 +22,13 @@ from ottla.client.connection import Connection
 from ottla.client.errors import Again, ClientError, OffsetOutOfRange, check
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.retry import Deadline, until
-from ottla.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC
+from ottla.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAGIC_AT
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.wire.primitives import ProtocolError
 
 FIRST_BYTES = 1 << 20
 SPARE_BYTES = 64 << 10
 WAIT_MS = 500
-_MAGIC_AT = 16
 _HEAD = Struct(">qi11xi")  # base offset, length, last offset delta
 
 
@@ -206,9 +205,9 @@ def whole_batches(place: TopicPartition, records: memoryview, position: int) -> 
     not known.
     """
     at, end, after = 0, len(records), position
-    while end - at > _MAGIC_AT:
-        if records[at + _MAGIC_AT] != MAGIC:
-            raise ClientError(_format_of(place, after, records[at + _MAGIC_AT]))
+    while end - at > MAGIC_AT:
+        if records[at + MAGIC_AT] != MAGIC:
+            raise ClientError(_format_of(place, after, records[at + MAGIC_AT]))
         if end - at < HEADER_SIZE:
             break
         base, length, last_delta = _HEAD.unpack_from(records, at)

@@ -51,7 +51,7 @@ class Draft:
         there = endpoints(self.image, self.topic.name, partition, replicas)
         isr_min = min(self.config.min_insync_replicas, len(replicas))
         if not self.suspected.isdisjoint(there):
-            others = {one: endpoint for one, endpoint in there.items() if one not in self.suspected}
+            others = {broker: endpoint for broker, endpoint in there.items() if broker not in self.suspected}
             without = Around(replicas, others, isr_min)
             if elect(self.states[partition], without) is not None:
                 return without
@@ -99,14 +99,14 @@ class Draft:
     def operations(self) -> list[Operation]:
         """The writes, each on the version it was decided on; nothing if nothing changed. The caller adds the
         fence."""
-        topic, found = self.topic, list[Operation]()
+        topic, operations = self.topic, list[Operation]()
         if self.is_reassigned:
             data = znodes.topic_node(topic.id, self.assignment, self.adding, self.removing)
-            found.append(Put(znodes.topic_path(topic.name), data, topic.version))
+            operations.append(Put(znodes.topic_path(topic.name), data, topic.version))
         if self.states != topic.states:
             data = znodes.state_node(self.image.controller_epoch, self.states)
-            found.append(Put(znodes.state_path(topic.name), data, topic.state_version))
-        return found
+            operations.append(Put(znodes.state_path(topic.name), data, topic.state_version))
+        return operations
 
     def is_what(self, topic: Topic | None) -> bool:
         """Does the image say now what this draft wanted?"""
@@ -124,11 +124,11 @@ def endpoints(
     """Of the replicas, those whose broker is registered and whose directory is not offline."""
     nowhere: frozenset[tuple[str, int]] = frozenset()
     return {
-        one: image.brokers[one]
-        for one in replicas
-        if one in image.brokers and (topic, partition) not in image.offline.get(one, nowhere)
+        broker: image.brokers[broker]
+        for broker in replicas
+        if broker in image.brokers and (topic, partition) not in image.offline.get(broker, nowhere)
     }
 
 
 def _ids(state: State) -> str:
-    return ", ".join(str(one) for one in dict.fromkeys((*state.isr, *state.elr))) or "nobody"
+    return ", ".join(str(broker) for broker in dict.fromkeys((*state.isr, *state.elr))) or "nobody"

@@ -63,8 +63,10 @@ class Around:
     def first(self, candidates: Iterable[int]) -> int | None:
         """The first of those who are there, by the order of the assignment; those about to stop come last."""
         wanted = set(candidates)
-        order = [one for one in self.replicas if one in wanted and one in self.there]
-        return min(order, key=lambda one: (self.there[one].is_stopping, order.index(one)), default=None)
+        order = [broker for broker in self.replicas if broker in wanted and broker in self.there]
+        return min(
+            order, key=lambda broker: (self.there[broker].is_stopping, order.index(broker)), default=None
+        )
 
     def holds(self, member: int, recorded_epoch: int) -> bool:
         """Is it there, and has it kept what it held in that epoch?"""
@@ -93,20 +95,20 @@ def elect(state: State, around: Around) -> tuple[int, Rule] | None:
     """The leader the rules give, or None: the partition waits."""
     isr, elr = in_sync(state), eligible(state)
     for rule, members in ((Rule.ISR, isr), (Rule.ELR, elr)):
-        found = around.first(one for one, epoch in members.items() if around.holds(one, epoch))
-        if found is not None:
-            return found, rule
-    everyone = [one for one in around.replicas if one in isr or one in elr]
-    if everyone and all(one in around.there for one in everyone):
+        leader = around.first(broker for broker, epoch in members.items() if around.holds(broker, epoch))
+        if leader is not None:
+            return leader, rule
+    everyone = [broker for broker in around.replicas if broker in isr or broker in elr]
+    if everyone and all(broker in around.there for broker in everyone):
         last = state.last_leader if state.leader == NO_LEADER else state.leader
-        found = last if last in everyone else around.first(everyone)
-        return (found, Rule.ALL_RESTARTED) if found is not None else None
+        leader = last if last in everyone else around.first(everyone)
+        return (leader, Rule.ALL_RESTARTED) if leader is not None else None
     if around.allows_unclean:
-        found = around.first(everyone)
-        if found is None:
-            found = around.first(around.replicas)
-        if found is not None:
-            return found, Rule.UNCLEAN
+        leader = around.first(everyone)
+        if leader is None:
+            leader = around.first(around.replicas)
+        if leader is not None:
+            return leader, Rule.UNCLEAN
     return None
 
 
@@ -132,10 +134,12 @@ def leads_on(state: State, around: Around) -> bool:
 
 def successor(state: State, around: Around) -> int | None:
     """Who would lead if the leader stops: an in-sync replica that stays."""
-    found = around.first(
-        one for one, epoch in in_sync(state).items() if one != state.leader and around.holds(one, epoch)
+    leader = around.first(
+        broker
+        for broker, epoch in in_sync(state).items()
+        if broker != state.leader and around.holds(broker, epoch)
     )
-    return None if found is None or around.there[found].is_stopping else found
+    return None if leader is None or around.there[leader].is_stopping else leader
 
 
 def led_by(state: State, around: Around, leader: int, rule: Rule = Rule.ISR) -> State:
@@ -143,16 +147,16 @@ def led_by(state: State, around: Around, leader: int, rule: Rule = Rule.ISR) -> 
     isr_before, elr_before, there = in_sync(state), eligible(state), around.there
     is_new = leader != state.leader or isr_before.get(leader) != there[leader].epoch
     isr = {
-        one: there[one].epoch
-        for one, epoch in isr_before.items()
-        if one in around.replicas
-        and around.holds(one, epoch)
-        and (not there[one].is_stopping or there[leader].is_stopping)
+        broker: there[broker].epoch
+        for broker, epoch in isr_before.items()
+        if broker in around.replicas
+        and around.holds(broker, epoch)
+        and (not there[broker].is_stopping or there[leader].is_stopping)
     }
     if leader not in isr:
         isr = {leader: there[leader].epoch, **isr}
-    known = {} if rule is Rule.UNCLEAN else {**elr_before, **isr_before}
-    elr = remembered(isr, known, around)
+    held = {} if rule is Rule.UNCLEAN else {**elr_before, **isr_before}
+    elr = remembered(isr, held, around)
     return changed(
         state,
         leader=leader,
@@ -163,28 +167,28 @@ def led_by(state: State, around: Around, leader: int, rule: Rule = Rule.ISR) -> 
     )
 
 
-def remembered(isr: Mapping[int, int], known: Mapping[int, int], around: Around) -> dict[int, int]:
+def remembered(isr: Mapping[int, int], held: Mapping[int, int], around: Around) -> dict[int, int]:
     """The ELR beside this ISR: of those known to have held everything, who is not in it and may hold it
     still."""
     if len(isr) >= around.isr_min:
         return {}
-    found = {}
-    for one in around.replicas:
-        epoch = known.get(one, LOST)
-        if one in isr or epoch == LOST:
+    elr = {}
+    for broker in around.replicas:
+        epoch = held.get(broker, LOST)
+        if broker in isr or epoch == LOST:
             continue
-        if one not in around.there:
-            found[one] = epoch
-        elif around.holds(one, epoch):
-            found[one] = around.there[one].epoch
-    return found
+        if broker not in around.there:
+            elr[broker] = epoch
+        elif around.holds(broker, epoch):
+            elr[broker] = around.there[broker].epoch
+    return elr
 
 
 def leaderless(state: State, around: Around) -> State:
     def marked(members: dict[int, int]) -> dict[int, int]:
         return {
-            one: LOST if one in around.there and not around.holds(one, epoch) else epoch
-            for one, epoch in members.items()
+            broker: LOST if broker in around.there and not around.holds(broker, epoch) else epoch
+            for broker, epoch in members.items()
         }
 
     had_leader = state.leader != NO_LEADER

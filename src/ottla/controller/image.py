@@ -42,6 +42,8 @@ class BrokerEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
+    """A partition's replicas and its `State`, laid flat for those who serve it."""
+
     replicas: tuple[int, ...]
     leader: int
     leader_epoch: int
@@ -165,20 +167,20 @@ class Image:
     _offline_since: dict[int, int] = field(default_factory=dict)  # when its node was made
 
     def topic_config(self, topic: str) -> dict[str, str]:
-        found = self.topic_configs.get(topic)
-        return found.values if found else {}
+        configs = self.topic_configs.get(topic)
+        return configs.values if configs else {}
 
     def topic_id(self, topic: str) -> bytes | None:
-        found = self.topics.get(topic)
-        return found.id if found else None
+        topic_image = self.topics.get(topic)
+        return topic_image.id if topic_image else None
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
-        found = self.topics.get(topic)
-        return [TopicPartition(topic, index) for index in found.states] if found else []
+        topic_image = self.topics.get(topic)
+        return [TopicPartition(topic, index) for index in topic_image.states] if topic_image else []
 
     def broker_config(self, broker: str) -> dict[str, str]:
-        found = self.broker_configs.get(broker)
-        return found.values if found else {}
+        configs = self.broker_configs.get(broker)
+        return configs.values if configs else {}
 
     def epoch_of(self, broker: int) -> int:
         """A broker's epoch; -1 while it is not registered."""
@@ -191,8 +193,8 @@ class Image:
         return report if report and there and report.broker_epoch == there.epoch else None
 
     def group_config(self, group: str) -> dict[str, str]:
-        found = self.group_configs.get(group)
-        return found.values if found else {}
+        configs = self.group_configs.get(group)
+        return configs.values if configs else {}
 
     def apply(self, node: NodeChanged) -> list[Change]:
         """NodeError if it cannot be read; then some of it may have been taken in."""
@@ -234,16 +236,16 @@ class Image:
         fields = znodes.parse(node.data)
         topic_id = uuid_from_text(fields["topic_id"])
         assignment = {int(p): tuple(replicas) for p, replicas in fields["partitions"].items()}
-        known, changes = self.topics.get(name), list[Change]()
-        if known is not None and known.id != topic_id:
+        topic, changes = self.topics.get(name), list[Change]()
+        if topic is not None and topic.id != topic_id:
             # It was deleted and made again faster than we could see.
-            del self.topic_names[known.id]
-            known, changes = None, [TopicDeleted(name)]
-        if known is None:
-            known = self.topics[name] = Topic(name, topic_id, assignment, node.version)
+            del self.topic_names[topic.id]
+            topic, changes = None, [TopicDeleted(name)]
+        if topic is None:
+            topic = self.topics[name] = Topic(name, topic_id, assignment, node.version)
             self.topic_names[topic_id] = name
-        known.assignment, known.version = assignment, node.version
-        known.adding, known.removing = (
+        topic.assignment, topic.version = assignment, node.version
+        topic.adding, topic.removing = (
             {int(p): tuple(replicas) for p, replicas in fields.get(key, {}).items()}
             for key in ("adding_replicas", "removing_replicas")
         )
@@ -297,7 +299,9 @@ class Image:
         is seen to go first, what it said holds until the broker is gone, or there as another incarnation."""
         if node.data is not None:
             topics = znodes.parse(node.data)["topics"]
-            self.offline[broker_id] = frozenset((topic, p) for topic, found in topics.items() for p in found)
+            self.offline[broker_id] = frozenset(
+                (topic, p) for topic, partitions in topics.items() for p in partitions
+            )
             self._offline_since[broker_id] = node.created
         elif broker_id not in self.brokers or self._is_offline_before(
             self.brokers[broker_id].epoch, broker_id
@@ -325,8 +329,8 @@ class Image:
         if node.data is None:
             self.brokers.pop(broker_id, None)
             return [BrokerChanged(broker_id)]
-        known = self.brokers.get(broker_id)
-        is_new = known is None or known.epoch != node.created
+        before = self.brokers.get(broker_id)
+        is_new = before is None or before.epoch != node.created
         if is_new and self._is_offline_before(node.created, broker_id):
             self._forget_offline(broker_id)
         fields = znodes.parse(node.data)

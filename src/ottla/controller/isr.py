@@ -42,7 +42,7 @@ def propose(draft: Draft, proposal: Proposal, topic_id: bytes) -> None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)  # it was deleted and made again while this waited
     state, around = draft.state(proposal.partition), draft.around(proposal.partition)
     _check(state, around, proposal, draft.topic.states[proposal.partition].partition_epoch)
-    isr = {one: around.there[one].epoch for one, _ in proposal.isr}
+    isr = {broker: around.there[broker].epoch for broker, _ in proposal.isr}
     draft.put(proposal.partition, with_isr(state, around, isr))
 
 
@@ -68,11 +68,15 @@ def _check(state: State, around: Around, proposal: Proposal, partition_epoch: in
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker {state.leader} leads.")
     if proposal.partition_epoch < state.partition_epoch:
         raise ApiError(ErrorCode.INVALID_UPDATE_VERSION)
-    members = [one for one, _ in proposal.isr]
+    members = [broker for broker, _ in proposal.isr]
     if len(set(members)) != len(members) or state.leader not in members:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{members} cannot be an ISR of {around.replicas}.")
     before = in_sync(state)
-    for one, epoch in proposal.isr:
-        there = around.there.get(one)
-        if there is None or epoch not in {NO_EPOCH, there.epoch} or (there.is_stopping and one not in before):
-            raise ApiError(ErrorCode.INELIGIBLE_REPLICA, f"Broker {one} cannot be in sync now.")
+    for broker, epoch in proposal.isr:
+        there = around.there.get(broker)
+        if (
+            there is None
+            or epoch not in {NO_EPOCH, there.epoch}
+            or (there.is_stopping and broker not in before)
+        ):
+            raise ApiError(ErrorCode.INELIGIBLE_REPLICA, f"Broker {broker} cannot be in sync now.")

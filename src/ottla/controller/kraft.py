@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ottla.base.config import ConfigResourceType
 from ottla.base.errors import ApiError
 from ottla.base.files import Files
 from ottla.controller.kraft_records import (
@@ -33,8 +34,6 @@ from ottla.controller.kraft_records import (
 )
 from ottla.records.batch import BatchHeader, crc_ok, split
 from ottla.records.record import Record, read_records
-
-TOPIC, BROKER = 2, 4
 
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
 _SEGMENT = re.compile(r"(\d{20})\.log\Z")
@@ -52,11 +51,11 @@ class ClusterMetadata:
     _transaction: list[MetadataRecord] | None = None
 
     def topic_config(self, name: str) -> dict[str, str]:
-        return self.configs.get((TOPIC, name), {})
+        return self.configs.get((ConfigResourceType.TOPIC, name), {})
 
     def broker_config(self, broker: str) -> dict[str, str]:
         """Dynamic configs of a broker by its id, or those of all brokers by ''."""
-        return self.configs.get((BROKER, broker), {})
+        return self.configs.get((ConfigResourceType.BROKER, broker), {})
 
     def replay(self, record: MetadataRecord) -> None:
         match record:
@@ -66,16 +65,16 @@ class ClusterMetadata:
                 self._transaction = None
             case EndTransactionRecord():
                 ended, self._transaction = self._transaction or [], None
-                for one in ended:
-                    self.replay(one)
+                for earlier in ended:
+                    self.replay(earlier)
             case _ if self._transaction is not None:
                 self._transaction.append(record)
             case TopicRecord(name=name, topic_id=topic_id):
                 self.topics[name] = topic_id
             case RemoveTopicRecord(topic_id=topic_id):
-                for name in [name for name, known in self.topics.items() if known == topic_id]:
+                for name in [name for name, present_id in self.topics.items() if present_id == topic_id]:
                     del self.topics[name]
-                    self.configs.pop((TOPIC, name), None)
+                    self.configs.pop((ConfigResourceType.TOPIC, name), None)
             case ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value):
                 configs = self.configs.setdefault((kind, resource), {})
                 configs.pop(name, None)
@@ -132,8 +131,8 @@ def _log_records(
                 raise MetadataError(f"{path}: offset {header.base_offset} follows where {end} should")
             end = header.next_offset
             if not header.is_control and end > begin:
-                found = _records(path, batch, header)
-                yield from ((path, record) for record in found if record.offset >= begin)
+                records = _records(path, batch, header)
+                yield from ((path, record) for record in records if record.offset >= begin)
     metadata.log_end_offset = end
 
 

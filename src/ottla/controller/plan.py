@@ -19,7 +19,7 @@ from ottla.log.config import LogConfig
 
 def plan(image: Image, config_of: Callable[[str], LogConfig]) -> dict[str, dict[int, State]]:
     """Every state that should be another, by topic and partition."""
-    found = {}
+    states = {}
     for topic in image.topics.values():
         if is_settled(image, topic):
             continue
@@ -27,8 +27,8 @@ def plan(image: Image, config_of: Callable[[str], LogConfig]) -> dict[str, dict[
         repair(draft)
         changed = {p: state for p, state in draft.states.items() if state != topic.states[p]}
         if changed:
-            found[topic.name] = changed
-    return found
+            states[topic.name] = changed
+    return states
 
 
 def is_settled(image: Image, topic: Topic, suspected: AbstractSet[int] = frozenset()) -> bool:
@@ -36,7 +36,7 @@ def is_settled(image: Image, topic: Topic, suspected: AbstractSet[int] = frozens
     if topic.adding or topic.removing:
         return False
     brokers = image.brokers
-    offline = {one: found for one, found in image.offline.items() if found}
+    offline = {broker: partitions for broker, partitions in image.offline.items() if partitions}
     for partition, state in topic.states.items():
         if state.leader == NO_LEADER or state.elr:
             return False

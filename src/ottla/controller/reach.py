@@ -19,10 +19,12 @@ def is_reported(image: Image, broker: int, by: int) -> bool:
 def is_cut_off(image: Image, broker: int, unreachable: Collection[int]) -> bool:
     """Is this broker, which itself does not reach these, apart from all others, and are they better off
     without it? It takes two others who reach each other: of two brokers alone, neither is known to be."""
-    others = [id for id in sorted(image.brokers) if id != broker]
-    if len(others) < 2 or any(id not in unreachable or not is_reported(image, broker, id) for id in others):
+    others = [peer for peer in sorted(image.brokers) if peer != broker]
+    if len(others) < 2 or any(
+        peer not in unreachable or not is_reported(image, broker, peer) for peer in others
+    ):
         return False
     return any(
-        not is_reported(image, one, other) and not is_reported(image, other, one)
-        for one, other in combinations(others, 2)
+        not is_reported(image, first, second) and not is_reported(image, second, first)
+        for first, second in combinations(others, 2)
     )

@@ -72,9 +72,11 @@ def finish(draft: Draft, partition: int) -> None:
         return
     target, state = target_of(draft, partition), draft.states[partition]
     around = draft.around(partition)
-    isr = [one for one, epoch in in_sync(state).items() if one in target and around.holds(one, epoch)]
+    isr = [
+        broker for broker, epoch in in_sync(state).items() if broker in target and around.holds(broker, epoch)
+    ]
     is_enough = len(isr) >= min(draft.config.min_insync_replicas, len(target))
-    stays = [one for one in isr if not around.there[one].is_stopping]
+    stays = [broker for broker in isr if not around.there[broker].is_stopping]
     if set(adding) <= set(isr) and is_enough and (stays or not removing):
         _change(draft, partition, target, (), ())
 
@@ -106,7 +108,7 @@ def _confined(state: State, around: Around) -> State:
     """The state among these replicas only. One of them must be there and hold what it held: those who go may
     be the only ones who do."""
     isr, elr = (
-        {one: epoch for one, epoch in members.items() if one in around.replicas}
+        {broker: epoch for broker, epoch in members.items() if broker in around.replicas}
         for members in (in_sync(state), eligible(state))
     )
     if len(isr) == len(state.isr) and len(elr) == len(state.elr):
@@ -136,10 +138,10 @@ def _check_target(draft: Draft, original: Sequence[int], target: Sequence[int]) 
         raise refuse("A partition needs at least one replica.")
     if len(set(target)) != len(target):
         raise refuse("The target names a broker twice.")
-    for one in target:
-        if one not in draft.image.brokers and one not in original:
-            raise refuse(f"Broker {one} is not there.")
+    for broker in target:
+        if broker not in draft.image.brokers and broker not in original:
+            raise refuse(f"Broker {broker} is not there.")
 
 
 def _without(some: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
-    return tuple(one for one in some if one not in others)
+    return tuple(broker for broker in some if broker not in others)

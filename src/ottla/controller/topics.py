@@ -185,8 +185,8 @@ def fence(image: Image) -> list[Operation]:
 def same_topics(image: Image) -> list[Operation]:
     """A check that no topic was deleted since: one that was deleted and made again has nodes of the same
     names and versions, and a write about the old one would land in the new one."""
-    known = image.deletions_version
-    return [Check(znodes.DELETIONS, known)] if known >= 0 else []
+    version = image.deletions_version
+    return [Check(znodes.DELETIONS, version)] if version >= 0 else []
 
 
 def _states(
@@ -195,7 +195,7 @@ def _states(
     """New partitions: the first replica that is there leads, and all that are there are in sync. Those about
     to stop count only if there is nobody else."""
     states = {}
-    staying = {one.id for one in image.brokers.values() if not one.is_stopping}
+    staying = {endpoint.id for endpoint in image.brokers.values() if not endpoint.is_stopping}
     for p, replicas in assignment.items():
         isr = tuple(broker for broker in replicas if broker in staying)
         isr = isr or tuple(broker for broker in replicas if broker in image.brokers) or replicas
@@ -206,9 +206,9 @@ def _states(
 
 def _usable(image: Image, count: int) -> tuple[list[int], dict[int, str | None]]:
     """The brokers to place replicas on, with their racks: those that stay, if there are enough of them."""
-    racks = {one.id: one.rack for one in image.brokers.values() if not one.is_stopping}
+    racks = {broker.id: broker.rack for broker in image.brokers.values() if not broker.is_stopping}
     if len(racks) < count:
-        racks = {one.id: one.rack for one in image.brokers.values()}
+        racks = {broker.id: broker.rack for broker in image.brokers.values()}
     return sorted(racks), racks
 
 

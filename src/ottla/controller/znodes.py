@@ -142,7 +142,7 @@ def parse_state_node(data: bytes) -> dict[int, State]:
         get, isr = fields.get, tuple(fields["isr"])
         members = get("isr_epochs")
         if members is None:
-            members = [epochs[one] for one in isr] if epochs else []
+            members = [epochs[member] for member in isr] if epochs else []
         states[int(p)] = State(
             fields["leader"], fields["leader_epoch"], isr, get("partition_epoch", 0), tuple(members),
             tuple(get("elr", ())), get("last_leader", NO_LEADER), tuple(get("elr_epochs", ())),
@@ -186,7 +186,7 @@ def report_node(report: Report) -> bytes:
         version=1,
         broker_epoch=report.broker_epoch,
         unreachable={str(broker): epoch for broker, epoch in sorted(report.unreachable.items())},
-        proposals=[[uuid_text(one.topic_id), *one[1:]] for one in report.proposals],
+        proposals=[[uuid_text(proposal.topic_id), *proposal[1:]] for proposal in report.proposals],
     )
 
 

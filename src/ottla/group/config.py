@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ottla.base.config import (
+    INT_MAX,
     ConfigError,
     ConfigType,
     at_least,
@@ -24,7 +25,6 @@ from ottla.base.config import (
     rows_by_group_key,
 )
 
-INT_MAX = (1 << 31) - 1
 MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 
 

@@ -19,9 +19,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from ottla.base.ids import ZERO_UUID
 from ottla.group.memory import GROUP_BYTES, OFFSET_BYTES, TOPIC_BYTES
 from ottla.group.records import OffsetCommitValue
-from ottla.wire.schema import ZERO_UUID
 
 
 class CommittedOffset(NamedTuple):

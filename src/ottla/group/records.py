@@ -15,16 +15,17 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
+from ottla.base.config import INT_MAX
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
+from ottla.base.ids import ZERO_UUID
 from ottla.coordinator.turn import StoredRecord
 from ottla.records.check import Budget
 from ottla.records.record import walk
 from ottla.wire.codec import decode, encode
 from ottla.wire.primitives import ProtocolError
-from ottla.wire.schema import ZERO_UUID, Uuid, i8, i32, i64, message, since, struct, tag, until
+from ottla.wire.schema import Uuid, i8, i32, i64, message, since, struct, tag, until
 
-INT_MAX: Final = (1 << 31) - 1
 BODY_BYTES_MAX: Final = 1 << 20  # which is what coordinators write at once by default (max.message.bytes)
 ITEMS_PER_RECORD: Final = 16  # what it costs to parse one, in records of which only the lengths are checked
 BYTES_PER_ITEM: Final = 8

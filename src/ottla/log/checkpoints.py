@@ -8,30 +8,19 @@ A directory that cannot be written is reported and passed over: the others' chec
 """
 
 import os.path
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 from ottla.base.ids import TopicPartition
-from ottla.log import checkpoint
-from ottla.log.directories import DirectoryFiles, LogDirectoryError
-from ottla.log.log import Log
+from ottla.log import checkpoint_format
+from ottla.log.catalog import Catalog
+from ottla.log.directories import Directories, LogDirectoryError
 
 
 class Checkpoints:
-    """`disks` are the directories that live, `homes` says in which of them a log is."""
-
-    def __init__(
-        self,
-        disks: Mapping[str, DirectoryFiles],
-        logs: Mapping[TopicPartition, Log],
-        homes: Mapping[TopicPartition, str],
-        on_failed: Callable[[LogDirectoryError], None],
-    ) -> None:
-        self.high_watermarks: dict[TopicPartition, int] = {}
+    def __init__(self, directories: Directories, catalog: Catalog) -> None:
         self.stale: set[TopicPartition] = set()
-        self._disks = disks
-        self._logs = logs
-        self._homes = homes
-        self._on_failed = on_failed
+        self._directories = directories
+        self._catalog = catalog
         self._written: dict[str, tuple[bytes, bool]] = {}
 
     def write_all(self) -> None:
@@ -51,25 +40,31 @@ class Checkpoints:
 
     def write_high_watermarks(self, *, sync: bool = False) -> None:
         """A lost one only makes a watermark start lower, so nothing waits for the disk."""
-        self._write(checkpoint.HIGH_WATERMARKS, self.high_watermarks.items(), sync=sync)
+        self._write(checkpoint_format.HIGH_WATERMARKS, self._catalog.high_watermarks.items(), sync=sync)
 
     def write_cleaner_offsets(self, *, sync: bool) -> None:
-        offsets = ((key, log.cleaned_to) for key, log in self._logs.items() if log.cleaned_to)
-        self._write(checkpoint.CLEANER_OFFSETS, offsets, sync=sync)
+        offsets = (
+            (topic_partition, log.cleaned_to)
+            for topic_partition, log in self._catalog.logs.items()
+            if log.cleaned_to
+        )
+        self._write(checkpoint_format.CLEANER_OFFSETS, offsets, sync=sync)
 
     def write_recovery_points(self) -> None:
-        points = ((key, log.recovery_point) for key, log in self._logs.items())
-        self._write(checkpoint.RECOVERY_POINTS, points)
+        points = (
+            (topic_partition, log.recovery_point) for topic_partition, log in self._catalog.logs.items()
+        )
+        self._write(checkpoint_format.RECOVERY_POINTS, points)
 
     def write_log_starts(self, first: str | None = None) -> None:
         """Only starts that the name of the first segment does not tell already. A log that has just moved to
         `first` must be known there before it is forgotten where it was."""
         starts = (
-            (key, log.log_start_offset)
-            for key, log in self._logs.items()
+            (topic_partition, log.log_start_offset)
+            for topic_partition, log in self._catalog.logs.items()
             if log.log_start_offset > log.segments[0].base_offset
         )
-        self._write(checkpoint.LOG_STARTS, starts, first=first)
+        self._write(checkpoint_format.LOG_STARTS, starts, first=first)
 
     def _write(
         self,
@@ -80,18 +75,19 @@ class Checkpoints:
         first: str | None = None,
     ) -> None:
         """Write a checkpoint into every directory, for the partitions that live there, where it changed."""
-        by_home: dict[str, dict[TopicPartition, int]] = {directory: {} for directory in self._disks}
+        disks = self._directories.disks
+        by_directory: dict[str, dict[TopicPartition, int]] = {directory: {} for directory in disks}
         for topic_partition, offset in offsets:
-            home = self._homes.get(topic_partition)
-            if home in by_home:
-                by_home[home][topic_partition] = offset
-        for directory, found in sorted(by_home.items(), key=lambda one: one[0] != first):
+            directory = self._catalog.directories.get(topic_partition)
+            if directory in by_directory:
+                by_directory[directory][topic_partition] = offset
+        for directory, contents in sorted(by_directory.items(), key=lambda item: item[0] != first):
             path = os.path.join(directory, name)
-            data = checkpoint.format_offsets(found)
+            data = checkpoint_format.format_offsets(contents)
             if self._written.get(path) not in ((data, sync), (data, True)):
                 try:
-                    self._disks[directory].write_atomic(path, data, sync=sync)
+                    disks[directory].write_atomic(path, data, sync=sync)
                 except LogDirectoryError as error:
-                    self._on_failed(error)
+                    self._directories.report(error)
                 else:
                     self._written[path] = (data, sync)

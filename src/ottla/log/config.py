@@ -8,9 +8,8 @@ Left out: remote.* and local.retention.* (no tiered storage).
 
 from dataclasses import dataclass
 
-from ottla.base.config import ConfigType, at_least, between, key, one_of
+from ottla.base.config import LONG_MAX, ConfigType, at_least, between, key, one_of
 
-LONG_MAX = (1 << 63) - 1
 HOUR_MS = 3_600_000
 LONG = ConfigType.LONG
 DOUBLE_MAX = 1.7976931348623157e308

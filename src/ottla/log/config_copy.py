@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from ottla.base.files import Files
 from ottla.base.ids import uuid_from_text, uuid_text
-from ottla.log.checkpoint import PARTITION_METADATA, says_no_configs
+from ottla.log.partition_metadata import PARTITION_METADATA, says_no_configs
 
 TOPIC_CONFIG = "topic.config"
 BROKER_CONFIG = "broker.config"

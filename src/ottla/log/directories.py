@@ -5,11 +5,11 @@ as a `LogDirectoryError`, which names the directory, so that whoever hears of it
 what to take offline. Two errors pass as they are: a lack of file descriptors, which is no fault of the disk,
 and a file to be read whole that is not there, which its reader expects (an index that was lost).
 
-Not obvious: nothing here remembers a failure. A file whose sync failed is never synced again because its
-directory is taken offline and its logs are abandoned, not because it would refuse.
+`Directories` are those of a broker. A file whose sync failed is never synced again because its directory is
+taken offline and its logs are abandoned, not because it would refuse.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -171,3 +171,38 @@ def _of(directory: str, error: OSError, path: str) -> OSError:
     if is_shortage(error) or isinstance(error, LogDirectoryError):
         return error
     return LogDirectoryError(directory, error, path)
+
+
+def raise_failure(error: LogDirectoryError) -> None:
+    raise error
+
+
+class Directories:
+    """The log directories of a broker: `disks` are those that live, `offline` says why the others do not.
+
+    One that is `failing` has been reported, and is not used for anything that can wait until it is offline.
+    """
+
+    __slots__ = ("_on_failed", "disks", "failing", "offline", "paths")
+
+    def __init__(
+        self,
+        files: Files,
+        paths: Sequence[str],
+        on_failed: Callable[[LogDirectoryError], object],
+    ) -> None:
+        self.paths = tuple(paths)
+        self.disks = {path: DirectoryFiles(files, path) for path in paths}
+        self.failing: set[str] = set()
+        self.offline: dict[str, str] = {}
+        self._on_failed = on_failed
+
+    def report(self, error: LogDirectoryError) -> None:
+        """Say that a directory fails, once."""
+        if error.directory not in self.failing:
+            self.failing.add(error.directory)
+            self._on_failed(error)
+
+    def sound(self) -> list[str]:
+        """Where something new can be made: in those that fail only if there are no others."""
+        return [path for path in self.disks if path not in self.failing] or list(self.disks)

@@ -15,8 +15,9 @@ nearer.
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ottla.base.config import LONG_MAX
 from ottla.base.files import File, Syncable
-from ottla.log.config import LONG_MAX, LogConfig
+from ottla.log.config import LogConfig
 
 
 class Sync(NamedTuple):

@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ottla.base.files import Files
-from ottla.log.checkpoint import format_lines, parse_lines
+from ottla.log.checkpoint_format import format_lines, parse_lines
 
 FILE_NAME = "leader-epoch-checkpoint"
 NO_EPOCH = -1
@@ -94,7 +94,7 @@ class LeaderEpochs:
         return bool(self._entries) and epoch == self.latest and start_offset >= self._entries[-1].start_offset
 
     def _put(self, epoch: int, start_offset: int) -> None:
-        kept = [one for one in self._entries if one.epoch < epoch and one.start_offset < start_offset]
+        kept = [entry for entry in self._entries if entry.epoch < epoch and entry.start_offset < start_offset]
         self._set([*kept, EpochEntry(epoch, start_offset)])
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:

@@ -5,7 +5,7 @@ is for the leader, which gives offsets and epochs; `append_batches` for a follow
 leader. What may be acknowledged (`safe_end`) and what is durable (`recovery_point`) is kept by `durability`.
 
 The invariant: log_start_offset <= offsets that can be read < log_end_offset, and the last of `segments` is
-the only one that is written.
+the only one that is written. `segment_list` keeps them, and their files.
 """
 
 import os.path
@@ -17,7 +17,6 @@ from zlib import crc32
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
 from ottla.base.ids import TopicPartition
-from ottla.log import reading
 from ottla.log.config import LogConfig
 from ottla.log.directories import failure_of
 from ottla.log.durability import Durability, Sync
@@ -25,7 +24,6 @@ from ottla.log.epochs import LeaderEpochs
 from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.producers import Producers, marker_of
 from ottla.log.recovery import (
-    DELETED,
     SNAPSHOT,
     Loaded,
     Loader,
@@ -34,14 +32,14 @@ from ottla.log.recovery import (
     snapshot_offsets,
 )
 from ottla.log.retention import deletable
-from ottla.log.segment import SUFFIXES, Segment, file_name
+from ottla.log.segment import Segment, file_name
+from ottla.log.segment_list import SegmentList
+from ottla.log.segment_reader import Read, read
 from ottla.log.snapshots import encode
 from ottla.log.time_search import TimestampedOffset, Walk, offset_for_timestamp
-from ottla.log.validate import Checked, Judge, Validator, check_replicated
+from ottla.log.validation import Checked, Judge, Validator, check_replicated
 from ottla.records.batch import BatchHeader, assign
 from ottla.records.check import Budget
-
-_WARM_MAX = 4
 
 
 class Appended(NamedTuple):
@@ -56,9 +54,9 @@ class Appended(NamedTuple):
 
 class Log:
     __slots__ = (
-        "_bases", "_durability", "_on_lowered", "_roll_ms", "_segment_bytes", "_snapshot_at", "_validator",
-        "_warm", "abort_work", "active", "cleaned_to", "config", "deleted", "directory", "epochs",
-        "files", "log_end_offset", "log_start_offset", "producers", "report", "segments", "topic_partition",
+        "_durability", "_on_lowered", "_roll_ms", "_segment_bytes", "_snapshot_at", "_validator",
+        "abort_work", "cleaned_to", "config", "directory", "epochs", "files", "log_end_offset",
+        "log_start_offset", "producers", "report", "segments", "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -76,24 +74,20 @@ class Log:
         self.files = files
         self.directory = directory
         self.topic_partition = topic_partition
-        self.segments = loaded.segments
-        self.active = loaded.segments[-1]
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.producers: Producers = loaded.producers
         self.producers.restored_ms = now_ms
         self.epochs: LeaderEpochs = loaded.epochs
         self.report: RecoveryReport = loaded.report
-        self.deleted: list[str] = []
         self.cleaned_to = 0  # compaction has seen all below this
         self.abort_work: Callable[[], None] | None = None  # set while it is being compacted, or copied
-        self._bases = [segment.base_offset for segment in self.segments]
         self._snapshot_at = loaded.snapshot_at
         self._on_lowered = on_lowered
-        self._warm: dict[Segment, None] = {}
         self._durability = Durability(
             loaded.recovery_point, config, lambda due_ms: on_due and on_due(self, due_ms)
         )
+        self.segments = SegmentList(files, directory, loaded.segments, self._durability)
         self.epochs.watch(lambda: self.include_in_sync(self.epochs.path, directory, urgent=False))
         self.on_config(config, now_ms)
         self._include_unsynced()
@@ -142,8 +136,17 @@ class Log:
         return self._durability.safe_end(self.log_end_offset)
 
     @property
+    def active(self) -> Segment:
+        return self.segments.active
+
+    @property
+    def deleted(self) -> list[str]:
+        """The files of segments that are gone, to be removed."""
+        return self.segments.deleted
+
+    @property
     def size(self) -> int:
-        return sum(segment.size for segment in self.segments)
+        return self.segments.size
 
     @property
     def latest_epoch(self) -> int:
@@ -187,7 +190,7 @@ class Log:
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         timestamp = header.max_timestamp
-        segment = self.active
+        segment = self.segments.active
         if segment.must_roll(len(view), last_offset, timestamp, now_ms, self._roll_ms, self._segment_bytes):
             segment = self.roll(now_ms)
         assign(view, base_offset, leader_epoch)
@@ -211,7 +214,7 @@ class Log:
         return Appended(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, False)
 
     def _append_as_is(self, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
-        segment = self.active
+        segment = self.segments.active
         if segment.must_roll(
             len(batch), header.last_offset, header.max_timestamp, now_ms, self._roll_ms, self._segment_bytes
         ) or (not segment.size and header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX):
@@ -245,29 +248,23 @@ class Log:
         elif old.base_offset == base_offset:
             return old
         else:
-            self._drop([old])
-            self.segments.pop()
-            self._bases.pop()
+            self.segments.drop_from(len(self.segments) - 1)
         try:
             self._begin_segment(base_offset, now_ms)
         except OSError as error:  # without the old one nothing is left to write to, whatever the reason
             raise error if old.size else failure_of(self.files, error) from None
         if old.size:
-            self.keep_warm(old)
+            self.segments.keep_open(old)
         return self.active
 
     def _begin_segment(self, base_offset: int, now_ms: int) -> None:
-        segment = Segment(self.files, self.directory, base_offset, self.config, created_ms=now_ms)
-        segment.create()
-        self.active = segment
-        self.segments.append(self.active)
-        self._bases.append(base_offset)
+        self.segments.begin(base_offset, self.config, now_ms)
         self._set_roll_ms()
         self.include_in_sync(self.directory)
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, *, end: int, at_least_one: bool = True) -> reading.Read:
+    def read(self, offset: int, max_bytes: int, *, end: int, at_least_one: bool = True) -> Read:
         """Whole batches from the one that contains `offset`, all of them below `end`, about `max_bytes` at
         most.
 
@@ -278,27 +275,29 @@ class Log:
         if end > self.log_end_offset:
             end = self.log_end_offset
         if offset >= end:
-            return reading.Read(b"", offset)
-        active = self.active
-        at = -1 if offset >= active.base_offset else bisect_right(self._bases, offset) - 1
-        while (segment := self.segments[at]) is not active:
-            self.keep_warm(segment)
-            at += 1
-            upper = self._bases[at]
-            found = reading.read(segment, offset, max_bytes, end, upper, at_least_one)
-            # A segment may end before the next begins, as compaction leaves holes.
-            if found.records or upper >= end or found.next_offset < upper:
-                return found
-        return reading.read(active, offset, max_bytes, end, self.log_end_offset, at_least_one)
+            return Read(b"", offset)
+        segments = self.segments
+        active = segments.active
+        if offset < active.base_offset:
+            at = bisect_right(segments.bases, offset) - 1
+            while (segment := segments.row[at]) is not active:
+                segments.keep_open(segment)
+                at += 1
+                upper = segments.bases[at]
+                result = read(segment, offset, max_bytes, end, upper, at_least_one)
+                # A segment may end before the next begins, as compaction leaves holes.
+                if result.records or upper >= end or result.next_offset < upper:
+                    return result
+        return read(active, offset, max_bytes, end, self.log_end_offset, at_least_one)
 
     def bytes_between(self, offset: int, end: int) -> int:
         """About how many bytes a read from `offset` to `end` would give; never 0 if it would give any."""
         offset, end = max(offset, self.log_start_offset), min(end, self.log_end_offset)
-        return reading.bytes_between(self.segments, self._bases, offset, end) if offset < end else 0
+        return self.segments.bytes_between(offset, end) if offset < end else 0
 
     def offset_for_timestamp(self, time: int, done: Sequence[Walk] | None = None) -> TimestampedOffset | None:
         """The first record that is at least as new as `time`. For `done` see `time_search`."""
-        return offset_for_timestamp(self.segments, time, self.log_start_offset, done)
+        return offset_for_timestamp(self.segments.row, time, self.log_start_offset, done)
 
     def offset_of_max_timestamp(self, done: Sequence[Walk] | None = None) -> TimestampedOffset | None:
         """The first record with the newest timestamp (KIP-734)."""
@@ -315,7 +314,7 @@ class Log:
         if self.abort_work is not None:
             return 0
         count = deletable(
-            self.segments,
+            self.segments.row,
             self.config,
             log_start_offset=self.log_start_offset,
             log_end_offset=self.log_end_offset,
@@ -326,11 +325,8 @@ class Log:
             return 0
         if count == len(self.segments):
             self.roll(now_ms)
-        gone = self.segments[:count]
-        del self.segments[:count]
-        del self._bases[:count]
-        self._drop(gone)
-        self.advance_log_start(max(self.log_start_offset, self._bases[0]))
+        self.segments.drop_first(count)
+        self.advance_log_start(max(self.log_start_offset, self.segments.bases[0]))
         return count
 
     def advance_log_start(self, offset: int) -> None:
@@ -347,24 +343,20 @@ class Log:
             # This broker may have led and written nothing: then an epoch begins here that no other log has.
             self.epochs.truncate_from_end(self.log_end_offset)
             return False
-        if offset < self._bases[0]:
+        if offset < self.segments.bases[0]:
             self.truncate_fully_and_start_at(offset, now_ms)
             return True
         self._abort_work()
-        keep = bisect_right(self._bases, offset)
-        gone = self.segments[keep:]
-        del self.segments[keep:]
-        del self._bases[keep:]
-        self._drop(gone)
-        self.active = self.segments[-1]
-        self._warm.pop(self.active, None)
-        self.log_end_offset = end = self.active.truncate(offset)
+        self.segments.drop_from(bisect_right(self.segments.bases, offset))
+        self.log_end_offset = end = self.segments.reopen_last().truncate(offset)
         self.log_start_offset = min(self.log_start_offset, end)
         self._truncated(end)
         self.epochs.truncate_from_end(end)
         self._snapshot_at = -1
         names, start = self.files.list(self.directory), self.log_start_offset
-        self.producers, _ = restore_producers(self.files, self.directory, names, self.segments, start, end)
+        self.producers, _ = restore_producers(
+            self.files, self.directory, names, self.segments.row, start, end
+        )
         self.producers.restored_ms = now_ms
         self._set_roll_ms()
         return True
@@ -372,8 +364,7 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Forget everything; the next offset is `offset`."""
         self._abort_work()
-        gone, self.segments, self._bases = self.segments, [], []
-        self._drop(gone)
+        self.segments.drop_from(0)
         for snapshot in snapshot_offsets(self.files.list(self.directory)):
             self.files.remove(os.path.join(self.directory, file_name(snapshot, SNAPSHOT)))
         self.log_start_offset = self.log_end_offset = offset
@@ -382,13 +373,6 @@ class Log:
         self.epochs.clear()
         self.producers.clear(offset)
         self._snapshot_at = -1
-
-    def replace(self, old: Sequence[Segment], size: int) -> None:
-        """Put the compacted segment of `size` bytes, whose files are in place, where `old` ones were."""
-        new = Segment(self.files, self.directory, old[0].base_offset, self.config, size=size)
-        at = self.segments.index(old[0])
-        self.segments[at : at + len(old)] = [new]
-        self._bases[at : at + len(old)] = [new.base_offset]
 
     def _abort_work(self) -> None:
         if self.abort_work is not None:
@@ -399,26 +383,12 @@ class Log:
         if self._durability.on_truncated(offset) and self._on_lowered is not None:
             self._on_lowered()
 
-    def _drop(self, segments: list[Segment]) -> None:
-        for segment in segments:
-            self.set_aside(segment, (*SUFFIXES, SNAPSHOT))
-
-    def set_aside(self, segment: Segment, suffixes: Sequence[str]) -> None:
-        """Let go of a segment, and rename its files to `.deleted`."""
-        self._warm.pop(segment, None)
-        self._durability.close(segment.release())
-        for suffix in suffixes:
-            path = segment.path(suffix)
-            if self.files.exists(path):
-                self.files.rename(path, path + DELETED, sync=False)
-                self.deleted.append(path + DELETED)
-
     # Keeping
 
     def next_sync(self, now_ms: int) -> Sync | None:
         """What a worker thread should sync now, if anything; then comes `on_synced`. One at a time."""
         return self._durability.next(
-            now_ms, self.log_end_offset, self.active.base_offset, lambda: self.active.file
+            now_ms, self.log_end_offset, self.active.base_offset, self.segments.active_file
         )
 
     def on_synced(self, sync: Sync, now_ms: int) -> None:
@@ -429,7 +399,7 @@ class Log:
 
     def flush(self) -> None:
         """Make everything durable now, in the caller's thread."""
-        self._durability.flush(self.log_end_offset, lambda: self.active.file)
+        self._durability.flush(self.log_end_offset, self.segments.active_file)
 
     def on_config(self, config: LogConfig, now_ms: int) -> None:
         self.config = config
@@ -448,14 +418,12 @@ class Log:
 
     def abandon(self) -> None:
         """Close the files and nothing else: the folder is to be deleted, or its disk is broken."""
-        for segment in self.segments:
-            self._durability.close(segment.release())
+        self.segments.close()
         self._durability.abandon()
-        self._warm.clear()
 
     def _take_snapshot(self) -> None:
         end = self.log_end_offset
-        if self._snapshot_at == end or (end == self._bases[0] and not self.producers.by_id):
+        if self._snapshot_at == end or (end == self.segments.bases[0] and not self.producers.by_id):
             return  # there is one already, or nothing that it would save anybody from replaying
         path = os.path.join(self.directory, file_name(end, SNAPSHOT))
         self.files.write_atomic(path, encode(self.producers), sync=False)
@@ -471,19 +439,9 @@ class Log:
         """What a crash may have left in memory: names, epochs, closed segments above the recovery point."""
         if self.report.created or not self.report.clean:
             self.include_in_sync(self.epochs.path, self.directory, os.path.dirname(self.directory))
-        for segment, upper in zip(self.segments, self._bases[1:], strict=False):
+        for segment, upper in zip(self.segments, self.segments.bases[1:], strict=False):
             if upper > self.recovery_point:
                 self.include_in_sync(segment.path())
-
-    def keep_warm(self, segment: Segment) -> None:
-        """Keep the files of the few old segments that are being read open, and let go of the others."""
-        warm = self._warm
-        warm.pop(segment, None)
-        warm[segment] = None
-        if len(warm) > _WARM_MAX:
-            coldest = next(iter(warm))
-            del warm[coldest]
-            self._durability.close(coldest.release())
 
     def _set_roll_ms(self) -> None:
         jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)

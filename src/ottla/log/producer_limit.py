@@ -18,18 +18,18 @@ class ProducerLimit:
     def __init__(self) -> None:
         self._is_reached = False
 
-    def enforce(self, partitions: Sequence[Producers], limit: int, now_ms: int) -> None:
-        count = sum(len(each.by_id) for each in partitions)
+    def enforce(self, by_partition: Sequence[Producers], limit: int, now_ms: int) -> None:
+        count = sum(len(producers.by_id) for producers in by_partition)
         if count > limit:
-            for each in sorted(partitions, key=lambda each: len(each.by_id), reverse=True):
-                count -= each.forget_silent(count - limit, now_ms)
+            for producers in sorted(by_partition, key=lambda producers: len(producers.by_id), reverse=True):
+                count -= producers.forget_silent(count - limit, now_ms)
                 if count <= limit:
                     break
         is_reached = count > limit
         if is_reached or self._is_reached:
-            level = _level(partitions, limit) if count <= limit + limit // 2 else 0
-            for each in partitions:
-                each.is_closed = is_reached and len(each.by_id) >= level
+            level = _level(by_partition, limit) if count <= limit + limit // 2 else 0
+            for producers in by_partition:
+                producers.is_closed = is_reached and len(producers.by_id) >= level
         if is_reached and not self._is_reached:
             log.warning(
                 "new idempotent producers are refused where most are: %d have written within %d minutes, and "
@@ -39,7 +39,7 @@ class ProducerLimit:
         self._is_reached = is_reached
 
 
-def _level(partitions: Sequence[Producers], limit: int) -> int:
+def _level(by_partition: Sequence[Producers], limit: int) -> int:
     """If no partition had more than this, they would fit."""
-    counts = [len(each.by_id) for each in partitions]
+    counts = [len(producers.by_id) for producers in by_partition]
     return bisect_right(range(max(counts)), limit, key=lambda level: sum(min(n, level) for n in counts)) - 1

@@ -34,7 +34,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.records.batch import BatchHeader
+from ottla.records.batch import NO_SEQUENCE, SEQUENCES, BatchHeader
 from ottla.records.control import EndTransaction, read_marker
 from ottla.records.record import read_records
 
@@ -42,9 +42,7 @@ BATCHES_KEPT = 5
 PRODUCERS_MAX = 50_000  # about 20 MB, and 3 MB in a snapshot
 SPARE = PRODUCERS_MAX // 16  # a follower has room for so many more, so that it knows all that its leader does
 SILENT_MS = 300_000  # Java sends again for two minutes (delivery.timeout.ms), librdkafka for five
-SEQUENCE_MAX = (1 << 31) - 1
 NO_EPOCH = -1
-NO_SEQUENCE = -1
 
 
 class AppendedBatch(NamedTuple):
@@ -179,13 +177,13 @@ class Producers:
     def _writing(self, header: BatchHeader, now_ms: int) -> Producer:
         """The producer of a batch, which is now the last that wrote. What is in the log is not refused: of
         too many, those go that have not written for longest."""
-        by_id, id = self.by_id, header.producer_id
-        producer = by_id.pop(id, None)
+        by_id, producer_id = self.by_id, header.producer_id
+        producer = by_id.pop(producer_id, None)
         if producer is None:
             producer = Producer()
             if len(by_id) >= PRODUCERS_MAX + SPARE:
                 self.forget_first(SPARE)  # many at once, as finding the first takes a while
-        by_id[id] = producer
+        by_id[producer_id] = producer
         producer.seen_ms = now_ms
         if producer.epoch != header.producer_epoch:
             producer.epoch, producer.batches = header.producer_epoch, ()
@@ -198,7 +196,7 @@ class Producers:
 
     def forget_first(self, count: int) -> int:
         """Forget those that have not written for longest, unless they are in a transaction; how many."""
-        idle = (id for id, producer in self.by_id.items() if producer.txn_first_offset < 0)
+        idle = (producer_id for producer_id, producer in self.by_id.items() if producer.txn_first_offset < 0)
         first = list(islice(idle, max(count, 0)))
         for producer_id in first:
             del self.by_id[producer_id]
@@ -284,15 +282,15 @@ def _sent_again(producer: Producer, header: BatchHeader) -> AppendedBatch | None
             raise _out_of_order(header, 0)
         return None
     newest = batches[-1]
-    expected = newest.last_sequence + 1 if newest.last_sequence < SEQUENCE_MAX else 0
+    expected = (newest.last_sequence + 1) % SEQUENCES
     if first == expected:
         return None
     for batch in batches:
         if batch.first_sequence == first and batch.last_sequence == last:
             return batch
     # Sequences live on a circle of 2^31; what is less than half of it behind the window is old, not ahead.
-    behind = (batches[0].first_sequence - first) % (SEQUENCE_MAX + 1)
-    if producer.is_whole and 0 < behind <= SEQUENCE_MAX // 2:
+    behind = (batches[0].first_sequence - first) % SEQUENCES
+    if producer.is_whole and 0 < behind < SEQUENCES // 2:
         raise ApiError(
             ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
             f"Sequence {first} of producer {header.producer_id} is before its last {len(batches)} batches.",

@@ -33,11 +33,11 @@ from ottla.log.config import LogConfig
 from ottla.log.directories import LogDirectoryError
 from ottla.log.epochs import FILE_NAME, LeaderEpochs
 from ottla.log.index import RELATIVE_OFFSET_MAX
+from ottla.log.producer_trail import ProducerTrail
 from ottla.log.producers import Producers
 from ottla.log.scan import TornError
 from ottla.log.segment import SEGMENT_BYTES_MAX, SUFFIXES, Segment, file_name
 from ottla.log.snapshots import SnapshotError, decode
-from ottla.log.trail import Trail
 
 SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
@@ -102,7 +102,7 @@ class Loader:
         self.log_start_offset = log_start_offset
         self.now_ms = now_ms
         self.report = RecoveryReport(topic_partition, directory, clean)
-        self.trail = Trail()
+        self.trail = ProducerTrail()
         self.epochs = LeaderEpochs(files, os.path.join(directory, FILE_NAME))
 
     def load(self) -> Loaded:
@@ -113,7 +113,7 @@ class Loader:
         end = self._find_end(segments) if segments else self.log_start_offset
         if segments and end < self.recovery_point and not self.report.clean:
             self._did("ignored a recovery point", self.directory, f"{self.recovery_point} is after {end}")
-            self.recovery_point, self.trail = 0, Trail()
+            self.recovery_point, self.trail = 0, ProducerTrail()
             self.dense_from = None
             end = self._find_end(segments)
         if segments and end < self.log_start_offset:
@@ -257,18 +257,20 @@ class Loader:
 
     def _recover(self, segment: Segment) -> tuple[int, bool]:
         self.report.segments_scanned += 1
-        found = segment.recover(self.recovery_point, self.trail.note)
-        for epoch, start_offset in found.epochs:
+        recovered = segment.recover(self.recovery_point, self.trail.note)
+        for epoch, start_offset in recovered.epochs:
             self.epochs.note(epoch, start_offset)
-        for damage in found.damage:
+        for damage in recovered.damage:
             where = f"{damage.size} bytes at {damage.position}: {damage.reason}"
             self._did("left damage in", segment.path(), where)
-        if found.cut_bytes:
-            self.report.bytes_cut += found.cut_bytes
+        if recovered.cut_bytes:
+            self.report.bytes_cut += recovered.cut_bytes
             self._did(
-                "cut off a tail", segment.path(), f"{found.cut_bytes} bytes at {segment.size}: {found.reason}"
+                "cut off a tail",
+                segment.path(),
+                f"{recovered.cut_bytes} bytes at {segment.size}: {recovered.reason}",
             )
-        return found.next_offset, not found.cut_bytes
+        return recovered.next_offset, not recovered.cut_bytes
 
     def _epochs_from_batches(self, segments: list[Segment]) -> None:
         """The epoch file is missing or damaged: every batch still says in which epoch it was written."""
@@ -322,7 +324,7 @@ def restore_producers(
     start: int,
     end: int,
     report: RecoveryReport | None = None,
-    trail: Trail | None = None,
+    trail: ProducerTrail | None = None,
 ) -> tuple[Producers, int]:
     """The producers at `end`, and the offset of the newest snapshot, of those among `names`, that can be
     read; what came after it is replayed, for as far as a `trail` does not know that already."""

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import File
-from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_ok, read_header
+from ottla.records.batch import HEADER_SIZE, MAGIC, MAGIC_AT, BatchHeader, crc_ok, read_header
 
 CHUNK_BYTES = 1 << 20
 LOOKUP_BYTES = 8 << 10
-_MAGIC_AT = 16
 
 
 class TornError(Exception):
@@ -72,16 +71,16 @@ def find_batch(file: File, start: int, end: int, offsets: range) -> int | None:
     at = start
     while end - at >= HEADER_SIZE:
         data = file.read(at, min(CHUNK_BYTES + HEADER_SIZE, end - at))
-        stop = len(data) - HEADER_SIZE + _MAGIC_AT + 1
-        where = data.find(MAGIC, _MAGIC_AT, stop)
+        stop = len(data) - HEADER_SIZE + MAGIC_AT + 1
+        where = data.find(MAGIC, MAGIC_AT, stop)
         while where >= 0:
-            header = read_header(data, where - _MAGIC_AT)
-            position = at + where - _MAGIC_AT
+            header = read_header(data, where - MAGIC_AT)
+            position = at + where - MAGIC_AT
             is_likely = header.base_offset in offsets and HEADER_SIZE <= header.size <= end - position
             if is_likely and crc_ok(file.read(position, header.size), header):
                 return position
             where = data.find(MAGIC, where + 1, stop)
-        at += max(stop - _MAGIC_AT, 1)
+        at += max(stop - MAGIC_AT, 1)
     return None
 
 

@@ -27,11 +27,10 @@ from ottla.log.index import (
     read_index,
 )
 from ottla.log.scan import LOOKUP_BYTES, TornError, batches, corrupt, find_batch, headers
-from ottla.records.batch import BatchHeader, crc_ok
+from ottla.records.batch import NO_TIMESTAMP, BatchHeader, crc_ok
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 SEGMENT_BYTES_MAX = (1 << 31) - 1  # what a position in an index can say
-NO_TIMESTAMP = -1
 _TAIL_MAX = 128
 _HINTS_MAX = 16
 # How far to look for a sound batch behind damage: for one reader, who will be back; once, for all of them.
@@ -221,9 +220,9 @@ class Segment:
 
     def locate(self, offset: int) -> int:
         """The position of the first batch that ends at or after `offset`; the segment's size if none does."""
-        known = self._known(offset)
-        if known is not None:
-            return known
+        position = self._remembered(offset)
+        if position is not None:
+            return position
         try:
             return self._scan(offset)
         except TornError as torn:
@@ -235,8 +234,8 @@ class Segment:
 
     def estimate(self, offset: int) -> int:
         """About `locate`, without reading the log: never behind it."""
-        known = self._known(offset)
-        return self.index.floor(offset - self.base_offset) if known is None else known
+        position = self._remembered(offset)
+        return self.index.floor(offset - self.base_offset) if position is None else position
 
     def boundary(self, position: int) -> int:
         """The last position at or before the given one that is known to begin a batch."""
@@ -249,7 +248,7 @@ class Segment:
             del hints[next(iter(hints))]
         hints[offset] = position
 
-    def _known(self, offset: int) -> int | None:
+    def _remembered(self, offset: int) -> int | None:
         ends = self._tail_ends
         if ends:
             at = bisect_left(ends, offset)
@@ -362,10 +361,10 @@ class Segment:
         sound = find_batch(self.file, self.size + 1, end, offsets)
         if sound is None:
             return None
-        found = Damage(self.size, sound - self.size, torn.reason)
+        damage = Damage(self.size, sound - self.size, torn.reason)
         self._forget_tail()
         self.size, self._since_entry = sound, self._interval + 1
-        return found
+        return damage
 
     def _checked(
         self, begin: int, end: int, check_from: int

@@ -11,6 +11,7 @@ from operator import itemgetter
 from struct import Struct
 
 from ottla.log.producers import PRODUCERS_MAX, AppendedBatch, Producer, Producers
+from ottla.records.batch import SEQUENCES
 from ottla.records.checksum import crc32c
 
 VERSION = 1
@@ -56,7 +57,7 @@ def decode(data: bytes, end_offset: int) -> Producers:
         producer = Producer(epoch, coordinator_epoch, timestamp)
         producer.txn_first_offset = txn_first_offset
         if offset >= 0:
-            first = (sequence - delta) % (1 << 31)
+            first = (sequence - delta) % SEQUENCES
             producer.remember(AppendedBatch(first, sequence, offset, delta, timestamp))
         producers.put(producer_id, producer)
     producers.forget_first(count - PRODUCERS_MAX)

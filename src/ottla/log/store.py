@@ -14,33 +14,30 @@ at once, so that its name is free, and removed file.delete.delay.ms later.
 """
 
 import errno
-import hashlib
 import os.path
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 from ottla.base.files import Files
 from ottla.base.ids import TopicPartition
-from ottla.log import checkpoint
+from ottla.log.catalog import Catalog
+from ottla.log.checkpoint_format import CLEAN_SHUTDOWN, clean_shutdown_marker
 from ottla.log.checkpoints import Checkpoints
-from ottla.log.cleaner import Cleaner
-from ottla.log.cleaning import CleanFailed, CleanOutcome, CleanTask
+from ottla.log.compaction.cleaner import Cleaner
+from ottla.log.compaction.task import CleanFailed, CleanOutcome, CleanTask
 from ottla.log.config import LogConfig, StoreConfig
-from ottla.log.directories import DirectoryFiles, LogDirectoryError
+from ottla.log.directories import Directories, LogDirectoryError, raise_failure
+from ottla.log.directory_moves import Moves
 from ottla.log.durability import Sync
 from ottla.log.log import Log
-from ottla.log.moving import Moves
-from ottla.log.opening import Opening, StoreReport, TopicConfigs, TopicIds
+from ottla.log.partition_metadata import PARTITION_METADATA, format_partition_metadata
 from ottla.log.producer_limit import ProducerLimit
+from ottla.log.store_loader import StoreLoader, StoreReport, TopicConfigs, TopicIds
+from ottla.log.trash import Trash
 
-FILE_NAME_MAX = 255
 PRODUCERS_CHECK_MS = 1_000
 # What keeps a cleaner from writing its copy harms nothing that is there: try again later, with more room.
 _CLEANED_LATER = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
-
-
-def _raise(error: LogDirectoryError) -> None:
-    raise error
 
 
 class LogStore:
@@ -52,52 +49,55 @@ class LogStore:
         directories: Sequence[str],
         config: LogConfig,
         store_config: StoreConfig,
-        on_failed: Callable[[LogDirectoryError], object] = _raise,
+        on_failed: Callable[[LogDirectoryError], object] = raise_failure,
     ) -> None:
-        self.directories = tuple(directories)
-        self.disks = {directory: DirectoryFiles(files, directory) for directory in directories}
-        self.offline: dict[str, str] = {}
-        self.lost: dict[TopicPartition, str] = {}
-        self.unfit: set[TopicPartition] = set()  # of those, what has something else in its place
         self.config = config
         self.store_config = store_config
-        self.logs: dict[TopicPartition, Log] = {}
-        self.cleaner = Cleaner(self.logs)
-        self._on_failed = on_failed
-        self._failing: set[str] = set()  # reported, and not yet taken offline
-        self._ids: dict[TopicPartition, bytes] = {}
-        self._homes: dict[TopicPartition, str] = {}
-        self._counts = dict.fromkeys(self.directories, 0)
-        self.checkpoints = Checkpoints(self.disks, self.logs, self._homes, self._report)
-        self._due: list[tuple[int, int, Log]] = []
-        self._trash: list[tuple[int, int, str, str]] = []
-        self.moves = Moves(self)
         self.wall_offset_ms = 0  # the time of day, against `now_ms`
+        self._directories = Directories(files, directories, on_failed)
+        self._catalog = Catalog(directories, self._on_due, lambda: self.checkpoints.write_recovery_points())
+        self._trash = Trash(self._directories)
+        self.checkpoints = Checkpoints(self._directories, self._catalog)
+        self.cleaner = Cleaner(self._catalog.logs)
+        self.moves = Moves(self._directories, self._catalog, self.checkpoints, self._trash, self._replace)
+        self._producer_limit = ProducerLimit()
+        self._due: list[tuple[int, int, Log]] = []
         self._sequence = 0
         self._next_ms: dict[str, int] = {}
-        self._producer_limit = ProducerLimit()
-
-    @property
-    def high_watermarks(self) -> dict[TopicPartition, int]:
-        return self.checkpoints.high_watermarks
+        # What others look at, where it is kept.
+        self.directories = self._directories.paths
+        self.disks = self._directories.disks
+        self.offline = self._directories.offline
+        self.logs = self._catalog.logs
+        self.lost = self._catalog.lost
+        self.unfit = self._catalog.unfit
+        self.high_watermarks = self._catalog.high_watermarks
 
     # Opening and closing
 
     def open_all(
-        self, now_ms: int, topic_configs: TopicConfigs, topic_ids: TopicIds = lambda _: None
+        self, now_ms: int, topic_configs: TopicConfigs, topic_ids: TopicIds = lambda _topic: None
     ) -> StoreReport:
         """Open every partition found in the directories. `topic_configs` gives a topic's own config."""
-        opening = Opening(self, now_ms, topic_configs, topic_ids)
-        for directory in list(self.disks):
-            opening.open(directory)
-        self.checkpoints.stale |= opening.stale()
-        for id, directory in opening.unfinished_moves.items():
-            if id in self.logs and directory in self.disks:
-                self.moves.begin(id, directory)
-        if opening.wrong:
+        loader = StoreLoader(
+            self._catalog, self._trash, self.config, now_ms, topic_configs=topic_configs, topic_ids=topic_ids
+        )
+        for directory, disk in list(self.disks.items()):
+            try:
+                loader.load(disk)
+            except LogDirectoryError as error:
+                self.fail(directory, str(error))
+                if not self.disks:
+                    raise
+                loader.report.problems.append(f"{directory} is offline: {error}")
+        self.checkpoints.stale |= loader.stale()
+        for topic_partition, directory in loader.unfinished_moves.items():
+            if topic_partition in self.logs and directory in self.disks:
+                self.moves.begin(topic_partition, directory)
+        if loader.wrong:
             self.checkpoints.write_all()  # not before all logs are known: it is for all directories
         self._next_ms = {task: now_ms + interval for task, (interval, _) in self._tasks().items()}
-        return opening.report
+        return loader.report
 
     def close(self) -> None:
         """Shut down cleanly: every log durable, then the checkpoints, then the marker that says so. A
@@ -107,12 +107,11 @@ class LogStore:
         self.checkpoints.write_log_starts()
         self.checkpoints.write_high_watermarks(sync=True)
         for directory, disk in self.disks.items():
-            if directory not in self._failing:
-                path = os.path.join(directory, checkpoint.CLEAN_SHUTDOWN)
+            if directory not in self._directories.failing:
                 try:
-                    disk.write_atomic(path, checkpoint.clean_shutdown_marker())
+                    disk.write_atomic(os.path.join(directory, CLEAN_SHUTDOWN), clean_shutdown_marker())
                 except LogDirectoryError as error:
-                    self._report(error)
+                    self._directories.report(error)
 
     def _close(self, log: Log) -> None:
         self.cleaner.forget(log)
@@ -130,29 +129,24 @@ class LogStore:
             return []
         self.offline[directory] = reason
         self.moves.on_directory_failed(directory)
-        lost = [id for id, home in self._homes.items() if home == directory]
-        for id in lost:
-            log = self.remove(id)
+        directories = self._catalog.directories
+        lost = [topic_partition for topic_partition, path in directories.items() if path == directory]
+        for topic_partition in lost:
+            log = self._catalog.remove(topic_partition)
             self.cleaner.forget(log)
             log.abandon()
-            self.lost[id] = directory
-        self._trash = [one for one in self._trash if one[3] != directory]
-        heapify(self._trash)
+            self.lost[topic_partition] = directory
+        self._trash.forget(directory)
         return lost
-
-    def _report(self, error: LogDirectoryError) -> None:
-        if error.directory not in self._failing:
-            self._failing.add(error.directory)
-            self._on_failed(error)
 
     def _for_each_log(self, run: Callable[[Log], None]) -> None:
         """A directory that fails costs its own logs their turn, and no others."""
-        for id, log in list(self.logs.items()):
-            if self._homes[id] not in self._failing:
+        for topic_partition, log in list(self.logs.items()):
+            if self.directory_of(topic_partition) not in self._directories.failing:
                 try:
                     run(log)
                 except LogDirectoryError as error:
-                    self._report(error)
+                    self._directories.report(error)
 
     # Partitions
 
@@ -161,10 +155,10 @@ class LogStore:
 
     def topic_id(self, topic_partition: TopicPartition) -> bytes | None:
         """The topic's id as partition.metadata has it."""
-        return self._ids.get(topic_partition)
+        return self._catalog.topic_ids.get(topic_partition)
 
     def directory_of(self, topic_partition: TopicPartition) -> str:
-        return self._homes[topic_partition]
+        return self._catalog.directories[topic_partition]
 
     def create(
         self,
@@ -181,93 +175,57 @@ class LogStore:
         if topic_partition in self.checkpoints.stale:
             self.checkpoints.write_all()
         while True:
-            living = [one for one in self.disks if one not in self._failing] or list(self.disks)
+            sound = self._directories.sound()
             wish = self.moves.wishes.pop(topic_partition, None)
-            directory = wish if wish in living else min(living, key=self._counts.__getitem__)
+            directory = wish if wish in sound else self._catalog.emptiest(sound)
+            folder = os.path.join(directory, str(topic_partition))
             try:
-                log = self._create(directory, topic_partition, config, now_ms)
+                log = self._catalog.open(
+                    self.disks[directory], folder, topic_partition, config, now_ms=now_ms, clean=True
+                )
                 _write_topic_id(log, topic_id, no_configs=no_configs)
             except LogDirectoryError as error:
-                self._report(error)
-                if len(living) == 1:
+                self._directories.report(error)
+                if len(sound) == 1:
                     raise
             else:
-                self.put(log, directory, topic_id)
+                self._catalog.put(log, directory, topic_id)
                 return log
 
-    def _create(self, directory: str, id: TopicPartition, config: LogConfig, now_ms: int) -> Log:
-        disk = self.disks[directory]
-        folder = os.path.join(directory, str(id))
-        return Log.open(
-            disk,
-            folder,
-            id,
-            config,
-            now_ms=now_ms,
-            clean=True,
-            on_due=self.on_due,
-            on_lowered=self.checkpoints.write_recovery_points,
-        )
-
-    def set_topic_id(self, id: TopicPartition, topic_id: bytes, *, no_configs: bool = False) -> None:
+    def set_topic_id(
+        self, topic_partition: TopicPartition, topic_id: bytes, *, no_configs: bool = False
+    ) -> None:
         """A crash came before the file was written, or before it was durable."""
-        _write_topic_id(self.logs[id], topic_id, no_configs=no_configs)
-        self._ids[id] = topic_id
+        _write_topic_id(self.logs[topic_partition], topic_id, no_configs=no_configs)
+        self._catalog.topic_ids[topic_partition] = topic_id
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
         """Forget a partition. A sync of it that is in flight may still come back to the log."""
-        directory = self._homes[topic_partition]
+        directory = self.directory_of(topic_partition)
         self.moves.cancel(topic_partition)
-        log = self.remove(topic_partition)
+        log = self._catalog.remove(topic_partition)
         self.checkpoints.stale.add(topic_partition)
         self.cleaner.forget(log)
         log.abandon()
         # If a crash undoes this, the partition comes back as one that nobody knows, and is deleted again.
-        self.discard_folder(log, directory, now_ms, sync=False)
+        self._trash.add_folder(log, directory, now_ms, sync=False)
 
-    def replace(self, new: Log, directory: str, now_ms: int) -> None:
+    def _replace(self, new: Log, directory: str, now_ms: int) -> None:
         """Let a log that was copied to another directory take the place of the one that it is a copy of."""
-        id = new.topic_partition
-        home, topic_id, high_watermark = self._homes[id], self._ids.get(id), self.high_watermarks.get(id)
-        old = self.remove(id)
-        self.put(new, directory, topic_id)
+        topic_partition = new.topic_partition
+        old_directory, topic_id = self.directory_of(topic_partition), self.topic_id(topic_partition)
+        high_watermark = self.high_watermarks.get(topic_partition)
+        old = self._catalog.remove(topic_partition)
+        self._catalog.put(new, directory, topic_id)
         if high_watermark is not None:
-            self.high_watermarks[id] = high_watermark
-        self.checkpoints.stale.add(id)
-        # Its new home must know what was deleted from it before its old one forgets.
+            self.high_watermarks[topic_partition] = high_watermark
+        self.checkpoints.stale.add(topic_partition)
+        # Its new directory must know what was deleted from it before its old one forgets.
         self.checkpoints.write_log_starts(first=directory)
         self.checkpoints.write_recovery_points()
         self.cleaner.forget(old)
         old.abandon()
-        self.discard_folder(old, home, now_ms)
-
-    def discard_folder(self, log: Log, directory: str, now_ms: int, *, sync: bool = True) -> None:
-        """Make the name of a log's folder free, and remove the folder later."""
-        name = deleted_folder(log.topic_partition, self.unique(f"{log.directory} {now_ms}"))
-        path = os.path.join(directory, name)
-        try:
-            log.files.rename(log.directory, path, sync=sync)
-        except LogDirectoryError as error:
-            self._report(error)
-        else:
-            self.discard(path, directory, now_ms + log.config.file_delete_delay_ms)
-
-    def put(self, log: Log, directory: str, topic_id: bytes | None) -> None:
-        self.logs[log.topic_partition] = log
-        self._homes[log.topic_partition] = directory
-        self._counts[directory] += 1
-        if topic_id is not None:
-            self._ids[log.topic_partition] = topic_id
-
-    def remove(self, topic_partition: TopicPartition) -> Log:
-        self._counts[self._homes.pop(topic_partition)] -= 1
-        self._ids.pop(topic_partition, None)
-        self.high_watermarks.pop(topic_partition, None)
-        return self.logs.pop(topic_partition)
-
-    def unique(self, seed: str) -> str:
-        self._sequence += 1
-        return hashlib.blake2b(f"{seed} {self._sequence}".encode(), digest_size=16).hexdigest()
+        self._trash.add_folder(old, old_directory, now_ms)
 
     # Syncing
 
@@ -286,7 +244,7 @@ class LogStore:
         """When `due_syncs` will have something, as far as known."""
         return self._due[0][0] if self._due else None
 
-    def on_due(self, log: Log, due_ms: int) -> None:
+    def _on_due(self, log: Log, due_ms: int) -> None:
         self._sequence += 1
         heappush(self._due, (due_ms, self._sequence, log))
 
@@ -309,7 +267,7 @@ class LogStore:
             return False
         # What is put in place may have gaps between segments; recovery believes in those below these points.
         self.checkpoints.write_recovery_points()
-        if os.path.dirname(log.directory) in self._failing:
+        if os.path.dirname(log.directory) in self._directories.failing:
             return False
         return self.cleaner.on_cleaned(log, outcome) or self._after_cleaning(log, now_ms)
 
@@ -318,7 +276,7 @@ class LogStore:
 
     def _after_cleaning(self, log: Log, now_ms: int) -> bool:
         """Nothing is lost with this checkpoint but time, so nothing waits for the disk."""
-        self._discard_deleted(log, now_ms)
+        self._trash.add_segments(log, now_ms)
         self.checkpoints.write_cleaner_offsets(sync=False)
         return False
 
@@ -326,9 +284,7 @@ class LogStore:
 
     def on_tick(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Do what is due: retention, expiry of producers, checkpoints, removal of deleted files."""
-        while self._trash and self._trash[0][0] <= now_ms:
-            _, _, path, directory = heappop(self._trash)
-            self._remove_trash(path, directory)
+        self._trash.remove_due(now_ms)
         for task, (interval_ms, run) in self._tasks().items():
             if self._next_ms.get(task, now_ms) <= now_ms:
                 self._next_ms[task] = now_ms + interval_ms
@@ -361,7 +317,7 @@ class LogStore:
         def retain(log: Log) -> None:
             high_watermark = self.high_watermarks.get(log.topic_partition, log.log_start_offset)
             log.delete_old_segments(now_ms + self.wall_offset_ms, high_watermark)
-            self._discard_deleted(log, now_ms)
+            self._trash.add_segments(log, now_ms)
 
         self._for_each_log(retain)
 
@@ -373,36 +329,9 @@ class LogStore:
         producers = [log.producers for log in self.logs.values()]
         self._producer_limit.enforce(producers, self.store_config.producer_ids_max, now_ms)
 
-    def _discard_deleted(self, log: Log, now_ms: int) -> None:
-        directory = os.path.dirname(log.directory)
-        for path in log.deleted:
-            self.discard(path, directory, now_ms + log.config.file_delete_delay_ms)
-        log.deleted.clear()
-
-    def discard(self, path: str, directory: str, due_ms: int) -> None:
-        self._sequence += 1
-        heappush(self._trash, (due_ms, self._sequence, path, directory))
-
-    def _remove_trash(self, path: str, directory: str) -> None:
-        disk = self.disks[directory]
-        if directory in self._failing or not disk.exists(path):
-            return  # a segment of a partition that was deleted meanwhile went with its folder
-        try:
-            if path.endswith(("-delete", "-future")):
-                disk.remove_tree(path)
-            else:
-                disk.remove(path)
-        except LogDirectoryError as error:
-            self._report(error)
-
 
 def _write_topic_id(log: Log, topic_id: bytes, *, no_configs: bool) -> None:
-    path = os.path.join(log.directory, checkpoint.PARTITION_METADATA)
-    data = checkpoint.format_partition_metadata(topic_id, no_configs=no_configs)
+    path = os.path.join(log.directory, PARTITION_METADATA)
+    data = format_partition_metadata(topic_id, no_configs=no_configs)
     log.files.write_atomic(path, data, sync=False)
     log.include_in_sync(path)
-
-
-def deleted_folder(topic_partition: TopicPartition, unique: str) -> str:
-    suffix = f"-{topic_partition.partition}.{unique}-delete"
-    return topic_partition.topic[: FILE_NAME_MAX - len(suffix)] + suffix

@@ -102,8 +102,8 @@ def offset_for_timestamp(
         if done is None:
             record = walk.find()
         else:
-            known = next((other for other in done if walk.is_of(other)), None)
-            record = walk.find_at_once() if known is None else known.outcome()
+            walked = next((other for other in done if walk.is_of(other)), None)
+            record = walk.find_at_once() if walked is None else walked.outcome()
         if record is not None:
             return record
     return None

@@ -23,6 +23,8 @@ MAGIC = 2
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
+SEQUENCES = 1 << 31  # they wrap to 0
+MAGIC_AT = 16
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -30,9 +32,7 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
-_SEQUENCES = 1 << 31
 _LENGTH_MIN = HEADER_SIZE - LOG_OVERHEAD
-_MAGIC_AT = 16
 _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
@@ -79,10 +79,6 @@ class BatchHeader(NamedTuple):
         return Codec.from_id(self.attributes & CODEC_MASK)
 
     @property
-    def is_compressed(self) -> bool:
-        return self.attributes & CODEC_MASK != 0
-
-    @property
     def is_log_append_time(self) -> bool:
         return self.attributes & LOG_APPEND_TIME != 0
 
@@ -100,15 +96,11 @@ class BatchHeader(NamedTuple):
         return self.attributes & DELETE_HORIZON != 0
 
     @property
-    def has_producer_id(self) -> bool:
-        return self.producer_id > NO_PRODUCER_ID
-
-    @property
     def last_sequence(self) -> int:
         """The last record's sequence; after 2^31 - 1 comes 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
-        return (self.base_sequence + self.last_offset_delta) % _SEQUENCES
+        return (self.base_sequence + self.last_offset_delta) % SEQUENCES
 
 
 def read_header(view: Buffer, at: int = 0) -> BatchHeader:
@@ -182,8 +174,8 @@ def split(records: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 def _too_short(view: memoryview) -> ApiError:
     """Fewer bytes than a header: a batch that was cut off, or a message of an old format."""
-    if len(view) > _MAGIC_AT and view[_MAGIC_AT] != MAGIC:
-        return _wrong_magic(view[_MAGIC_AT])
+    if len(view) > MAGIC_AT and view[MAGIC_AT] != MAGIC:
+        return _wrong_magic(view[MAGIC_AT])
     return _corrupt(f"{len(view)} bytes are too few for a record batch.")
 
 

@@ -27,8 +27,8 @@ from ottla.records.batch import (
     BatchHeader,
     set_crc,
 )
-from ottla.records.compression import DECOMPRESSED_BYTES_MAX, Codec, compress
-from ottla.records.record import Headers, open_body
+from ottla.records.compression import Codec, compress
+from ottla.records.record import Headers
 
 _NULL = b"\x01"
 
@@ -103,17 +103,6 @@ def seal(header: BatchHeader, body: Buffer, codec: Codec, level: int | None = No
     batch += packed
     set_crc(batch)
     return batch
-
-
-def recompress(
-    batch: Buffer,
-    header: BatchHeader,
-    codec: Codec,
-    level: int | None = None,
-    limit: int = DECOMPRESSED_BYTES_MAX,
-) -> bytearray:
-    """The same batch with its body in another codec. The records are not looked at."""
-    return seal(header, open_body(batch, header, limit=limit), codec, level)
 
 
 def encode_record(

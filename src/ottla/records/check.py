@@ -314,7 +314,7 @@ def _run(
 def _ascends(data: bytes | bytearray, at: int, stride: int, span: int, shape: _Shape, delta: int) -> bool:
     """Do the offset deltas of `span` records count up from `delta`?"""
     (time_end, end), stop = shape[1], at + span * stride
-    columns = [data[at + place : stop : stride] for place in range(time_end + 1, end + 1)]
+    columns = [data[at + position : stop : stride] for position in range(time_end + 1, end + 1)]
     if len(columns) == 1:
         return columns[0] == bytes(range(min(2 * delta, 128), min(2 * (delta + span), 128), 2))
     low = delta % 64
@@ -349,12 +349,12 @@ def _newest(data: bytes | bytearray, at: int, stride: int, span: int, shape: _Sh
     """
     _, (end, _), goes_on = shape
     begin, stop = min([end, *goes_on]), at + span * stride
-    columns = [data[at + place : stop : stride] for place in range(end, begin - 1, -1)]
+    columns = [data[at + position : stop : stride] for position in range(end, begin - 1, -1)]
     lowest = columns[-1]
     negative = len(lowest.translate(None, _EVEN))
     if negative == span:  # these sort the other way round
         return max(
-            read_varint(data, place, VARLONG_BYTES_MAX)[0] for place in range(at + begin, stop, stride)
+            read_varint(data, position, VARLONG_BYTES_MAX)[0] for position in range(at + begin, stop, stride)
         )
     if negative:
         columns = [bytes(compress(column, lowest.translate(_IS_EVEN))) for column in columns]
@@ -400,17 +400,17 @@ def _alike(data: bytes | bytearray, last: int, at: int, stride: int, span: int, 
     """How many of `span` records from `at` on begin like the one at `last`, before one that does not."""
     lengths, ends, goes_on = shape
     same, stop = span, at + span * stride
-    for place in lengths:
-        column = data[at + place : stop : stride]
-        byte = data[last + place]
+    for position in lengths:
+        column = data[at + position : stop : stride]
+        byte = data[last + position]
         if column.count(byte) < span:
             same = min(same, span - len(column.lstrip(bytes((byte,)))))
-    for place in ends:
-        column = data[at + place : stop : stride]
+    for position in ends:
+        column = data[at + position : stop : stride]
         if not column.isascii():
             same = min(same, span - len(column.lstrip(_WITHOUT_HIGH_BIT)))
-    for place in goes_on:
-        column = data[at + place : stop : stride]
+    for position in goes_on:
+        column = data[at + position : stop : stride]
         if not column.translate(_FLIP_HIGH_BIT).isascii():
             same = min(same, span - len(column.lstrip(_WITH_HIGH_BIT)))
     return same

@@ -21,8 +21,8 @@ from typing import TypeAlias
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.log.log import Appended, Log
-from ottla.log.reading import Read
-from ottla.log.validate import Checked, Judge
+from ottla.log.segment_reader import Read
+from ottla.log.validation import Checked, Judge
 from ottla.records.check import Budget
 from ottla.replication import leader as leaders
 from ottla.replication.leader import ANY_EPOCH, LEASE_MS, UNKNOWN, HighWatermarkAdvanced, Leader, ProposeIsr

@@ -11,11 +11,11 @@ from ottla.base.files import Syncable
 from ottla.broker import effects
 from ottla.broker.effects import is_shortage
 from ottla.broker.parked import Parked
-from ottla.log.cleaning import CleanOutcome, CleanTask
+from ottla.log.compaction.task import CleanOutcome, CleanTask
 from ottla.log.directories import LogDirectoryError
+from ottla.log.directory_moves import CopySlice, Move
 from ottla.log.durability import Sync
 from ottla.log.log import Log
-from ottla.log.moving import CopySlice, Move
 from ottla.shell.core import Carriers, Core
 from ottla.shell.jobs import Jobs
 from ottla.shell.worker import Worker

@@ -22,7 +22,8 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from ottla.base.files import OsFiles
-from ottla.log.cleaning import CleanFailed, CleaningError, CleanOutcome, CleanTask, clean
+from ottla.log.compaction.rewrite import CleaningError, clean
+from ottla.log.compaction.task import CleanFailed, CleanOutcome, CleanTask
 from ottla.shell.worker import Worker
 
 NICENESS = 5

@@ -12,10 +12,9 @@ from ottla.broker.broker import Broker
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import DirectoryFiles, LogDirectoryError
-from ottla.log.opening import parse_folder
+from ottla.log.folders import META, parse_folder
 from ottla.log.store import LogStore
 from ottla.shell.lock import (
-    META,
     SHARED,
     DirectoryLock,
     StartError,

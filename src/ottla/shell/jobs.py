@@ -16,7 +16,7 @@ from typing import cast
 
 from ottla.broker.effects import Job
 from ottla.broker.parked import Parked
-from ottla.log.validate import SLICE_ITEMS, SpentError
+from ottla.log.validation import SLICE_ITEMS, SpentError
 from ottla.shell.worker import Worker
 
 PAUSE_S = 0.0005

@@ -25,11 +25,12 @@ from ottla.broker.config import BrokerConfig
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Unknown, Written
 from ottla.controller.registration import candidacy, founding, registration, succession
+from ottla.log.folders import KEEPER_DB
 from ottla.shell.core import Carriers, Core
 from ottla.shell.keeper import Keeper, Reminder, Session
 from ottla.shell.keeper_local import LocalKeeper
 from ottla.shell.listener import Address
-from ottla.shell.lock import KEEPER_DB, DirectoryLock, StartError, check_cluster
+from ottla.shell.lock import DirectoryLock, StartError, check_cluster
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,11 @@ import logging
 import os
 
 from ottla.base.files import Files, OsFiles, UnfitFileError, open_plain
+from ottla.log.folders import INCARNATION, KEEPER_DB, LOCK, META
 
 log = logging.getLogger(__name__)
 
-META = "meta.properties"
 SHARED = "ottla.keeper=shared"  # this directory's topics are known to a keeper outside of it
-INCARNATION = "incarnation"
-KEEPER_DB = "keeper.db"
 
 
 class StartError(Exception):
@@ -43,7 +41,7 @@ class DirectoryLock:
     def take(self) -> None:
         try:
             os.makedirs(self.directory, exist_ok=True)
-            self._fd, _ = open_plain(os.path.join(self.directory, ".lock"), os.O_RDWR | os.O_CREAT, 0o644)
+            self._fd, _ = open_plain(os.path.join(self.directory, LOCK), os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             where = f"{error.filename} is " if isinstance(error, UnfitFileError) else ""
             raise UnusableError(

@@ -6,11 +6,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from ottla.base.config import known_names
-from ottla.broker.config import BrokerConfig
+from ottla.broker.config_classes import broker_names
 from ottla.broker.kafka_keys import remarks
-from ottla.group.config import GroupConfig
-from ottla.log.config import LogConfig, StoreConfig
 from ottla.shell.embedded import EmbeddedBroker
 
 REQUEST_S = 30.0
@@ -73,7 +70,7 @@ def _admin(bootstrap: str) -> Any:
 
 def warn_of_unknown(config: Mapping[str, str]) -> None:
     """A key that nobody knows is most often a slip."""
-    for sentence in remarks(config, known_names(BrokerConfig, LogConfig, StoreConfig, GroupConfig)):
+    for sentence in remarks(config, broker_names()):
         warnings.warn(sentence, stacklevel=3)
 
 

@@ -6,7 +6,7 @@
     codec       body <-> message: decode, encode, encode_chunks; decoder and encoder for hot paths
     primitives  varints, and ProtocolError
 
-`compile_decode` and `compile_encode` write the code behind `codec`, one function per message and version.
+`decoders` and `encoders` write the code behind `codec`, one function per message and version.
 
 Rules. Nothing here waits, logs or keeps state between calls, except a `Splitter` for its connection. What a
 peer sends may raise `ProtocolError` and nothing else, and never makes us allocate more than a constant

@@ -7,8 +7,8 @@ A hot path asks once for the bare function with `decoder` or `encoder`.
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from ottla.wire.compile_decode import compile_decoder
-from ottla.wire.compile_encode import compile_encoder
+from ottla.wire.decoders import compile_decoder
+from ottla.wire.encoders import compile_encoder
 
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
@@ -32,18 +32,18 @@ _sliced: dict[tuple[Any, type, int], Callable[..., Any]] = {}
 
 def decoder(cls: type[M], version: int) -> Decoder[M]:
     """The function from a view to a message. ValueError if the message has no such version."""
-    found = _decoders.get((cls, version))
-    if found is None:
-        found = _decoders[cls, version] = compile_decoder(cls, version)
-    return found
+    compiled = _decoders.get((cls, version))
+    if compiled is None:
+        compiled = _decoders[cls, version] = compile_decoder(cls, version)
+    return compiled
 
 
 def encoder(cls: type[M], version: int) -> Encoder[M]:
     """The function from a message to its chunks. ValueError if the message has no such version."""
-    found = _encoders.get((cls, version))
-    if found is None:
-        found = _encoders[cls, version] = compile_encoder(cls, version)
-    return found
+    compiled = _encoders.get((cls, version))
+    if compiled is None:
+        compiled = _encoders[cls, version] = compile_encoder(cls, version)
+    return compiled
 
 
 def decode_in_slices(
@@ -61,10 +61,10 @@ def encode_in_slices(message: Any, version: int) -> Iterator[Chunk | None]:
 
 
 def _sliced_code(compiler: Callable[..., Any], cls: type, version: int) -> Callable[..., Any]:
-    found = _sliced.get((compiler, cls, version))
-    if found is None:
-        found = _sliced[compiler, cls, version] = compiler(cls, version, sliced=True)
-    return found
+    compiled = _sliced.get((compiler, cls, version))
+    if compiled is None:
+        compiled = _sliced[compiler, cls, version] = compiler(cls, version, sliced=True)
+    return compiled
 
 
 def decode(cls: type[M], version: int, view: memoryview, at: int = 0) -> M:

@@ -13,7 +13,6 @@ STRING_BYTES_MAX: Final = 0x7FFF
 """Kafka bounds every string by a signed 16-bit length, also where the wire has a varint."""
 
 _VARINT_BYTES_MAX: Final = 5
-_VARLONG_BYTES_MAX: Final = 10
 
 
 class ProtocolError(ValueError):
@@ -26,30 +25,14 @@ class OverLimitError(ProtocolError):
 
 def uvarint(view: Bytes, at: int) -> tuple[int, int]:
     """An unsigned varint of at most five bytes."""
-    return _base128(view, at, _VARINT_BYTES_MAX)
-
-
-def varint(view: Bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint of at most five bytes, as in records."""
-    raw, at = _base128(view, at, _VARINT_BYTES_MAX)
-    return (raw >> 1) ^ -(raw & 1), at
-
-
-def varlong(view: Bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint of at most ten bytes."""
-    raw, at = _base128(view, at, _VARLONG_BYTES_MAX)
-    return (raw >> 1) ^ -(raw & 1), at
-
-
-def _base128(view: Bytes, at: int, bytes_max: int) -> tuple[int, int]:
     value = 0
-    for shift in range(0, 7 * bytes_max, 7):
+    for shift in range(0, 7 * _VARINT_BYTES_MAX, 7):
         byte = view[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at
-    raise ProtocolError(f"a varint is longer than {bytes_max} bytes")
+    raise ProtocolError(f"a varint is longer than {_VARINT_BYTES_MAX} bytes")
 
 
 def encode_uvarint(value: int) -> bytes:
@@ -61,11 +44,6 @@ def encode_uvarint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
-
-
-def encode_varint(value: int) -> bytes:
-    """Zigzag, for varint and varlong alike: the bytes differ only in how long they may get."""
-    return encode_uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
 ONE_BYTE_UVARINTS: Final = tuple(bytes([value]) for value in range(0x80))

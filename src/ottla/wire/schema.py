@@ -14,7 +14,7 @@ which its instances then carry.
 
 Rules. `Uuid` is 16 bytes. A `Records` field is decoded as a view of the frame, so it is valid only as long
 as the frame. A tagged struct is None when it is absent, which stands for Kafka's "all defaults" and costs
-nothing to build. This module only describes; `compile_decode` and `compile_encode` write the code, and
+nothing to build. This module only describes; `decoders` and `encoders` write the code, and
 `codec` is what the rest of the broker calls.
 """
 
@@ -27,7 +27,6 @@ from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
-    Final,
     TypeAlias,
     TypeVar,
     Union,
@@ -84,8 +83,6 @@ i64 = Annotated[int, Fixed("q")]
 f64 = Annotated[float, Fixed("d")]
 Uuid: TypeAlias = Annotated[bytes, Fixed("16s")]
 Records: TypeAlias = Annotated[bytes | bytearray | memoryview, Blob(by_reference=True)]
-
-ZERO_UUID: Final = bytes(16)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -174,20 +171,20 @@ def is_flexible(cls: type, version: int) -> bool:
 def fields_of(cls: type) -> tuple[Field, ...]:
     """The fields in the order of the wire."""
     hints = get_type_hints(cls, include_extras=True)
-    return tuple(_field(cls.__name__, each, hints[each.name]) for each in dataclasses.fields(cls))
+    return tuple(_field(cls.__name__, declared, hints[declared.name]) for declared in dataclasses.fields(cls))
 
 
 def plain_fields(cls: type, version: int) -> list[Field]:
-    return [each for each in fields_of(cls) if each.tag is None and each.is_in(version)]
+    return [field for field in fields_of(cls) if field.tag is None and field.is_in(version)]
 
 
 def tagged_fields(cls: type, version: int) -> list[Field]:
-    tagged = [each for each in fields_of(cls) if each.tag is not None and each.is_in(version)]
-    return sorted(tagged, key=lambda each: each.tag or 0)
+    tagged = [field for field in fields_of(cls) if field.tag is not None and field.is_in(version)]
+    return sorted(tagged, key=lambda field: field.tag or 0)
 
 
 def absent_fields(cls: type, version: int) -> list[Field]:
-    return [each for each in fields_of(cls) if not each.is_in(version)]
+    return [field for field in fields_of(cls) if not field.is_in(version)]
 
 
 def _field(owner: str, declared: "dataclasses.Field[Any]", hint: Any) -> Field:

@@ -6,7 +6,8 @@ Generated from kio's schemas by tools/generate_messages.py: change that, then ru
 from dataclasses import field
 from typing import Annotated
 
-from ottla.wire.schema import ZERO_UUID, Uuid, i16, i32, i64, message, since, struct, u16
+from ottla.base.ids import ZERO_UUID
+from ottla.wire.schema import Uuid, i16, i32, i64, message, since, struct, u16
 
 
 @struct

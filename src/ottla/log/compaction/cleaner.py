@@ -12,14 +12,15 @@ import os.path
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ottla.base.config import LONG_MAX
 from ottla.base.ids import TopicPartition
-from ottla.log.cleaning import CleanFailed, CleanResult, CleanTask, Source
-from ottla.log.compaction import Dirt, dirtiest, measure
-from ottla.log.config import LONG_MAX, StoreConfig
+from ottla.log.compaction.policy import Dirt, dirtiest, measure
+from ottla.log.compaction.swap import Swap
+from ottla.log.compaction.task import CleanFailed, CleanResult, CleanTask, Source
+from ottla.log.config import StoreConfig
 from ottla.log.log import Log
 from ottla.log.recovery import CLEANED
 from ottla.log.segment import Segment
-from ottla.log.swap import Swap
 
 _RETRY_BACKOFFS = 10
 
@@ -68,8 +69,6 @@ class Cleaner:
     logs: Mapping[TopicPartition, Log]
     progress: Progress = field(default_factory=Progress)
     uncleanable: dict[TopicPartition, Failure] = field(default_factory=dict)
-    last_failure: tuple[TopicPartition, str] | None = None
-    dirtiest_ratio: float = 0.0
     _running: dict[Log, _Cleaning] = field(default_factory=dict)
     _looked_ms: int | None = None
 
@@ -100,14 +99,13 @@ class Cleaner:
                 for dirt in self.debt(last_stable, wall_ms)
                 if dirt.log.abort_work is None and not self._is_barred(dirt.log, now_ms)
             ]
-            self.dirtiest_ratio = max((dirt.ratio for dirt in candidates), default=0.0)
-            found = dirtiest(candidates)
-            if found is None:
+            dirt = dirtiest(candidates)
+            if dirt is None:
                 break
-            task = _task(found, config, wall_ms)
-            self._running[found.log] = cleaning = _Cleaning(task, found.segments)
-            found.log.abort_work = cleaning.abort
-            yield found.log, task
+            task = _task(dirt, config, wall_ms)
+            self._running[dirt.log] = cleaning = _Cleaning(task, dirt.segments)
+            dirt.log.abort_work = cleaning.abort
+            yield dirt.log, task
         self._looked_ms = now_ms
 
     def on_cleaned(self, log: Log, result: CleanResult) -> bool:
@@ -131,7 +129,6 @@ class Cleaner:
         self.progress.failures += 1
         delay_ms = LONG_MAX if failed.damaged else _RETRY_BACKOFFS * config.cleaner_backoff_ms
         self.uncleanable[log.topic_partition] = Failure(failed.reason, now_ms + delay_ms)
-        self.last_failure = (log.topic_partition, failed.reason)
         self._looked_ms = None
         return True
 
@@ -181,7 +178,9 @@ def _task(dirt: Dirt, config: StoreConfig, wall_ms: int) -> CleanTask:
     return CleanTask(
         name=str(log.topic_partition),
         directory=log.directory,
-        sources=tuple(Source(base_offset=one.base_offset, size=one.size) for one in dirt.segments),
+        sources=tuple(
+            Source(base_offset=segment.base_offset, size=segment.size) for segment in dirt.segments
+        ),
         first_dirty=dirt.first_dirty,
         upper=dirt.upper,
         now_ms=wall_ms,
@@ -193,8 +192,8 @@ def _task(dirt: Dirt, config: StoreConfig, wall_ms: int) -> CleanTask:
         read_bytes=config.cleaner_io_buffer_bytes,
         bytes_per_second=config.cleaner_io_bytes_per_second_max / config.cleaner_threads,
         producers=tuple(
-            (id, producer.batches[-1].last_offset)
-            for id, producer in log.producers.by_id.items()
+            (producer_id, producer.batches[-1].last_offset)
+            for producer_id, producer in log.producers.by_id.items()
             if producer.batches
         ),
     )

@@ -4,8 +4,8 @@ A move fills a folder `topic-partition.<unique>-future` in the target directory.
 files, oldest first, a slice at a time; files only grow at their end, so a copy of any prefix stays right.
 When all that is missing is a little at the end, that is copied here, and the folder takes the place of the
 old one: renamed to its real name first, then the old folder to `-delete`. A crash before that leaves the old
-log, after it the new one; in between there are two whole copies, and `opening` keeps one. A `-future` folder
-that is found at a start is thrown away, and the move begins anew.
+log, after it the new one; in between there are two whole copies, and `store_loader` keeps one. A `-future`
+folder that is found at a start is thrown away, and the move begins anew.
 
 Not obvious: while files are being copied nothing may replace or remove them. As with a cleaning, the log is
 told so (`abort_work`): compaction and retention wait until it has moved, and a cut of the log begins the move
@@ -14,22 +14,23 @@ anew.
 
 import logging
 import os.path
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ottla.base.ids import TopicPartition
-from ottla.log import checkpoint
-from ottla.log.directories import DirectoryFiles
+from ottla.log.catalog import Catalog
+from ottla.log.checkpoints import Checkpoints
+from ottla.log.directories import Directories, DirectoryFiles
 from ottla.log.epochs import FILE_NAME as EPOCHS
+from ottla.log.folders import future_folder, unique
 from ottla.log.log import Log
+from ottla.log.partition_metadata import PARTITION_METADATA, format_partition_metadata
 from ottla.log.recovery import SNAPSHOT
 from ottla.log.segment import SUFFIXES, Segment, file_name
 from ottla.log.snapshots import encode
-
-if TYPE_CHECKING:
-    from ottla.log.store import LogStore
+from ottla.log.trash import Trash
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class Move:
     is_cancelled: bool = False
 
     @property
-    def id(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         return self.log.topic_partition
 
     @property
@@ -95,8 +96,9 @@ class Move:
     @property
     def lag(self) -> int:
         """How many offsets the copy is behind, in whole segments."""
+        bases = (segment.base_offset for segment in self.log.segments)
         return self.log.log_end_offset - next(
-            (one.base_offset for one in self.log.segments if one.base_offset not in self.finished),
+            (base for base in bases if base not in self.finished),
             self.log.log_end_offset,
         )
 
@@ -136,51 +138,68 @@ class Move:
 
 
 class Moves:
-    """The moves of a store, and the wishes for partitions that are not there yet."""
+    """The moves of a store, and the wishes for partitions that are not there yet.
 
-    def __init__(self, store: "LogStore") -> None:
-        self.by_id: dict[TopicPartition, Move] = {}
+    `replace(log, directory, now_ms)` lets a copy that is whole take the place of the log.
+    """
+
+    def __init__(
+        self,
+        directories: Directories,
+        catalog: Catalog,
+        checkpoints: Checkpoints,
+        trash: Trash,
+        replace: Callable[[Log, str, int], None],
+    ) -> None:
+        self.by_topic_partition: dict[TopicPartition, Move] = {}
         self.wishes: dict[TopicPartition, str] = {}
-        self._store = store
+        self._directories = directories
+        self._catalog = catalog
+        self._checkpoints = checkpoints
+        self._trash = trash
+        self._replace = replace
+        self._sequence = 0
 
-    def wish(self, id: TopicPartition, directory: str) -> None:
+    def wish(self, topic_partition: TopicPartition, directory: str) -> None:
         """Where the partition should be made, when it is."""
-        self.wishes.pop(id, None)
-        self.wishes[id] = directory
+        self.wishes.pop(topic_partition, None)
+        self.wishes[topic_partition] = directory
         if len(self.wishes) > WISHES_MAX:
             del self.wishes[next(iter(self.wishes))]
 
-    def begin(self, id: TopicPartition, directory: str) -> None:
+    def begin(self, topic_partition: TopicPartition, directory: str) -> None:
         """Move a partition. One that is moving there already goes on; one that moves elsewhere turns."""
-        known = self.by_id.get(id)
-        if known is not None and known.directory == directory:
+        move = self.by_topic_partition.get(topic_partition)
+        if move is not None and move.directory == directory:
             return
-        self.cancel(id)
-        if self._store.directory_of(id) == directory:
+        self.cancel(topic_partition)
+        if self._catalog.directories[topic_partition] == directory:
             return
-        if id in self._store.checkpoints.stale:
-            self._store.checkpoints.write_all()
-        self._begin(self._store.logs[id], directory)
+        if topic_partition in self._checkpoints.stale:
+            self._checkpoints.write_all()
+        self._begin(self._catalog.logs[topic_partition], directory)
 
     def _begin(self, source: Log, directory: str) -> None:
-        name = future_folder(source.topic_partition, self._store.unique(f"{source.directory} {directory}"))
-        folder = os.path.join(directory, name)
-        self.by_id[source.topic_partition] = Move(source, directory, self._store.disks[directory], folder)
+        self._sequence += 1
+        seed = f"{source.directory} {directory} {self._sequence}"
+        folder = os.path.join(directory, future_folder(source.topic_partition, unique(seed)))
+        disk = self._directories.disks[directory]
+        self.by_topic_partition[source.topic_partition] = Move(source, directory, disk, folder)
 
-    def cancel(self, id: TopicPartition) -> None:
+    def cancel(self, topic_partition: TopicPartition) -> None:
         """The partition stays where it is, or is gone."""
-        move = self.by_id.pop(id, None)
+        move = self.by_topic_partition.pop(topic_partition, None)
         if move is not None:
             self._stop(move)
 
     def on_directory_failed(self, directory: str) -> None:
-        for move in list(self.by_id.values()):
+        for move in list(self.by_topic_partition.values()):
             if directory in {move.directory, os.path.dirname(move.log.directory)}:
-                self.cancel(move.id)
+                self.cancel(move.topic_partition)
 
     def ready(self) -> Iterator[Move]:
         """Moves that nothing keeps from going on, and nobody is working on."""
-        for move in list(self.by_id.values()):
+        for move in list(self.by_topic_partition.values()):
             if move.in_flight is None and (move.is_begun or move.log.abort_work is None):
                 yield move
 
@@ -203,14 +222,14 @@ class Moves:
         move.is_begun = True
         move.log.abort_work = lambda: self._begin_anew(move)
         move.disk.make_directory(move.folder)
-        topic_id = self._store.topic_id(move.id)
+        topic_id = self._catalog.topic_ids.get(move.topic_partition)
         if topic_id is not None:
-            path = os.path.join(move.folder, checkpoint.PARTITION_METADATA)
-            move.disk.write_atomic(path, checkpoint.format_partition_metadata(topic_id))
-        log.info("%s moves to %s: %d bytes", move.id, move.directory, move.log.size)
+            path = os.path.join(move.folder, PARTITION_METADATA)
+            move.disk.write_atomic(path, format_partition_metadata(topic_id))
+        log.info("%s moves to %s: %d bytes", move.topic_partition, move.directory, move.log.size)
 
     def _begin_anew(self, move: Move) -> None:
-        self.cancel(move.id)
+        self.cancel(move.topic_partition)
         self._begin(move.log, move.directory)
 
     def _stop(self, move: Move) -> None:
@@ -221,14 +240,14 @@ class Moves:
                 self._discard(move)
 
     def _discard(self, move: Move) -> None:
-        if move.directory in self._store.disks:
-            self._store.discard(move.folder, move.directory, 0)
+        if move.directory in self._directories.disks:
+            self._trash.add(move.folder, move.directory, 0)
 
     def _swap(self, move: Move, now_ms: int) -> Log:
         """Everything is copied but the very end: copy that, and let the copy be the log."""
-        source, store, disk = move.log, self._store, move.disk
+        source, disk = move.log, move.disk
         self._copy_end(move)
-        final = os.path.join(move.directory, str(move.id))
+        final = os.path.join(move.directory, str(move.topic_partition))
         disk.rename(move.folder, final)
         try:
             new = self._open_copy(move, final, now_ms)
@@ -236,31 +255,29 @@ class Moves:
             with suppress(OSError):
                 disk.rename(final, move.folder)
             raise
-        del self.by_id[move.id]
+        del self.by_topic_partition[move.topic_partition]
         source.abort_work = None
         if new.log_end_offset != source.log_end_offset:
             new.abandon()
-            store.discard_folder(new, move.directory, now_ms)
+            self._trash.add_folder(new, move.directory, now_ms)
             raise MoveError(f"the copy ends at {new.log_end_offset}, not at {source.log_end_offset}")
         new.include_in_sync(os.path.join(final, file_name(new.log_end_offset, SNAPSHOT)), urgent=False)
         new.cleaned_to = source.cleaned_to
-        store.replace(new, move.directory, now_ms)
-        log.info("%s is in %s now", move.id, move.directory)
+        self._replace(new, move.directory, now_ms)
+        log.info("%s is in %s now", move.topic_partition, move.directory)
         return new
 
     def _open_copy(self, move: Move, folder: str, now_ms: int) -> Log:
-        source, store = move.log, self._store
-        return Log.open(
+        source = move.log
+        return self._catalog.open(
             move.disk,
             folder,
-            move.id,
+            move.topic_partition,
             source.config,
             recovery_point=max(source.recovery_point, source.active.base_offset),
             clean=True,
             log_start_offset=source.log_start_offset,
             now_ms=now_ms,
-            on_due=store.on_due,
-            on_lowered=store.checkpoints.write_recovery_points,
         )
 
     def _copy_end(self, move: Move) -> None:
@@ -281,7 +298,3 @@ class Moves:
         snapshot = os.path.join(move.folder, file_name(source.log_end_offset, SNAPSHOT))
         disk.write_atomic(snapshot, encode(source.producers), sync=False)
         disk.syncable(move.folder).sync()
-
-
-def future_folder(id: TopicPartition, unique: str) -> str:
-    return f"{id}.{unique}-future"

@@ -15,7 +15,7 @@ out, relying on its replicas.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.log.config import LONG_MAX
+from ottla.base.config import LONG_MAX
 from ottla.log.log import Log
 from ottla.log.segment import Segment
 
@@ -74,13 +74,13 @@ def _delay_ms(log: Log, dirty: list[Segment], wall_ms: int) -> int:
         return 0
     times = []
     for segment in dirty:
-        log.keep_warm(segment)  # it may be opened, and must be closed in the end
+        log.segments.keep_open(segment)  # it may be opened, and must be closed in the end
         if segment.first_timestamp > 0:
             times.append(segment.first_timestamp)
     return max(wall_ms - log.config.max_compaction_lag_ms - min(times), 0) if times else 0
 
 
-def dirtiest(dirt: Iterable[Dirt]) -> Dirt | None:
+def dirtiest(candidates: Iterable[Dirt]) -> Dirt | None:
     """The log to clean next, of those that are due; the first by name among equals."""
-    due = [one for one in dirt if one.is_due]
-    return min(due, key=lambda one: (-one.ratio, one.log.topic_partition)) if due else None
+    due = [dirt for dirt in candidates if dirt.is_due]
+    return min(due, key=lambda dirt: (-dirt.ratio, dirt.log.topic_partition)) if due else None

@@ -6,8 +6,6 @@ batch, and it begins to look at the index entry before the cut, so it steps over
 batches are.
 """
 
-from bisect import bisect_right
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from ottla.base.files import Buffer
@@ -60,11 +58,11 @@ def _last_whole(
     segment: Segment, data: bytes, position: int, size: int, at: int, next_offset: int
 ) -> tuple[int, int]:
     """Where the last whole batch in `data` ends, relative to `position`, and the offset after it."""
-    known = segment.boundary(position + size - HEADER_SIZE) - position
-    if known > at:
-        header = read_header(data, known)
+    boundary = segment.boundary(position + size - HEADER_SIZE) - position
+    if boundary > at:
+        header = read_header(data, boundary)
         if header.magic == MAGIC and header.base_offset >= next_offset:
-            at, next_offset = known, header.base_offset
+            at, next_offset = boundary, header.base_offset
         else:
             segment.rebuild_indexes()
     while at + HEADER_SIZE <= size:
@@ -82,12 +80,3 @@ def _header(segment: Segment, data: bytes, position: int, at: int, offset: int) 
     if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset < offset:
         raise corrupt(TornError(segment.path(), position + at, "this is not the batch that belongs here"))
     return header
-
-
-def bytes_between(segments: Sequence[Segment], bases: Sequence[int], offset: int, end: int) -> int:
-    """About how many bytes lie between two offsets; at least 1."""
-    first = bisect_right(bases, offset) - 1
-    last = bisect_right(bases, end) - 1
-    total = segments[last].estimate(end) - segments[first].estimate(offset)
-    total += sum(segment.size for segment in segments[first:last])
-    return max(total, 1)

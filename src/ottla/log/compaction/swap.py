@@ -15,7 +15,7 @@ import os.path
 from collections.abc import Sequence
 from enum import Enum
 
-from ottla.log.cleaning import Group
+from ottla.log.compaction.task import Group
 from ottla.log.log import Log
 from ottla.log.recovery import CLEANED, SNAPSHOT, SWAP
 from ottla.log.segment import SUFFIXES, Segment, file_name
@@ -79,11 +79,11 @@ class Swap:
 
     def _place(self) -> None:
         group, old, log = self._groups[0], self._old[0], self.log
-        log.set_aside(old[0], SUFFIXES)
+        log.segments.set_aside(old[0], SUFFIXES)
         for segment in old[1:]:
-            log.set_aside(segment, (*SUFFIXES, SNAPSHOT))
+            log.segments.set_aside(segment, (*SUFFIXES, SNAPSHOT))
         self._rename([suffix for suffix in reversed(_LOG_LAST) if suffix != _MARKER], SWAP, "")
-        log.replace(old, group.size)
+        log.segments.replace(old, log.config, group.size)
 
     def _settle(self) -> None:
         path = self._path(self._groups.pop(0), _MARKER)

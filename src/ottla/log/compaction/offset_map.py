@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.log.keys import keys_of
+from ottla.log.compaction.record_keys import keys_of
 from ottla.records.batch import BatchHeader, crc_ok
 from ottla.records.control import read_marker
 from ottla.records.record import open_body, walk
@@ -21,7 +21,7 @@ ENTRY_BYTES = 120
 _SAMPLE = 16
 
 
-class LatestOffsets:
+class OffsetMap:
     __slots__ = (
         "_budget", "_survivors", "_tombstones", "_transactions", "bytes_used", "first", "next_offset",
         "offsets",
@@ -80,10 +80,10 @@ class LatestOffsets:
             return
         written = self._transactions.pop(header.producer_id, {})
         if marker.committed:
-            known = self.offsets
+            offsets = self.offsets
             for key, offset in written.items():
-                if known.get(key, -1) < offset:
-                    known[key] = offset
+                if offsets.get(key, -1) < offset:
+                    offsets[key] = offset
 
     def decide(self) -> None:
         """All is taken in: sort the offsets that survive."""

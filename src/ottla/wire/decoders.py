@@ -214,13 +214,13 @@ class _DecoderWriter:
         self.source.line(f"{target} = {items} = []")
         with self.source.block(f"for _ in range({n}):"):
             if isinstance(item, Nested):
-                each = self.begin_struct(item.cls)
-                self.struct(item.cls, each)
+                value = self.begin_struct(item.cls)
+                self.struct(item.cls, value)
             else:
-                each = self.source.fresh("item")
-                self.value(item, False, each, label)
+                value = self.source.fresh("item")
+                self.value(item, False, value, label)
             self.flush()
-            self.source.line(f"{items}.append({each})")
+            self.source.line(f"{items}.append({value})")
             if self.sliced:
                 pause(self.source)
 

@@ -81,7 +81,7 @@ def _value_fault(kind: Kind, value: Any, where: str, version: int) -> str | None
         case Array(item):
             if not isinstance(value, list | tuple):
                 return f"{where} must be a list, not {value!r}"
-            faults = (_value_fault(item, each, f"an item of {where}", version) for each in value)
+            faults = (_value_fault(item, element, f"an item of {where}", version) for element in value)
             return next((fault for fault in faults if fault), None)
         case Nested(cls):
             if isinstance(value, cls):
@@ -220,19 +220,19 @@ class _EncoderWriter:
     def _chunk(self, chunk: str) -> None:
         self.source.line(f"yield {chunk}" if self.sliced else f"chunks.append({chunk})")
 
-    def _array(self, item: Kind, value: str) -> None:
+    def _array(self, item: Kind, array: str) -> None:
         items = self.source.fresh("items")
-        self.source.line(f"{items} = {value}")
+        self.source.line(f"{items} = {array}")
         self._length("i", items)
         if isinstance(item, Fixed) and len(item.code) == 1:
             self.source.line(f"{self._put}(pack(f'>{{len({items})}}{item.code}', *{items}))")
             return
-        each = self.source.fresh("o")
-        with self.source.block(f"for {each} in {items}:"):
+        value = self.source.fresh("o")
+        with self.source.block(f"for {value} in {items}:"):
             if isinstance(item, Nested):
-                self.struct(item.cls, each)
+                self.struct(item.cls, value)
             else:
-                self.value(item, False, each)
+                self.value(item, False, value)
             self.flush()
             if self.sliced and self._put == "put":
                 pause(self.source)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.errors import ApiError
-from ottla.log.keys import keys_of, starts_of, time_delta_of
+from ottla.log.compaction.record_keys import keys_of, starts_of, time_delta_of
 from ottla.records.builder import NewRecord, build_batch, encode_record
 from ottla.records.record import walk
 

@@ -6,15 +6,11 @@ the log. Behind bytes that make no sense, the walk goes on with the next sound b
 What a broker would do about damage follows `recovery`, and changes with it.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple, Protocol, TypeAlias
 
 from ottla.base.errors import ApiError
-from ottla.base.files import File, Files
-from ottla.base.ids import TopicPartition
+from ottla.base.files import File
 from ottla.log.epochs import FILE_NAME, NO_EPOCH, LeaderEpochs
 from ottla.log.index import (
     OFFSET_ENTRY_SIZE,
@@ -27,67 +23,16 @@ from ottla.log.index import (
 )
 from ottla.log.recovery import is_hole
 from ottla.log.scan import TornError, batches, find_batch, headers
+from ottla.log.verify.findings import Finding, Findings, Meaning, Severity, Work
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_ok, read_header
 from ottla.records.check import check_records
-from ottla.records.record import Record, open_body, read_records
+from ottla.records.record import open_body, read_records
 
 _UNREAD = "the broker does not look there, and readers are answered CORRUPT_MESSAGE"
 _SERVED = "the broker does not look there and serves the batch; consumers that check checksums refuse it"
 _REBUILT = "it is built anew from the log when it is first needed"
 _MISLEADS = "it is not noticed, and a search by time may find the wrong offset"
 _DIVERGES = "it is not noticed, and a follower may cut its log in the wrong place"
-
-
-class Severity(StrEnum):
-    """An error is what a broker would lose, misread or not notice; a warning is damage that it finds and
-    repairs by itself; a note is for people who want to know."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
-
-
-class Finding(NamedTuple):
-    """`at_start` is what a broker would do about it."""
-
-    severity: Severity
-    path: str
-    problem: str
-    at_start: str
-    position: int | None = None
-    offset: int | None = None
-
-
-Findings: TypeAlias = Iterator[Finding]
-
-
-@dataclass(slots=True)
-class Totals:
-    partitions: int = 0
-    segments: int = 0
-    batches: int = 0
-    records: int = 0
-    bytes: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class Work:
-    """How to go about it. `quick` reads headers only; `on_read` hears of the bytes that were looked at;
-    `meanings` make sense of what the records of a partition say, where that matters to a broker."""
-
-    files: Files
-    quick: bool = False
-    on_read: Callable[[int], None] = lambda _count: None
-    totals: Totals = field(default_factory=Totals)
-    meanings: Callable[[TopicPartition], "Meaning | None"] = lambda _id: None
-
-
-class Meaning(Protocol):
-    """Hears of all records of a partition, in order, and says in the end what is wrong with them."""
-
-    def on_record(self, path: str, record: Record) -> None: ...
-    def on_damage(self, path: str, offset: int, problem: str) -> None: ...
-    def findings(self) -> Findings: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,7 +51,7 @@ class Course:
     cleaned_to: int = 0
     is_expected_to_have_gaps: bool = False  # its cleaner or its name says so
     is_compacted: bool = False  # its batches say so
-    meaning: "Meaning | None" = None
+    meaning: Meaning | None = None
 
 
 class SegmentCheck:
@@ -176,12 +121,12 @@ class SegmentCheck:
                     yield from self._batch(position, header)
         except TornError as torn:
             expected = self.base if course.end is None else course.end
-            found = find_batch(file, torn.position + 1, self.size, range(expected, self.upper))
+            next_sound = find_batch(file, torn.position + 1, self.size, range(expected, self.upper))
             problem = f"no batch begins here: {torn.reason}"
-            if found is not None:
-                problem += f"; the next sound one is {found - torn.position} bytes on"
-            yield self._damage(torn.position, problem, expected, is_tail=found is None, is_torn=True)
-            self._pass(self.size if found is None else found)
+            if next_sound is not None:
+                problem += f"; the next sound one is {next_sound - torn.position} bytes on"
+            yield self._damage(torn.position, problem, expected, is_tail=next_sound is None, is_torn=True)
+            self._pass(self.size if next_sound is None else next_sound)
 
     def _pass(self, position: int) -> None:
         """Go on behind damage: what the indexes say of it is neither right nor wrong."""
@@ -266,12 +211,14 @@ class SegmentCheck:
         course = self.course
         # The first entry may begin in the middle of a batch, where the log begins.
         epoch, offset = header.leader_epoch, min(max(header.base_offset, course.start), header.last_offset)
-        known = course.epochs.epoch_for(offset)
+        checkpointed = course.epochs.epoch_for(offset)
         if epoch < course.epoch:
             problem = f"leader epoch {epoch} comes after {course.epoch}"
             yield Finding(Severity.ERROR, self.path, problem, _DIVERGES, position, offset)
-        elif known not in (NO_EPOCH, epoch) and not (self.is_scanned and offset >= course.recovery_point):
-            problem = f"a batch of leader epoch {epoch}, but {FILE_NAME} says {known}"
+        elif checkpointed not in (NO_EPOCH, epoch) and not (
+            self.is_scanned and offset >= course.recovery_point
+        ):
+            problem = f"a batch of leader epoch {epoch}, but {FILE_NAME} says {checkpointed}"
             yield Finding(Severity.ERROR, self.path, problem, _DIVERGES, position, offset)
         course.epoch = max(epoch, course.epoch)
 

@@ -20,8 +20,8 @@ Kafka drops both once nothing needs them.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.log.keys import keys_of, starts_of, time_delta_of
-from ottla.log.latest import LatestOffsets, check_crc
+from ottla.log.compaction.offset_map import OffsetMap, check_crc
+from ottla.log.compaction.record_keys import keys_of, starts_of, time_delta_of
 from ottla.records.batch import CODEC_MASK, DELETE_HORIZON, NO_TIMESTAMP, BatchHeader, read_header
 from ottla.records.builder import encode_record, seal
 from ottla.records.compression import Codec
@@ -42,7 +42,7 @@ class Filter:
 
     def __init__(
         self,
-        latest: LatestOffsets,
+        latest: OffsetMap,
         last_offsets: Mapping[int, int],
         *,
         upper: int,

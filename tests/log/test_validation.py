@@ -8,7 +8,7 @@ from tests.log.simdisk import SimDisk
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.log.config import LogConfig
-from ottla.log.validate import (
+from ottla.log.validation import (
     BYTES_AT_ONCE,
     BYTES_FREE,
     HEADERS_PER_BYTE_MAX,

@@ -17,7 +17,7 @@ Partition: TypeAlias = tuple[str, int]
 
 
 class Step(NamedTuple):
-    id: Partition
+    topic_partition: Partition
     giver: int
     taker: int
 
@@ -35,24 +35,24 @@ class _FirstPlaces:
         self.total: Counter[int] = Counter(dict.fromkeys(brokers, 0))
         self.of_topic = {topic: self.total.copy() for topic, _ in replicas}
         self.led: dict[int, dict[str, dict[Partition, None]]] = {broker: {} for broker in self.total}
-        for id, members in replicas.items():
+        for topic_partition, members in replicas.items():
             if members and members[0] in self.total:
-                self._count(id, members[0])
+                self._count(topic_partition, members[0])
 
-    def _count(self, id: Partition, broker: int) -> None:
+    def _count(self, topic_partition: Partition, broker: int) -> None:
         self.total[broker] += 1
-        self.of_topic[id[0]][broker] += 1
-        self.led[broker].setdefault(id[0], {})[id] = None
+        self.of_topic[topic_partition[0]][broker] += 1
+        self.led[broker].setdefault(topic_partition[0], {})[topic_partition] = None
 
     def _apply(self, chain: list[Step]) -> None:
-        for id, giver, taker in chain:
-            members = self.replicas[id]
+        for topic_partition, giver, taker in chain:
+            members = self.replicas[topic_partition]
             members.remove(taker)
             members.insert(0, taker)
             self.total[giver] -= 1
-            self.of_topic[id[0]][giver] -= 1
-            del self.led[giver][id[0]][id]
-            self._count(id, taker)
+            self.of_topic[topic_partition[0]][giver] -= 1
+            del self.led[giver][topic_partition[0]][topic_partition]
+            self._count(topic_partition, taker)
 
     def even_topics(self) -> bool:
         """Was anything changed?"""
@@ -64,11 +64,11 @@ class _FirstPlaces:
         return changed
 
     def _towards_even(self, counts: Counter[int], topic: str) -> list[Step]:
-        for source in sorted(counts, key=lambda one: (-counts[one], one)):
-            ends = {one for one in counts if counts[source] - counts[one] >= 2}
+        for source in sorted(counts, key=lambda broker: (-counts[broker], broker)):
+            ends = {broker for broker in counts if counts[source] - counts[broker] >= 2}
             if not ends:
                 return []
-            if chain := self._chain(source, ends, {topic}, lambda _id, _giver, _taker: True):
+            if chain := self._chain(source, ends, {topic}, lambda _topic_partition, _giver, _taker: True):
                 return chain
         return []
 
@@ -80,19 +80,21 @@ class _FirstPlaces:
         return changed
 
     def _towards_even_totals(self) -> list[Step]:
-        def has_less(id: Partition, giver: int, taker: int) -> bool:
-            counts = self.of_topic[id[0]]
+        def has_less(topic_partition: Partition, giver: int, taker: int) -> bool:
+            counts = self.of_topic[topic_partition[0]]
             return counts[giver] > counts[taker]
 
-        for source in sorted(self.total, key=lambda one: (-self.total[one], one)):
-            ends = {one for one in self.total if self.total[source] - self.total[one] >= 2}
+        for source in sorted(self.total, key=lambda broker: (-self.total[broker], broker)):
+            ends = {broker for broker in self.total if self.total[source] - self.total[broker] >= 2}
             if not ends:
                 return []
             if chain := self._chain(source, ends, self.of_topic, has_less):
                 return chain
             for topic, counts in self.of_topic.items():
-                less = {one for one in ends if counts[source] > counts[one]}
-                if less and (chain := self._chain(source, less, {topic}, lambda _id, _giver, _taker: True)):
+                less = {broker for broker in ends if counts[source] > counts[broker]}
+                if less and (
+                    chain := self._chain(source, less, {topic}, lambda _topic_partition, _giver, _taker: True)
+                ):
                     return chain
         return []
 
@@ -108,15 +110,15 @@ class _FirstPlaces:
         queue = deque([source])
         while queue:
             giver = queue.popleft()
-            for topic, ids in self.led[giver].items():
+            for topic, led in self.led[giver].items():
                 if topic not in topics:
                     continue
-                for id in ids:
-                    for taker in self.replicas[id]:
-                        known = taker == source or taker in came or taker not in self.total
-                        if known or not may(id, giver, taker):
+                for topic_partition in led:
+                    for taker in self.replicas[topic_partition]:
+                        is_passed_over = taker == source or taker in came or taker not in self.total
+                        if is_passed_over or not may(topic_partition, giver, taker):
                             continue
-                        came[taker] = Step(id, giver, taker)
+                        came[taker] = Step(topic_partition, giver, taker)
                         if taker in ends:
                             return _way(came, source, taker)
                         queue.append(taker)

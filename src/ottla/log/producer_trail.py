@@ -14,7 +14,7 @@ PRODUCERS_NOTED_MAX = 20_000
 TRANSACTIONAL_MAX = 50_000
 
 
-class Trail:
+class ProducerTrail:
     """Covers everything from `start` on, if that is not None."""
 
     __slots__ = ("_first", "_is_lost", "_plain", "_transactional", "start")
@@ -54,11 +54,16 @@ class Trail:
 
     def replay(self, producers: Producers) -> None:
         """Take `producers`, which have come to `start` or further, to the end."""
-        begun = [id for id, (epoch, _) in self._first.items() if producers.epoch_of(id) != epoch]
+        begun = {
+            producer_id: first_sequence
+            for producer_id, (epoch, first_sequence) in self._first.items()
+            if producers.epoch_of(producer_id) != epoch
+        }
         plain = [(header, b"") for kept in self._plain.values() for header in kept]
-        for header, view in sorted(plain + self._transactional, key=lambda one: one[0].base_offset):
+        for header, view in sorted(plain + self._transactional, key=lambda entry: entry[0].base_offset):
             if header.base_offset >= producers.end_offset:
                 producers.replay(header, memoryview(view))
-        for id in begun:
-            if (producer := producers.by_id.get(id)) is not None and producer.epoch == self._first[id][0]:
-                producer.is_whole = self._first[id][1] == 0
+        for producer_id, first_sequence in begun.items():
+            producer = producers.by_id.get(producer_id)
+            if producer is not None and producer.epoch == self._first[producer_id][0]:
+                producer.is_whole = first_sequence == 0

@@ -1,5 +1,4 @@
-"""Kafka's small text files of a log directory: offsets per partition, the clean-shutdown marker,
-partition.metadata.
+"""Kafka's small files of a log directory: checkpoints of offsets per partition, the clean-shutdown marker.
 
 A checkpoint is lines: the version 0, the number of entries, then "topic partition offset" each. A file that
 does not read as one is treated as absent, and its problem is reported: what it would have said is found out
@@ -10,21 +9,17 @@ behind the last entry is what tells "10" from the half of it that is "1".
 """
 
 import json
-import re
 from collections.abc import Mapping
 
 from ottla.base.files import Files
-from ottla.base.ids import TopicPartition, uuid_from_text, uuid_text
+from ottla.base.ids import TopicPartition
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS)
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-PARTITION_METADATA = "partition.metadata"
-
-_METADATA = re.compile(r"version: ?0\ntopic_id: ?(\S+)(\n|\Z)")
-_NO_CONFIGS = "configs: none\n"
 
 
 class CheckpointError(ValueError):
@@ -42,13 +37,13 @@ def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    found = {}
+    offsets = {}
     for line in parse_lines(text):
         topic, partition, offset = line.split(" ")
         if int(offset) < 0:
             raise ValueError(f"negative offset in {line!r}")
-        found[TopicPartition(topic, int(partition))] = int(offset)
-    return found
+        offsets[TopicPartition(topic, int(partition))] = int(offset)
+    return offsets
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
@@ -79,24 +74,3 @@ def format_lines(lines: list[str]) -> bytes:
 
 def clean_shutdown_marker() -> bytes:
     return json.dumps({"version": 0, "brokerEpoch": "-1"}, separators=(",", ":")).encode()
-
-
-def format_partition_metadata(topic_id: bytes, *, no_configs: bool = False) -> bytes:
-    """`no_configs`: nothing was set for the topic when this was written, so that no other file needs to say
-    it (design note 006). Kafka reads two lines, and takes no notice of what follows."""
-    return f"version: 0\ntopic_id: {uuid_text(topic_id)}\n{_NO_CONFIGS if no_configs else ''}".encode()
-
-
-def says_no_configs(data: bytes) -> bool:
-    return data.endswith(f"\n{_NO_CONFIGS}".encode())
-
-
-def parse_partition_metadata(data: bytes) -> bytes | None:
-    """The topic id, or None if the file says nothing that can be understood."""
-    match = _METADATA.match(data.decode(errors="replace"))
-    if match is None:
-        return None
-    try:
-        return uuid_from_text(match[1])
-    except ValueError:
-        return None

@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from ottla.base.config import LONG_MAX
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
-from ottla.log.config import LONG_MAX, LogConfig
+from ottla.log.config import LogConfig
 from ottla.records.batch import (
     CODEC_MASK,
     HEADER_SIZE,

@@ -11,15 +11,14 @@ When it is done, the new files are on disk, and the owner of the log puts them i
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from ottla.base.errors import ApiError
 from ottla.base.files import File, Files
+from ottla.log.compaction.batch_filter import Filter
+from ottla.log.compaction.offset_map import OffsetMap
+from ottla.log.compaction.task import CleanResult, CleanStats, CleanTask, Group, Source
 from ottla.log.config import LogConfig
-from ottla.log.filtering import Filter
 from ottla.log.index import OFFSET_ENTRY_SIZE, RELATIVE_OFFSET_MAX, TIME_ENTRY_SIZE
-from ottla.log.latest import LatestOffsets
 from ottla.log.recovery import CLEANED
 from ottla.log.scan import TornError, batches
 from ottla.log.segment import SUFFIXES, Segment
@@ -34,75 +33,6 @@ Pace = Callable[[int], None]
 
 class CleaningError(Exception):
     """A log that cannot be cleaned, because of what is in it; the message says where."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A closed segment."""
-
-    base_offset: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanTask:
-    """All a worker needs to know. Offsets from `first_dirty` to `upper` are dirty and may be cleaned."""
-
-    name: str
-    directory: str
-    sources: tuple[Source, ...]
-    first_dirty: int
-    upper: int
-    now_ms: int
-    segment_bytes: int
-    segment_index_bytes: int
-    index_interval_bytes: int
-    delete_retention_ms: int
-    memory_bytes: int
-    read_bytes: int
-    bytes_per_second: float
-    producers: tuple[tuple[int, int], ...] = ()  # (producer id, last offset of its last batch)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Old segments and the size of the one, under the first one's base offset, that replaces them all."""
-
-    bases: tuple[int, ...]
-    size: int
-
-
-@dataclass(slots=True, kw_only=True)
-class CleanStats:
-    bytes_read: int = 0
-    bytes_written: int = 0
-    map_bytes_read: int = 0
-    records_read: int = 0
-    records_written: int = 0
-    keys: int = 0
-    map_utilization: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanResult:
-    """Everything below `end_offset` is clean once the groups are in place."""
-
-    end_offset: int
-    groups: tuple[Group, ...]
-    stats: CleanStats = field(default_factory=CleanStats)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanFailed:
-    """Why there is no result; `damaged` if it is what the log holds, and trying again would not help;
-    `errno` if the disk refused something."""
-
-    reason: str
-    damaged: bool = False
-    errno: int = 0
-
-
-CleanOutcome: TypeAlias = CleanResult | CleanFailed
 
 
 def clean(files: Files, task: CleanTask, pace: Pace = lambda _: None) -> CleanResult:
@@ -145,9 +75,9 @@ class _Cleaning:
 
     # The first pass
 
-    def _learn(self) -> LatestOffsets:
+    def _learn(self) -> OffsetMap:
         task = self.task
-        latest = LatestOffsets(task.first_dirty, task.memory_bytes)
+        latest = OffsetMap(task.first_dirty, task.memory_bytes)
         for source, after in zip(task.sources, self._uppers(), strict=True):
             if after <= task.first_dirty:
                 continue

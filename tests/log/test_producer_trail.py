@@ -5,11 +5,12 @@ from random import Random
 import pytest
 from tests.log.helpers import NOW, append, batch, idempotent, open_log, put
 from tests.log.simdisk import SimDisk
+from tests.records.markers import build_marker
 
-from ottla.log import trail
+from ottla.log import producer_trail
 from ottla.log.log import Log
 from ottla.log.snapshots import encode
-from ottla.records.control import EndTransaction, build_marker
+from ottla.records.control import EndTransaction
 
 
 def filled(disk: SimDisk, seed: int) -> Log:
@@ -51,7 +52,7 @@ def test_it_knows_what_a_second_reading_would_tell(
     log = open_log(disk, recovery_point=point, segment_bytes=700)
     assert encode(log.producers) == expected
     log.abandon()
-    monkeypatch.setattr(trail, "TRANSACTIONAL_MAX", 1)
+    monkeypatch.setattr(producer_trail, "TRANSACTIONAL_MAX", 1)
     assert encode(open_log(disk, recovery_point=point, segment_bytes=700).producers) == expected
 
 
@@ -66,14 +67,14 @@ def test_a_log_that_is_recovered_is_read_once(monkeypatch: pytest.MonkeyPatch) -
     once = disk.reads - before
     assert log.producers.by_id[7].last_sequence == 49
     log.abandon()
-    monkeypatch.setattr(trail.Trail, "note", lambda *_: None)
+    monkeypatch.setattr(producer_trail.ProducerTrail, "note", lambda *_: None)
     before = disk.reads
     open_log(disk).abandon()
     assert disk.reads - before > once
 
 
 def test_batches_without_a_producer_leave_no_trace() -> None:
-    kept = trail.Trail()
+    kept = producer_trail.ProducerTrail()
     disk = SimDisk()
     log = open_log(disk)
     append(log, batch("a"))

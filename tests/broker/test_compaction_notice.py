@@ -1,4 +1,4 @@
-"""What the cleaner owes, what it did and what it cannot do is said, and can be asked for."""
+"""What the cleaner owes, what it did and what it cannot do is said."""
 
 import logging
 
@@ -8,8 +8,9 @@ from tests.api.harness import Machine
 
 from ottla.base.ids import TopicPartition
 from ottla.broker.effects import CleanLog
-from ottla.broker.status import Debt, Status, status
-from ottla.log.cleaning import CleanFailed, clean
+from ottla.log.compaction.policy import Dirt
+from ottla.log.compaction.rewrite import clean
+from ottla.log.compaction.task import CleanFailed
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -26,9 +27,12 @@ def dirty() -> Machine:
     return machine
 
 
-def status_of(machine: Machine) -> Status:
+def debt(machine: Machine) -> dict[TopicPartition, Dirt]:
     broker = machine.broker
-    return status(broker.store, broker.partitions.last_stable_offset, machine.now_ms)
+    dirt = broker.store.cleaner.debt(
+        broker.partitions.last_stable_offset, broker.storage.wall_ms(machine.now_ms)
+    )
+    return {log_dirt.log.topic_partition: log_dirt for log_dirt in dirt}
 
 
 def next_cleaning(machine: Machine) -> CleanLog:
@@ -39,22 +43,23 @@ def next_cleaning(machine: Machine) -> CleanLog:
 
 def test_what_is_dirty_is_owed_until_it_has_been_cleaned(caplog: pytest.LogCaptureFixture) -> None:
     machine = dirty()
-    before = status_of(machine).compaction
-    assert before.running == ("t-0",)
-    assert before.debt.keys() == {T0, T1}
-    assert before.debt[T0] == Debt(before.dirty_bytes // 2, 1.0, True)
-    assert before.progress.cleanings == 0
+    cleaner, before = machine.broker.store.cleaner, debt(machine)
+    assert [task.name for task in cleaner.running] == ["t-0"]
+    assert before.keys() == {T0, T1}
+    assert before[T0].dirty_bytes == before[T1].dirty_bytes > 0
+    assert (before[T0].ratio, before[T0].is_due) == (1.0, True)
+    assert cleaner.progress.cleanings == 0
     effect = next_cleaning(machine)
     with caplog.at_level(logging.INFO):
         machine.broker.storage.on_cleaned(effect.log, clean(machine.disk, effect.task), machine.now_ms)
         machine.carry_out()
     assert "compacted t-0 to offset 3: " in caplog.text
     assert "are left, 0 cannot be compacted" in caplog.text
-    after = status_of(machine).compaction
-    assert after.progress.cleanings == 1
-    assert not after.debt[T0].is_due
-    assert after.debt[T1].is_due
-    assert (after.running, after.uncleanable, after.last_failure) == ((), {}, None)
+    after = debt(machine)
+    assert cleaner.progress.cleanings == 1
+    assert not after[T0].is_due
+    assert after[T1].is_due
+    assert (cleaner.running, cleaner.uncleanable) == ([], {})
 
 
 @pytest.mark.parametrize(("damaged", "when"), [(True, "not before the next start"), (False, "in 150000 ms")])
@@ -65,20 +70,9 @@ def test_a_log_that_cannot_be_cleaned_is_remembered_and_said_and_the_next_one_ha
     failed = CleanFailed(reason="no valid batch at 17", damaged=damaged)
     machine.broker.storage.on_cleaned(next_cleaning(machine).log, failed, machine.now_ms)
     assert f"t-0 could not be compacted: no valid batch at 17; it is tried again {when}" in caplog.text
-    found = status_of(machine).compaction
-    assert found.uncleanable[T0].reason == "no valid batch at 17"
-    assert found.last_failure == (T0, "no valid batch at 17")
-    assert found.progress.failures == 1
-    assert found.debt[T0].is_due, "it is still owed"
+    cleaner = machine.broker.store.cleaner
+    assert cleaner.uncleanable[T0].reason == "no valid batch at 17"
+    assert cleaner.progress.failures == 1
+    assert debt(machine)[T0].is_due, "it is still owed"
     machine.pass_time(15_000)
     assert next_cleaning(machine).task.name == "t-1"
-
-
-def test_directories_and_moves_are_part_of_the_status() -> None:
-    machine = Machine({"log.dirs": "/a,/b"})
-    create(machine.client(), "t", partitions=2)
-    machine.broker.store.moves.begin(T0, "/b")
-    assert status_of(machine).moving == {T0: ("/b", 0)}
-    machine.broker.on_directory_failed("/b", "it burns", machine.now_ms)
-    found = status_of(machine)
-    assert (found.offline, found.lost, found.moving) == ({"/b": "it burns"}, (T1,), {})

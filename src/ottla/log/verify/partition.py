@@ -7,20 +7,21 @@ from itertools import pairwise
 from struct import Struct
 
 from ottla.base.ids import INTERNAL_TOPICS, KRAFT_TOPIC, TopicPartition
-from ottla.log import checkpoint, epochs
+from ottla.log import checkpoint_format, epochs, partition_metadata
 from ottla.log.config_copy import TOPIC_CONFIG, read_topic_copy
-from ottla.log.recovery import SNAPSHOT
+from ottla.log.recovery import CLEANED, DELETED, SNAPSHOT, SWAP
 from ottla.log.segment import SUFFIXES, file_name
 from ottla.log.snapshots import SnapshotError, decode
-from ottla.log.verify_segment import Course, Finding, Findings, SegmentCheck, Severity, Work
+from ottla.log.verify.findings import Finding, Findings, Severity, Work
+from ottla.log.verify.segment import Course, SegmentCheck
 
 TXN_ENTRY = Struct(">hqqqq")
 
 _KRAFT_FILES = re.compile(r"quorum-state|\d+-\d+\.checkpoint\Z")
 _LEFTOVERS = {
-    ".deleted": "it is removed",
-    ".cleaned": "it is removed",
-    ".swap": "the compaction that wrote it is finished, or undone if it had not come far enough",
+    DELETED: "it is removed",
+    CLEANED: "it is removed",
+    SWAP: "the compaction that wrote it is finished, or undone if it had not come far enough",
     ".tmp": "it is removed",
 }
 
@@ -28,8 +29,11 @@ _LEFTOVERS = {
 class PartitionCheck:
     """`end` is where the log ends, once `run` is through; None if that cannot be known."""
 
-    def __init__(self, work: Work, path: str, id: TopicPartition, names: list[str], *, clean: bool) -> None:
-        self.work, self.files, self.path, self.id, self.clean = work, work.files, path, id, clean
+    def __init__(
+        self, work: Work, path: str, topic_partition: TopicPartition, names: list[str], *, clean: bool
+    ) -> None:
+        self.work, self.files, self.path, self.clean = work, work.files, path, clean
+        self.topic_partition = topic_partition
         self.names = {name: os.path.splitext(name) for name in names}
         self.end: int | None = None
         self.topic_id: bytes | None = None
@@ -48,8 +52,8 @@ class PartitionCheck:
             epochs=epochs.LeaderEpochs(self.files, os.path.join(self.path, epochs.FILE_NAME)),
             end=bases[0] if bases else log_start,
             cleaned_to=cleaned_to,
-            is_expected_to_have_gaps=bool(cleaned_to) or self.id.topic in INTERNAL_TOPICS,
-            meaning=None if self.work.quick else self.work.meanings(self.id),
+            is_expected_to_have_gaps=bool(cleaned_to) or self.topic_partition.topic in INTERNAL_TOPICS,
+            meaning=None if self.work.quick else self.work.meanings(self.topic_partition),
         )
         yield from self._epochs(course)
         for base, after in pairwise([*bases, None]):
@@ -87,18 +91,18 @@ class PartitionCheck:
                 yield Finding(Severity.NOTE, path, "nothing that a broker writes", "it is ignored")
 
     def _is_known(self, name: str, stem: str, suffix: str) -> bool:
-        if self.id.topic == KRAFT_TOPIC and _KRAFT_FILES.match(name):
+        if self.topic_partition.topic == KRAFT_TOPIC and _KRAFT_FILES.match(name):
             return True
         is_snapshot = suffix == SNAPSHOT and stem.isdigit()
-        return is_snapshot or name in (checkpoint.PARTITION_METADATA, epochs.FILE_NAME, TOPIC_CONFIG)
+        return is_snapshot or name in (partition_metadata.PARTITION_METADATA, epochs.FILE_NAME, TOPIC_CONFIG)
 
     def _metadata(self) -> Findings:
-        path = os.path.join(self.path, checkpoint.PARTITION_METADATA)
-        if checkpoint.PARTITION_METADATA not in self.names:
+        path = os.path.join(self.path, partition_metadata.PARTITION_METADATA)
+        if partition_metadata.PARTITION_METADATA not in self.names:
             fate = "the partition is taken for one of the topic that has its name"
             yield Finding(Severity.NOTE, path, "the file is missing", fate)
             return
-        self.topic_id = checkpoint.parse_partition_metadata(self.files.read(path))
+        self.topic_id = partition_metadata.parse_partition_metadata(self.files.read(path))
         if self.topic_id is None:
             yield Finding(Severity.WARNING, path, "it names no topic id", "it is ignored, as if missing")
 
@@ -144,7 +148,8 @@ class PartitionCheck:
                 fate = "it is removed, and the producers are found in the log again"
                 yield Finding(Severity.WARNING, path, str(error), fate, 0)
                 continue
-            last = max((one.batches[-1].last_offset for one in producers.values() if one.batches), default=-1)
+            ends = (producer.batches[-1].last_offset for producer in producers.values() if producer.batches)
+            last = max(ends, default=-1)
             if last >= offset:
                 problem = f"a producer in it has written offset {last}, which was not there yet"
                 yield Finding(Severity.ERROR, path, problem, "it is believed", None, last)
@@ -175,7 +180,7 @@ def enumerate_entries(data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
 def epoch_damage(data: bytes) -> str:
     """Why this is no leader-epoch-checkpoint."""
     try:
-        lines = checkpoint.parse_lines(data.decode())
+        lines = checkpoint_format.parse_lines(data.decode())
     except ValueError as error:
         return str(error)
     before = (-1, -1)

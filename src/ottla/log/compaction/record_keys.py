@@ -12,14 +12,13 @@ Not obvious: the lowest bit of a zigzag varint's first byte is its sign, so one 
 from itertools import repeat
 
 from ottla.base.errors import ApiError, ErrorCode
-
-_LENGTH_BYTES_MAX = 5
+from ottla.records.record import VARINT_BYTES_MAX
 
 
 def keys_of(body: bytes, count: int) -> tuple[list[bytes | None], int]:
     """The key of each record, None for one without, and how many records have no value (tombstones)."""
-    found: list[bytes | None] = []
-    add = found.append
+    keys: list[bytes | None] = []
+    add = keys.append
     at = tombstones = 0
     try:
         for _ in repeat(None, count):
@@ -54,13 +53,13 @@ def keys_of(body: bytes, count: int) -> tuple[list[bytes | None], int]:
             if body[at] & 1:
                 tombstones += 1
             if at >= stop:
-                raise _malformed(f"the fields of record {len(found) - 1} leave it")
+                raise _malformed(f"the fields of record {len(keys) - 1} leave it")
             at = stop
     except IndexError:
         raise _malformed(f"{count} records do not fit into {len(body)} bytes") from None
     if at != len(body):
         raise _malformed(f"{count} records cover {at} of {len(body)} bytes")
-    return found, tombstones
+    return keys, tombstones
 
 
 def starts_of(body: bytes, count: int) -> list[int]:
@@ -111,7 +110,7 @@ def _varint(body: bytes, at: int) -> tuple[int, int]:
     value = 0
     for byte in reversed(body[at:end]):
         value = value << 7 | byte & 127
-    if value & 1 or end - at > _LENGTH_BYTES_MAX:
+    if value & 1 or end - at > VARINT_BYTES_MAX:
         raise _malformed("a length that cannot be")
     return value >> 1, end
 

@@ -12,26 +12,29 @@ from collections.abc import Sequence
 
 from ottla.base.files import FOLDER, WHOLE_BYTES_MAX, UnfitFileError
 from ottla.base.ids import TopicPartition, uuid_text
-from ottla.log import checkpoint
+from ottla.log import checkpoint_format, partition_metadata
+from ottla.log.checkpoint_format import CHECKPOINTS
 from ottla.log.config_copy import BROKER_CONFIG
-from ottla.log.opening import PLAIN, is_of_partition, misplaced, parse_folder
-from ottla.log.segment import SEGMENT_BYTES_MAX
-from ottla.log.verify_partition import PartitionCheck
-from ottla.log.verify_segment import Finding, Findings, Severity, Work
-
-META = "meta.properties"
-CHECKPOINTS = (
-    checkpoint.RECOVERY_POINTS,
-    checkpoint.HIGH_WATERMARKS,
-    checkpoint.LOG_STARTS,
-    checkpoint.CLEANER_OFFSETS,
+from ottla.log.folders import (
+    INCARNATION,
+    KEEPER_DB,
+    LOCK,
+    META,
+    PLAIN,
+    is_of_partition,
+    is_set_aside,
+    misplaced,
+    parse_folder,
 )
+from ottla.log.segment import SEGMENT_BYTES_MAX
+from ottla.log.verify.findings import Finding, Findings, Severity, Work
+from ottla.log.verify.partition import PartitionCheck
+
 ALIKE_MAX = 20
 
-_OWN_FILES = {".lock", "incarnation", BROKER_CONFIG}
-_FILES = {META, checkpoint.CLEAN_SHUTDOWN, *CHECKPOINTS, "bootstrap.checkpoint", *_OWN_FILES}
-_KEEPER = re.compile(r"keeper\.db(-\w+)?\Z")
-_SET_ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)\Z")
+_OWN_FILES = {LOCK, INCARNATION, BROKER_CONFIG}
+_FILES = {META, checkpoint_format.CLEAN_SHUTDOWN, *CHECKPOINTS, "bootstrap.checkpoint", *_OWN_FILES}
+_KEEPER = re.compile(rf"{re.escape(KEEPER_DB)}(-\w+)?\Z")
 
 
 def verify(work: Work, directories: Sequence[str]) -> Findings:
@@ -57,29 +60,29 @@ def _verify(work: Work, directories: Sequence[str]) -> Findings:
     checks = [DirectoryCheck(work, path) for path in directories]
     for check in checks:
         yield from check.run()
-    homes: dict[tuple[str, str, TopicPartition], str] = {}
-    ids: dict[tuple[str, str], dict[bytes, str]] = defaultdict(dict)
+    first_paths: dict[tuple[str, str, TopicPartition], str] = {}
+    topic_ids: dict[tuple[str, str], dict[bytes, str]] = defaultdict(dict)
     for check in checks:
         cluster = check.meta.get("cluster.id", "")
-        for id, path in check.partitions.items():
-            first = homes.setdefault((cluster, owner_of(check.meta), id), path)
+        for topic_partition, path in check.partitions.items():
+            first = first_paths.setdefault((cluster, owner_of(check.meta), topic_partition), path)
             if first != path:
                 fate = "one of the two is ignored, whatever it holds"
                 yield Finding(Severity.ERROR, path, f"the same partition is in {first} as well", fate)
-        for id, (topic_id, path) in check.topic_ids.items():
-            known = ids[cluster, id.topic]
-            if known and topic_id not in known:
-                other_id, other = next(iter(known.items()))
+        for topic_partition, (topic_id, path) in check.topic_ids.items():
+            paths_by_id = topic_ids[cluster, topic_partition.topic]
+            if paths_by_id and topic_id not in paths_by_id:
+                other_id, other = next(iter(paths_by_id.items()))
                 problem = f"the topic id is {uuid_text(topic_id)}, but {other} says {uuid_text(other_id)}"
                 fate = "the one that is not the topic's is taken for a deleted topic's, and is removed"
                 yield Finding(Severity.ERROR, path, problem, fate)
-            known.setdefault(topic_id, path)
+            paths_by_id.setdefault(topic_id, path)
 
 
 class DirectoryCheck:
     def __init__(self, work: Work, path: str) -> None:
         self.work, self.files, self.path = work, work.files, path
-        self.clean = work.files.exists(os.path.join(path, checkpoint.CLEAN_SHUTDOWN))
+        self.clean = work.files.exists(os.path.join(path, checkpoint_format.CLEAN_SHUTDOWN))
         self.meta: dict[str, str] = {}
         self.partitions: dict[TopicPartition, str] = {}
         self.topic_ids: dict[TopicPartition, tuple[bytes, str]] = {}
@@ -91,8 +94,10 @@ class DirectoryCheck:
         yield from self._meta()
         for name in CHECKPOINTS:
             yield from self._checkpoint(name)
-        found = {name: id for name in names if (id := parse_folder(name)) is not None}
-        if found and not self.clean:
+        partitions = {
+            name: topic_partition for name in names if (topic_partition := parse_folder(name)) is not None
+        }
+        if partitions and not self.clean:
             problem = "the broker that used this directory did not shut it down"
             fate = "batches from the recovery points on are checked, and cut off where one is damaged"
             yield Finding(Severity.NOTE, self.path, problem, fate)
@@ -101,54 +106,57 @@ class DirectoryCheck:
             if name in (META, *CHECKPOINTS):
                 continue  # it was read above
             if (why := misplaced(name, kinds.get(name, PLAIN))) is not None:
-                yield self._misplaced(path, name, why, found.get(name))
-            elif name in found:
-                yield from self._partition(path, found[name])
+                yield self._misplaced(path, name, why, partitions.get(name))
+            elif name in partitions:
+                yield from self._partition(path, partitions[name])
             else:
                 yield from self._other(path, name)
         for name in CHECKPOINTS:
             yield from self._against_logs(name)
 
-    def _partition(self, path: str, id: TopicPartition) -> Findings:
+    def _partition(self, path: str, topic_partition: TopicPartition) -> Findings:
         names = self.files.list(path)
-        self.partitions[id] = path
+        self.partitions[topic_partition] = path
         self.work.totals.partitions += 1
-        strange = list(self._strange(path, id))
+        strange = list(self._strange(path, topic_partition))
         yield from strange
         if any(finding.severity is Severity.ERROR for finding in strange):
             return  # nor does a broker look at the rest
-        check = PartitionCheck(self.work, path, id, names, clean=self.clean)
+        check = PartitionCheck(self.work, path, topic_partition, names, clean=self.clean)
         yield from check.run(
-            recovery_point=self.offsets[checkpoint.RECOVERY_POINTS].get(id, 0),
-            high_watermark=self.offsets[checkpoint.HIGH_WATERMARKS].get(id, 0),
-            log_start=self.offsets[checkpoint.LOG_STARTS].get(id, 0),
-            cleaned_to=self.offsets[checkpoint.CLEANER_OFFSETS].get(id, 0),
+            recovery_point=self.offsets[checkpoint_format.RECOVERY_POINTS].get(topic_partition, 0),
+            high_watermark=self.offsets[checkpoint_format.HIGH_WATERMARKS].get(topic_partition, 0),
+            log_start=self.offsets[checkpoint_format.LOG_STARTS].get(topic_partition, 0),
+            cleaned_to=self.offsets[checkpoint_format.CLEANER_OFFSETS].get(topic_partition, 0),
         )
         if check.end is not None:
-            self.ends[id] = check.end
+            self.ends[topic_partition] = check.end
         if check.topic_id is not None:
-            self.topic_ids[id] = check.topic_id, os.path.join(path, checkpoint.PARTITION_METADATA)
+            self.topic_ids[topic_partition] = (
+                check.topic_id,
+                os.path.join(path, partition_metadata.PARTITION_METADATA),
+            )
 
-    def _misplaced(self, path: str, name: str, why: str, id: TopicPartition | None) -> Finding:
+    def _misplaced(self, path: str, name: str, why: str, topic_partition: TopicPartition | None) -> Finding:
         if name in _FILES or _KEEPER.match(name):
             return Finding(Severity.ERROR, path, why, "the broker does not start until it is gone")
-        return unfit(path, why, id)
+        return unfit(path, why, topic_partition)
 
-    def _strange(self, path: str, id: TopicPartition) -> Findings:
+    def _strange(self, path: str, topic_partition: TopicPartition) -> Findings:
         """What is no plain file in a partition's folder, or claims more bytes than such a file can have."""
         kinds = self.files.kinds(path)
         for name in self.files.list(path):
             at, suffix = os.path.join(path, name), os.path.splitext(name)[1]
             if name in kinds:
                 if is_of_partition(name) or kinds[name] != FOLDER:
-                    yield unfit(at, kinds[name], id if is_of_partition(name) else None)
+                    yield unfit(at, kinds[name], topic_partition if is_of_partition(name) else None)
             elif suffix not in (".index", ".timeindex") and is_of_partition(name):
                 size, most = self.files.size(at), SEGMENT_BYTES_MAX if suffix == ".log" else WHOLE_BYTES_MAX
                 if size > most:
-                    yield unfit(at, f"{size} bytes are too many for this file", id)
+                    yield unfit(at, f"{size} bytes are too many for this file", topic_partition)
 
     def _other(self, path: str, name: str) -> Findings:
-        if _SET_ASIDE.match(name):
+        if is_set_aside(name):
             fate = "it is removed" if name.endswith("-delete") else "it is ignored"
             yield Finding(Severity.NOTE, path, "a partition that was deleted, moved or given up", fate)
         elif name.endswith(".tmp"):
@@ -180,8 +188,8 @@ class DirectoryCheck:
         try:
             if not self.files.exists(path) or not self.files.size(path):
                 return  # Apache Kafka makes them empty, until there is something to say
-            self.offsets[name] = checkpoint.read_offsets(self.files, path)
-        except checkpoint.CheckpointError as error:
+            self.offsets[name] = checkpoint_format.read_offsets(self.files, path)
+        except checkpoint_format.CheckpointError as error:
             problem = str(error).removeprefix(f"{path}: ")
             yield Finding(Severity.WARNING, path, problem, "it is ignored, and found out the slow way")
         except UnfitFileError as error:
@@ -189,33 +197,37 @@ class DirectoryCheck:
 
     def _against_logs(self, name: str) -> Findings:
         path, offsets = os.path.join(self.path, name), self.offsets[name]
-        gone = [id for id in offsets if id not in self.partitions]
+        gone = [topic_partition for topic_partition in offsets if topic_partition not in self.partitions]
         if gone:
             problem = f"{len(gone)} entries are for partitions that are not here, the first for {gone[0]}"
             yield Finding(Severity.NOTE, path, problem, "they are ignored")
-        for id, offset in offsets.items():
-            if offset > self.ends.get(id, offset):
-                problem = f"{id} has {offset} here, but its log ends with {self.ends[id]}"
+        for topic_partition, offset in offsets.items():
+            if offset > self.ends.get(topic_partition, offset):
+                problem = (
+                    f"{topic_partition} has {offset} here, but its log ends with {self.ends[topic_partition]}"
+                )
                 severity, fate = self._too_high(name)
                 yield Finding(severity, path, problem, fate, None, offset)
 
     def _too_high(self, name: str) -> tuple[Severity, str]:
         match name:
-            case checkpoint.RECOVERY_POINTS:
+            case checkpoint_format.RECOVERY_POINTS:
                 return Severity.ERROR, "the log goes on from its end; what was on disk behind that is lost"
-            case checkpoint.LOG_STARTS:
+            case checkpoint_format.LOG_STARTS:
                 return Severity.ERROR, "all segments are removed, and the log begins there, empty"
-            case checkpoint.HIGH_WATERMARKS:
+            case checkpoint_format.HIGH_WATERMARKS:
                 severity = Severity.ERROR if self.clean else Severity.WARNING
                 return severity, "the high watermark becomes the log's end; acknowledged records are lost"
         return Severity.WARNING, "the log is cleaned from its start"
 
 
-def unfit(path: str, what: str, id: TopicPartition | None) -> Finding:
-    """Something that no broker made; in the place of a partition or of one of its files, if `id` says so."""
-    if id is None:
+def unfit(path: str, what: str, topic_partition: TopicPartition | None) -> Finding:
+    """Something that no broker made; in the place of a partition or of one of its files, if one is given."""
+    if topic_partition is None:
         return Finding(Severity.NOTE, path, what, "it is ignored")
-    return Finding(Severity.ERROR, path, what, f"it is not opened, and {id} is not served until it is gone")
+    return Finding(
+        Severity.ERROR, path, what, f"it is not opened, and {topic_partition} is not served until it is gone"
+    )
 
 
 def read_properties(data: bytes) -> dict[str, str]:

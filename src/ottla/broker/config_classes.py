@@ -1,0 +1,31 @@
+"""All classes of configuration keys of a broker, in one list: whatever is done for every key goes over it.
+
+That is reading and checking properties, DescribeConfigs and AlterConfigs, what is taken over from another
+broker's settings, and docs/reference/configs.md, where the titles come from.
+"""
+
+from collections.abc import Iterator
+
+from ottla.base.config import Row, names_of, rows
+from ottla.broker.config import BrokerConfig
+from ottla.group.config import GroupConfig
+from ottla.log.config import LogConfig, StoreConfig
+
+TITLES: dict[type, str] = {
+    BrokerConfig: "Broker",
+    LogConfig: "Logs and topics",
+    StoreConfig: "Log store",
+    GroupConfig: "Groups",
+}
+CONFIG_CLASSES = tuple(TITLES)
+
+
+def broker_rows() -> Iterator[Row]:
+    """Every key that broker properties can have."""
+    for config_class in CONFIG_CLASSES:
+        yield from rows(config_class)
+
+
+def broker_names() -> set[str]:
+    """The names of all these keys, and the other names that some of them have."""
+    return {name for row in broker_rows() for name in names_of(row)}
