@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from ottla.api.consumer_group_heartbeat import check_heartbeat
@@ -302,6 +303,11 @@ class Journal:
         return base
 
 
+@cache
+def _never_expiring(config: GroupConfig) -> GroupConfig:
+    return replace(config, offsets_retention_check_interval_ms=1 << 40)
+
+
 @dataclass
 class Coordinator:
     """`given` are the answers that were given, `waiting` those that are yet to come, with the versions to
@@ -329,8 +335,7 @@ class Coordinator:
 
     def without_expiry(self) -> GroupShard:
         """A shard whose groups stay when they are empty."""
-        never = replace(self.config, offsets_retention_check_interval_ms=1 << 40)
-        return GroupShard(never, self.topics)
+        return GroupShard(_never_expiring(self.config), self.topics)
 
     def room_bytes(self, use: Use) -> int:
         assert self.memory_bytes is not None

@@ -128,9 +128,13 @@ def check_coordinator(call: Call, group_id: str, now_ms: int) -> None:
 def answer_about_groups(call: Call, group_ids: Iterable[str], respond: Callable[[int], Any]) -> Steps:
     """What `respond` says of groups, once this broker can be certain of it. It calls `check_coordinator`."""
     broker = call.broker
-    shards: dict[TopicPartition, None] = {}
+    topic_partitions: dict[TopicPartition, None] = {}
     for group_id in group_ids:
-        shards[broker.coordinators.groups.partition_of(group_id)] = None
+        topic_partitions[broker.coordinators.groups.partition_of(group_id)] = None
         yield
-    partitions = [broker.partitions[shard] for shard in shards if shard in broker.partitions]
+    partitions = [
+        broker.partitions[topic_partition]
+        for topic_partition in topic_partitions
+        if topic_partition in broker.partitions
+    ]
     return proven(call, partitions, respond, settled=True)

@@ -35,7 +35,7 @@ from ottla.group.partitions import NOWHERE, Partitions
 
 
 class Epochs:
-    """`seen_revision`, which is not stored, is the revision of the topics the group epoch is good for."""
+    """`_seen_revision`, which is not stored, is the revision of the topics the group epoch is good for."""
 
     __slots__ = ("_seen_revision", "_sessions", "_state")
 

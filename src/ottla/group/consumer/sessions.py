@@ -22,7 +22,7 @@ SESSION_STEPS: Final = 4
 
 
 class Sessions:
-    """`joins_due` is when classic members that were told to join again are given up."""
+    """`_joins_due` is when classic members that were told to join again are given up."""
 
     __slots__ = ("_joins_due", "_state")
 
