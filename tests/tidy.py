@@ -19,7 +19,9 @@ LAYERS: list[str | tuple[str, ...]] = [
     "broker",
     "api",
     ("client", "shell"),
-    ("console", "cli", "spark", "testing"),
+    ("spark", "ship", "testing"),
+    "pipelines",
+    "cli",
 ]
 PURE_UP_TO = "api"
 IMPURE = {"asyncio", "kazoo", "random", "select", "socket", "subprocess", "threading", "time", "uvloop"}

@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 from pyarrow import parquet
 
 from ottla import Broker
-from ottla.cli import pipeline_spark
-from ottla.spark.pipeline_driver import flow_of, reason_of
+from ottla.pipelines import spark_environment
+from ottla.pipelines.driver import flow_of, reason_of
 
 
 @pytest.mark.parametrize("template", ["metrics", "logs", "stream"])
@@ -101,7 +101,7 @@ def test_no_pyspark_is_one_sentence(run: Any, folder: Path, monkeypatch: pytest.
     )  # fmt: skip
 
 
-@pytest.mark.skipif(pipeline_spark.missing() is not None, reason="needs Java and PySpark")
+@pytest.mark.skipif(spark_environment.missing() is not None, reason="needs Java and PySpark")
 def test_no_broker_and_a_specification_that_is_none_are_one_sentence(run: Any, folder: Path) -> None:
     outcome = run("pipeline", "run", str(folder), "--bootstrap", "127.0.0.1:1")
     assert outcome.code == 1

@@ -2,8 +2,9 @@
 
 import pytest
 
-from ottla.cli.errors import CommandError
-from ottla.cli.properties import lay_over, parse, parse_settings, read_file, without_effect
+from ottla.base.command_error import CommandError
+from ottla.base.properties import parse, read_file
+from ottla.cli.properties import lay_over, parse_settings, without_effect
 
 
 @pytest.mark.parametrize(

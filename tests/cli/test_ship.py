@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from ottla import Broker
-from ottla.cli import ship_watch
-from ottla.cli.ship_watch import Watch
+from ottla.ship import watch
+from ottla.ship.watch import Watch
 
 WAIT_S = 40.0
 LONG_AGO = 1_700_000_000
@@ -211,7 +211,7 @@ def test_the_last_line_of_a_renamed_file_goes_without_its_newline(
     os.utime(old, (LONG_AGO, LONG_AGO))
     once(log)
     assert topic.lines() == [b"first", b"new"]  # it was renamed just now, and its writer may not know
-    monkeypatch.setattr(ship_watch, "STILL_S", 0.0)
+    monkeypatch.setattr(watch, "STILL_S", 0.0)
     once(log)
     assert topic.lines() == [b"first", b"new", b"last"]
 

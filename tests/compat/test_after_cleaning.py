@@ -8,7 +8,7 @@ from tests.clients.harness import BrokerProcess, wait_for
 from tests.compat.apache import Dumped, dump
 from tests.compat.traffic import CODECS, FLUSH_S, QUIET, TIME_MS
 
-from ottla.cli.dump_files import ReadOnlyFiles
+from ottla.cli.storage.read_only_files import ReadOnlyFiles
 from ottla.log.checkpoint import CLEANER_OFFSETS, read_offsets
 from ottla.log.verify import verify
 from ottla.log.verify_segment import Severity, Work

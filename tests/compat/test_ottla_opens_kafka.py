@@ -11,7 +11,7 @@ from tests.compat.apache import complaints, dump
 from tests.compat.conftest import ADOPTED, CLASSIC, MODERN, TRANSACTIONS, Written
 from tests.compat.traffic import CODECS
 
-from ottla.cli.dump_files import ReadOnlyFiles
+from ottla.cli.storage.read_only_files import ReadOnlyFiles
 from ottla.log.verify import verify
 from ottla.log.verify_segment import Finding, Severity, Work
 

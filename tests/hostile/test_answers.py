@@ -11,7 +11,7 @@ from tests.clients.wire_client import Closed, Wire, batch, fetch_request, frame_
 from tests.hostile.healthy import Healthy, Peak
 from tests.hostile.largest import largest_requests
 
-from ottla.cli.serve import DEFAULT_LEVEL
+from ottla.cli.broker.process import DEFAULT_LEVEL
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -11,7 +11,8 @@ import pytest
 
 from ottla import Broker
 from ottla.base.config import load
-from ottla.cli.properties import CONFIGS, parse, without_effect
+from ottla.base.properties import parse
+from ottla.cli.properties import CONFIGS, without_effect
 from ottla.group.config import GroupConfig
 
 ROOT = Path(__file__).parents[2]

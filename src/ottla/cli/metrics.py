@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from ottla.base.command_error import CommandError
 from ottla.base.ids import INTERNAL_TOPICS
-from ottla.cli import cluster, group_view, output
-from ottla.cli.cluster import DEFAULT_BOOTSTRAP, Bootstrap
-from ottla.cli.errors import CommandError
-from ottla.cli.ship import INTERRUPTED, stopping
+from ottla.cli import output
+from ottla.cli.groups import descriptions
+from ottla.cli.interrupts import INTERRUPTED, stopping
+from ottla.cli.options import Bootstrap
+from ottla.client.librdkafka import cluster, connections, partition_offsets
+from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
+from ottla.client.librdkafka.errors import errors_explained, explain
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -55,10 +59,10 @@ def metrics(
       ottla metrics --interval 5
       ottla metrics --topic metrics --once
     """
-    client = cluster.producer(
+    client = connections.producer(
         bootstrap, {"enable.idempotence": True, "message.timeout.ms": int(DELIVERY_S * 1000)}
     )
-    administration, name, sent = cluster.admin(bootstrap), host or socket.gethostname(), 0
+    administration, name, sent = connections.admin(bootstrap), host or socket.gethostname(), 0
     with stopping() as stopped:
         host_measurements = of_host(warm_up_s=0.1 if once else 0.0)
         due_s = time.monotonic()
@@ -81,7 +85,7 @@ def _send(client: Any, topic: str, host: str, found: list[Measurement]) -> None:
         if error is not None:
             problems.append(error)
 
-    with cluster.errors_explained(f"topic {topic}"):
+    with errors_explained(f"topic {topic}"):
         for one in found:
             record = {
                 "time": now_ms,
@@ -95,7 +99,7 @@ def _send(client: Any, topic: str, host: str, found: list[Measurement]) -> None:
             )
         left = client.flush(DELIVERY_S)
     if left or problems:
-        why = f": {cluster.explain(problems[0])}" if problems else ""
+        why = f": {explain(problems[0])}" if problems else ""
         raise CommandError(f"{left + len(problems)} measurements were not acknowledged{why}")
 
 
@@ -150,8 +154,8 @@ def of_cluster(client: "AdminClient") -> list[Measurement]:
     known = cluster.metadata(client)
     names = sorted(set(known.topics) - set(INTERNAL_TOPICS))
     places = [(name, number) for name in names for number in known.topics[name].partitions]
-    starts = group_view.bounds(client, places, earliest=True)
-    ends = group_view.bounds(client, places, earliest=False)
+    starts = partition_offsets.starts(client, places)
+    ends = partition_offsets.ends(client, places)
     found = [Measurement("cluster.brokers", len(known.brokers)), Measurement("cluster.topics", len(names))]
     for name in names:
         own = [where for where in places if where[0] == name and where in ends]
@@ -159,8 +163,8 @@ def of_cluster(client: "AdminClient") -> list[Measurement]:
         found.append(Measurement("topic.end_offsets_total", end, {"topic": name}))
         count = end - sum(starts.get(where, ends[where]) for where in own)
         found.append(Measurement("topic.records", count, {"topic": name}))
-    listed = [one.id for one in group_view.listed(client)]
-    groups = group_view.described(client, listed, with_metadata=False)
+    listed = [one.id for one in descriptions.listed(client)]
+    groups = descriptions.described(client, listed, with_metadata=False)
     return found + [
         Measurement("group.lag", one.lag, {"group": one.id}) for one in groups if one.lag is not None
     ]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from ottla.cli.errors import USAGE, CommandError
+from ottla.base.command_error import USAGE, CommandError
 
 Chosen = dict[str, set[int] | None]  # None is the whole topic
 
