@@ -18,7 +18,7 @@ LAYERS: list[str | tuple[str, ...]] = [
     ("controller", "group", "replication", "txn", "security"),
     "broker",
     "api",
-    ("client", "shell"),
+    ("client", "shell", "arrow"),
     ("spark", "ship", "testing"),
     "pipelines",
     "cli",

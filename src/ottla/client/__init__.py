@@ -24,7 +24,7 @@ Left out: TLS and SASL, transactions, group membership (confluent-kafka has all 
 from ottla.base.ids import TopicPartition
 from ottla.client.client import Client
 from ottla.client.errors import ClientError, OffsetOutOfRange
-from ottla.client.fetching import Aborted, Fetched
 from ottla.client.fetching_together import Begun
+from ottla.records.fetched import Aborted, Fetched
 
 __all__ = ["Aborted", "Begun", "Client", "ClientError", "Fetched", "OffsetOutOfRange", "TopicPartition"]

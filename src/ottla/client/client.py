@@ -12,10 +12,11 @@ from ottla.base.ids import TopicPartition
 from ottla.client import groups, producing, topics
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
-from ottla.client.fetching import Fetch, Fetched
+from ottla.client.fetching import Fetch
 from ottla.client.fetching_together import Begun, fetch_together
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.retry import Deadline
+from ottla.records.fetched import Fetched
 
 FETCH_BYTES_MAX = 32 << 20
 

@@ -13,7 +13,6 @@ it is left.
 from collections.abc import Iterator
 from functools import partial
 from struct import Struct
-from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
@@ -23,6 +22,7 @@ from ottla.client.errors import Again, ClientError, OffsetOutOfRange, check
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.retry import Deadline, until
 from ottla.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC
+from ottla.records.fetched import Aborted, Fetched
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.wire.primitives import ProtocolError
 
@@ -31,23 +31,6 @@ SPARE_BYTES = 64 << 10
 WAIT_MS = 500
 _MAGIC_AT = 16
 _HEAD = Struct(">qi11xi")  # base offset, length, last offset delta
-
-
-class Aborted(NamedTuple):
-    """An aborted transaction: what this producer wrote from here to its next marker does not count."""
-
-    producer_id: int
-    first_offset: int
-
-
-class Fetched(NamedTuple):
-    """Whole record batches as they are in the log; for read_committed, also which transactions to drop.
-
-    Nobody else has the memory behind `records`: it stays what it is as long as it is referenced.
-    """
-
-    records: memoryview
-    aborted: tuple[Aborted, ...] = ()
 
 
 class Fetch:

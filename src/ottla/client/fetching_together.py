@@ -12,8 +12,9 @@ from ottla.base.ids import TopicPartition
 from ottla.client.cluster import Cluster
 from ottla.client.errors import Again, ClientError
 from ottla.client.exchange import by_topic
-from ottla.client.fetching import FIRST_BYTES, SPARE_BYTES, Aborted, Fetched, whole_batches
+from ottla.client.fetching import FIRST_BYTES, SPARE_BYTES, whole_batches
 from ottla.client.retry import Deadline
+from ottla.records.fetched import Aborted, Fetched
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.primitives import ProtocolError
 

@@ -13,12 +13,12 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from ottla.base.errors import ErrorCode
+from ottla.arrow.columns import Part, decode_parts
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.client import Begun, Client, ClientError, Fetched, OffsetOutOfRange, TopicPartition
 from ottla.records.batch import read_header
 from ottla.spark import errors
 from ottla.spark.clients import client
-from ottla.spark.columns import Part, decode_parts
 from ottla.spark.errors import DataLoss
 from ottla.spark.filters import Bounds, push
 from ottla.spark.options import ReadOptions
@@ -45,8 +45,15 @@ def read_rows(
     """The rows of one task. Spark gives an input partition without ranges when a plan has none."""
     if not isinstance(partition, Ranges):
         return iter(())
-    parts = _parts(options, partition.ranges)
-    return decode_parts(parts, include_headers=options.include_headers, columns=columns)
+    return _decoded(options, columns, partition)
+
+
+def _decoded(options: ReadOptions, columns: list[str], task: Ranges) -> Iterator[pa.RecordBatch]:
+    parts = _parts(options, task.ranges)
+    try:
+        yield from decode_parts(parts, include_headers=options.include_headers, columns=columns)
+    except ApiError as error:  # damaged records
+        raise ClientError(str(error), error.code) from None
 
 
 def _parts(options: ReadOptions, ranges: Sequence[Range]) -> Iterator[tuple[Part, "Chunks"]]:

@@ -22,12 +22,13 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from ottla.arrow.batches import EncodedBatch, encode
+from ottla.arrow.partitioner import partition_of
+from ottla.arrow.slices import column_of
 from ottla.client import Client, ClientError, TopicPartition
 from ottla.client.errors import UNKNOWN_TOPIC
 from ottla.records.compression import Codec
-from ottla.spark.batches import EncodedBatch, encode, partition_of
 from ottla.spark.clients import client
-from ottla.spark.columns_gather import column_of
 from ottla.spark.errors import SourceError, not_created, null_topic
 from ottla.spark.options import WriteOptions
 

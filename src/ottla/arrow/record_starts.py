@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ottla.spark.columns_words import Cursor, Ints, Malformed, Words
+from ottla.arrow.words import Cursor, Ints, Malformed, Words
 
 RECORD_BYTES_MIN = 7
 _LENGTH_MIN = RECORD_BYTES_MIN - 1

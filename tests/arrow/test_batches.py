@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.arrow.batches import EncodedBatch
+from ottla.arrow.batches import encode as encode_lazily
+from ottla.arrow.columns import decode
+from ottla.arrow.headers import HEADER_TYPE
+from ottla.arrow.partitioner import partition_of
 from ottla.records.batch import crc_ok, split
 from ottla.records.compression import Codec
 from ottla.records.record import read_records
-from ottla.spark.batches import EncodedBatch, partition_of
-from ottla.spark.batches import encode as encode_lazily
-from ottla.spark.columns import decode
-from ottla.spark.columns_headers import HEADER_TYPE
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of how it reads its own files

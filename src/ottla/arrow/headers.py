@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ottla.spark.columns_gather import gather
-from ottla.spark.columns_words import Cursor, Ints, Malformed, Words
+from ottla.arrow.slices import gather
+from ottla.arrow.words import Cursor, Ints, Malformed, Words
 
 HEADER_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 

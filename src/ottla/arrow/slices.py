@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ottla.spark.columns_words import Ints, Unsigned, Words
+from ottla.arrow.words import Ints, Unsigned, Words
 
 _INLINE_BYTES_MAX = 12
 _ONE = np.uint64(1)

@@ -1,14 +1,14 @@
 """Record batches to Arrow columns, without a Python object per record.
 
 `decode` collects the bodies of batches, decompressed, into one buffer of about 32,768 records, and works on
-columns of that: where records begin (`columns_starts`), their fields (`columns_words`), keys and values
-(`columns_gather`). What was tried and measured is in docs/design/004-arrow.md.
+columns of that: where records begin (`record_starts`), their fields (`words`), keys and values
+(`slices`). What was tried and measured is in docs/design/004-arrow.md.
 
 The columns are those of Spark's Kafka connector. Control batches and aborted transactions are left out, and
 so is what lies outside the range: a batch is given out whole by the broker, not by the offset.
 
 Rules. Checksums are checked. Nothing in the bytes is believed before it is compared with what surrounds it:
-damaged ones are a `ClientError` that says which offset, never a row that is not there.
+damaged ones are an `ApiError` that says which offset, never a row that is not there.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ottla.arrow.headers import HEADER_TYPE, read_headers
+from ottla.arrow.record_starts import record_starts
+from ottla.arrow.slices import column_of, gather, repeated, strings
+from ottla.arrow.words import SPARE_BYTES, Cursor, Ints, Malformed, Words
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
-from ottla.client import ClientError, Fetched
 from ottla.records.batch import BatchHeader, crc_ok, split
 from ottla.records.control import ControlType, control_type
+from ottla.records.fetched import Fetched
 from ottla.records.record import open_body, read_records
-from ottla.spark.columns_gather import column_of, gather, repeated, strings
-from ottla.spark.columns_headers import HEADER_TYPE, read_headers
-from ottla.spark.columns_starts import record_starts
-from ottla.spark.columns_words import SPARE_BYTES, Cursor, Ints, Malformed, Words
 
 ROWS = 32_768  # of a RecordBatch at least, but the last; twice as many leave the cache (design note 004)
 GROUP_BYTES_MAX = 64 << 20
@@ -292,9 +292,8 @@ def _split(part: Part, records: Buffer) -> Iterator[tuple[BatchHeader, memoryvie
     try:
         yield from split(records)
     except ApiError as error:
-        raise ClientError(
-            f"{_place(part)}: what was fetched is no record batch: {error}", error.code
-        ) from None
+        sentence = f"{_topic_partition(part)}: what was fetched is no record batch: {error}"
+        raise ApiError(error.code, sentence) from None
 
 
 def _is_abort(part: Part, header: BatchHeader, batch: memoryview) -> bool:
@@ -304,12 +303,11 @@ def _is_abort(part: Part, header: BatchHeader, batch: memoryview) -> bool:
         raise _damaged(part, header, str(error)) from None
 
 
-def _damaged(part: Part, header: BatchHeader, why: str) -> ClientError:
+def _damaged(part: Part, header: BatchHeader, why: str) -> ApiError:
     offsets = f"offsets {header.base_offset} to {header.last_offset}"
-    return ClientError(
-        f"{_place(part)}: the record batch of {offsets} is damaged: {why}", ErrorCode.CORRUPT_MESSAGE
-    )
+    sentence = f"{_topic_partition(part)}: the record batch of {offsets} is damaged: {why}"
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, sentence)
 
 
-def _place(part: Part) -> TopicPartition:
+def _topic_partition(part: Part) -> TopicPartition:
     return TopicPartition(part.topic, part.partition)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.spark.columns_words import Ints
+from ottla.arrow.words import Ints
 
 RUN_ROWS_MIN = 1000
 _SEED = 0x9747B28C

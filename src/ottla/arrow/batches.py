@@ -1,6 +1,6 @@
 """Arrow columns to record batches, without a Python object per record.
 
-The opposite of `columns`. numpy makes the short pieces between keys and values (`batches_words`), and Arrow
+The opposite of `columns`. numpy makes the short pieces between keys and values (`varints`), and Arrow
 joins them with keys and values row by row: the data buffer of the result *is* the body of a batch.
 
 Rules. A batch is at most `bytes_max` bytes before it is compressed, unless a single record is larger: then
@@ -17,17 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.arrow.partitioner import as_binary, binary_buffers
+from ottla.arrow.slices import column_of, strings
+from ottla.arrow.varints import RAW_MAX, ZERO, Pieces, Varints, counted, varints, zigzag
+from ottla.arrow.words import Ints
 from ottla.base.files import Buffer
 from ottla.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
 from ottla.records.builder import encode_record, seal, varint
 from ottla.records.compression import Codec
 from ottla.records.record import read_varint
-from ottla.spark.batches_partition import as_binary, binary_buffers, partition_of
-from ottla.spark.batches_words import RAW_MAX, ZERO, Pieces, Varints, counted, varints, zigzag
-from ottla.spark.columns_gather import column_of, strings
-from ottla.spark.columns_words import Ints
-
-__all__ = ["EncodedBatch", "encode", "partition_of"]
 
 BATCH_BYTES_MAX = 1_000_000  # brokers take 1 MiB and a little, unless told otherwise
 SEQUENCES = 1 << 31

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ottla.spark.columns_words import Ints, Unsigned
+from ottla.arrow.words import Ints, Unsigned
 
 PIECE_BYTES_MAX = 12
 RAW_MAX = 1 << 35  # what five bytes hold

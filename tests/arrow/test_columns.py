@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.arrow import columns
+from ottla.arrow.columns import Part, decode, decode_parts, schema
 from ottla.base.errors import ApiError
-from ottla.client import Aborted, ClientError, Fetched
 from ottla.records.batch import read_header, set_crc, split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.records.control import EndTransaction, build_marker
+from ottla.records.fetched import Aborted, Fetched
 from ottla.records.record import read_records
-from ottla.spark import columns
-from ottla.spark.columns import Part, decode, decode_parts, schema
 
 T0 = 1_700_000_000_000
 
@@ -108,7 +108,7 @@ def test_damaged_bytes_are_an_error_or_the_rows_that_the_plain_reader_gives(
         set_crc(raw)
     try:
         got = rows(bytes(raw))
-    except ClientError:
+    except ApiError:
         return
     try:
         wanted = expected(bytes(raw))
@@ -133,14 +133,14 @@ def test_noise_where_records_should_be_is_never_a_crash(noise: bytes, count: int
     set_crc(raw)
     try:
         got = rows(bytes(raw))
-    except ClientError:
+    except ApiError:
         return
     assert len(got) == count
 
 
 @pytest.mark.parametrize("cut", [1, 16, 17, 60, 61, 80])
 def test_a_batch_that_is_cut_off_is_an_error(cut: int) -> None:
-    with pytest.raises(ClientError, match="t-3: what was fetched is no record batch"):
+    with pytest.raises(ApiError, match="t-3: what was fetched is no record batch"):
         rows(batch()[:cut])
 
 
@@ -148,14 +148,14 @@ def test_a_batch_that_is_cut_off_is_an_error(cut: int) -> None:
 def test_the_old_formats_are_refused_by_name(magic: int) -> None:
     old = bytearray(batch())
     old[16] = magic
-    with pytest.raises(ClientError, match=f"Message format {magic} is not supported"):
+    with pytest.raises(ApiError, match=f"Message format {magic} is not supported"):
         rows(bytes(old))
 
 
 def test_a_wrong_checksum_names_the_offsets() -> None:
     raw = bytearray(batch(3) + batch(3, base=3))
     raw[-3] ^= 1
-    with pytest.raises(ClientError, match="the record batch of offsets 3 to 5 is damaged: its checksum"):
+    with pytest.raises(ApiError, match="the record batch of offsets 3 to 5 is damaged: its checksum"):
         rows(bytes(raw))
 
 
@@ -163,7 +163,7 @@ def test_among_many_batches_the_damaged_one_is_named() -> None:
     bad = bytearray(batch(3, base=3))
     bad[61] = 0x7F
     set_crc(bad)
-    with pytest.raises(ClientError, match="offsets 3 to 5 is damaged"):
+    with pytest.raises(ApiError, match="offsets 3 to 5 is damaged"):
         rows(batch(3) + bytes(bad) + batch(3, base=6))
 
 
@@ -185,7 +185,7 @@ def test_of_many_partitions_the_damaged_one_is_named() -> None:
     damaged[61] = 0x7F
     set_crc(damaged)
     parts = [(Part("one", 0, 0, 3), [batch(3)]), (Part("two", 5, 0, 3), [bytes(damaged)])]
-    with pytest.raises(ClientError, match="two-5: the record batch of offsets 0 to 2 is damaged"):
+    with pytest.raises(ApiError, match="two-5: the record batch of offsets 0 to 2 is damaged"):
         list(decode_parts(parts))
 
 
