@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Outcome, Run
+from tests.cli.commands import Outcome, Run
 from tests.cluster.zookeeper import skip_without_zookeeper
 from tests.ports import free_ports
 

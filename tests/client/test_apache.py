@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from bench import apache
 from bench.servers import PeerError
-from tests.clients.harness import wait_for
 from tests.compat import traffic
 from tests.compat.apache import Node
+from tests.kafka_clients.harness import wait_for
 
 from ottla.arrow.batches import encode
 from ottla.arrow.columns import decode

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from tests.clients.harness import BrokerProcess, wait_for
 from tests.compat.apache import Dumped, dump
 from tests.compat.traffic import CODECS, FLUSH_S, QUIET, TIME_MS
+from tests.kafka_clients.harness import BrokerProcess, wait_for
 
 from ottla.cli.storage.read_only_files import ReadOnlyFiles
 from ottla.log.checkpoint import CLEANER_OFFSETS, read_offsets

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.clients.harness import BrokerProcess, wait_for
-from tests.clients.wire_client import Closed, Wire, batch, fetch_request, frame_of
 from tests.hostile.healthy import Healthy, Peak
 from tests.hostile.largest import largest_requests
+from tests.kafka_clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.wire_client import Closed, Wire, batch, fetch_request, frame_of
 
 from ottla.cli.broker.process import DEFAULT_LEVEL
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, LessThan
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
-from tests.clients.harness import wait_for
+from tests.kafka_clients.harness import wait_for
 from tests.spark.harness import Topic, texts
 
 from ottla.base.errors import ErrorCode

@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import confluent_kafka
 import pytest
-from tests.clients.adapters import Confluent, Sent, take
-from tests.clients.harness import BrokerProcess, wait_for
-from tests.clients.wire_client import Wire, batch
+from tests.kafka_clients.adapters import Confluent, Sent, take
+from tests.kafka_clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.wire_client import Wire, batch
 
 from ottla.records.batch import LOG_OVERHEAD
 from ottla.records.builder import NewRecord, build_batch

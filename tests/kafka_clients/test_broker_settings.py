@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 
 import confluent_kafka
-from tests.clients.adapters import AioKafka, Client, Confluent, KafkaPython, Sent, take
-from tests.clients.harness import BrokerProcess, wait_for
-from tests.clients.wire_client import Wire
+from tests.kafka_clients.adapters import AioKafka, Client, Confluent, KafkaPython, Sent, take
+from tests.kafka_clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.wire_client import Wire
 
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 

@@ -6,9 +6,9 @@ import kafka.errors
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
-from tests.clients.adapters import Client, KafkaPython, Sent, take
-from tests.clients.contract import ClientContract
-from tests.clients.harness import BrokerProcess
+from tests.kafka_clients.adapters import Client, KafkaPython, Sent, take
+from tests.kafka_clients.contract import ClientContract
+from tests.kafka_clients.harness import BrokerProcess
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ import aiokafka.errors
 import confluent_kafka
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from tests.clients.harness import wait_for
+from tests.kafka_clients.harness import wait_for
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)

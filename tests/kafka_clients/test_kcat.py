@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from tests.clients.adapters import CODECS, Sent
-from tests.clients.harness import BrokerProcess
-from tests.clients.kcat import KCAT, MISSING, Kcat
+from tests.kafka_clients.adapters import CODECS, Sent
+from tests.kafka_clients.harness import BrokerProcess
+from tests.kafka_clients.kcat import KCAT, MISSING, Kcat
 
 pytestmark = pytest.mark.skipif(KCAT is None, reason=MISSING)
 

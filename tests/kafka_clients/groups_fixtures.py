@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.clients.groups_harness import SETTINGS, Join
-from tests.clients.groups_members import CLIENTS, Member, Wish
-from tests.clients.harness import BrokerProcess
+from tests.kafka_clients.groups_harness import SETTINGS, Join
+from tests.kafka_clients.groups_members import CLIENTS, Member, Wish
+from tests.kafka_clients.harness import BrokerProcess
 
 _numbers = itertools.count(1)
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-from tests.clients.harness import BrokerProcess
+from tests.kafka_clients.harness import BrokerProcess
 
 
 def test_a_transactional_producer_fails_at_once(broker: BrokerProcess) -> None:

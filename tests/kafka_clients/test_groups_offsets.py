@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
-from tests.clients.groups_harness import (
+from tests.kafka_clients.groups_harness import (
     DEADLINE_S,
     SETTINGS,
     Join,
@@ -23,13 +23,13 @@ from tests.clients.groups_harness import (
     wait_stable,
     wait_values,
 )
-from tests.clients.groups_members import CLIENTS
-from tests.clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.groups_members import CLIENTS
+from tests.kafka_clients.harness import BrokerProcess, wait_for
 
 from ottla.coordinator.turn import StoredRecord
 from ottla.group import records
 
-pytest_plugins = ["tests.clients.groups_fixtures"]
+pytest_plugins = ["tests.kafka_clients.groups_fixtures"]
 
 ALL = pytest.mark.parametrize("client", CLIENTS)
 CONFLUENT = pytest.mark.parametrize("client", ["classic", "modern"])
@@ -170,7 +170,7 @@ def stopped(groups_broker: BrokerProcess) -> Iterator[Callable[..., subprocess.P
     started: list[subprocess.Popen[str]] = []
 
     def start(client: str, broker: BrokerProcess, group: str, topic: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-W", "ignore", "-m", "tests.clients.groups_stopped"]
+        command = [sys.executable, "-W", "ignore", "-m", "tests.kafka_clients.groups_stopped"]
         one = subprocess.Popen(
             [*command, client, broker.bootstrap, group, topic],
             cwd=ROOT,

@@ -7,8 +7,8 @@ import kafka
 import pytest
 from confluent_kafka.admin import AclOperation, ConfigResource, ResourceType
 from kafka.errors import KafkaError
-from tests.clients.harness import BrokerProcess, wait_for
-from tests.clients.wire_client import Wire
+from tests.kafka_clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.wire_client import Wire
 
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

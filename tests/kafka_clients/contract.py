@@ -4,8 +4,8 @@ import time
 from collections import defaultdict
 
 import pytest
-from tests.clients.adapters import CODECS, Client, Refused, Sent, take
-from tests.clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.adapters import CODECS, Client, Refused, Sent, take
+from tests.kafka_clients.harness import BrokerProcess, wait_for
 
 MESSAGE_TOO_LARGE = 10
 UNKNOWN_TOPIC_OR_PARTITION = 3

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from tests.clients.harness import BrokerProcess, is_gone, wait_for
+from tests.kafka_clients.harness import BrokerProcess, is_gone, wait_for
 
 WITHIN_S = 60.0
 

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.clients.harness import BrokerProcess
-from tests.clients.wire_client import (
+from tests.kafka_clients.harness import BrokerProcess
+from tests.kafka_clients.wire_client import (
     TIMEOUT_S,
     Wire,
     all_requests,

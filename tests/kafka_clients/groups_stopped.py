@@ -7,8 +7,8 @@ stdin lets go: it commits before it can poll, and so before it can join again, a
 import sys
 import threading
 
-from tests.clients.groups_members import CLIENTS, CommitRefused, Wish
-from tests.clients.harness import wait_for
+from tests.kafka_clients.groups_members import CLIENTS, CommitRefused, Wish
+from tests.kafka_clients.harness import wait_for
 
 SESSION_MS = 1000
 

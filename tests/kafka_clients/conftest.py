@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 # The adapters import kafka-python under a filter for the warnings it gives: they must be the first to do it.
-import tests.clients.adapters  # noqa: F401
-from tests.clients.harness import BrokerProcess
+import tests.kafka_clients.adapters  # noqa: F401
+from tests.kafka_clients.harness import BrokerProcess
 
 _numbers = itertools.count(1)
 

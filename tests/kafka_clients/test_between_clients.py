@@ -1,9 +1,9 @@
 """What one client writes, every other reads: per codec, and as the broker itself compresses."""
 
 import pytest
-from tests.clients.adapters import CODECS, AioKafka, Client, Confluent, KafkaPython, Sent, take
-from tests.clients.harness import BrokerProcess
-from tests.clients.kcat import Kcat
+from tests.kafka_clients.adapters import CODECS, AioKafka, Client, Confluent, KafkaPython, Sent, take
+from tests.kafka_clients.harness import BrokerProcess
+from tests.kafka_clients.kcat import Kcat
 
 HEADERS = (("from", b"one"), ("to", b"all"))
 RECORDS = [Sent(f"value {n} ".encode() * 30, f"key-{n}".encode(), HEADERS) for n in range(250)]

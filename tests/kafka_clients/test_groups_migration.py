@@ -2,11 +2,11 @@
 
 import pytest
 from confluent_kafka import ConsumerGroupType
-from tests.clients.groups_harness import Join, Stream, everything, wait_shared, wait_stable, wait_values
-from tests.clients.groups_members import Member
-from tests.clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.groups_harness import Join, Stream, everything, wait_shared, wait_stable, wait_values
+from tests.kafka_clients.groups_members import Member
+from tests.kafka_clients.harness import BrokerProcess, wait_for
 
-pytest_plugins = ["tests.clients.groups_fixtures"]
+pytest_plugins = ["tests.kafka_clients.groups_fixtures"]
 
 PARTITIONS = 6
 

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from tests.clients.adapters import Placed, Sent
+from tests.kafka_clients.adapters import Placed, Sent
 
 KCAT = shutil.which("kcat")
 TIMEOUT_S = 30

@@ -9,9 +9,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from tests.clients.adapters import AioKafka, Client, Sent, take
-from tests.clients.contract import ClientContract
-from tests.clients.harness import BrokerProcess
+from tests.kafka_clients.adapters import AioKafka, Client, Sent, take
+from tests.kafka_clients.contract import ClientContract
+from tests.kafka_clients.harness import BrokerProcess
 
 T = TypeVar("T")
 

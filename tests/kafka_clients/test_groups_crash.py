@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from confluent_kafka import KafkaError
-from tests.clients.groups_harness import (
+from tests.kafka_clients.groups_harness import (
     DEADLINE_S,
     SETTINGS,
     Join,
@@ -15,10 +15,10 @@ from tests.clients.groups_harness import (
     wait_stable,
     wait_values,
 )
-from tests.clients.groups_members import CLIENTS, CommitRefused, Member, Partition
-from tests.clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.groups_members import CLIENTS, CommitRefused, Member, Partition
+from tests.kafka_clients.harness import BrokerProcess, wait_for
 
-pytest_plugins = ["tests.clients.groups_fixtures"]
+pytest_plugins = ["tests.kafka_clients.groups_fixtures"]
 
 # kafka-python 3.0 forgets to close sockets that did not connect.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

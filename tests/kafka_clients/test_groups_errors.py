@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.clients.harness import BrokerProcess
-from tests.clients.wire_client import Wire
+from tests.kafka_clients.harness import BrokerProcess
+from tests.kafka_clients.wire_client import Wire
 
 from ottla.base.errors import ErrorCode
 from ottla.group.protocol import Assignment, Subscription, encode_assignment, encode_subscription
@@ -33,7 +33,7 @@ from ottla.wire.messages.offset_fetch import (
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-pytest_plugins = ["tests.clients.groups_fixtures"]
+pytest_plugins = ["tests.kafka_clients.groups_fixtures"]
 
 JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT, FETCH, MODERN = 9, 5, 4, 5, 9, 9, 1
 

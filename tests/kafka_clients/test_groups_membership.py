@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from tests.clients.groups_harness import (
+from tests.kafka_clients.groups_harness import (
     SHORT_SESSIONS,
     Join,
     everything,
@@ -14,10 +14,10 @@ from tests.clients.groups_harness import (
     wait_stable,
     wait_values,
 )
-from tests.clients.groups_members import CLIENTS
-from tests.clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.groups_members import CLIENTS
+from tests.kafka_clients.harness import BrokerProcess, wait_for
 
-pytest_plugins = ["tests.clients.groups_fixtures"]
+pytest_plugins = ["tests.kafka_clients.groups_fixtures"]
 
 ALL = pytest.mark.parametrize("client", CLIENTS)
 

@@ -15,9 +15,9 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from tests.clients.adapters import Client, Confluent, Refused, Sent, take
-from tests.clients.contract import ClientContract
-from tests.clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.adapters import Client, Confluent, Refused, Sent, take
+from tests.kafka_clients.contract import ClientContract
+from tests.kafka_clients.harness import BrokerProcess, wait_for
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any, Self, TypeAlias
 
 import confluent_kafka
 from confluent_kafka.admin import AdminClient
-from tests.clients.groups_members import Member, Partition
-from tests.clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.groups_members import Member, Partition
+from tests.kafka_clients.harness import BrokerProcess, wait_for
 
 DEADLINE_S = 40.0
 STABLE_S = 45.0  # a member id that was given out and never used holds a rebalance up for a session
