@@ -106,16 +106,16 @@ class _Rows:
 
     def bodies(self, bytes_max: int) -> Iterator[tuple[_Portion, Any]]:
         """The rows of each batch, and its body. Many are made at once, so that small ones cost no more."""
-        some: list[_Portion] = []
+        portions: list[_Portion] = []
         size = 0
         for portion, most in self._portions(bytes_max):
-            if some and size + most > TOGETHER_BYTES_MAX:
-                yield from self._together(some)
-                some, size = [], 0
-            some.append(portion)
+            if portions and size + most > TOGETHER_BYTES_MAX:
+                yield from self._together(portions)
+                portions, size = [], 0
+            portions.append(portion)
             size += most
-        if some:
-            yield from self._together(some)
+        if portions:
+            yield from self._together(portions)
 
     def _portions(self, bytes_max: int) -> Iterator[tuple[_Portion, int]]:
         """First and last row of a batch, and its bytes at most: deltas are counted as long as they can be."""
@@ -140,7 +140,7 @@ class _Rows:
         sizes = [last - first for first, last in portions]
         raw_time = zigzag(self._time_deltas(portions))
         if int(raw_time.max()) >= RAW_MAX:
-            yield from ((one, self._slow_body(*one)) for one in portions)
+            yield from ((portion, self._slow_body(*portion)) for portion in portions)
             return
         time, delta = varints(raw_time), counted(sizes)
         inner = _some(self._inner, start, stop) + (time.size + delta.size + _ATTRIBUTES_BYTES).view(np.int64)
@@ -149,19 +149,19 @@ class _Rows:
         head.put(ZERO)  # the attributes
         head.put(time)
         head.put(delta)
-        head.put(Varints(*(_some(each, start, stop) for each in self._key_size)))
+        head.put(Varints(*(_some(part, start, stop) for part in self._key_size)))
         parts = head.parts()
         if self.key is not None:
             parts.append(_filled(self.key.slice(start, count)))
         middle = Pieces()
-        middle.put(Varints(*(_some(each, start, stop) for each in self._value_size)))
+        middle.put(Varints(*(_some(part, start, stop) for part in self._value_size)))
         parts += middle.parts()
         parts.append(_filled(self.value.slice(start, count)))
         parts.append(_NO_HEADERS if self.tail is None else self.tail.slice(start, count))
         offsets, joined = pc.binary_join_element_wise(*parts, _NOTHING).buffers()[1:]
         ends = np.frombuffer(offsets, dtype=np.int32)[np.cumsum(sizes)].tolist()
-        for one, at, end in zip(portions, [0, *ends[:-1]], ends, strict=True):
-            yield one, memoryview(joined)[at:end]
+        for portion, at, end in zip(portions, [0, *ends[:-1]], ends, strict=True):
+            yield portion, memoryview(joined)[at:end]
 
     def _time_deltas(self, portions: list[_Portion]) -> Ints:
         """How much later each record is than the first of its batch."""
@@ -222,8 +222,8 @@ def _tails(headers: Any) -> Any:
     value_piece.put(varints(zigzag(_sizes(value))))
     count_piece.put(varints(zigzag(count)))
     parts = (*key_piece.parts(), key, *value_piece.parts(), _filled(value))
-    each = pc.binary_join_element_wise(*parts, _NOTHING)
+    encoded = pc.binary_join_element_wise(*parts, _NOTHING)
     offsets = np.zeros(len(count) + 1, dtype=np.int32)
     np.cumsum(count, out=offsets[1:])
-    lists = pa.ListArray.from_arrays(column_of(offsets, pa.int32()), each)
+    lists = pa.ListArray.from_arrays(column_of(offsets, pa.int32()), encoded)
     return pc.binary_join_element_wise(*count_piece.parts(), pc.binary_join(lists, _NOTHING), _NOTHING)

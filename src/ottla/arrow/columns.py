@@ -208,20 +208,20 @@ class _Columns:
     ) -> None:
         """Offsets, times and their types: what a batch says, for each of its records."""
 
-        def each(of: Callable[[BatchHeader], int]) -> Ints:
+        def spread(of: Callable[[BatchHeader], int]) -> Ints:
             return np.repeat(np.array([of(header) for header in headers], dtype=np.int64), counts)
 
         rising = np.ones(len(delta), dtype=np.bool_)
         np.greater(delta[1:], delta[:-1], out=rising[1:])
         rising[firsts] = delta[firsts] >= 0
-        if not rising.all() or np.any(delta > each(lambda header: header.last_offset_delta)):
+        if not rising.all() or np.any(delta > spread(lambda header: header.last_offset_delta)):
             raise Malformed("the offsets of records do not rise inside of their batch")
-        self.offset = each(lambda header: header.base_offset) + delta
-        self._time = each(lambda header: header.base_timestamp) + time_delta
+        self.offset = spread(lambda header: header.base_offset) + delta
+        self._time = spread(lambda header: header.base_timestamp) + time_delta
         appended = [header.is_log_append_time for header in headers]
         self._time_type = np.repeat(np.array(appended, dtype=np.int32) * _LOG_APPEND_TIME, counts)
         if any(appended):
-            stamp = each(lambda header: header.max_timestamp)
+            stamp = spread(lambda header: header.max_timestamp)
             self._time = np.where(self._time_type == _LOG_APPEND_TIME, stamp, self._time)
         if np.any((self._time > _MS_MAX) | (self._time < -_MS_MAX)):
             raise Malformed("a timestamp is farther away than Arrow can tell")
@@ -274,7 +274,7 @@ def _visible(part: Part, chunks: Iterable[Fetched | Buffer]) -> Iterator[tuple[B
     """Batches whose records a reader sees, with their checksums checked."""
     for chunk in chunks:
         records, aborted = chunk if isinstance(chunk, Fetched) else (chunk, ())
-        waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+        waiting = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
         dropped: set[int] = set()
         for header, batch in _split(part, records):
             if not crc_ok(batch, header):
@@ -298,7 +298,7 @@ def _split(part: Part, records: Buffer) -> Iterator[tuple[BatchHeader, memoryvie
 
 def _is_abort(part: Part, header: BatchHeader, batch: memoryview) -> bool:
     try:
-        return any(control_type(one.key) is ControlType.ABORT for one in read_records(batch, header))
+        return any(control_type(record.key) is ControlType.ABORT for record in read_records(batch, header))
     except ApiError as error:
         raise _damaged(part, header, str(error)) from None
 

@@ -24,11 +24,11 @@ def read_headers(words: Words, at: Ints, ends: Ints) -> Any:
     rows = np.flatnonzero(count)
     if np.any(cursor.at[count == 0] != ends[count == 0]):
         raise Malformed("a record does not end where its fields do")
-    found: list[tuple[Ints, Ints, Ints, Ints, Ints]] = []
+    levels: list[tuple[Ints, Ints, Ints, Ints, Ints]] = []
     position, nth = cursor.at, 0
     while len(rows):
         fields, after = _nth(words, position[rows], ends[rows])
-        found.append((rows, *fields))
+        levels.append((rows, *fields))
         position = position.copy() if nth == 0 else position
         position[rows] = after
         nth += 1
@@ -36,7 +36,7 @@ def read_headers(words: Words, at: Ints, ends: Ints) -> Any:
         if np.any(after[done] != ends[rows[done]]):
             raise Malformed("a record does not end where its headers do")
         rows = rows[~done]
-    return _lists(words, count, found)
+    return _lists(words, count, levels)
 
 
 def _nth(words: Words, at: Ints, ends: Ints) -> tuple[tuple[Ints, Ints, Ints, Ints], Ints]:
@@ -61,12 +61,12 @@ def _inside(at: Ints, ends: Ints) -> None:
         raise Malformed("a header is longer than its record")
 
 
-def _lists(words: Words, count: Ints, found: list[tuple[Ints, Ints, Ints, Ints, Ints]]) -> Any:
+def _lists(words: Words, count: Ints, levels: list[tuple[Ints, Ints, Ints, Ints, Ints]]) -> Any:
     offsets = np.zeros(len(count) + 1, dtype=np.int32)
     np.cumsum(count, out=offsets[1:])
-    if found:
+    if levels:
         rows, key_at, key_size, value_at, value_size = (
-            np.concatenate(one) for one in zip(*found, strict=True)
+            np.concatenate(column) for column in zip(*levels, strict=True)
         )
         order = np.argsort(rows, kind="stable")
         keys = _text(gather(words, key_at[order], key_size[order]))

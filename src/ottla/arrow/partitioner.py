@@ -25,12 +25,12 @@ def partition_of(keys: Any, count: int, *, turn: int = 0) -> npt.NDArray[np.int3
     if count <= 0:
         raise ValueError(f"a topic has at least one partition, not {count}")
     keys = as_binary(keys)
-    places = ((murmur2(keys) & _SIGN) % np.uint32(count)).astype(np.int32)
+    partitions = ((murmur2(keys) & _SIGN) % np.uint32(count)).astype(np.int32)
     if keys.null_count:
         nulls = np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))
         run = max(RUN_ROWS_MIN, -(-len(nulls) // count))
-        places[nulls] = (turn + np.arange(len(nulls)) // run) % count
-    return places
+        partitions[nulls] = (turn + np.arange(len(nulls)) // run) % count
+    return partitions
 
 
 def murmur2(keys: Any) -> npt.NDArray[np.uint32]:
@@ -69,6 +69,6 @@ def binary_buffers(column: Any) -> tuple[Ints, npt.NDArray[np.uint8]]:
     _, offsets, content = column.buffers()
     if not len(column):
         return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.uint8)
-    places = np.frombuffer(offsets, dtype=np.int32)[column.offset : column.offset + len(column) + 1]
+    starts = np.frombuffer(offsets, dtype=np.int32)[column.offset : column.offset + len(column) + 1]
     bytes_ = np.frombuffer(content, dtype=np.uint8) if content is not None else np.zeros(0, dtype=np.uint8)
-    return places.astype(np.int64), bytes_
+    return starts.astype(np.int64), bytes_

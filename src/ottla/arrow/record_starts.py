@@ -26,7 +26,7 @@ _BLOCK_BYTES = 1 << 17
 _LOOP_BELOW = 32  # so few records are found faster by the loop
 
 
-class Found(NamedTuple):
+class RecordBounds(NamedTuple):
     """Of every record: where its length stands, where its attributes do, and where it ends."""
 
     starts: Ints
@@ -34,21 +34,21 @@ class Found(NamedTuple):
     ends: Ints
 
 
-def record_starts(words: Words, first: int, count: int) -> Found:
+def record_starts(words: Words, first: int, count: int) -> RecordBounds:
     """The places of `count` records from `first` to the end of the buffer."""
     if words.size - first < count * RECORD_BYTES_MIN or count <= 0:
         raise Malformed(f"{count} records do not fit into {words.size - first} bytes")
     if count >= _LOOP_BELOW:
         body = words.buffer[first : words.size]
-        found = _proved(words, first, count, _borders(body, first, count))
-        if found is None:
-            found = _proved(words, first, count, _anything(body, first, count))
-        if found is not None:
-            return found
+        bounds = _proved(words, first, count, _borders(body, first, count))
+        if bounds is None:
+            bounds = _proved(words, first, count, _anything(body, first, count))
+        if bounds is not None:
+            return bounds
     starts = _walk(bytes(words.buffer[: words.size]), first, count)
     cursor = Cursor(words, starts)
     cursor.varint()
-    return Found(starts, cursor.at, np.append(starts[1:], words.size))
+    return RecordBounds(starts, cursor.at, np.append(starts[1:], words.size))
 
 
 def _borders(body: npt.NDArray[np.uint8], first: int, count: int) -> Ints:
@@ -56,22 +56,22 @@ def _borders(body: npt.NDArray[np.uint8], first: int, count: int) -> Ints:
 
     In blocks that stay in the processor's cache.
     """
-    found = [np.array([first], dtype=np.int64)]
+    starts = [np.array([first], dtype=np.int64)]
     zero = np.empty(_BLOCK_BYTES + 4, dtype=np.bool_)
     near = np.empty(_BLOCK_BYTES, dtype=np.bool_)
-    total, places = 0, len(body) - 4
-    for at in range(0, places, _BLOCK_BYTES):
-        size = min(_BLOCK_BYTES, places - at)
+    total, stop = 0, len(body) - 4
+    for at in range(0, stop, _BLOCK_BYTES):
+        size = min(_BLOCK_BYTES, stop - at)
         np.equal(body[at : at + size + 4], 0, out=zero[: size + 4])
         hit = near[:size]
         np.logical_or(zero[2 : size + 2], zero[3 : size + 3], out=hit)
         np.logical_or(hit, zero[4 : size + 4], out=hit)
         np.logical_and(hit, zero[:size], out=hit)
-        found.append(np.flatnonzero(hit) + (first + 1 + at))
-        total += len(found[-1])
+        starts.append(np.flatnonzero(hit) + (first + 1 + at))
+        total += len(starts[-1])
         if total > _FALSE_MAX * count:
             break  # payloads full of zeros
-    return np.concatenate(found)
+    return np.concatenate(starts)
 
 
 def _anything(body: npt.NDArray[np.uint8], first: int, count: int) -> Ints:
@@ -87,7 +87,7 @@ def _anything(body: npt.NDArray[np.uint8], first: int, count: int) -> Ints:
     return np.unique(np.append(before + first, first))
 
 
-def _proved(words: Words, first: int, count: int, candidates: Ints) -> Found | None:
+def _proved(words: Words, first: int, count: int, candidates: Ints) -> RecordBounds | None:
     """The candidates that are records, if that can be shown; else None."""
     if not count <= len(candidates) <= _FALSE_MAX * count + 1:
         return None
@@ -98,21 +98,21 @@ def _proved(words: Words, first: int, count: int, candidates: Ints) -> Found | N
         return None  # not of a record, or the loop will say so
     ends = cursor.at + length
     good = (length >= _LENGTH_MIN) & (ends <= words.size) & (words.bytes_at(cursor.at) == 0)
-    found = Found(candidates, cursor.at, ends)
+    bounds = RecordBounds(candidates, cursor.at, ends)
     if not good.all():
-        found = Found(*(one[good] for one in found))
+        bounds = RecordBounds(*(column[good] for column in bounds))
     for _ in range(_ROUNDS):
-        if len(found.starts) <= count:
+        if len(bounds.starts) <= count:
             break
         reached = np.zeros(words.size + 1, dtype=np.bool_)
-        reached[found.ends] = True
+        reached[bounds.ends] = True
         reached[first] = True
-        good = reached[found.starts]
-        found = Found(*(one[good] for one in found))
-    starts, _, ends = found
+        good = reached[bounds.starts]
+        bounds = RecordBounds(*(column[good] for column in bounds))
+    starts, _, ends = bounds
     if len(starts) != count or starts[0] != first or ends[-1] != words.size:
         return None
-    return found if np.array_equal(starts[1:], ends[:-1]) else None
+    return bounds if np.array_equal(starts[1:], ends[:-1]) else None
 
 
 def _walk(data: bytes, at: int, count: int) -> Ints:

@@ -41,8 +41,8 @@ def varints(raw: Unsigned) -> Varints:
     """Of numbers below RAW_MAX."""
     if int(raw.max(initial=0)) >= _TABLE:
         return _computed(raw)
-    places = raw.view(np.int64)
-    return Varints(_LOOKED_UP.bytes.take(places), _LOOKED_UP.size.take(places))
+    indices = raw.view(np.int64)
+    return Varints(_LOOKED_UP.bytes.take(indices), _LOOKED_UP.size.take(indices))
 
 
 def counted(sizes: Sequence[int]) -> Varints:

@@ -128,12 +128,12 @@ def _consume(broker: "EmbeddedBroker", expected: int) -> None:
             for message in client.consume(min(10_000, expected - seen), 0.2):
                 if message.error() is not None:
                     raise CommandError(f"a record could not be read: {explain(message.error())}")
-                where, offset = message.partition() or 0, message.offset() or 0
-                if offset != order.get(where, 0):
+                partition, offset = message.partition() or 0, message.offset() or 0
+                if offset != order.get(partition, 0):
                     raise CommandError(
-                        f"partition {where}: offset {offset} came where {order.get(where, 0)} belongs"
+                        f"partition {partition}: offset {offset} came where {order.get(partition, 0)} belongs"
                     )
-                order[where] = offset + 1
+                order[partition] = offset + 1
                 seen, last = seen + 1, message
     finally:
         client.close()

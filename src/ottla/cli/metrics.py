@@ -67,9 +67,9 @@ def metrics(
         host_measurements = of_host(warm_up_s=0.1 if once else 0.0)
         due_s = time.monotonic()
         while not stopped.is_set():
-            found = [*next(host_measurements), *of_cluster(administration)]
-            _send(client, topic, name, found)
-            sent += len(found)
+            measurements = [*next(host_measurements), *of_cluster(administration)]
+            _send(client, topic, name, measurements)
+            sent += len(measurements)
             due_s = max(due_s + interval, time.monotonic())
             if once or stopped.wait(due_s - time.monotonic()):
                 break
@@ -78,7 +78,7 @@ def metrics(
             raise typer.Exit(INTERRUPTED)
 
 
-def _send(client: Any, topic: str, host: str, found: list[Measurement]) -> None:
+def _send(client: Any, topic: str, host: str, measurements: list[Measurement]) -> None:
     now_ms, problems = time.time_ns() // 1_000_000, []
 
     def on_delivery(error: Any, _message: Any) -> None:
@@ -86,13 +86,13 @@ def _send(client: Any, topic: str, host: str, found: list[Measurement]) -> None:
             problems.append(error)
 
     with errors_explained(f"topic {topic}"):
-        for one in found:
+        for measurement in measurements:
             record = {
                 "time": now_ms,
                 "host": host,
-                "metric": one.metric,
-                "value": one.value,
-                "labels": one.labels,
+                "metric": measurement.metric,
+                "value": measurement.value,
+                "labels": measurement.labels,
             }
             client.produce(
                 topic, json.dumps(record), host.encode(), timestamp=now_ms, on_delivery=on_delivery
@@ -114,7 +114,7 @@ def of_host(warm_up_s: float) -> Iterator[list[Measurement]]:
     while True:
         memory, swap = psutil.virtual_memory(), psutil.swap_memory()
         network = psutil.net_io_counters()
-        found = [
+        measurements = [
             Measurement("cpu.percent", psutil.cpu_percent()),
             Measurement("cpu.load1", os.getloadavg()[0]),
             Measurement("memory.percent", memory.percent),
@@ -123,15 +123,19 @@ def of_host(warm_up_s: float) -> Iterator[list[Measurement]]:
             *_disks(psutil),
         ]
         if network is not None:
-            found += [
+            measurements += [
                 Measurement("network.sent_bytes_total", network.bytes_sent),
                 Measurement("network.received_bytes_total", network.bytes_recv),
             ]
-        yield found
+        yield measurements
 
 
 def _disks(psutil: Any) -> Iterator[Measurement]:
-    mounts = {one.device: one.mountpoint for one in psutil.disk_partitions() if _is_disk(one)} or {"": "/"}
+    mounts = {
+        partition.device: partition.mountpoint
+        for partition in psutil.disk_partitions()
+        if _is_disk(partition)
+    } or {"": "/"}
     for mount in mounts.values():
         try:
             used = psutil.disk_usage(mount)
@@ -151,20 +155,27 @@ def _is_disk(mounted: Any) -> bool:
 
 def of_cluster(client: "AdminClient") -> list[Measurement]:
     """Brokers, records and ends of topics, lag of groups."""
-    known = cluster.metadata(client)
-    names = sorted(set(known.topics) - set(INTERNAL_TOPICS))
-    places = [(name, number) for name in names for number in known.topics[name].partitions]
-    starts = partition_offsets.starts(client, places)
-    ends = partition_offsets.ends(client, places)
-    found = [Measurement("cluster.brokers", len(known.brokers)), Measurement("cluster.topics", len(names))]
+    metadata = cluster.metadata(client)
+    names = sorted(set(metadata.topics) - set(INTERNAL_TOPICS))
+    topic_partitions = [(name, number) for name in names for number in metadata.topics[name].partitions]
+    starts = partition_offsets.starts(client, topic_partitions)
+    ends = partition_offsets.ends(client, topic_partitions)
+    measurements = [
+        Measurement("cluster.brokers", len(metadata.brokers)),
+        Measurement("cluster.topics", len(names)),
+    ]
     for name in names:
-        own = [where for where in places if where[0] == name and where in ends]
-        end = sum(ends[where] for where in own)
-        found.append(Measurement("topic.end_offsets_total", end, {"topic": name}))
-        count = end - sum(starts.get(where, ends[where]) for where in own)
-        found.append(Measurement("topic.records", count, {"topic": name}))
-    listed = [one.id for one in descriptions.listed(client)]
+        own = [
+            topic_partition
+            for topic_partition in topic_partitions
+            if topic_partition[0] == name and topic_partition in ends
+        ]
+        end = sum(ends[topic_partition] for topic_partition in own)
+        measurements.append(Measurement("topic.end_offsets_total", end, {"topic": name}))
+        count = end - sum(starts.get(topic_partition, ends[topic_partition]) for topic_partition in own)
+        measurements.append(Measurement("topic.records", count, {"topic": name}))
+    listed = [group.id for group in descriptions.listed(client)]
     groups = descriptions.described(client, listed, with_metadata=False)
-    return found + [
-        Measurement("group.lag", one.lag, {"group": one.id}) for one in groups if one.lag is not None
+    return measurements + [
+        Measurement("group.lag", group.lag, {"group": group.id}) for group in groups if group.lag is not None
     ]

@@ -97,10 +97,10 @@ def run(
       ottla pipeline run my-logs --once --bootstrap broker:9092
       ottla pipeline run my-logs --master spark://host:7077 --set spark.executor.memory=2g
     """
-    place = PipelineFolder(folder)
+    pipeline_folder = PipelineFolder(folder)
     spark_environment.check()
     properties = parse_settings(settings or [], "--set")
-    run_in(place, RunOptions(once, dry, master, interval, properties, bootstrap))
+    run_in(pipeline_folder, RunOptions(once, dry, master, interval, properties, bootstrap))
 
 
 def run_in(folder: PipelineFolder, options: RunOptions) -> None:
@@ -149,19 +149,19 @@ def status(
       ottla pipeline status my-logs
       ottla pipeline status my-logs --json | jq '.sources[] | .lag'
     """
-    place = PipelineFolder(folder)
-    last = place.last_run()
+    pipeline_folder = PipelineFolder(folder)
+    last = pipeline_folder.last_run()
     if last is None:
         raise CommandError(f"{folder} has not been run yet; `ottla pipeline run {folder}` does it")
-    if last["state"] == RUNNING and not place.is_running():
+    if last["state"] == RUNNING and not pipeline_folder.is_running():
         last["state"] = "killed"
     tables = pipeline_status.tables(last["tables"] or "")
     sources = pipeline_status.sources(last["storage"] or "", _client(bootstrap or last["bootstrap"]))
     if json:
-        shown = [{**one._asdict(), "lag": one.lag} for one in sources]
-        output.show_json({**last, "tables": [one._asdict() for one in tables], "sources": shown})
+        shown = [{**source._asdict(), "lag": source.lag} for source in sources]
+        output.show_json({**last, "tables": [source._asdict() for source in tables], "sources": shown})
         return
-    print(f"pipeline {place.path}")
+    print(f"pipeline {pipeline_folder.path}")
     print(
         f"last run: {last['state']}, {output.plural(last['rounds'], 'round')}, on {last['master']}, "
         f"{show_ms(last['started_ms'])} to {show_ms(last['ended_ms'])}"
@@ -171,7 +171,7 @@ def status(
     if tables:
         output.show_table(("table", "rows", "bytes", "files"), tables)
     if sources:
-        rows = [(one.flow, one.topic, one.position, one.end, one.lag) for one in sources]
+        rows = [(source.flow, source.topic, source.position, source.end, source.lag) for source in sources]
         output.show_table(("flow", "topic", "position", "end", "lag"), rows)
 
 

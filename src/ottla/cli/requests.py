@@ -61,21 +61,21 @@ class Cluster:
     def racks(self) -> dict[int, str | None]:
         """The brokers that are there, each with its rack."""
         answer = self.ask_any(MetadataRequest(topics=[]), MetadataResponse)
-        return {one.node_id: one.rack for one in answer.brokers}
+        return {broker.node_id: broker.rack for broker in answer.brokers}
 
     def topics(self, names: Iterable[str] = ()) -> list[DescribeTopicPartitionsResponseTopic]:
         """The topics with all their partitions, page by page; all topics if none is named."""
-        found: dict[str, DescribeTopicPartitionsResponseTopic] = {}
+        topics: dict[str, DescribeTopicPartitionsResponseTopic] = {}
         request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in names])
         while True:
             answer = self.ask_any(request, DescribeTopicPartitionsResponse)
             for topic in answer.topics:
-                known = found.setdefault(topic.name or "", topic)
-                if known is not topic:
-                    known.partitions += topic.partitions
+                first = topics.setdefault(topic.name or "", topic)
+                if first is not topic:
+                    first.partitions += topic.partitions
             following = answer.next_cursor
             if following is None:
-                return list(found.values())
+                return list(topics.values())
             request.cursor = Cursor(
                 topic_name=following.topic_name, partition_index=following.partition_index
             )

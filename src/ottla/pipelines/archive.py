@@ -87,17 +87,17 @@ class ParquetWriter(DataSourceStreamArrowWriter):
         from pyarrow import fs
 
         files, root = self._place()
-        found = [one for one in messages if one is not None]
-        if not any(one.files for one in found):
+        staged = [task for task in messages if task is not None]
+        if not any(task.files for task in staged):
             return
-        prefix = f"part-{next(one.query for one in found if one.files)}-{batchId:010d}-"
+        prefix = f"part-{next(task.query for task in staged if task.files)}-{batchId:010d}-"
         earlier = fs.FileSelector(root, recursive=True, allow_not_found=True)
-        for one in files.get_file_info(earlier):
-            if one.type == fs.FileType.File and one.base_name.startswith(prefix):
-                files.delete_file(one.path)
+        for entry in files.get_file_info(earlier):
+            if entry.type == fs.FileType.File and entry.base_name.startswith(prefix):
+                files.delete_file(entry.path)
         number = 0
-        for one in found:
-            for path, folder in one.files:
+        for task in staged:
+            for path, folder in task.files:
                 files.create_dir(posixpath.join(root, folder), recursive=True)
                 files.move(path, posixpath.join(root, folder, f"{prefix}{number:05d}.parquet"))
                 number += 1
@@ -107,8 +107,8 @@ class ParquetWriter(DataSourceStreamArrowWriter):
         from pyarrow import fs
 
         files, _ = self._place()
-        for one in messages:
-            for path, _folder in one.files if one is not None else ():
+        for task in messages:
+            for path, _folder in task.files if task is not None else ():
                 if files.get_file_info(path).type == fs.FileType.File:
                     files.delete_file(path)
 

@@ -88,7 +88,7 @@ def _run(given: argparse.Namespace, events: Events) -> None:
 
     path = Path(given.spec).resolve()
     spec = load_pipeline_spec(path)
-    own = dict(one.split("=", 1) for one in given.set)
+    own = dict(setting.split("=", 1) for setting in given.set)
     # A flow sets the pipeline's configuration again in its own session, where nothing static may be in it.
     settings = {name: own.get(name, value) for name, value in spec.configuration.items()}
     with _session(given.master, {**settings, **own}) as spark:
@@ -163,11 +163,11 @@ def flow_of(message: str) -> dict[str, str]:
     """Spark's events are sentences: Flow spark_catalog.default.orders is RUNNING. Of an error, one line."""
     message, _, error = message.partition("\nError: ")
     message = " ".join([first_line(message), *([f"Error: {first_line(error)}"] if error else [])])
-    found = re.match(r"(?:Flow '?(?P<flow>[\w.]+)'? |Run )(?:is|has) (?P<state>[A-Z]+)", message)
-    if not found:
+    match = re.match(r"(?:Flow '?(?P<flow>[\w.]+)'? |Run )(?:is|has) (?P<state>[A-Z]+)", message)
+    if not match:
         return {"message": message}
-    flow = (found["flow"] or "").rsplit(".", 1)[-1]
-    return {"flow": flow, "state": found["state"], "message": message}
+    flow = (match["flow"] or "").rsplit(".", 1)[-1]
+    return {"flow": flow, "state": match["state"], "message": message}
 
 
 def first_line(text: str) -> str:

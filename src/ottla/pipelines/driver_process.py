@@ -67,16 +67,16 @@ class DriverProcess:
         deadline_s = time.monotonic() + GONE_S
         while members := session_members(self.process.pid):
             if time.monotonic() > deadline_s:
-                for one in members:
+                for member in members:
                     with contextlib.suppress(ProcessLookupError):
-                        os.kill(one, signal.SIGKILL)
+                        os.kill(member, signal.SIGKILL)
             time.sleep(0.05)
         return code
 
 
 def session_members(session: int) -> list[int]:
     """The living processes of a session."""
-    found = []
+    members = []
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -86,8 +86,8 @@ def session_members(session: int) -> list[int]:
         except OSError:
             continue
         if int(own) == session and state not in "ZX":
-            found.append(int(name))
-    return found
+            members.append(int(name))
+    return members
 
 
 def follow(driver: DriverProcess, progress: Progress, stopped: threading.Event, show: Show) -> Iterator[None]:

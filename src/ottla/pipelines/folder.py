@@ -40,12 +40,14 @@ class PipelineFolder:
 
         try:
             with open(self.specification, encoding="utf-8") as file:
-                found = yaml.safe_load(file)
+                specification = yaml.safe_load(file)
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise CommandError(f"{self.specification}: {' '.join(str(error).split())}") from None
-        if not isinstance(found, dict) or not isinstance(found.get("configuration", {}), dict):
+        if not isinstance(specification, dict) or not isinstance(
+            specification.get("configuration", {}), dict
+        ):
             raise CommandError(f"{self.specification} is not the specification of a pipeline")
-        return found
+        return specification
 
     def defaults(self) -> dict[str, str]:
         """Properties that Spark must know before it starts."""
@@ -79,18 +81,18 @@ class PipelineFolder:
     def last_run(self) -> dict[str, Any] | None:
         try:
             with open(self.own("run.json"), encoding="utf-8") as file:
-                found: dict[str, Any] = json.load(file)
+                run: dict[str, Any] = json.load(file)
         except (OSError, ValueError):
             return None
-        return found
+        return run
 
 
 def local_path(address: str) -> str | None:
     """The path behind file:///... or a plain path; None if it is on another system."""
-    found = urlparse(address)
-    if found.scheme not in ("", "file"):
+    parts = urlparse(address)
+    if parts.scheme not in ("", "file"):
         return None
-    return unquote(found.path)
+    return unquote(parts.path)
 
 
 def create_folder(folder: str, template: str, bootstrap: str | None) -> None:

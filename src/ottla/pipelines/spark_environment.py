@@ -67,8 +67,8 @@ def _java_version(java: str) -> int | None:
         said = subprocess.run(asked, capture_output=True, text=True, timeout=ASK_JAVA_S).stderr  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
-    return int(found[1]) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(match[1]) if match else None
 
 
 def installed() -> str:

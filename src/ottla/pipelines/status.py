@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlparse
 
 from ottla.base.command_error import CommandError
 from ottla.client.librdkafka import partition_offsets
-from ottla.client.librdkafka.partition_offsets import Where
+from ottla.client.librdkafka.partition_offsets import Partition
 from ottla.pipelines.folder import local_path
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def tables(warehouse: str) -> list[Table]:
         return []
     return [
         _table(entry.path)
-        for entry in sorted(os.scandir(folder), key=lambda one: one.name)
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name)
         if _is_table(entry)
     ]
 
@@ -75,16 +75,16 @@ def files(folder: str) -> list[str]:
     """The files that make up a table."""
     log = os.path.join(folder, METADATA)
     if not os.path.isdir(log):
-        found = glob.glob(os.path.join(glob.escape(folder), "**", "*.parquet"), recursive=True)
-        return sorted(one for one in found if not any(f"/{name}/" in one for name in UNFINISHED))
+        paths = glob.glob(os.path.join(glob.escape(folder), "**", "*.parquet"), recursive=True)
+        return sorted(path for path in paths if not any(f"/{name}/" in path for name in UNFINISHED))
     batches = {name.removesuffix(".compact"): name for name in sorted(os.listdir(log)) if _is_batch(name)}
     compacted = [int(number) for number, name in batches.items() if name.endswith(".compact")]
     first = max(compacted, default=0)
-    found = []
+    paths = []
     for number in sorted(map(int, batches)):
         if number >= first:
-            found += list(_added(os.path.join(log, batches[str(number)])))
-    return found
+            paths += list(_added(os.path.join(log, batches[str(number)])))
+    return paths
 
 
 def _is_batch(name: str) -> bool:
@@ -104,26 +104,34 @@ def sources(storage: str, client: "AdminClient | None") -> list[Source]:
     folder = local_path(storage)
     if folder is None:
         return []
-    read: dict[str, dict[Where, int]] = {}
+    read: dict[str, dict[Partition, int]] = {}
     for path in sorted(
         glob.glob(os.path.join(glob.escape(folder), "_checkpoints", "**", "offsets"), recursive=True)
     ):
         flow = os.path.basename(os.path.dirname(os.path.dirname(path)))
         read.setdefault(flow, {}).update(_positions(os.path.dirname(path)))
-    ends: dict[Where, int] = {}
+    ends: dict[Partition, int] = {}
     if client is not None:
         with contextlib.suppress(CommandError):
-            ends = partition_offsets.ends(client, {one for places in read.values() for one in places})
-    found = []
-    for flow, places in read.items():
-        for topic in sorted({name for name, _ in places}):
-            own = [one for one in places if one[0] == topic]
-            end = sum(ends[one] for one in own) if all(one in ends for one in own) else None
-            found.append(Source(flow, topic, sum(places[one] for one in own), end))
-    return found
+            ends = partition_offsets.ends(
+                client, {topic_partition for positions in read.values() for topic_partition in positions}
+            )
+    sources_read = []
+    for flow, positions in read.items():
+        for topic in sorted({name for name, _ in positions}):
+            own = [topic_partition for topic_partition in positions if topic_partition[0] == topic]
+            end = (
+                sum(ends[topic_partition] for topic_partition in own)
+                if all(topic_partition in ends for topic_partition in own)
+                else None
+            )
+            sources_read.append(
+                Source(flow, topic, sum(positions[topic_partition] for topic_partition in own), end)
+            )
+    return sources_read
 
 
-def _positions(checkpoint: str) -> dict[Where, int]:
+def _positions(checkpoint: str) -> dict[Partition, int]:
     """Of the last batch that was committed. Sources of other kinds are passed over."""
     done = [int(name) for name in _names(os.path.join(checkpoint, "commits")) if name.isdigit()]
     if not done:
@@ -133,15 +141,15 @@ def _positions(checkpoint: str) -> dict[Where, int]:
             lines = file.read().splitlines()[2:]
     except OSError:
         return {}
-    found: dict[Where, int] = {}
+    positions: dict[Partition, int] = {}
     for line in lines:
         with contextlib.suppress(ValueError):
-            found.update(_offsets(json.loads(line)))
-    return found
+            positions.update(_offsets(json.loads(line)))
+    return positions
 
 
-def _offsets(value: Any) -> dict[Where, int]:
-    if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
+def _offsets(value: Any) -> dict[Partition, int]:
+    if not isinstance(value, dict) or not all(isinstance(partitions, dict) for partitions in value.values()):
         return {}
     return {
         (topic, int(partition)): offset

@@ -50,16 +50,16 @@ class Shipper:
                 raise CommandError(self._nothing())
             finished = self.watch.finished(now_s)
             count = self._send(stopped, unfinished=unfinished)
-            for one in finished:
+            for file in finished:
                 if not count and not stopped.is_set():
-                    count += self._send_of(one, stopped, unfinished=True)
+                    count += self._send_of(file, stopped, unfinished=True)
             if not self.topic.flush(stopped.is_set):
                 return
             if count:
                 self._save(is_clean=False)
             elif finished and not stopped.is_set():
-                for one in finished:
-                    self.watch.forget(one)
+                for file in finished:
+                    self.watch.forget(file)
                 self._save(is_clean=False)
             self._remark()
             if stopped.is_set() or (once and not count and not self.watch.waiting):
@@ -90,18 +90,18 @@ class Shipper:
 
     def _send(self, stopped: threading.Event, *, unfinished: bool) -> int:
         return sum(
-            self._send_of(one, stopped, unfinished=unfinished) for one in list(self.watch.files.values())
+            self._send_of(file, stopped, unfinished=unfinished) for file in list(self.watch.files.values())
         )
 
-    def _send_of(self, one: Followed, stopped: threading.Event, *, unfinished: bool) -> int:
+    def _send_of(self, file: Followed, stopped: threading.Event, *, unfinished: bool) -> int:
         count = 0
-        if not one.is_same():  # cut since it was looked at; the next scan sees to it
+        if not file.is_same():  # cut since it was looked at; the next scan sees to it
             return count
-        for line in one.read(unfinished=unfinished):
+        for line in file.read(unfinished=unfinished):
             if stopped.is_set():
                 break
-            self.topic.send(one.position, line)
-            one.passed(line)
+            self.topic.send(file.position, line)
+            file.passed(line)
             count += 1
             self.sent_bytes += len(line.value)
         self.sent_count += count

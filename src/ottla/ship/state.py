@@ -56,10 +56,10 @@ class ShipState:
         Positions tell what one topic has. A topic of the same name elsewhere, or one that was created again,
         has none of it. A state from before the ids were kept is taken for the right one.
         """
-        known = (self.cluster or cluster, self.topic_id or topic_id)
-        if known != (cluster, topic_id):
+        ids = (self.cluster or cluster, self.topic_id or topic_id)
+        if ids != (cluster, topic_id):
             return ShipState(self.topic, cluster, topic_id)
-        self.cluster, self.topic_id = known
+        self.cluster, self.topic_id = ids
         return self
 
 
@@ -80,12 +80,12 @@ def locked(path: str) -> AbstractContextManager[None]:
 def load(path: str, topic: str) -> ShipState:
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-        if found.pop("version") != VERSION:
+            stored = json.load(file)
+        if stored.pop("version") != VERSION:
             raise ValueError("it is from another version")
-        state = ShipState(**found)
+        state = ShipState(**stored)
         state.ends = {int(partition): offset for partition, offset in state.ends.items()}
-        state.files = [Position(**one) for one in found["files"]]
+        state.files = [Position(**position) for position in stored["files"]]
     except FileNotFoundError:
         return ShipState(topic)
     except OSError as error:

@@ -72,8 +72,8 @@ class ShipTopic:
         client, name = connections.admin(self.bootstrap), self.state.topic
         with errors_explained(f"topic {name}"):
             asked = client.describe_topics(TopicCollection([name]), request_timeout=REQUEST_S)
-            found = asked[name].result(REQUEST_S)
-        return cluster.metadata(client).cluster_id or "", str(found.topic_id)
+            description = asked[name].result(REQUEST_S)
+        return cluster.metadata(client).cluster_id or "", str(description.topic_id)
 
     def send(self, position: Position, line: Line) -> None:
         """Queue one line. BufferError never leaves: a full queue is waited for."""
@@ -140,47 +140,54 @@ class ShipTopic:
             def bounds() -> dict[int, tuple[int, int]]:
                 with errors_explained(f"topic {self.state.topic}"):
                     return {
-                        one: partition_offsets.watermarks(client, self.state.topic, one) for one in partitions
+                        partition: partition_offsets.watermarks(client, self.state.topic, partition)
+                        for partition in partitions
                     }
 
-            known = self.state.ends if not self.state.is_clean else {}
-            there = _settled(bounds) if known else bounds()
+            stored_ends = self.state.ends if not self.state.is_clean else {}
+            there = _settled(bounds) if stored_ends else bounds()
             begin = {
-                one: known[one] if low <= known[one] <= high else low
-                for one, (low, high) in there.items()
-                if one in known
+                partition: stored_ends[partition] if low <= stored_ends[partition] <= high else low
+                for partition, (low, high) in there.items()
+                if partition in stored_ends
             }
             # A partition that was added meanwhile is read from its beginning, a fresh shipper reads nothing.
-            begin |= {one: low for one, (low, _) in there.items() if known and one not in known}
-            self.ends = {one: high for one, (_, high) in there.items()}
-            places = [
-                TopicPartition(self.state.topic, one, at) for one, at in begin.items() if at < there[one][1]
+            begin |= {
+                partition: low
+                for partition, (low, _) in there.items()
+                if stored_ends and partition not in stored_ends
+            }
+            self.ends = {partition: high for partition, (_, high) in there.items()}
+            starts = [
+                TopicPartition(self.state.topic, partition, at)
+                for partition, at in begin.items()
+                if at < there[partition][1]
             ]
-            return self._read(client, places, self.ends)
+            return self._read(client, starts, self.ends)
         finally:
             client.close()
 
-    def _read(self, client: Any, places: "list[TopicPartition]", ends: dict[int, int]) -> dict[str, Sent]:
-        found: dict[str, Sent] = {}
-        open_ones, heard_s = {one.partition for one in places}, time.monotonic()
-        if places:
-            client.assign(places)
-        while open_ones:
+    def _read(self, client: Any, starts: "list[TopicPartition]", ends: dict[int, int]) -> dict[str, Sent]:
+        last_sent: dict[str, Sent] = {}
+        unread, heard_s = {start.partition for start in starts}, time.monotonic()
+        if starts:
+            client.assign(starts)
+        while unread:
             messages = next_messages(client, None)
             for message in messages:
-                where, offset, error = message.partition() or 0, message.offset() or 0, message.error()
+                partition, offset, error = message.partition() or 0, message.offset() or 0, message.error()
                 if error is not None and error.name() != "_PARTITION_EOF":
                     raise CommandError(f"topic {self.state.topic}: {explain(error)}")
                 if error is None:
-                    self._keep(found, message)
-                if error is not None or offset + 1 >= ends[where]:
-                    open_ones.discard(where)
+                    self._keep(last_sent, message)
+                if error is not None or offset + 1 >= ends[partition]:
+                    unread.discard(partition)
             heard_s = time.monotonic() if messages else heard_s
             if time.monotonic() - heard_s > SILENCE_S:
                 raise CommandError(f"topic {self.state.topic}: what was sent before cannot be read back")
-        return found
+        return last_sent
 
-    def _keep(self, found: dict[str, Sent], message: "Message") -> None:
+    def _keep(self, last_sent: dict[str, Sent], message: "Message") -> None:
         headers = {name: value for name, value in headers_of(message, self.say) if value is not None}
         if any(name not in headers for name in FIELDS):
             return
@@ -191,9 +198,9 @@ class ShipTopic:
             path, offset, after = headers["path"], int(headers["offset"]), int(headers["next"])
         except ValueError:
             return  # it has our name, and somebody else sent it
-        one = Sent(path.decode(errors="surrogateescape"), offset, after, message.value() or b"")
-        if name not in found or found[name].next < one.next:
-            found[name] = one
+        sent = Sent(path.decode(errors="surrogateescape"), offset, after, message.value() or b"")
+        if name not in last_sent or last_sent[name].next < sent.next:
+            last_sent[name] = sent
 
 
 def _settled(bounds: Callable[[], dict[int, tuple[int, int]]]) -> dict[int, tuple[int, int]]:

@@ -59,9 +59,9 @@ class Watch:
             descriptor = _found(position.path, identity)
             if descriptor is None:
                 self._look_for_copy(position)
-            elif (one := Followed(position, descriptor)).is_same():
+            elif (file := Followed(position, descriptor)).is_same():
                 self._catch_up(position, descriptor)
-                self.files[identity] = one
+                self.files[identity] = file
             else:
                 self._look_for_copy(position)
                 os.close(descriptor)
@@ -82,40 +82,40 @@ class Watch:
             if identity not in self.files:
                 self._begin(path, identity, now_s)
         there = set(names.values())
-        for one in list(self.files.values()):
-            if not one.is_same():
-                self._begin_anew(one)
-            one.is_gone = (one.position.device, one.position.inode) not in there
-            one.is_replaced = one.is_gone and one.position.path in names
+        for file in list(self.files.values()):
+            if not file.is_same():
+                self._begin_anew(file)
+            file.is_gone = (file.position.device, file.position.inode) not in there
+            file.is_replaced = file.is_gone and file.position.path in names
 
     def finished(self, now_s: float) -> list[Followed]:
         """Files without a name of ours that nobody has written to, or renamed, for a while."""
-        return [one for one in self.files.values() if one.is_gone and _is_over(one, now_s)]
+        return [file for file in self.files.values() if file.is_gone and _is_over(file, now_s)]
 
     def positions(self) -> list[Position]:
-        for one in self.files.values():
-            one.position.print = one.fingerprint()
-        return [one.position for one in self.files.values()]
+        for file in self.files.values():
+            file.position.print = file.fingerprint()
+        return [file.position for file in self.files.values()]
 
-    def forget(self, one: Followed) -> None:
+    def forget(self, file: Followed) -> None:
         """Its descriptor is closed. A file with a name of its own is kept in mind, or it would go again."""
-        one.close()
-        del self.files[one.position.device, one.position.inode]
+        file.close()
+        del self.files[file.position.device, file.position.inode]
 
     def close(self) -> None:
-        for one in self.files.values():
-            one.close()
+        for file in self.files.values():
+            file.close()
 
     def is_matching(self) -> bool:
         return any(True for _ in self._matching())
 
     def _matching(self) -> Iterator[tuple[str, Identity]]:
         for pattern in self.patterns:
-            found = [pattern]
+            paths = [pattern]
             if glob.has_magic(pattern):  # what logrotate has compressed is meant by no pattern
-                found = sorted(glob.glob(pattern, recursive=True))
-                found = [path for path in found if not path.endswith(COMPRESSED)]
-            for path in found:
+                paths = sorted(glob.glob(pattern, recursive=True))
+                paths = [path for path in paths if not path.endswith(COMPRESSED)]
+            for path in paths:
                 try:
                     status = os.stat(path)
                 except OSError:
@@ -140,9 +140,13 @@ class Watch:
         size, position = os.fstat(descriptor).st_size, self._fresh(path, identity)
         for other in self.files.values():
             offset = other.position.offset
-            known = other.position.print or other.fingerprint()
-            if offset and size >= offset and fingerprint(descriptor, offset) == known:
-                position.offset, position.is_inside, position.print = offset, other.position.is_inside, known
+            fingerprint_before = other.position.print or other.fingerprint()
+            if offset and size >= offset and fingerprint(descriptor, offset) == fingerprint_before:
+                position.offset, position.is_inside, position.print = (
+                    offset,
+                    other.position.is_inside,
+                    fingerprint_before,
+                )
                 break
             if size < offset and is_beginning_of(descriptor, size, other.descriptor):
                 before, since_s = self.waiting.get(identity, (-1, now_s))
@@ -153,11 +157,11 @@ class Watch:
         self.waiting.pop(identity, None)
         self.files[identity] = Followed(position, descriptor)
 
-    def _begin_anew(self, one: Followed) -> None:
+    def _begin_anew(self, file: Followed) -> None:
         """What has been read is not there any more: the file was cut."""
-        before = one.position
+        before = file.position
         self._look_for_copy(before)
-        one.position = self._fresh(before.path, (before.device, before.inode))
+        file.position = self._fresh(before.path, (before.device, before.inode))
 
     def _catch_up(self, position: Position, descriptor: int, name: str | None = None) -> bool:
         """Go on behind what the topic has of this file, if the file still has it too."""
@@ -196,11 +200,11 @@ class Watch:
         self.remarks.append(f"{position.path}: what came after byte {position.offset} is not there any more")
 
 
-def _is_over(one: Followed, now_s: float) -> bool:
+def _is_over(file: Followed, now_s: float) -> bool:
     """Renaming and removing change the file's status: a log that was quiet before is waited for as well."""
-    status = one.stat()
+    status = file.stat()
     still_s = now_s - max(status.st_mtime, status.st_ctime)
-    is_final = one.is_replaced or not status.st_nlink
+    is_final = file.is_replaced or not status.st_nlink
     return still_s >= (STILL_S if is_final else ALONE_S)
 
 
@@ -217,11 +221,11 @@ def _beside(path: str) -> list[str]:
     """The files in the same folder, those with a longer form of the name first."""
     folder, name = os.path.split(path)
     try:
-        found = [entry.name for entry in os.scandir(folder or ".") if entry.is_file()]
+        names = [entry.name for entry in os.scandir(folder or ".") if entry.is_file()]
     except OSError:
         return []
-    found.sort(key=lambda other: (not other.startswith(name), other))
-    return [os.path.join(folder, other) for other in found]
+    names.sort(key=lambda other: (not other.startswith(name), other))
+    return [os.path.join(folder, other) for other in names]
 
 
 def _opened(path: str, identity: Identity | None = None) -> int | None:

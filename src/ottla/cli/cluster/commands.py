@@ -71,7 +71,7 @@ def up(
         local = _planned(directory, brokers or 3, zookeepers or 1, zookeeper, base_port, settings or [])
     else:
         _grow(local, brokers, zookeepers, zookeeper, settings)
-        if all(one.is_running for one in local.processes):
+        if all(process.is_running for process in local.processes):
             raise CommandError(f"the cluster in {directory} runs already; see `ottla cluster status`")
     if local.zookeepers:
         java()
@@ -84,7 +84,7 @@ def up(
         if local.zookeepers:
             local.start_zookeepers()
         local.start_brokers()
-        wanted = {one.number for one in local.brokers}
+        wanted = {process.number for process in local.brokers}
         local.wait_for_brokers(lambda: _is_complete(local.bootstrap, wanted))
         failure.pop_all()
     output.say(
@@ -177,7 +177,7 @@ def down(
     local = LocalCluster.load(directory)
     if local is None:
         raise CommandError(f"there is no cluster in {directory}")
-    running = [one.name for one in local.processes if one.is_running]
+    running = [process.name for process in local.processes if process.is_running]
     killed = local.stop()
     output.say(f"{', '.join(running)} stopped" if running else f"nothing of {directory} was running")
     if delete:
@@ -205,7 +205,7 @@ def _is_complete(bootstrap: str, wanted: set[int]) -> bool:
     said = _metadata(bootstrap)
     if said is None or not wanted <= set(said.brokers) or said.controller_id not in said.brokers:
         return False
-    return all(_answers(one.host, one.port) for one in said.brokers.values() if one.id in wanted)
+    return all(_answers(broker.host, broker.port) for broker in said.brokers.values() if broker.id in wanted)
 
 
 def _answers(host: str, port: int) -> bool:
@@ -220,59 +220,60 @@ def _answers(host: str, port: int) -> bool:
 def _state(local: LocalCluster | None, said: Any) -> dict[str, Any]:
     there = said.brokers if said is not None else {}
     partitions = [
-        (f"{name}-{number}", one)
+        (f"{name}-{number}", partition)
         for name, topic in sorted((said.topics if said is not None else {}).items())
-        for number, one in sorted(topic.partitions.items())
+        for number, partition in sorted(topic.partitions.items())
     ]
     brokers = {
-        id: {
-            "id": id, "address": f"{one.host}:{one.port}", "pid": None,
-            "is_there": _answers(one.host, one.port),
-            "leads": sum(partition.leader == id for _name, partition in partitions),
-            "replicas": sum(id in partition.replicas for _name, partition in partitions),
+        broker_id: {
+            "id": broker_id, "address": f"{broker.host}:{broker.port}", "pid": None,
+            "is_there": _answers(broker.host, broker.port),
+            "leads": sum(partition.leader == broker_id for _name, partition in partitions),
+            "replicas": sum(broker_id in partition.replicas for _name, partition in partitions),
         }
-        for id, one in there.items()
+        for broker_id, broker in there.items()
     }  # fmt: skip
     for process in local.brokers if local is not None else ():
-        known = brokers.setdefault(
+        broker = brokers.setdefault(
             process.number,
             {"id": process.number, "address": f"127.0.0.1:{process.port}", "is_there": False, "leads": 0,
              "replicas": sum(process.number in partition.replicas for _name, partition in partitions)},
         )  # fmt: skip
-        known["pid"] = process.pid if process.is_running else None
+        broker["pid"] = process.pid if process.is_running else None
     servers = local.zookeeper_servers() if local is not None else []
-    zookeepers = [{"address": one.address, "mode": one.mode()} for one in servers]
-    under = [name for name, one in partitions if len(one.isrs) < len(one.replicas)]
-    offline = [name for name, one in partitions if one.leader < 0]
+    zookeepers = [{"address": server.address, "mode": server.mode()} for server in servers]
+    under = [name for name, partition in partitions if len(partition.isrs) < len(partition.replicas)]
+    offline = [name for name, partition in partitions if partition.leader < 0]
     has_controller = said is not None and said.controller_id in there
     return {
         "cluster_id": said.cluster_id if said is not None else None,
         "controller": said.controller_id if has_controller else None,
         "zookeepers": zookeepers,
-        "brokers": [brokers[id] for id in sorted(brokers)],
+        "brokers": [brokers[broker_id] for broker_id in sorted(brokers)],
         "partitions": len(partitions),
         "under_replicated": under,
         "offline": offline,
         "is_well": has_controller
         and not under
         and not offline
-        and all(one["is_there"] for one in brokers.values())
-        and all(one["mode"] for one in zookeepers),
+        and all(broker["is_there"] for broker in brokers.values())
+        and all(server["mode"] for server in zookeepers),
     }
 
 
 def _show(state: dict[str, Any]) -> None:
     rows = [
         (
-            one["id"], one["address"], one["pid"], "up" if one["is_there"] else "down",
-            "controller" if one["id"] == state["controller"] else "", one["leads"], one["replicas"],
+            broker["id"], broker["address"], broker["pid"], "up" if broker["is_there"] else "down",
+            "controller" if broker["id"] == state["controller"] else "", broker["leads"], broker["replicas"],
         )
-        for one in state["brokers"]
+        for broker in state["brokers"]
     ]  # fmt: skip
     output.show_table(["broker", "address", "pid", "state", "role", "leads", "replicas"], rows)
     if state["zookeepers"]:
         output.show_table(
-            ["zookeeper", "mode"], [(one["address"], one["mode"] or "down") for one in state["zookeepers"]]
+            ["zookeeper", "mode"],
+            [(server["address"], server["mode"] or "down") for server in state["zookeepers"]],
         )
     if state["controller"] is None:
         print("there is no controller")

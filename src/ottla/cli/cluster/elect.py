@@ -48,20 +48,20 @@ def elect(
     if unclean:
         output.confirm("Give up the records that only missing replicas have?", yes=yes)
     kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
-    places = [
+    topic_partitions = [
         TopicPartition(topic, number)
-        for topic, found in sorted(cluster.metadata(client).topics.items())
-        for number in sorted(found.partitions)
+        for topic, metadata in sorted(cluster.metadata(client).topics.items())
+        for number in sorted(metadata.partitions)
         if not chosen or is_chosen(chosen, topic, number)
     ]
-    if not places:
+    if not topic_partitions:
         raise CommandError("there are no topics to elect leaders for")
     with errors_explained("no election"):
-        answers = client.elect_leaders(kind, places).result(REQUEST_S)
-    errors = [(place, error) for place, error in answers.items() if error is not None]
-    problems = [one for one in errors if one[1].code() != KafkaError.ELECTION_NOT_NEEDED]
-    for place, error in problems:
-        output.say(f"{place.topic}-{place.partition}: {explain(error)}")
+        answers = client.elect_leaders(kind, topic_partitions).result(REQUEST_S)
+    errors = [(topic_partition, error) for topic_partition, error in answers.items() if error is not None]
+    problems = [problem for problem in errors if problem[1].code() != KafkaError.ELECTION_NOT_NEEDED]
+    for topic_partition, error in problems:
+        output.say(f"{topic_partition.topic}-{topic_partition.partition}: {explain(error)}")
     elected = output.plural(len(answers) - len(errors), "partition")
     if problems:
         raise CommandError(f"{len(problems)} without an election; elected leaders for {elected}")

@@ -73,31 +73,31 @@ class LocalCluster:
         if not path.exists():
             return None
         try:
-            known = json.loads(path.read_text())
+            stored = json.loads(path.read_text())
             return cls(
                 folder,
-                known["zookeeper"],
-                [Process(**one) for one in known["zookeepers"]],
-                [Process(**one) for one in known["brokers"]],
-                known["settings"],
+                stored["zookeeper"],
+                [Process(**process) for process in stored["zookeepers"]],
+                [Process(**process) for process in stored["brokers"]],
+                stored["settings"],
             )
         except (ValueError, KeyError, TypeError) as error:
             raise CommandError(f"{path} is not what `ottla cluster up` writes: {error}") from None
 
     def save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        known = {**asdict(self), "folder": str(self.folder)}
+        stored = {**asdict(self), "folder": str(self.folder)}
         beside = self.folder / f"{FILE}.tmp"
-        beside.write_text(json.dumps(known, indent=2) + "\n")
+        beside.write_text(json.dumps(stored, indent=2) + "\n")
         beside.replace(self.folder / FILE)
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"127.0.0.1:{one.port}" for one in self.brokers)
+        return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers)
 
     @property
     def ensemble(self) -> str:
-        return self.zookeeper or ",".join(f"127.0.0.1:{one.port}" for one in self.zookeepers) + CHROOT
+        return self.zookeeper or ",".join(f"127.0.0.1:{server.port}" for server in self.zookeepers) + CHROOT
 
     @property
     def processes(self) -> list[Process]:
@@ -105,52 +105,59 @@ class LocalCluster:
 
     def zookeeper_servers(self) -> list[ZooKeeperServer]:
         return [
-            ZooKeeperServer(one.number, self.folder / one.name, one.port, one.port + 100, one.port + 200)
-            for one in self.zookeepers
+            ZooKeeperServer(
+                process.number,
+                self.folder / process.name,
+                process.port,
+                process.port + 100,
+                process.port + 200,
+            )
+            for process in self.zookeepers
         ]
 
-    def log_of(self, one: Process) -> Path:
-        kind = "zookeeper" if one in self.zookeepers else "broker"
-        return self.folder / one.name / f"{kind}.log"
+    def log_of(self, process: Process) -> Path:
+        kind = "zookeeper" if process in self.zookeepers else "broker"
+        return self.folder / process.name / f"{kind}.log"
 
     # -- start --
 
     def check_ports(self) -> None:
-        servers = {one.number: one for one in self.zookeeper_servers()}
-        for one in self.processes:
-            ports = [one.port]
-            if one in self.zookeepers and len(self.zookeepers) > 1:
-                ports += [servers[one.number].quorum_port, servers[one.number].election_port]
-            for port in [] if one.is_running else ports:
+        servers = {process.number: process for process in self.zookeeper_servers()}
+        for process in self.processes:
+            ports = [process.port]
+            if process in self.zookeepers and len(self.zookeepers) > 1:
+                ports += [servers[process.number].quorum_port, servers[process.number].election_port]
+            for port in [] if process.is_running else ports:
                 if not 0 < port < 65_536 or _is_taken(port):
-                    raise CommandError(f"port {port} for {one.name} is taken; choose another --base-port")
+                    raise CommandError(f"port {port} for {process.name} is taken; choose another --base-port")
 
     def start_zookeepers(self) -> None:
         servers = self.zookeeper_servers()
-        for one, server in zip(self.zookeepers, servers, strict=True):
-            if not one.is_running:
+        for process, server in zip(self.zookeepers, servers, strict=True):
+            if not process.is_running:
                 server.write_config(servers, TICK_MS)
-                one.took(server.start())
+                process.took(server.start())
                 self.save()
         self._wait(
             lambda: all(server.mode() for server in servers), self.zookeepers, "ZooKeeper does not serve"
         )
 
     def start_brokers(self) -> None:
-        for one in self.brokers:
-            if not one.is_running:
-                one.took(self._launch(one))
+        for broker in self.brokers:
+            if not broker.is_running:
+                broker.took(self._launch(broker))
                 self.save()
 
     def wait_for_brokers(self, is_complete: Callable[[], bool]) -> None:
         self._wait(is_complete, self.brokers, "the brokers do not form a cluster")
 
-    def _launch(self, one: Process) -> "subprocess.Popen[bytes]":
-        folder = self.folder / one.name
+    def _launch(self, broker: Process) -> "subprocess.Popen[bytes]":
+        folder = self.folder / broker.name
         folder.mkdir(parents=True, exist_ok=True)
         command = [
-            sys.executable, "-m", "ottla.cli", "start", "--zookeeper", self.ensemble, "--id", str(one.number),
-            "--listen", f"127.0.0.1:{one.port}", "--data", str(folder / "data"), "--log-level", "info",
+            sys.executable, "-m", "ottla.cli", "start", "--zookeeper", self.ensemble,
+            "--id", str(broker.number), "--listen", f"127.0.0.1:{broker.port}",
+            "--data", str(folder / "data"), "--log-level", "info",
         ]  # fmt: skip
         for setting in self.settings:
             command += ["--set", setting]
@@ -162,9 +169,9 @@ class LocalCluster:
     def _wait(self, is_reached: Callable[[], bool], needed: Sequence[Process], what: str) -> None:
         deadline = time.monotonic() + START_S
         while not is_reached():
-            for one in needed:
-                if not one.is_running:
-                    raise CommandError(f"{one.name} ended: {_last_line(self.log_of(one))}")
+            for process in needed:
+                if not process.is_running:
+                    raise CommandError(f"{process.name} ended: {_last_line(self.log_of(process))}")
             if time.monotonic() > deadline:
                 last = _last_line(self.log_of(needed[0]))
                 raise CommandError(f"{what} after {START_S:.0f} s; {needed[0].name} said last: {last}")
@@ -174,7 +181,7 @@ class LocalCluster:
 
     def untouched(self) -> list[Path]:
         """Where servers will keep their data that have no folder yet."""
-        folders = [self.folder / one.name for one in self.processes]
+        folders = [self.folder / process.name for process in self.processes]
         return [folder / "data" for folder in folders if not folder.exists()]
 
     def forget(self, data: Sequence[Path]) -> None:
@@ -187,22 +194,22 @@ class LocalCluster:
     def stop(self) -> list[str]:
         """Brokers first, all at once, then what they depend on. Answers who had to be killed."""
         killed = [*self._stop(self.brokers), *self._stop(self.zookeepers)]
-        for one in self.processes:
-            one.pid = one.began = 0
+        for process in self.processes:
+            process.pid = process.began = 0
         self.save()
         return killed
 
     def _stop(self, processes: Sequence[Process]) -> Iterator[str]:
-        for one in processes:
-            one.send(signal.SIGTERM)
-            one.send(signal.SIGCONT)
+        for process in processes:
+            process.send(signal.SIGTERM)
+            process.send(signal.SIGCONT)
         deadline = time.monotonic() + STOP_S
-        while any(one.is_running for one in processes) and time.monotonic() < deadline:
+        while any(process.is_running for process in processes) and time.monotonic() < deadline:
             time.sleep(POLL_S)
-        for one in processes:
-            if one.is_running:
-                one.send(signal.SIGKILL)
-                yield one.name
+        for process in processes:
+            if process.is_running:
+                process.send(signal.SIGKILL)
+                yield process.name
 
 
 def _began(pid: int) -> int:

@@ -39,24 +39,24 @@ class Moving(Protocol):
 
 
 @dataclass
-class RawMoving:
+class ClusterMoving:
     """The same, over the wire."""
 
     cluster: Cluster
 
     def assignment(self) -> Targets:
         return {
-            (topic.name or "", one.partition_index): tuple(one.replica_nodes)
+            (topic.name or "", partition.partition_index): tuple(partition.replica_nodes)
             for topic in self.cluster.topics()
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     def leaders(self) -> dict[Partition, int]:
         """Who leads, -1 where nobody does."""
         return {
-            (topic.name or "", one.partition_index): one.leader_id
+            (topic.name or "", partition.partition_index): partition.leader_id
             for topic in self.cluster.topics()
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     def moving(self) -> Targets:
@@ -66,29 +66,30 @@ class RawMoving:
         )
         _check(answer.error_code, answer.error_message)
         return {
-            (topic.name, one.partition_index): tuple(
-                broker for broker in one.replicas if broker not in one.removing_replicas
+            (topic.name, partition.partition_index): tuple(
+                broker for broker in partition.replicas if broker not in partition.removing_replicas
             )
             for topic in answer.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     def begin(self, moves: Iterable[Move]) -> dict[Partition, str]:
         """Ask for moves; answers those that were refused, and why."""
         topics: dict[str, ReassignableTopic] = {}
-        for one in moves:
-            topic = topics.setdefault(one.topic, ReassignableTopic(name=one.topic))
+        for move in moves:
+            topic = topics.setdefault(move.topic, ReassignableTopic(name=move.topic))
             topic.partitions.append(
-                ReassignablePartition(partition_index=one.partition, replicas=list(one.after))
+                ReassignablePartition(partition_index=move.partition, replicas=list(move.after))
             )
         request = AlterPartitionReassignmentsRequest(topics=list(topics.values()))
         answer = self.cluster.ask_controller(request, AlterPartitionReassignmentsResponse)
         _check(answer.error_code, answer.error_message)
         return {
-            (topic.name, one.partition_index): one.error_message or ErrorCode(one.error_code).name
+            (topic.name, partition.partition_index): partition.error_message
+            or ErrorCode(partition.error_code).name
             for topic in answer.responses
-            for one in topic.partitions
-            if one.error_code
+            for partition in topic.partitions
+            if partition.error_code
         }
 
     def prefer(self, partitions: Iterable[Partition]) -> list[Partition]:
@@ -101,10 +102,10 @@ class RawMoving:
         )
         _check(answer.error_code, None)
         return [
-            (topic.topic, one.partition_id)
+            (topic.topic, partition.partition_id)
             for topic in answer.replica_election_results
-            for one in topic.partition_result
-            if one.error_code not in {ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED}
+            for partition in topic.partition_result
+            if partition.error_code not in {ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED}
         ]
 
 
@@ -123,9 +124,9 @@ def led_by_others(
 ) -> list[Partition]:
     """Where the first replica does not lead, though its broker is there."""
     return [
-        id
-        for id, replicas in sorted(present.items())
-        if replicas and replicas[0] in racks and leaders.get(id, replicas[0]) != replicas[0]
+        partition
+        for partition, replicas in sorted(present.items())
+        if replicas and replicas[0] in racks and leaders.get(partition, replicas[0]) != replicas[0]
     ]
 
 
@@ -147,9 +148,9 @@ class Rebalancing:
             under_way &= self.moving.moving().keys()
             room = self.at_once - len(under_way)
             if waiting and room > 0:
-                some, waiting = waiting[:room], waiting[room:]
-                refused |= self.moving.begin(some)
-                under_way |= {(one.topic, one.partition) for one in some} - refused.keys()
+                batch, waiting = waiting[:room], waiting[room:]
+                refused |= self.moving.begin(batch)
+                under_way |= {(move.topic, move.partition) for move in batch} - refused.keys()
             self.report(total - len(waiting) - len(under_way))
             if under_way:
                 self.pause()

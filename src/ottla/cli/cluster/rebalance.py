@@ -12,7 +12,7 @@ import typer
 from ottla.base.command_error import CommandError
 from ottla.cli import output
 from ottla.cli.cluster.local_cluster import bootstrap_in
-from ottla.cli.cluster.moves import RawMoving, Rebalancing, Targets, led_by_others, plan
+from ottla.cli.cluster.moves import ClusterMoving, Rebalancing, Targets, led_by_others, plan
 from ottla.cli.configs import resources
 from ottla.cli.configs.resources import Resource
 from ottla.cli.options import DIRECTORY, Directory, MaybeBootstrap
@@ -56,11 +56,11 @@ def rebalance(
     """
     bootstrap = bootstrap or bootstrap_in(directory)
     connections.admin(bootstrap)
-    found = Cluster(bootstrap)
-    moving, racks = RawMoving(found), found.racks()
+    cluster_requests = Cluster(bootstrap)
+    moving, racks = ClusterMoving(cluster_requests), cluster_requests.racks()
     ongoing, present, moves = plan(moving, racks)
     leaders = moving.leaders()
-    settled = {id: replicas for id, replicas in present.items() if id not in ongoing}
+    settled = {partition: replicas for partition, replicas in present.items() if partition not in ongoing}
     astray = led_by_others(leaders, settled, racks)
     away = sorted({broker for replicas in present.values() for broker in replicas} - racks.keys())
     _show(present, leaders, moves, racks, astray, away)
@@ -68,12 +68,12 @@ def rebalance(
         output.say(f"{output.plural(len(ongoing), 'partition')} already on the move")
     if dry_run or not (moves or ongoing or astray):
         return
-    topics = sorted({one.topic for one in moves if one.added} | {topic for topic, _ in ongoing})
+    topics = sorted({move.topic for move in moves if move.added} | {topic for topic, _ in ongoing})
     slowly = _throttled(bootstrap, throttle, sorted(racks), topics)
     with slowly, _progress(len(moves) + len(ongoing)) as report:
         work = Rebalancing(moving, at_once, lambda: time.sleep(PAUSE_S), report)
         refused = work.run(moves, ongoing)
-    moved = {(one.topic, one.partition) for one in moves} | ongoing.keys()
+    moved = {(move.topic, move.partition) for move in moves} | ongoing.keys()
     if moved:
         astray = led_by_others(moving.leaders(), moving.assignment(), racks)
     elsewhere = work.prefer(sorted((moved - refused.keys()).union(astray)), ELECTION_ATTEMPTS)
@@ -97,12 +97,12 @@ def _show(
     astray: list[Partition],
     away: list[int],
 ) -> None:
-    after = {**present, **{(one.topic, one.partition): one.after for one in moves}}
+    after = {**present, **{(move.topic, move.partition): move.after for move in moves}}
     before_counts, after_counts = summary(present.values(), racks), summary(after.values(), racks)
     if moves:
         output.show_table(
             ("topic", "partition", "from", "to"),
-            [(one.topic, one.partition, _ids(one.before), _ids(one.after)) for one in moves],
+            [(move.topic, move.partition, _ids(move.before), _ids(move.after)) for move in moves],
         )
     leads = Counter(leaders.values())
     rows = [
@@ -114,7 +114,7 @@ def _show(
     ]  # fmt: skip
     columns = ("broker", "rack", "replicas", "leaders", "replicas after", "leaders after")
     output.show_table(columns, rows)
-    copies = sum(len(one.added) for one in moves)
+    copies = sum(len(move.added) for move in moves)
     if moves:
         changes = output.plural(len(moves), "partition")
         output.say(f"{changes} to change, {output.plural(copies, 'replica')} to copy")
@@ -155,9 +155,9 @@ def _throttled(bootstrap: str, rate: int | None, brokers: list[int], topics: lis
 def _own(client: "AdminClient", resource: Resource, names: Mapping[str, str]) -> dict[str, str]:
     """What somebody has set there."""
     return {
-        one.name: one.value
-        for one in resources.describe(client, resource, defaults=False)
-        if one.name in names and one.source in OWN and one.value
+        setting.name: setting.value
+        for setting in resources.describe(client, resource, defaults=False)
+        if setting.name in names and setting.source in OWN and setting.value
     }
 
 

@@ -26,13 +26,13 @@ JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xsh
 
 def java() -> str:
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=os.path.join(home, "bin")) if home else None
-    found = found or shutil.which("java")
-    if found is None:
+    path = shutil.which("java", path=os.path.join(home, "bin")) if home else None
+    path = path or shutil.which("java")
+    if path is None:
         raise CommandError(
             "ZooKeeper needs Java, and there is none: install one, or name a running ZooKeeper by --zookeeper"
         )
-    return found
+    return path
 
 
 def class_path() -> str:
@@ -79,7 +79,8 @@ class ZooKeeperServer:
         ]  # fmt: skip
         if len(ensemble) > 1:
             lines += [
-                f"server.{one.number}={one.host}:{one.quorum_port}:{one.election_port}" for one in ensemble
+                f"server.{server.number}={server.host}:{server.quorum_port}:{server.election_port}"
+                for server in ensemble
             ]
             (stored / "myid").write_text(f"{self.number}\n")
         config = self.folder / "zoo.cfg"

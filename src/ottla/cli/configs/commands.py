@@ -44,11 +44,11 @@ def describe(
     """
     client = _client(topic, broker, bootstrap)
     resource = _resource(client, topic, broker)
-    found = resources.describe(client, resource, defaults=all_)
+    settings = resources.describe(client, resource, defaults=all_)
     if json:
-        output.show_json([setting._asdict() for setting in found])
-    elif found:
-        rows = [(one.name, one.value, one.source, one.is_read_only) for one in found]
+        output.show_json([setting._asdict() for setting in settings])
+    elif settings:
+        rows = [(setting.name, setting.value, setting.source, setting.is_read_only) for setting in settings]
         output.show_table(("key", "value", "from", "read only"), rows, str(resource))
     else:
         output.say(f"{resource}: everything is at its default (--all shows it)")
@@ -107,8 +107,8 @@ def _client(topic: str | None, broker: int | None, bootstrap: str) -> "AdminClie
 def _resource(client: "AdminClient", topic: str | None, broker: int | None) -> Resource:
     if topic is not None:
         return Resource("topic", topic)
-    known = sorted(cluster.metadata(client).brokers)
-    if broker not in known:
+    brokers = sorted(cluster.metadata(client).brokers)
+    if broker not in brokers:
         # Asked all the same, librdkafka would wait for that broker to appear.
-        raise CommandError(f"there is no broker {broker}, only {', '.join(map(str, known))}")
+        raise CommandError(f"there is no broker {broker}, only {', '.join(map(str, brokers))}")
     return Resource("broker", str(broker))

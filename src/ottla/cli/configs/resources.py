@@ -42,14 +42,14 @@ def describe(client: "AdminClient", resource: Resource, *, defaults: bool = True
     wanted = ConfigResource(resource.kind, resource.name)
     with errors_explained(str(resource)):
         entries = client.describe_configs([wanted], request_timeout=REQUEST_S)[wanted].result(REQUEST_S)
-    found = [
+    settings = [
         Setting(entry.name, entry.value, SOURCES.get(int(entry.source), "unknown"), entry.is_read_only)
         for _, entry in sorted(entries.items())
     ]
     if defaults:
-        return found
+        return settings
     # A topic's view repeats what its broker sets; that is not the topic's own.
-    return [setting for setting in found if setting.source not in _not_own(resource)]
+    return [setting for setting in settings if setting.source not in _not_own(resource)]
 
 
 def _not_own(resource: Resource) -> set[str]:

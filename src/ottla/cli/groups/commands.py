@@ -16,7 +16,7 @@ from ottla.cli.partitions import Chosen, is_chosen, parse_partitions, show_parti
 from ottla.client.librdkafka import connections
 from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
-from ottla.client.librdkafka.partition_offsets import Where
+from ottla.client.librdkafka.partition_offsets import Partition
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -61,10 +61,12 @@ def list_(
     states = _states(state or [])
     types = _choices(type_ or [], TYPES, "--type")
     client = connections.admin(bootstrap)
-    names = [one.id for one in descriptions.listed(client) if one.state in states and one.type in types]
+    names = [
+        group.id for group in descriptions.listed(client) if group.state in states and group.type in types
+    ]
     rows: list[list[Cell]] = [
-        [one.id, one.state, one.type, one.assignor, len(one.members), one.lag]
-        for one in descriptions.described(client, names)
+        [group.id, group.state, group.type, group.assignor, len(group.members), group.lag]
+        for group in descriptions.described(client, names)
     ]
     columns = ("group", "state", "type", "assignor", "members", "lag")
     if json:
@@ -163,13 +165,13 @@ def _states(given: list[str]) -> set[str]:
     return wanted
 
 
-def _choices(given: list[str], known: tuple[str, ...], option: str) -> set[str]:
+def _choices(given: list[str], names: tuple[str, ...], option: str) -> set[str]:
     """Case, dashes and underscores do not matter. Nothing given is everything."""
-    by_plain = {name.lower(): name for name in known}
-    found = {by_plain.get(text.lower().replace("-", "").replace("_", "")) for text in given}
-    if None in found:
-        raise CommandError(f"{option} is one of {', '.join(known)}, not {', '.join(given)}", USAGE)
-    return {name for name in found if name is not None} or set(known)
+    by_plain = {name.lower(): name for name in names}
+    chosen = {by_plain.get(text.lower().replace("-", "").replace("_", "")) for text in given}
+    if None in chosen:
+        raise CommandError(f"{option} is one of {', '.join(names)}, not {', '.join(given)}", USAGE)
+    return {name for name in chosen if name is not None} or set(names)
 
 
 # -- how to show it --------------------
@@ -178,13 +180,20 @@ def _choices(given: list[str], known: tuple[str, ...], option: str) -> set[str]:
 def _show_positions(group: Group) -> None:
     columns = ["topic", "partition", "committed", "end", "lag", "member", "client", "host"]
     rows: list[list[Cell]] = [
-        [one.topic, one.partition, one.committed, one.end, one.lag, *_owner(one.member)]
-        for one in group.positions
+        [
+            position.topic,
+            position.partition,
+            position.committed,
+            position.end,
+            position.lag,
+            *_owner(position.member),
+        ]
+        for position in group.positions
     ]
-    if any(one.metadata for one in group.positions):
+    if any(position.metadata for position in group.positions):
         columns.append("metadata")
-        for row, one in zip(rows, group.positions, strict=True):
-            row.append(one.metadata or None)
+        for row, position in zip(rows, group.positions, strict=True):
+            row.append(position.metadata or None)
     output.show_table(columns, rows, _title(group))
 
 
@@ -195,14 +204,14 @@ def _owner(member: Member | None) -> tuple[Cell, Cell, Cell]:
 def _show_members(group: Group) -> None:
     columns = ["member", "instance", "client", "host", "partitions", "assignment"]
     rows: list[list[Cell]] = [
-        [one.id, one.instance_id, one.client_id, one.host, len(one.assignment),
-         show_partitions(one.assignment) or None]
-        for one in group.members
+        [member.id, member.instance_id, member.client_id, member.host, len(member.assignment),
+         show_partitions(member.assignment) or None]
+        for member in group.members
     ]  # fmt: skip
-    if any(one.target is not None and one.target != one.assignment for one in group.members):
+    if any(member.target is not None and member.target != member.assignment for member in group.members):
         columns.append("target")
-        for row, one in zip(rows, group.members, strict=True):
-            row.append(show_partitions(one.target or []) or None)
+        for row, member in zip(rows, group.members, strict=True):
+            row.append(show_partitions(member.target or []) or None)
     output.show_table(columns, rows, _title(group))
 
 
@@ -232,31 +241,31 @@ def _as_json(group: Group) -> dict[str, Any]:
         "lag": group.lag,
         "partitions": [
             {
-                "topic": one.topic,
-                "partition": one.partition,
-                "committed": one.committed,
-                "end": one.end,
-                "lag": one.lag,
-                "metadata": one.metadata,
-                **dict(zip(("member", "client", "host"), _owner(one.member), strict=True)),
+                "topic": position.topic,
+                "partition": position.partition,
+                "committed": position.committed,
+                "end": position.end,
+                "lag": position.lag,
+                "metadata": position.metadata,
+                **dict(zip(("member", "client", "host"), _owner(position.member), strict=True)),
             }
-            for one in group.positions
+            for position in group.positions
         ],
         "members": [
             {
-                "member": one.id,
-                "instance": one.instance_id,
-                "client": one.client_id,
-                "host": one.host,
-                "assignment": _places(one.assignment),
-                "target": None if one.target is None else _places(one.target),
+                "member": member.id,
+                "instance": member.instance_id,
+                "client": member.client_id,
+                "host": member.host,
+                "assignment": _partitions(member.assignment),
+                "target": None if member.target is None else _partitions(member.target),
             }
-            for one in group.members
+            for member in group.members
         ],
     }
 
 
-def _places(assignment: Iterable[Where]) -> list[dict[str, Any]]:
+def _partitions(assignment: Iterable[Partition]) -> list[dict[str, Any]]:
     return [{"topic": topic, "partition": number} for topic, number in assignment]
 
 
@@ -288,20 +297,24 @@ def _delete_offsets(client: "AdminClient", names: list[str], chosen: Chosen, *, 
 
     problems = []
     for group in descriptions.described(client, names):
-        places = [
-            (one.topic, one.partition)
-            for one in group.positions
-            if one.committed is not None and is_chosen(chosen, one.topic, one.partition)
+        topic_partitions = [
+            (position.topic, position.partition)
+            for position in group.positions
+            if position.committed is not None and is_chosen(chosen, position.topic, position.partition)
         ]
         if not group.is_there and not if_exists:
             problems.append(_why(group.id, KafkaError.GROUP_ID_NOT_FOUND, ""))
-        elif not places:
+        elif not topic_partitions:
             output.say(f"group {group.id}: no such offset is committed")
         else:
             _, host, port = group.coordinator
-            refused = delete_offsets(host, port, group.id, places)
-            problems += [_why_offset(group.id, one) for one in refused]
-            count = 0 if any(one.topic is None for one in refused) else len(places) - len(refused)
+            refused = delete_offsets(host, port, group.id, topic_partitions)
+            problems += [_why_offset(group.id, refusal) for refusal in refused]
+            count = (
+                0
+                if any(refusal.topic is None for refusal in refused)
+                else len(topic_partitions) - len(refused)
+            )
             if count:
                 output.say(f"group {group.id}: deleted {count} committed offset{'' if count == 1 else 's'}")
     return problems

@@ -14,7 +14,7 @@ from ottla.base.command_error import CommandError
 from ottla.cli import output
 from ottla.client.librdkafka import partition_offsets
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain, meant
-from ottla.client.librdkafka.partition_offsets import Where
+from ottla.client.librdkafka.partition_offsets import Partition
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -44,8 +44,8 @@ class Member(NamedTuple):
     instance_id: str | None
     client_id: str
     host: str
-    assignment: list[Where]
-    target: list[Where] | None  # what the new protocol wants it to have; not known to the classic one
+    assignment: list[Partition]
+    target: list[Partition] | None  # what the new protocol wants it to have; not known to the classic one
 
 
 class Position(NamedTuple):
@@ -73,8 +73,8 @@ class Group(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        known = [one.lag for one in self.positions if one.lag is not None]
-        return sum(known) if known else None
+        lags = [position.lag for position in self.positions if position.lag is not None]
+        return sum(lags) if lags else None
 
     @property
     def is_there(self) -> bool:
@@ -84,12 +84,14 @@ class Group(NamedTuple):
 
 def listed(client: "AdminClient") -> list[Listed]:
     with errors_explained("the groups cannot be listed"):
-        found = client.list_consumer_groups(request_timeout=LIST_S).result(REQUEST_S)
-        for error in found.errors:
-            if not found.valid:
+        answer = client.list_consumer_groups(request_timeout=LIST_S).result(REQUEST_S)
+        for error in answer.errors:
+            if not answer.valid:
                 raise error
             output.say(f"the groups of one broker are missing: {explain(error)}")
-    groups = [Listed(one.group_id, STATES[one.state.name], one.type.name.lower()) for one in found.valid]
+    groups = [
+        Listed(group.group_id, STATES[group.state.name], group.type.name.lower()) for group in answer.valid
+    ]
     return sorted(groups)
 
 
@@ -99,16 +101,16 @@ def described(client: "AdminClient", names: Iterable[str], *, with_metadata: boo
     if not names:
         return []
     offsets = _committed(client, names)
-    found = {name: _description(name, asked) for name, asked in _describe(client, names).items()}
+    descriptions = {name: _description(name, asked) for name, asked in _describe(client, names).items()}
     committed = {
         name: _offsets_of(name, asked, with_metadata=with_metadata) for name, asked in offsets.items()
     }
-    members = {name: [_member(one) for one in found[name].members] for name in names}
-    partitions = {where for name in names for where in committed[name]} | {
-        where for name in names for member in members[name] for where in member.assignment
+    members = {name: [_member(member) for member in descriptions[name].members] for name in names}
+    partitions = {topic_partition for name in names for topic_partition in committed[name]} | {
+        topic_partition for name in names for member in members[name] for topic_partition in member.assignment
     }
     ends = partition_offsets.ends(client, partitions)
-    return [_group(found[name], members[name], committed[name], ends) for name in names]
+    return [_group(descriptions[name], members[name], committed[name], ends) for name in names]
 
 
 def existing(client: "AdminClient", names: Iterable[str]) -> list[Group]:
@@ -116,8 +118,8 @@ def existing(client: "AdminClient", names: Iterable[str]) -> list[Group]:
     groups = described(client, names)
     for group in groups:
         if not group.is_there:
-            known = [one.id for one in listed(client)]
-            raise CommandError(f"there is no group {group.id!r}{meant(group.id, known)}")
+            names = [listed_group.id for listed_group in listed(client)]
+            raise CommandError(f"there is no group {group.id!r}{meant(group.id, names)}")
     return groups
 
 
@@ -143,14 +145,14 @@ def _committed(client: "AdminClient", names: list[str]) -> dict[str, Any]:
     return asked
 
 
-def _offsets_of(name: str, asked: Any, *, with_metadata: bool) -> dict[Where, tuple[int, str]]:
+def _offsets_of(name: str, asked: Any, *, with_metadata: bool) -> dict[Partition, tuple[int, str]]:
     """Committed offsets with their metadata strings."""
     with errors_explained(f"group {name}"):
-        found = asked.result(REQUEST_S).topic_partitions
+        committed = asked.result(REQUEST_S).topic_partitions
     return {
-        (one.topic, one.partition): (one.offset, _metadata(one) if with_metadata else "")
-        for one in found
-        if one.error is None and one.offset >= 0
+        (offset.topic, offset.partition): (offset.offset, _metadata(offset) if with_metadata else "")
+        for offset in committed
+        if offset.error is None and offset.offset >= 0
     }
 
 
@@ -162,39 +164,45 @@ def _metadata(committed: Any) -> str:
         return ""
 
 
-def _member(found: Any) -> Member:
+def _member(described_member: Any) -> Member:
     return Member(
-        found.member_id,
-        found.group_instance_id,
-        found.client_id,
-        found.host.removeprefix("/"),
-        _places(found.assignment),
-        None if found.target_assignment is None else _places(found.target_assignment),
+        described_member.member_id,
+        described_member.group_instance_id,
+        described_member.client_id,
+        described_member.host.removeprefix("/"),
+        _partitions(described_member.assignment),
+        None
+        if described_member.target_assignment is None
+        else _partitions(described_member.target_assignment),
     )
 
 
-def _places(assignment: Any) -> list[Where]:
-    return sorted((one.topic, one.partition) for one in assignment.topic_partitions)
+def _partitions(assignment: Any) -> list[Partition]:
+    return sorted((assigned.topic, assigned.partition) for assigned in assignment.topic_partitions)
 
 
 def _group(
-    found: Any,
+    description: Any,
     members: list[Member],
-    committed: Mapping[Where, tuple[int, str]],
-    ends: Mapping[Where, int],
+    committed: Mapping[Partition, tuple[int, str]],
+    ends: Mapping[Partition, int],
 ) -> Group:
-    owners = {where: member for member in members for where in member.assignment}
+    owners = {topic_partition: member for member in members for topic_partition in member.assignment}
     positions = []
-    for where in sorted({*committed, *owners}):
-        offset, metadata = committed.get(where, (None, ""))
-        positions.append(Position(*where, offset, ends.get(where), metadata, owners.get(where)))
-    node = found.coordinator
+    for topic_partition in sorted({*committed, *owners}):
+        offset, metadata = committed.get(topic_partition, (None, ""))
+        positions.append(
+            Position(
+                *topic_partition, offset, ends.get(topic_partition), metadata, owners.get(topic_partition)
+            )
+        )
+    node = description.coordinator
     return Group(
-        found.group_id,
-        STATES[found.state.name],
-        found.type.name.lower(),
-        found.is_simple_consumer_group,
-        found.partition_assignor or None,
+        description.group_id,
+        STATES[description.state.name],
+        description.type.name.lower(),
+        description.is_simple_consumer_group,
+        description.partition_assignor or None,
         (node.id, node.host, node.port),
         sorted(members),
         positions,

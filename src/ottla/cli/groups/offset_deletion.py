@@ -19,7 +19,9 @@ class Refusal(NamedTuple):
     partition: int | None = None
 
 
-def delete_offsets(host: str, port: int, group: str, places: Iterable[tuple[str, int]]) -> list[Refusal]:
+def delete_offsets(
+    host: str, port: int, group: str, topic_partitions: Iterable[tuple[str, int]]
+) -> list[Refusal]:
     """Delete a group's committed offsets of some partitions; what was refused comes back."""
     from ottla.client import ClientError, groups
     from ottla.client.connection import Address, Connection
@@ -29,8 +31,8 @@ def delete_offsets(host: str, port: int, group: str, places: Iterable[tuple[str,
     deadline = Deadline(REQUEST_S)
     try:
         with Connection(Address(host, port), "ottla-cli", deadline) as connection:
-            wanted = [TopicPartition(*place) for place in places]
+            wanted = [TopicPartition(*topic_partition) for topic_partition in topic_partitions]
             refused = groups.delete_offsets(connection, group, wanted, deadline)
     except (OSError, ProtocolError, ClientError) as error:
         raise CommandError(f"the coordinator of group {group} at {host}:{port}: {error}") from None
-    return [Refusal(code, *(place or ())) for place, code in refused.items()]
+    return [Refusal(code, *(topic_partition or ())) for topic_partition, code in refused.items()]

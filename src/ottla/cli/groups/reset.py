@@ -21,7 +21,7 @@ from ottla.cli.times import parse_ms
 from ottla.client.librdkafka import cluster, connections, partition_offsets
 from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
-from ottla.client.librdkafka.partition_offsets import Where
+from ottla.client.librdkafka.partition_offsets import Partition
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -94,14 +94,14 @@ def reset(
         raise CommandError("say what to reset: --topic TOPIC[:P,P] or --all-topics", USAGE)
     goal = _goal(to_earliest, to_latest, to_offset, to_time, shift_by)
     client = connections.admin(bootstrap)
-    (found,) = descriptions.described(client, [group])
-    if found.members or found.state not in (EMPTY, DEAD):
-        count = len(found.members)
+    (described_group,) = descriptions.described(client, [group])
+    if described_group.members or described_group.state not in (EMPTY, DEAD):
+        count = len(described_group.members)
         raise CommandError(
-            f"group {group} is {found.state} and has {count} member{'' if count == 1 else 's'}; "
+            f"group {group} is {described_group.state} and has {count} member{'' if count == 1 else 's'}; "
             "stop them first, then reset"
         )
-    moves = _plan(client, found, _targets(client, found, chosen), goal)
+    moves = _plan(client, described_group, _targets(client, described_group, chosen), goal)
     if execute:
         _execute(client, group, moves)
     _show(group, moves, json=json)
@@ -118,13 +118,13 @@ def _goal(
     except ValueError as error:
         raise CommandError(str(error), USAGE) from None
     goal = Goal(to_earliest, to_latest, to_offset, time_ms, shift_by)
-    if sum(one is not None and one is not False for one in goal) != 1:
+    if sum(wish is not None and wish is not False for wish in goal) != 1:
         options = "--to-earliest, --to-latest, --to-offset, --to-time, --shift-by"
         raise CommandError(f"say where to: exactly one of {options}", USAGE)
     return goal
 
 
-def _targets(client: "AdminClient", group: Group, chosen: Chosen) -> list[Where]:
+def _targets(client: "AdminClient", group: Group, chosen: Chosen) -> list[Partition]:
     """The partitions to reset: those asked for, or all that are committed and whose topic is still there."""
     if chosen:
         return sorted(
@@ -133,37 +133,49 @@ def _targets(client: "AdminClient", group: Group, chosen: Chosen) -> list[Where]
             for number in cluster.partitions(client, topic, numbers or ())
         )
     topics = cluster.metadata(client).topics
-    places = []
-    for one in group.positions:
-        if one.topic in topics and one.partition in topics[one.topic].partitions:
-            places.append((one.topic, one.partition))
+    topic_partitions = []
+    for position in group.positions:
+        if position.topic in topics and position.partition in topics[position.topic].partitions:
+            topic_partitions.append((position.topic, position.partition))
         else:
-            output.say(f"warning: {one.topic} {one.partition} is not there any more and is left as it is")
-    if not places:
+            output.say(
+                f"warning: {position.topic} {position.partition} is not there any more and is left as it is"
+            )
+    if not topic_partitions:
         raise CommandError(f"group {group.id} has no committed offsets; name topics with --topic")
-    return places
+    return topic_partitions
 
 
 # -- the plan --------------------
 
 
-def _plan(client: "AdminClient", group: Group, places: list[Where], goal: Goal) -> list[Move]:
-    starts = partition_offsets.starts(client, places)
-    ends = partition_offsets.ends(client, places)
-    lost = [where for where in places if where not in starts or where not in ends]
+def _plan(client: "AdminClient", group: Group, topic_partitions: list[Partition], goal: Goal) -> list[Move]:
+    starts = partition_offsets.starts(client, topic_partitions)
+    ends = partition_offsets.ends(client, topic_partitions)
+    lost = [
+        topic_partition
+        for topic_partition in topic_partitions
+        if topic_partition not in starts or topic_partition not in ends
+    ]
     if lost:
         raise CommandError(f"{lost[0][0]} {lost[0][1]} has no leader now; nothing was changed")
-    committed = {(one.topic, one.partition): one.committed for one in group.positions}
-    times = {} if goal.to_time_ms is None else partition_offsets.at_time(client, places, goal.to_time_ms)
+    committed = {(position.topic, position.partition): position.committed for position in group.positions}
+    times = (
+        {}
+        if goal.to_time_ms is None
+        else partition_offsets.at_time(client, topic_partitions, goal.to_time_ms)
+    )
     moves = []
-    for where in places:
-        start, end, old = starts[where], ends[where], committed.get(where)
-        wanted = _wanted(goal, where, old, start, end, times.get(where, end))
-        moves.append(Move(*where, old, _clamped(where, wanted, start, end), end))
+    for topic_partition in topic_partitions:
+        start, end, old = starts[topic_partition], ends[topic_partition], committed.get(topic_partition)
+        wanted = _wanted(goal, topic_partition, old, start, end, times.get(topic_partition, end))
+        moves.append(Move(*topic_partition, old, _clamped(topic_partition, wanted, start, end), end))
     return moves
 
 
-def _wanted(goal: Goal, where: Where, old: int | None, start: int, end: int, at_time: int) -> int:
+def _wanted(
+    goal: Goal, topic_partition: Partition, old: int | None, start: int, end: int, at_time: int
+) -> int:
     if goal.to_earliest:
         return start
     if goal.to_latest:
@@ -174,21 +186,24 @@ def _wanted(goal: Goal, where: Where, old: int | None, start: int, end: int, at_
         return at_time
     assert goal.shift_by is not None, "a goal has exactly one way"
     if old is None:
-        raise CommandError(f"{where[0]} {where[1]} has no committed offset to shift; nothing was changed")
+        raise CommandError(
+            f"{topic_partition[0]} {topic_partition[1]} has no committed offset to shift; nothing was changed"
+        )
     return old + goal.shift_by
 
 
-def _clamped(where: Where, wanted: int, start: int, end: int) -> int:
+def _clamped(topic_partition: Partition, wanted: int, start: int, end: int) -> int:
     new = min(max(wanted, start), end)
     if new != wanted:
         beyond = f"before the start, {start}" if new == start and wanted < start else f"after the end, {end}"
-        output.say(f"warning: {where[0]} {where[1]}: offset {wanted} is {beyond}, which is taken instead")
+        topic, partition = topic_partition
+        output.say(f"warning: {topic} {partition}: offset {wanted} is {beyond}, which is taken instead")
     return new
 
 
 def _show(group: str, moves: Iterable[Move], *, json: bool) -> None:
     columns = ("topic", "partition", "committed", "new", "end", "lag", "new lag")
-    rows = [(one.topic, one.partition, one.committed, one.new, one.end, *one.lags) for one in moves]
+    rows = [(move.topic, move.partition, move.committed, move.new, move.end, *move.lags) for move in moves]
     if json:
         names = [name.replace(" ", "_") for name in columns]
         output.show_json([dict(zip(names, row, strict=True)) for row in rows])
@@ -202,7 +217,7 @@ def _show(group: str, moves: Iterable[Move], *, json: bool) -> None:
 def _execute(client: "AdminClient", group: str, moves: list[Move]) -> None:
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-    wanted = [TopicPartition(one.topic, one.partition, one.new) for one in moves]
+    wanted = [TopicPartition(move.topic, move.partition, move.new) for move in moves]
     with errors_explained(f"group {group}"):
         asked = client.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=REQUEST_S
@@ -216,11 +231,11 @@ def _execute(client: "AdminClient", group: str, moves: list[Move]) -> None:
 def _problems(answered: "Iterable[object]") -> Iterator[str]:
     from confluent_kafka import KafkaError
 
-    for one in answered:
-        error = getattr(one, "error", None)
+    for answer in answered:
+        error = getattr(answer, "error", None)
         if error is None:
             continue
         if error.code() == KafkaError.UNKNOWN_MEMBER_ID:
             yield "a member joined meanwhile; stop it first, then reset"
             return
-        yield f"{getattr(one, 'topic', '')} {getattr(one, 'partition', '')}: {explain(error)}"
+        yield f"{getattr(answer, 'topic', '')} {getattr(answer, 'partition', '')}: {explain(error)}"

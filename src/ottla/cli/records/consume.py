@@ -165,23 +165,23 @@ def _range(
     """Where to begin in each partition, and where each ends by now."""
     from confluent_kafka import TopicPartition
 
-    bounds = {one: partition_offsets.watermarks(client, topic, one) for one in partitions}
-    begin = {one: _first(start, one, *bounds[one]) for one in partitions}
+    bounds = {number: partition_offsets.watermarks(client, topic, number) for number in partitions}
+    begin = {number: _first(start, number, *bounds[number]) for number in partitions}
     if since_ms is not None:
-        asked = [TopicPartition(topic, one, since_ms) for one in partitions]
-        for found in partition_offsets.patiently(lambda: _at_times(client, asked)):
-            begin[found.partition] = found.offset if found.offset >= 0 else bounds[found.partition][1]
-    end = {one: bounds[one][1] for one in partitions}
-    return [TopicPartition(topic, one, begin[one]) for one in partitions], end
+        asked = [TopicPartition(topic, number, since_ms) for number in partitions]
+        for at_time in partition_offsets.patiently(lambda: _at_times(client, asked)):
+            begin[at_time.partition] = at_time.offset if at_time.offset >= 0 else bounds[at_time.partition][1]
+    end = {number: bounds[number][1] for number in partitions}
+    return [TopicPartition(topic, number, begin[number]) for number in partitions], end
 
 
 def _at_times(client: "Consumer", asked: "list[TopicPartition]") -> "list[TopicPartition]":
     from confluent_kafka import KafkaException
 
     answers = client.offsets_for_times(asked, timeout=REQUEST_S)
-    for one in answers:
-        if one.error is not None:
-            raise KafkaException(one.error)
+    for answer in answers:
+        if answer.error is not None:
+            raise KafkaException(answer.error)
     return answers
 
 
@@ -207,25 +207,25 @@ def _print(
     write: Write,
 ) -> None:
     """Write records until every partition reached its end, or for ever if there is no end."""
-    open_ones = {one.partition for one in begin if end is None or one.offset < end[one.partition]}
-    if not open_ones:
+    unfinished = {start.partition for start in begin if end is None or start.offset < end[start.partition]}
+    if not unfinished:
         return
-    client.assign([one for one in begin if one.partition in open_ones])
+    client.assign([start for start in begin if start.partition in unfinished])
     out, left, heard = sys.stdout.buffer, most, time.monotonic()
-    while open_ones and left != 0:
+    while unfinished and left != 0:
         messages = next_messages(client, left)
         for message in messages:
             if is_end(message):
-                open_ones -= {message.partition()} if end is not None else set()
+                unfinished -= {message.partition()} if end is not None else set()
                 continue
-            where, position = message.partition() or 0, message.offset() or 0
-            if end is not None and position >= end[where]:
-                open_ones.discard(where)
+            partition, position = message.partition() or 0, message.offset() or 0
+            if end is not None and position >= end[partition]:
+                unfinished.discard(partition)
                 continue
             out.write(write(message) + b"\n")
             left = None if left is None else left - 1
-            if end is not None and position == end[where] - 1:
-                open_ones.discard(where)
+            if end is not None and position == end[partition] - 1:
+                unfinished.discard(partition)
         out.flush()
         heard = time.monotonic() if messages else heard
         if end is not None and time.monotonic() - heard > SILENCE_S:

@@ -71,7 +71,7 @@ def _template(template: str, none: bytes) -> Formatter:
     texts, tokens = [piece.encode() for piece in pieces[0::2]], pieces[1::2]
     wrong = [token for token in tokens if token not in _PARTS] + [""] * texts[-1].endswith(b"%")
     if wrong:
-        raise ValueError(f"%{wrong[0]} is unknown; there are {' '.join('%' + one for one in _PARTS)}")
+        raise ValueError(f"%{wrong[0]} is unknown; there are {' '.join('%' + letter for letter in _PARTS)}")
     parts = [_PARTS[token] for token in tokens]
 
     def write(message: Message) -> bytes:
@@ -143,8 +143,8 @@ def from_line(line: bytes, separator: bytes | None, null: bytes | None) -> Outgo
     key: bytes | None = None
     value: bytes | None = line
     if separator is not None:
-        before, found, after = line.partition(separator)
-        if not found:
+        before, is_separated, after = line.partition(separator)
+        if not is_separated:
             raise ValueError(f"there is no {separator.decode(errors='replace')!r} between key and value")
         key, value = before, after
     return Outgoing(None if key == null else key, None if value == null else value, [])

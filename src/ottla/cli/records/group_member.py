@@ -81,38 +81,40 @@ class Membership:
         """Print a record, unless it is beyond the end or its partition has just gone; whether it was
         printed."""
         is_no_record = is_end(message)
-        where, position = message.partition() or 0, message.offset() or 0
-        if where not in self.ends:
+        partition, position = message.partition() or 0, message.offset() or 0
+        if partition not in self.ends:
             return False
-        left = self.ends[where] - position
+        left = self.ends[partition] - position
         if is_no_record or left <= 1:
-            self.unread.discard(where)
+            self.unread.discard(partition)
         if is_no_record or (left <= 0 and not self.follow):
             return False
         sys.stdout.buffer.write(write(message) + b"\n")
-        self.printed[where] = position + 1
+        self.printed[partition] = position + 1
         return True
 
     # -- the group --
 
     def _on_assign(self, client: "Consumer", partitions: "list[TopicPartition]") -> None:
         self.heard = time.monotonic()
-        for one in partitions:
-            _, self.ends[one.partition] = partition_offsets.watermarks(client, one.topic, one.partition)
-            self.unread.add(one.partition)
+        for assigned in partitions:
+            _, self.ends[assigned.partition] = partition_offsets.watermarks(
+                client, assigned.topic, assigned.partition
+            )
+            self.unread.add(assigned.partition)
 
     def _on_revoke(self, client: "Consumer", partitions: "list[TopicPartition]") -> None:
         self._commit()
         self._on_lost(client, partitions)
 
     def _on_lost(self, _client: "Consumer", partitions: "list[TopicPartition]") -> None:
-        for one in partitions:
-            self.ends.pop(one.partition, None)
-            self.unread.discard(one.partition)
-            if self.printed.pop(one.partition, None) is not None:
+        for lost in partitions:
+            self.ends.pop(lost.partition, None)
+            self.unread.discard(lost.partition)
+            if self.printed.pop(lost.partition, None) is not None:
                 output.say(
-                    f"partition {one.partition} went to another member before all that was printed of it was "
-                    "committed; some records will be read again"
+                    f"partition {lost.partition} went to another member before all that was printed of it "
+                    "was committed; some records will be read again"
                 )
 
     def _commit(self) -> None:
@@ -120,18 +122,18 @@ class Membership:
 
         if not self.printed:
             return
-        offsets = [TopicPartition(self.topic, where, next_) for where, next_ in self.printed.items()]
+        offsets = [TopicPartition(self.topic, partition, next_) for partition, next_ in self.printed.items()]
         try:
             answered: Any = self.client.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
             if error.args[0].code() not in _passing():
                 raise
             return
-        for one in answered:
-            if one.error is None:
-                self.printed.pop(one.partition, None)
-            elif one.error.code() not in _passing():
-                raise KafkaException(one.error)
+        for committed in answered:
+            if committed.error is None:
+                self.printed.pop(committed.partition, None)
+            elif committed.error.code() not in _passing():
+                raise KafkaException(committed.error)
 
     def _settle(self) -> None:
         """Commit the last of it, even if the group is rebalancing just now."""

@@ -113,7 +113,7 @@ def _dump_log(path: str, records: bool, json: bool) -> list[str]:
         file.close()
     if not json:
         counted = ((count, "batch"), (total, "record"), (file.size, "byte"))
-        print(", ".join(output.plural(*one) for one in counted))
+        print(", ".join(output.plural(*pair) for pair in counted))
     return problems
 
 
@@ -248,8 +248,8 @@ def _reader(path: str) -> Reader:
         name = name.removesuffix(suffix)
     reader = text_files.READERS.get(name) or READERS.get(os.path.splitext(name)[1])
     if reader is None:
-        known = ", ".join([*READERS, *text_files.READERS])
-        raise CommandError(f"{path}: dump reads {known} files", USAGE)
+        names = ", ".join([*READERS, *text_files.READERS])
+        raise CommandError(f"{path}: dump reads {names} files", USAGE)
     return reader
 
 

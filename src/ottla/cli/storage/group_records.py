@@ -18,14 +18,14 @@ NO_TOPIC_ID = uuid_text(bytes(UUID_BYTES))
 class GroupRecords:
     """Finds what would keep a broker from serving the groups of a partition (`coordinator/damage`)."""
 
-    def __init__(self, id: TopicPartition) -> None:
-        self._id = id
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self._topic_partition = topic_partition
         self._damage = Damage()
         self._paths: dict[int, str] = {}
 
     @classmethod
-    def of(cls, id: TopicPartition) -> "GroupRecords | None":
-        return cls(id) if id.topic == OFFSETS_TOPIC else None
+    def of(cls, topic_partition: TopicPartition) -> "GroupRecords | None":
+        return cls(topic_partition) if topic_partition.topic == OFFSETS_TOPIC else None
 
     def on_record(self, path: str, record: Record) -> None:
         if record.key is None:
@@ -41,7 +41,7 @@ class GroupRecords:
 
     def findings(self) -> Findings:
         for offset, problem, _ in self._damage.left():
-            remedy = f"`ottla skip {self._id} {offset}` leaves it out"
+            remedy = f"`ottla skip {self._topic_partition} {offset}` leaves it out"
             fate = f"the groups stored in this partition are not served; {remedy}"
             yield Finding(Severity.ERROR, self._paths[offset], problem, fate, None, offset)
         for offset, problem, _ in self._damage.left_out():
@@ -81,9 +81,9 @@ def group_text(fields: dict[str, Any]) -> str:
 
 def _plain(name: str, value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        return {each.name: _plain(each.name, getattr(value, each.name)) for each in dataclasses.fields(value)}
+        return {part.name: _plain(part.name, getattr(value, part.name)) for part in dataclasses.fields(value)}
     if isinstance(value, list):
-        return [_plain(name, each) for each in value]
+        return [_plain(name, part) for part in value]
     if isinstance(value, bytes):
         return uuid_text(value) if name == "topic_id" and len(value) == UUID_BYTES else readable(value)
     return value

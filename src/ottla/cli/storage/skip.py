@@ -46,8 +46,8 @@ def skip(
       ottla skip __consumer_offsets-7 1234
       ottla skip __consumer_offsets-7 1234 1235 --yes
     """
-    id = parse_folder(partition)
-    if id is None or id.topic != OFFSETS_TOPIC:
+    topic_partition = parse_folder(partition)
+    if topic_partition is None or topic_partition.topic != OFFSETS_TOPIC:
         raise CommandError(
             f"{partition} is not a partition of {OFFSETS_TOPIC}, such as {OFFSETS_TOPIC}-7", USAGE
         )
@@ -55,20 +55,23 @@ def skip(
     try:
         with Client(bootstrap, client_id=ADMIN_CLIENT_ID) as client:
             for offset in offsets:
-                output.say(f"{id}, offset {offset}: {_look(client, id, offset)}")
-            output.confirm(f"Leave {output.plural(len(offsets), 'place')} of {id} out for good?", yes=yes)
-            client.produce({id: _batch(offsets)})
+                output.say(f"{topic_partition}, offset {offset}: {_look(client, topic_partition, offset)}")
+            output.confirm(
+                f"Leave {output.plural(len(offsets), 'place')} of {topic_partition} out for good?", yes=yes
+            )
+            client.produce({topic_partition: _batch(offsets)})
     except ClientError as error:
         raise CommandError(str(error)) from None
-    output.say(f"left out; the broker that leads {id} loads its groups again and logs what is still wrong")
+    leader = f"the broker that leads {topic_partition}"
+    output.say(f"left out; {leader} loads its groups again and logs what is still wrong")
 
 
-def _look(client: Client, id: TopicPartition, offset: int) -> str:
+def _look(client: Client, topic_partition: TopicPartition, offset: int) -> str:
     """What is there that cannot be read."""
-    end = client.ends([id])[id]
+    end = client.ends([topic_partition])[topic_partition]
     if not 0 <= offset < end:
-        raise CommandError(f"{id} has no offset {offset}: it ends with {end - 1}")
-    for fetched in client.fetch(id, offset, offset + 1):
+        raise CommandError(f"{topic_partition} has no offset {offset}: it ends with {end - 1}")
+    for fetched in client.fetch(topic_partition, offset, offset + 1):
         for header, batch in split(memoryview(fetched.records)):
             if not header.base_offset <= offset < header.next_offset:
                 continue
@@ -81,21 +84,25 @@ def _look(client: Client, id: TopicPartition, offset: int) -> str:
                 except ApiError as error:
                     problem = str(error)
                 else:
-                    return _describe(id, offset, records)
+                    return _describe(topic_partition, offset, records)
             if offset != header.base_offset:
-                raise CommandError(f"{id}, offset {offset} is in {reach}: name {header.base_offset}")
+                raise CommandError(
+                    f"{topic_partition}, offset {offset} is in {reach}: name {header.base_offset}"
+                )
             return f"{reach}: {problem}"
-    raise CommandError(f"{id} has no record at offset {offset}")
+    raise CommandError(f"{topic_partition} has no record at offset {offset}")
 
 
-def _describe(id: TopicPartition, offset: int, records: Iterable[Record]) -> str:
+def _describe(topic_partition: TopicPartition, offset: int, records: Iterable[Record]) -> str:
     for record in records:
         if record.offset == offset:
             _, problem = decode_group_record(record)
             if not problem or record.key is None or record.value is None:
-                raise CommandError(f"{id}, offset {offset} can be read: there is nothing to leave out")
+                raise CommandError(
+                    f"{topic_partition}, offset {offset} can be read: there is nothing to leave out"
+                )
             return f"{problem} (key {bytes(record.key)!r}, value of {len(record.value)} bytes)"
-    raise CommandError(f"{id} has no record at offset {offset}")
+    raise CommandError(f"{topic_partition} has no record at offset {offset}")
 
 
 def _batch(offsets: list[int]) -> bytes:

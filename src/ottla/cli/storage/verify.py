@@ -74,7 +74,7 @@ def verify(
             raise CommandError(f"cannot read {error.filename or 'a file'}: {error.strerror}") from None
     took_s = time.monotonic() - began
     if json:
-        _print_json({"summary": {str(one): counts[one] for one in Severity}} | _totals(totals))
+        _print_json({"summary": {str(severity): counts[severity] for severity in Severity}} | _totals(totals))
     else:
         print(_summary(counts, totals, took_s))
     if counts[Severity.ERROR]:
@@ -131,12 +131,12 @@ def _keeper_findings(directory: str) -> Iterator[Finding]:
 
 
 def _line(finding: Finding) -> None:
-    where = [finding.path]
+    location = [finding.path]
     if finding.position is not None:
-        where.append(f"at byte {finding.position}")
+        location.append(f"at byte {finding.position}")
     if finding.offset is not None:
-        where.append(f"offset {finding.offset}")
-    text = f"{', '.join(where)}: {finding.problem}. At start: {finding.at_start}."
+        location.append(f"offset {finding.offset}")
+    text = f"{', '.join(location)}: {finding.problem}. At start: {finding.at_start}."
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.text import Text
@@ -160,7 +160,10 @@ def _totals(totals: Totals) -> dict[str, int]:
 
 
 def _summary(counts: Counter[Severity], totals: Totals, took_s: float) -> str:
-    found = ", ".join(plural(counts[one], one, ",") for one in Severity if counts[one]) or "nothing to report"
+    findings = (
+        ", ".join(plural(counts[severity], severity, ",") for severity in Severity if counts[severity])
+        or "nothing to report"
+    )
     seen = ", ".join(
         plural(count, name, ",")
         for count, name in (
@@ -171,7 +174,7 @@ def _summary(counts: Counter[Severity], totals: Totals, took_s: float) -> str:
             (totals.bytes, "byte"),
         )
     )
-    return f"{found}: {seen} · {took_s:.1f} s"
+    return f"{findings}: {seen} · {took_s:.1f} s"
 
 
 @contextlib.contextmanager

@@ -110,13 +110,13 @@ def list_(
     client = connections.admin(bootstrap)
     topics = sorted(cluster.metadata(client).topics.items())
     if any(trouble):
-        names = {one.topic for one in replicas.troubled(client, bootstrap, trouble)}
+        names = {partition.topic for partition in replicas.troubled(client, bootstrap, trouble)}
         topics = [(name, topic) for name, topic in topics if name in names]
     rows = [
         (
             name,
             len(topic.partitions),
-            max((len(one.replicas) for one in topic.partitions.values()), default=0),
+            max((len(partition.replicas) for partition in topic.partitions.values()), default=0),
         )
         for name, topic in topics
     ]
@@ -160,21 +160,24 @@ def describe(
         return
     if not names:
         raise CommandError("name a topic, or what to look for: --under-replicated, ...", USAGE)
-    found = []
+    descriptions = []
     for name in names:
         cluster.topic(client, name)
-        found.append(_description(client, name, replicas.states(bootstrap, [name])))
+        descriptions.append(_description(client, name, replicas.states(bootstrap, [name])))
     if json:
-        output.show_json(found)
+        output.show_json(descriptions)
         return
-    for topic in found:
+    for topic in descriptions:
         columns = (
             "partition", "leader", "replicas", "isr", "elr", "offline", "start", "end", "records",
         )  # fmt: skip
         rows = [
-            (one["partition"], one["leader"], _ids(one["replicas"]), _ids(one["isr"]), _ids(one["elr"]),
-             _ids(one["offline"]), one["start"], one["end"], _difference(one["end"], one["start"]))
-            for one in topic["partitions"]
+            (
+                state["partition"], state["leader"],
+                *(_ids(state[name]) for name in ("replicas", "isr", "elr", "offline")),
+                state["start"], state["end"], _difference(state["end"], state["start"]),
+            )
+            for state in topic["partitions"]
         ]  # fmt: skip
         output.show_table(columns, rows, f"topic {topic['name']} · id {topic['id']}")
         if topic["configs"]:
@@ -285,7 +288,7 @@ def _description(client: "AdminClient", name: str, states: list[replicas.Replica
     with errors_explained(f"topic {name}"):
         asked = client.describe_topics(TopicCollection([name]), request_timeout=REQUEST_S)
         topic = asked[name].result(REQUEST_S)
-        ids = [one.partition for one in states if one.leader is not None]
+        ids = [partition.partition for partition in states if partition.leader is not None]
         starts, ends = _offsets(client, name, ids, earliest=True), _offsets(client, name, ids, earliest=False)
     own = resources.describe(client, Resource("topic", name), defaults=False)
     return {
@@ -293,16 +296,16 @@ def _description(client: "AdminClient", name: str, states: list[replicas.Replica
         "id": str(topic.topic_id).replace("+", "-").replace("/", "_"),  # as Kafka writes it
         "partitions": [
             {
-                "partition": one.partition,
-                "leader": one.leader,
-                "replicas": one.replicas,
-                "isr": one.isr,
-                "elr": one.elr,
-                "offline": one.offline,
-                "start": starts.get(one.partition),
-                "end": ends.get(one.partition),
+                "partition": partition.partition,
+                "leader": partition.leader,
+                "replicas": partition.replicas,
+                "isr": partition.isr,
+                "elr": partition.elr,
+                "offline": partition.offline,
+                "start": starts.get(partition.partition),
+                "end": ends.get(partition.partition),
             }
-            for one in states
+            for partition in states
         ],
         "configs": {setting.name: setting.value for setting in own},
     }
@@ -315,11 +318,14 @@ def _offsets(client: "AdminClient", name: str, partitions: list[int], *, earlies
     if not partitions:
         return {}
     spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    places = {TopicPartition(name, one): spec for one in partitions}
+    topic_partitions = {TopicPartition(name, number): spec for number in partitions}
 
     def ask() -> dict[int, int]:
-        asked = client.list_offsets(places, request_timeout=REQUEST_S)
-        return {where.partition: future.result(REQUEST_S).offset for where, future in asked.items()}
+        asked = client.list_offsets(topic_partitions, request_timeout=REQUEST_S)
+        return {
+            topic_partition.partition: future.result(REQUEST_S).offset
+            for topic_partition, future in asked.items()
+        }
 
     return partition_offsets.patiently(ask)
 

@@ -38,46 +38,55 @@ def states(bootstrap: str, names: Sequence[str] = ()) -> list[Replicas]:
     """Every partition of some topics, of all if none is named."""
     return [
         Replicas(
-            topic.name or "", one.partition_index, one.leader_id if one.leader_id >= 0 else None,
-            one.replica_nodes, one.isr_nodes, one.eligible_leader_replicas or [], one.offline_replicas,
+            topic.name or "",
+            partition.partition_index,
+            partition.leader_id if partition.leader_id >= 0 else None,
+            partition.replica_nodes,
+            partition.isr_nodes,
+            partition.eligible_leader_replicas or [],
+            partition.offline_replicas,
         )
         for topic in Cluster(bootstrap).topics(names)
-        for one in topic.partitions
-    ]  # fmt: skip
+        for partition in topic.partitions
+    ]
 
 
 def troubled(
     client: "AdminClient", bootstrap: str, trouble: Trouble, names: Sequence[str] = ()
 ) -> list[Replicas]:
-    found, minima = [], dict[str, int]()
-    for one in states(bootstrap, names):
+    partitions, minima = [], dict[str, int]()
+    for partition in states(bootstrap, names):
         isr_min = 0
         if trouble.under_min_isr:
-            if one.topic not in minima:
-                minima[one.topic] = _isr_min(client, one.topic)
-            isr_min = min(minima[one.topic], len(one.replicas))
+            if partition.topic not in minima:
+                minima[partition.topic] = _isr_min(client, partition.topic)
+            isr_min = min(minima[partition.topic], len(partition.replicas))
         if (
-            (trouble.under_replicated and len(one.isr) < len(one.replicas))
-            or len(one.isr) < isr_min
-            or ((trouble.unavailable or trouble.under_min_isr) and one.leader is None)
+            (trouble.under_replicated and len(partition.isr) < len(partition.replicas))
+            or len(partition.isr) < isr_min
+            or ((trouble.unavailable or trouble.under_min_isr) and partition.leader is None)
         ):
-            found.append(one)
-    return found
+            partitions.append(partition)
+    return partitions
 
 
 def _isr_min(client: "AdminClient", topic: str) -> int:
-    found = resources.describe(client, Resource("topic", topic))
-    return next(int(one.value or 0) for one in found if one.name == "min.insync.replicas")
+    settings = resources.describe(client, Resource("topic", topic))
+    return next(int(setting.value or 0) for setting in settings if setting.name == "min.insync.replicas")
 
 
-def show(found: Iterable[Replicas], trouble: Trouble, *, json: bool) -> None:
-    rows = list(found)
+def show(partitions: Iterable[Replicas], trouble: Trouble, *, json: bool) -> None:
+    rows = list(partitions)
     if json:
-        output.show_json([one._asdict() for one in rows])
+        output.show_json([partition._asdict() for partition in rows])
     elif rows:
         columns = ("topic", "partition", "leader", "replicas", "isr", "elr", "offline")
         output.show_table(
-            columns, [(one.topic, one.partition, one.leader, *map(_ids, one[3:])) for one in rows]
+            columns,
+            [
+                (partition.topic, partition.partition, partition.leader, *map(_ids, partition[3:]))
+                for partition in rows
+            ],
         )
     else:
         output.say(f"no partition is {trouble}")

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 def metadata(client: Any) -> "ClusterMetadata":
     with errors_explained("the broker does not answer"):
-        found: ClusterMetadata = client.list_topics(timeout=REQUEST_S)
-    return found
+        answer: ClusterMetadata = client.list_topics(timeout=REQUEST_S)
+    return answer
 
 
 def topic(client: Any, name: str) -> "TopicMetadata":

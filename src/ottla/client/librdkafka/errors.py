@@ -38,6 +38,6 @@ def explain(error: Any) -> str:
     return said or str(inner.name())
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), 1)
+def meant(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(names), 1)
     return f"; did you mean {near[0]!r}?" if near else ""

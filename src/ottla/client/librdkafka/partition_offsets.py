@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 T = TypeVar("T")
-Where = tuple[str, int]
+Partition = tuple[str, int]
 
 AGAIN_S = 0.1
 
@@ -25,9 +25,11 @@ def watermarks(client: Any, topic: str, partition: int) -> tuple[int, int]:
     """The first offset of a partition, and the one behind its last record."""
     from confluent_kafka import TopicPartition
 
-    place = TopicPartition(topic, partition)
-    found: tuple[int, int] = patiently(lambda: client.get_watermark_offsets(place, timeout=REQUEST_S))
-    return found
+    topic_partition = TopicPartition(topic, partition)
+    offsets: tuple[int, int] = patiently(
+        lambda: client.get_watermark_offsets(topic_partition, timeout=REQUEST_S)
+    )
+    return offsets
 
 
 def patiently(ask: Callable[[], T]) -> T:
@@ -52,51 +54,65 @@ def patiently(ask: Callable[[], T]) -> T:
         time.sleep(AGAIN_S)
 
 
-def starts(client: "AdminClient", partitions: Iterable[Where]) -> dict[Where, int]:
+def starts(client: "AdminClient", partitions: Iterable[Partition]) -> dict[Partition, int]:
     """Where partitions begin, of those that are there and have a leader."""
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
     return _bounds(client, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
 
-def ends(client: "AdminClient", partitions: Iterable[Where]) -> dict[Where, int]:
+def ends(client: "AdminClient", partitions: Iterable[Partition]) -> dict[Partition, int]:
     """Where partitions end, of those that are there and have a leader."""
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
     return _bounds(client, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
 
-def _bounds(client: "AdminClient", partitions: Iterable[Where], spec: Any) -> dict[Where, int]:
+def _bounds(client: "AdminClient", partitions: Iterable[Partition], spec: Any) -> dict[Partition, int]:
     topics = cluster.metadata(client).topics
     there = [
         (topic, number)
         for topic, number in partitions
         if topic in topics and number in topics[topic].partitions
     ]
-    found = _offsets(client, there, spec)
-    return {where: offset for where, offset in found.items() if offset is not None and offset >= 0}
+    offsets = _offsets(client, there, spec)
+    return {
+        topic_partition: offset
+        for topic_partition, offset in offsets.items()
+        if offset is not None and offset >= 0
+    }
 
 
-def at_time(client: "AdminClient", partitions: Iterable[Where], timestamp_ms: int) -> dict[Where, int]:
+def at_time(
+    client: "AdminClient", partitions: Iterable[Partition], timestamp_ms: int
+) -> dict[Partition, int]:
     """The first offset at or after a time, of partitions that have one."""
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
     # Negative times have a meaning of their own in ListOffsets; nothing is older than 1970.
     spec = OffsetSpec.for_timestamp(max(0, timestamp_ms))
-    found = _offsets(client, partitions, spec)
-    return {where: offset for where, offset in found.items() if offset is not None and offset >= 0}
+    offsets = _offsets(client, partitions, spec)
+    return {
+        topic_partition: offset
+        for topic_partition, offset in offsets.items()
+        if offset is not None and offset >= 0
+    }
 
 
-def _offsets(client: "AdminClient", partitions: Iterable[Where], spec: Any) -> dict[Where, int | None]:
+def _offsets(
+    client: "AdminClient", partitions: Iterable[Partition], spec: Any
+) -> dict[Partition, int | None]:
     from confluent_kafka import KafkaException, TopicPartition
 
-    asked: dict[Any, Any] = {TopicPartition(*where): spec for where in partitions}
-    found: dict[Where, int | None] = dict.fromkeys((one.topic, one.partition) for one in asked)
+    asked: dict[Any, Any] = {TopicPartition(*partition): spec for partition in partitions}
+    offsets: dict[Partition, int | None] = dict.fromkeys(
+        (topic_partition.topic, topic_partition.partition) for topic_partition in asked
+    )
     if not asked:
-        return found
+        return offsets
     with errors_explained("the offsets of the partitions are not known"):
         answers = client.list_offsets(asked, request_timeout=REQUEST_S)
-        for one, future in answers.items():
+        for topic_partition, future in answers.items():
             with contextlib.suppress(KafkaException):  # one partition's error is that partition's
-                found[one.topic, one.partition] = future.result(REQUEST_S).offset
-    return found
+                offsets[topic_partition.topic, topic_partition.partition] = future.result(REQUEST_S).offset
+    return offsets

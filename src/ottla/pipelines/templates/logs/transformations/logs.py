@@ -47,7 +47,7 @@ BAD_WORDS = r"(?i)\b(error|exception|fail(?:ed|ure)?|fatal|panic|segfault)\b"
 def part(form: str, name: str) -> Column:
     """A named group of a format's pattern; null where it did not match or is empty."""
     pattern = PATTERNS[form]
-    names = [one.split(">")[0] for one in pattern.split("(?<")[1:]]
+    names = [group.split(">")[0] for group in pattern.split("(?<")[1:]]
     if name not in names:
         return sf.lit(None).cast("string")
     return sf.nullif(sf.regexp_extract("line", pattern, names.index(name) + 1), sf.lit(""))
@@ -55,13 +55,13 @@ def part(form: str, name: str) -> Column:
 
 def from_format(name: str) -> Column:
     """A part, from whichever format the line has."""
-    found = sf.lit(None).cast("string")
+    value = sf.lit(None).cast("string")
     for form in PATTERNS:
-        found = sf.when(sf.col("format") == form, part(form, name)).otherwise(found)
+        value = sf.when(sf.col("format") == form, part(form, name)).otherwise(value)
     if name in JSON_NAMES:
         keys = [sf.col("json").getItem(key) for key in JSON_NAMES[name]]
-        found = sf.when(sf.col("format") == "json", sf.coalesce(*keys)).otherwise(found)
-    return found
+        value = sf.when(sf.col("format") == "json", sf.coalesce(*keys)).otherwise(value)
+    return value
 
 
 def moment(text: Column) -> Column:
@@ -83,7 +83,7 @@ def moment(text: Column) -> Column:
 
 def level() -> Column:
     named = sf.upper(from_format("level"))
-    known = sf.coalesce(*[sf.when(named == name, sf.lit(value)) for name, value in LEVELS.items()])
+    by_name = sf.coalesce(*[sf.when(named == name, sf.lit(value)) for name, value in LEVELS.items()])
     severity = from_format("priority").try_cast("int") % 8
     by_priority = (
         sf.when(severity <= 2, "FATAL").when(severity == 3, "ERROR").when(severity == 4, "WARN")
@@ -92,7 +92,7 @@ def level() -> Column:
     status = from_format("status").try_cast("int")
     by_status = sf.when(status >= 500, "ERROR").when(status >= 400, "WARN").when(status.isNotNull(), "INFO")
     by_words = sf.when(sf.col("line").rlike(BAD_WORDS), "ERROR")
-    return sf.coalesce(known, by_priority, by_status, by_words, sf.lit("INFO"))
+    return sf.coalesce(by_name, by_priority, by_status, by_words, sf.lit("INFO"))
 
 
 def parsed(records: DataFrame) -> DataFrame:
@@ -113,10 +113,10 @@ def parsed(records: DataFrame) -> DataFrame:
     for name, pattern in PATTERNS.items():
         form = form.when(sf.col("line").rlike(pattern), sf.lit(name))
     json = sf.when(sf.col("line").startswith("{"), sf.from_json("line", "MAP<STRING, STRING>"))
-    known = lines.withColumn("json", json).withColumn("format", form.otherwise("unknown"))
+    formatted = lines.withColumn("json", json).withColumn("format", form.otherwise("unknown"))
     time = sf.coalesce(moment(from_format("time")), sf.col("received"))
     name_of_file = sf.regexp_extract("path", r"([^/]+?)(\.log)?$", 1)
-    return known.select(
+    return formatted.select(
         time.alias("time"),
         level().alias("level"),
         sf.coalesce(from_format("host"), "from_host").alias("host"),

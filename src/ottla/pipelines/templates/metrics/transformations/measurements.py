@@ -58,7 +58,7 @@ def malformed() -> DataFrame:
 
 def limits() -> Column:
     """The limit of a metric; null if it has none."""
-    pairs = [one.split(">") for one in ALERTS.split()]
+    pairs = [alert.split(">") for alert in ALERTS.split()]
     return sf.expr(
         "CASE metric " + " ".join(f"WHEN '{name}' THEN {float(limit)}D" for name, limit in pairs) + " END"
     )

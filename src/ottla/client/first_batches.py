@@ -2,7 +2,7 @@
 
 For reads of many partitions that have little new: 64 requests one after the other take 64 times as long as
 one. It is a head start and no more. It tries once and reports no errors: a range that is not in the result,
-or not wholly, is to be read with `fetching.Fetch`, which tries again and says what is wrong.
+or not wholly, is to be read with `fetch.Fetch`, which tries again and says what is wrong.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from ottla.base.ids import TopicPartition
 from ottla.client.cluster import Cluster
 from ottla.client.errors import Again, ClientError
 from ottla.client.exchange import by_topic
-from ottla.client.fetching import FIRST_BYTES, SPARE_BYTES, whole_batches
+from ottla.client.fetch import FIRST_BYTES, SPARE_BYTES, whole_batches
 from ottla.client.retry import Deadline
 from ottla.records.fetched import Aborted, Fetched
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -35,38 +35,38 @@ def fetch_together(
     deadline: Deadline,
 ) -> dict[TopicPartition, Begun]:
     """What could be had of every partition from its start on; `max_bytes` bounds all of it."""
-    found: dict[TopicPartition, Begun] = {}
+    begun: dict[TopicPartition, Begun] = {}
     try:
-        if any(place not in cluster.leaders for place in starts):
-            cluster.refresh({place.topic for place in starts}, deadline)
+        if any(topic_partition not in cluster.leaders for topic_partition in starts):
+            cluster.refresh({topic_partition.topic for topic_partition in starts}, deadline)
         by_node: dict[int, list[TopicPartition]] = {}
-        for place in starts:
-            by_node.setdefault(cluster.leader_of(place).node, []).append(place)
-        for node, places in by_node.items():
-            request = _request(cluster, places, starts, read_committed, max_bytes // len(by_node))
+        for topic_partition in starts:
+            by_node.setdefault(cluster.leader_of(topic_partition).node, []).append(topic_partition)
+        for node, topic_partitions in by_node.items():
+            request = _request(cluster, topic_partitions, starts, read_committed, max_bytes // len(by_node))
             with cluster.borrow(cluster.address_of(node), deadline) as connection:
                 response = connection.call(request, FetchResponse, deadline)
-            found |= dict(_begun(response, starts))
+            begun |= dict(_begun(response, starts))
     except (OSError, ProtocolError, ClientError, Again):
         pass  # whoever reads the ranges that are missing will meet it
-    return found
+    return begun
 
 
 def _request(
     cluster: Cluster,
-    places: list[TopicPartition],
+    topic_partitions: list[TopicPartition],
     starts: Mapping[TopicPartition, int],
     read_committed: bool,
     max_bytes: int,
 ) -> FetchRequest:
-    each = min(FIRST_BYTES, max(max_bytes // len(places), SPARE_BYTES))
+    bytes_each = min(FIRST_BYTES, max(max_bytes // len(topic_partitions), SPARE_BYTES))
 
-    def wanted(place: TopicPartition) -> FetchPartition:
+    def wanted(topic_partition: TopicPartition) -> FetchPartition:
         return FetchPartition(
-            partition=place.partition,
-            current_leader_epoch=cluster.leader_of(place).epoch,
-            fetch_offset=starts[place],
-            partition_max_bytes=each,
+            partition=topic_partition.partition,
+            current_leader_epoch=cluster.leader_of(topic_partition).epoch,
+            fetch_offset=starts[topic_partition],
+            partition_max_bytes=bytes_each,
         )
 
     return FetchRequest(
@@ -75,8 +75,8 @@ def _request(
         max_bytes=max_bytes,
         isolation_level=int(read_committed),
         topics=[
-            FetchTopic(topic=topic, partitions=[wanted(TopicPartition(topic, one)) for one in numbers])
-            for topic, numbers in by_topic(places).items()
+            FetchTopic(topic=topic, partitions=[wanted(TopicPartition(topic, number)) for number in numbers])
+            for topic, numbers in by_topic(topic_partitions).items()
         ],
     )
 
@@ -85,14 +85,15 @@ def _begun(
     response: FetchResponse, starts: Mapping[TopicPartition, int]
 ) -> Iterator[tuple[TopicPartition, Begun]]:
     for topic in response.responses:
-        for one in topic.partitions:
-            place = TopicPartition(topic.topic, one.partition_index)
-            if one.error_code or not one.records or place not in starts:
+        for partition in topic.partitions:
+            topic_partition = TopicPartition(topic.topic, partition.partition_index)
+            if partition.error_code or not partition.records or topic_partition not in starts:
                 continue
-            records = memoryview(one.records)
-            size, after = whole_batches(place, records, starts[place])
+            records = memoryview(partition.records)
+            size, after = whole_batches(topic_partition, records, starts[topic_partition])
             if size:
-                gone = tuple(
-                    Aborted(each.producer_id, each.first_offset) for each in one.aborted_transactions or ()
+                aborted = tuple(
+                    Aborted(transaction.producer_id, transaction.first_offset)
+                    for transaction in partition.aborted_transactions or ()
                 )
-                yield place, Begun(Fetched(records[:size], gone), after)
+                yield topic_partition, Begun(Fetched(records[:size], aborted), after)

@@ -35,12 +35,12 @@ def produce(
     """The base offset of every batch; UNKNOWN_OFFSET where no broker says it (acks=0, old duplicates)."""
     if acks not in {-1, 0, 1}:
         raise ValueError(f"acks is -1, 0 or 1, not {acks}")
-    for place, batch in batches.items():
+    for topic_partition, batch in batches.items():
         if len(batch) < HEADER_SIZE or read_header(batch).length + LOG_OVERHEAD != len(batch):
-            raise ValueError(f"{place}: one whole record batch is wanted")
+            raise ValueError(f"{topic_partition}: one whole record batch is wanted")
 
-    def requests(places: list[TopicPartition]) -> Iterator[ProduceRequest]:
-        for some in _portions(places, batches):
+    def requests(topic_partitions: list[TopicPartition]) -> Iterator[ProduceRequest]:
+        for portion in _portions(topic_partitions, batches):
             yield ProduceRequest(
                 acks=acks,
                 timeout_ms=int(deadline.within(ANSWER_S) * 1000),
@@ -52,7 +52,7 @@ def produce(
                             for number in numbers
                         ],
                     )
-                    for topic, numbers in by_topic(some).items()
+                    for topic, numbers in by_topic(portion).items()
                 ],
             )
 
@@ -75,26 +75,26 @@ def producer_id(cluster: Cluster, deadline: Deadline) -> tuple[int, int]:
 
 def _answers(response: ProduceResponse) -> Iterator[Answer[int]]:
     for topic in response.responses:
-        for one in topic.partition_responses:
-            code, said = one.error_code, one.error_message
+        for partition in topic.partition_responses:
+            code, said = partition.error_code, partition.error_message
             if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 code = 0
-            if one.record_errors and one.record_errors[0].batch_index_error_message:
-                said = one.record_errors[0].batch_index_error_message
-            yield Answer(TopicPartition(topic.name, one.index), code, one.base_offset, said)
+            if partition.record_errors and partition.record_errors[0].batch_index_error_message:
+                said = partition.record_errors[0].batch_index_error_message
+            yield Answer(TopicPartition(topic.name, partition.index), code, partition.base_offset, said)
 
 
 def _portions(
-    places: list[TopicPartition], batches: Mapping[TopicPartition, Buffer]
+    topic_partitions: list[TopicPartition], batches: Mapping[TopicPartition, Buffer]
 ) -> Iterator[list[TopicPartition]]:
     """Few enough at a time for a request."""
-    some: list[TopicPartition] = []
+    portion: list[TopicPartition] = []
     size = 0
-    for place in places:
-        if some and size + len(batches[place]) > REQUEST_BYTES_MAX:
-            yield some
-            some, size = [], 0
-        some.append(place)
-        size += len(batches[place])
-    if some:
-        yield some
+    for topic_partition in topic_partitions:
+        if portion and size + len(batches[topic_partition]) > REQUEST_BYTES_MAX:
+            yield portion
+            portion, size = [], 0
+        portion.append(topic_partition)
+        size += len(batches[topic_partition])
+    if portion:
+        yield portion

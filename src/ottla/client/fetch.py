@@ -39,7 +39,7 @@ class Fetch:
     def __init__(
         self,
         cluster: Cluster,
-        place: TopicPartition,
+        topic_partition: TopicPartition,
         start: int,
         end: int,
         *,
@@ -48,21 +48,23 @@ class Fetch:
         timeout_s: float,
     ) -> None:
         self._cluster = cluster
-        self._place = place
+        self._topic_partition = topic_partition
         self._end = end
         self._read_committed = read_committed
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
         self._bytes_wanted = min(FIRST_BYTES, max_bytes)
         self._connection: Connection | None = None
-        self._is_known = place in cluster.leaders
+        self._is_known = topic_partition in cluster.leaders
         self.position = start
 
     def __iter__(self) -> Iterator[Fetched]:
         try:
             while self.position < self._end:
                 deadline = Deadline(self._timeout_s)
-                fetched = until(deadline, f"reading {self._place}", partial(self._attempt, deadline))
+                fetched = until(
+                    deadline, f"reading {self._topic_partition}", partial(self._attempt, deadline)
+                )
                 if fetched is None:
                     return
                 yield fetched
@@ -84,12 +86,12 @@ class Fetch:
         if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise self._out_of_range(deadline)
         try:
-            check(answer.error_code, f"reading {self._place} from offset {self.position}")
+            check(answer.error_code, f"reading {self._topic_partition} from offset {self.position}")
         except Again:
             self._disconnect()
             raise
         records = answer.records if answer.records is not None else memoryview(b"")
-        size, after = whole_batches(self._place, memoryview(records), self.position)
+        size, after = whole_batches(self._topic_partition, memoryview(records), self.position)
         if not size:
             self._end_reached(answer, len(records))
             return None
@@ -100,15 +102,19 @@ class Fetch:
         aborted = answer.aborted_transactions or ()
         return Fetched(
             memoryview(records)[:size],
-            tuple(Aborted(one.producer_id, one.first_offset) for one in aborted if self._read_committed),
+            tuple(
+                Aborted(transaction.producer_id, transaction.first_offset)
+                for transaction in aborted
+                if self._read_committed
+            ),
         )
 
     def _ready(self, deadline: Deadline) -> Connection:
         if self._connection is None:
             if not self._is_known:
-                self._cluster.refresh([self._place.topic], deadline)
+                self._cluster.refresh([self._topic_partition.topic], deadline)
             self._is_known = False  # if this one fails, ask again who leads
-            node = self._cluster.leader_of(self._place).node
+            node = self._cluster.leader_of(self._topic_partition).node
             self._connection = self._cluster.take(self._cluster.address_of(node), deadline)
         return self._connection
 
@@ -126,8 +132,8 @@ class Fetch:
 
     def _ask(self, connection: Connection, deadline: Deadline) -> None:
         wanted = FetchPartition(
-            partition=self._place.partition,
-            current_leader_epoch=self._cluster.leader_of(self._place).epoch,
+            partition=self._topic_partition.partition,
+            current_leader_epoch=self._cluster.leader_of(self._topic_partition).epoch,
             fetch_offset=self.position,
             partition_max_bytes=self._bytes_wanted,
         )
@@ -136,30 +142,30 @@ class Fetch:
             min_bytes=1,
             max_bytes=self._bytes_wanted,
             isolation_level=int(self._read_committed),
-            topics=[FetchTopic(topic=self._place.topic, partitions=[wanted])],
+            topics=[FetchTopic(topic=self._topic_partition.topic, partitions=[wanted])],
         )
         connection.send(request, FetchResponse, deadline)
 
     def _answer(self, response: FetchResponse) -> PartitionData:
-        check(response.error_code, f"reading {self._place}")
+        check(response.error_code, f"reading {self._topic_partition}")
         for topic in response.responses:
-            for one in topic.partitions:
-                if (topic.topic, one.partition_index) == self._place:
-                    return one
-        raise Again(f"reading {self._place}: the broker holds back what it has (a quota?)")
+            for partition in topic.partitions:
+                if (topic.topic, partition.partition_index) == self._topic_partition:
+                    return partition
+        raise Again(f"reading {self._topic_partition}: the broker holds back what it has (a quota?)")
 
     def _end_reached(self, answer: PartitionData, size: int) -> None:
         """An answer without a whole batch: the end of what there is, or none of it yet."""
         if size:
             raise ClientError(
-                f"reading {self._place} from offset {self.position}: the broker cut the first batch off "
-                f"after {size} bytes; allow more than max_bytes={self._max_bytes}"
+                f"reading {self._topic_partition} from offset {self.position}: the broker cut the first "
+                f"batch off after {size} bytes; allow more than max_bytes={self._max_bytes}"
             )
         committed = self._read_committed and answer.last_stable_offset >= 0
         log_end = answer.last_stable_offset if committed else answer.high_watermark
         if log_end < self._end:
             raise Again(
-                f"reading {self._place} up to offset {self._end}: the log ends at {log_end}",
+                f"reading {self._topic_partition} up to offset {self._end}: the log ends at {log_end}",
                 ErrorCode.OFFSET_NOT_AVAILABLE,
             )
         self.position = self._end
@@ -171,18 +177,21 @@ class Fetch:
 
     def _out_of_range(self, deadline: Deadline) -> OffsetOutOfRange:
         ends = [
-            list_offsets(self._cluster, {self._place: which}, read_committed=False, deadline=deadline)
+            list_offsets(
+                self._cluster, {self._topic_partition: which}, read_committed=False, deadline=deadline
+            )
             for which in (EARLIEST, LATEST)
         ]
-        start, end = (one[self._place] for one in ends)
+        start, end = (offsets[self._topic_partition] for offsets in ends)
         return OffsetOutOfRange(
-            f"reading {self._place} from offset {self.position}: the log holds {start} to {end} (exclusive)",
+            f"reading {self._topic_partition} from offset {self.position}: the log holds {start} to {end} "
+            "(exclusive)",
             start,
             end,
         )
 
 
-def whole_batches(place: TopicPartition, records: memoryview, position: int) -> tuple[int, int]:
+def whole_batches(topic_partition: TopicPartition, records: memoryview, position: int) -> tuple[int, int]:
     """How many bytes of whole batches there are, and the offset after the last of them.
 
     A broker may cut the last batch off. What cannot be stepped over is refused, as the offset after it is
@@ -191,25 +200,31 @@ def whole_batches(place: TopicPartition, records: memoryview, position: int) -> 
     at, end, after = 0, len(records), position
     while end - at > _MAGIC_AT:
         if records[at + _MAGIC_AT] != MAGIC:
-            raise ClientError(_format_of(place, after, records[at + _MAGIC_AT]))
+            raise ClientError(_format_of(topic_partition, after, records[at + _MAGIC_AT]))
         if end - at < HEADER_SIZE:
             break
         base, length, last_delta = _HEAD.unpack_from(records, at)
         stop = at + LOG_OVERHEAD + length
         if length < HEADER_SIZE - LOG_OVERHEAD or last_delta < 0:
-            raise ClientError(f"{place}: no record batch begins where one should, after offset {after}")
+            raise ClientError(
+                f"{topic_partition}: no record batch begins where one should, after offset {after}"
+            )
         if stop > end:
             break
         at, after = stop, base + last_delta + 1
     if at and after <= position:
-        raise ClientError(f"{place}: the broker answers offset {position} with what ends at {after}")
+        raise ClientError(
+            f"{topic_partition}: the broker answers offset {position} with what ends at {after}"
+        )
     return at, after
 
 
-def _format_of(place: TopicPartition, offset: int, magic: int) -> str:
+def _format_of(topic_partition: TopicPartition, offset: int, magic: int) -> str:
     if magic in {0, 1}:
         return (
-            f"{place} has a message of the old format {magic} at or after offset {offset}, and only format 2 "
-            "(Kafka 0.11 and later) is read; rewrite the topic, or read it with Kafka's own client"
+            f"{topic_partition} has a message of the old format {magic} at or after offset {offset}, and "
+            "only format 2 (Kafka 0.11 and later) is read; rewrite the topic, or read it with Kafka's own "
+            "client"
         )
-    return f"{place}: no record batch begins where one should, after offset {offset} (magic byte {magic})"
+    sentence = f"no record batch begins where one should, after offset {offset} (magic byte {magic})"
+    return f"{topic_partition}: {sentence}"
