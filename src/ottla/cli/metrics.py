@@ -43,7 +43,7 @@ def metrics(
     interval: Annotated[
         float, typer.Option("--interval", "-i", metavar="SECONDS", min=0.1, help="How often.")
     ] = 10.0,
-    once: Annotated[bool, typer.Option("--once", help="Measure once, and leave.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Measure once, and exit.")] = False,
     host: Annotated[
         str | None, typer.Option("--host", metavar="NAME", help="What this host is called. (its name)")
     ] = None,

@@ -24,7 +24,7 @@ MaybeBootstrap = Annotated[
     str | None,
     typer.Option(
         "--bootstrap", "-b", metavar="HOST:PORT", envvar="OTTLA_BOOTSTRAP",
-        help="A broker, or several with commas; goes over --dir.", show_default=False,
+        help="A broker, or several with commas; overrides --dir.", show_default=False,
     ),
 ]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]

@@ -65,7 +65,7 @@ def init(
 @app.command()
 def run(
     folder: Folder,
-    once: Annotated[bool, typer.Option("--once", help="Process what is there, and leave.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Process what is there, and exit.")] = False,
     master: Annotated[
         str,
         typer.Option(

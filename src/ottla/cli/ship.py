@@ -23,7 +23,7 @@ def ship(
     topic: Annotated[
         str, typer.Option("--topic", "-t", metavar="TOPIC", help="Where to.", show_default=False)
     ],
-    once: Annotated[bool, typer.Option("--once", help="Send what is there, and leave.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Send what is there, and exit.")] = False,
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="Send also a last line that has no newline yet.")
     ] = False,

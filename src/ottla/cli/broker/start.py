@@ -55,7 +55,7 @@ def start(
 
     One line on stdout says that it is ready. SIGTERM or Ctrl-C stops it cleanly, once others have
     taken over what it leads; a second one stops it at once.
-    An option goes over --set, --set over the file, the file over the defaults.
+    An option overrides --set, --set the file, the file the defaults.
 
     \b
     Examples:

@@ -146,7 +146,7 @@ def _grow(
 def status(directory: Directory = DIRECTORY, bootstrap: MaybeBootstrap = None, json: Json = False) -> None:
     """Show brokers, controller, ZooKeeper, and partitions that lack replicas or a leader.
 
-    Leaves with 0 if all is well, with 1 if something is missing.
+    Exits with 0 if all is well, with 1 if something is missing.
 
     \b
     Examples:
