@@ -6,8 +6,9 @@ STAMP := .venv/.installed
 PURE := base wire records log coordinator controller group replication security broker api
 PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PURE))
 # Real sockets, processes and clients; and, apart because they take long, real clusters and a real Spark.
-REAL_TESTS := tests/test_second_chance.py tests/shell tests/testing tests/cli tests/client tests/clients tests/hostile tests/compat
-LONG_TESTS := tests/cluster tests/spark tests/pipelines
+REAL_TESTS := tests/test_second_chance.py tests/shell tests/testing tests/cli tests/client tests/ship tests/kafka_clients \
+  tests/hostile tests/compat
+LONG_TESTS := tests/cluster tests/arrow tests/spark tests/pipelines
 COVERED_MIN := 95
 comma := ,
 empty :=

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from ottla.arrow.batches import EncodedBatch, encode
+from ottla.arrow.columns import decode
 from ottla.records.compression import Codec
-from ottla.spark.batches import EncodedBatch, encode
-from ottla.spark.columns import decode
 
 VALUE_BYTES = 100
 ROUNDS = 7

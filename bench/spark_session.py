@@ -154,10 +154,10 @@ def _micro(spark: Any, task: dict[str, Any]) -> dict[str, float]:
 def _session(settings: dict[str, str]) -> Any:
     from pyspark.sql import SparkSession as Spark
 
-    from ottla.cli import pipeline_spark
+    from ottla.pipelines import spark_environment
 
     # Without Spark's archive of its Python code, which every process beside it would compile anew.
-    os.environ["SPARK_HOME"] = pipeline_spark.linked(os.path.join(ROOT, "bench", ".cache", "spark-home"))
+    os.environ["SPARK_HOME"] = spark_environment.linked(os.path.join(ROOT, "bench", ".cache", "spark-home"))
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

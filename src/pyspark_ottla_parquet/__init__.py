@@ -4,6 +4,6 @@ A source that is registered by a program instead breaks `spark-pipelines`: its a
 answer that the client of Spark Connect does not know (PySpark 4.3).
 """
 
-from ottla.spark.pipeline_archive import ParquetByColumn
+from ottla.pipelines.archive import ParquetByColumn
 
 DefaultSource = ParquetByColumn

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Outcome, Run
+from tests.cli.commands import Outcome, Run
 from tests.cluster.zookeeper import skip_without_zookeeper
 from tests.ports import free_ports
 
-from ottla.cli import zookeepers
-from ottla.cli.errors import CommandError
-from ottla.cli.machine import Machine, Process
+from ottla.base.command_error import CommandError
+from ottla.cli.cluster import zookeeper_servers
+from ottla.cli.cluster.local_cluster import LocalCluster, Process
 
 WITHIN_S = 60.0
 SESSION = "zookeeper.session.timeout.ms=4000"
@@ -67,7 +67,7 @@ def test_a_cluster_goes_up_is_looked_at_grows_and_goes_down(run: Run, tmp_path: 
         assert (again.code, again.err.count("\n")) == (1, 1)
         assert "runs already" in again.err
 
-        machine = Machine.load(Path(folder))
+        machine = LocalCluster.load(Path(folder))
         assert machine is not None
         os.kill(machine.brokers[1].pid, signal.SIGKILL)
         one_left = [(True, True), (False, False)]
@@ -114,22 +114,24 @@ def test_without_java_and_without_zookeeper_one_sentence_says_what_to_do(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(zookeepers.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(zookeeper_servers.shutil, "which", lambda *_, **__: None)
     done = run("cluster", "up", "--dir", str(tmp_path / "c"), "--base-port", str(base_port()))
     assert (done.code, done.err.count("\n")) == (1, 1)
     assert "ZooKeeper needs Java" in done.err
     monkeypatch.undo()
     skip_without_zookeeper()
     monkeypatch.delenv("ZOOKEEPER_HOME", raising=False)
-    monkeypatch.setattr(zookeepers.importlib.util, "find_spec", lambda _: None)
-    monkeypatch.setattr(zookeepers, "SYSTEM", str(tmp_path))
+    monkeypatch.setattr(zookeeper_servers.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(zookeeper_servers, "SYSTEM", str(tmp_path))
     done = run("cluster", "up", "--dir", str(tmp_path / "c"), "--base-port", str(base_port()))
     assert (done.code, done.err.count("\n")) == (1, 1)
     assert "pip install pyspark" in done.err
 
 
 def test_what_a_cluster_has_already_is_not_asked_for_twice(run: Run, tmp_path: Path) -> None:
-    Machine(tmp_path, "zk:2181", brokers=[Process("broker-1", 1, 9092), Process("broker-2", 2, 9093)]).save()
+    LocalCluster(
+        tmp_path, "zk:2181", brokers=[Process("broker-1", 1, 9092), Process("broker-2", 2, 9093)]
+    ).save()
     for arguments, said in (
         (("--brokers", "1"), "none is taken away"),
         (("--zookeepers", "3"), "has its ZooKeeper already"),
@@ -149,10 +151,10 @@ def test_a_file_that_is_not_ours_is_refused(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_process_that_got_an_old_id_is_left_alone(tmp_path: Path) -> None:
-    machine = Machine(tmp_path, "zk:2181", brokers=[Process("broker-1", 1, 9092, os.getpid(), 1)])
+    machine = LocalCluster(tmp_path, "zk:2181", brokers=[Process("broker-1", 1, 9092, os.getpid(), 1)])
     machine.save()
     assert machine.stop() == []
-    loaded = Machine.load(tmp_path)
+    loaded = LocalCluster.load(tmp_path)
     assert loaded is not None
     assert not loaded.brokers[0].is_running
 
@@ -172,7 +174,7 @@ def test_a_cluster_that_fails_is_not_in_the_way_of_the_next(run: Run, tmp_path: 
 
 
 def test_two_clusters_on_one_chroot_are_told_to_take_two(tmp_path: Path) -> None:
-    machine = Machine(tmp_path, "zk:2181", brokers=[Process("broker-1", 1, 9092)])
+    machine = LocalCluster(tmp_path, "zk:2181", brokers=[Process("broker-1", 1, 9092)])
     machine.log_of(machine.brokers[0]).parent.mkdir()
     machine.log_of(machine.brokers[0]).write_text(
         "ottla: broker id 1 is registered already by x:9092; give this one another --id\n"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ottla import Broker
-from ottla.cli import membership
-from ottla.cli.errors import CommandError
+from ottla.base.command_error import CommandError
+from ottla.cli.records import group_member
 
 PROTOCOLS = ["classic", "consumer"]
 
@@ -74,7 +74,7 @@ def test_a_member_reads_what_is_assigned_to_it_and_leaves_the_rest(
 def test_a_member_without_partitions_gives_up_in_time(
     quick: Any, group: Any, topic: str, fresh: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(membership, "JOIN_S", 1.0)
+    monkeypatch.setattr(group_member, "JOIN_S", 1.0)
     group.join(fresh, topic, "consumer")
     group.join(fresh, topic, "consumer")
     outcome = quick("consume", topic, "--group", fresh, "--group-protocol", "consumer")
@@ -123,7 +123,7 @@ def test_a_group_without_offsets_begins_as_it_is_told(
         given.update(settings)
         raise CommandError("no further")
 
-    monkeypatch.setattr("ottla.cli.cluster.consumer", consumer)
+    monkeypatch.setattr("ottla.client.librdkafka.connections.consumer", consumer)
     assert quick("consume", topic, "--group", fresh, *arguments).code == 1
     given.pop("check.crcs")
     assert given == {"group.id": fresh, "group.protocol": "classic", "auto.offset.reset": expected}
@@ -184,7 +184,7 @@ def test_a_commit_refused_in_a_rebalance_is_tried_again() -> None:
     from confluent_kafka import KafkaError
 
     client: Any = Refusing(KafkaError.REBALANCE_IN_PROGRESS, KafkaError.STALE_MEMBER_EPOCH)
-    member = membership.Membership(client, "t", follow=False)
+    member = group_member.Membership(client, "t", follow=False)
     member.printed = {0: 7}
     member._settle()
     assert (client.committed, member.printed) == ([(0, 7)], {})
@@ -193,9 +193,9 @@ def test_a_commit_refused_in_a_rebalance_is_tried_again() -> None:
 def test_what_is_never_committed_is_said(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-    monkeypatch.setattr(membership, "COMMIT_S", 0.01)
+    monkeypatch.setattr(group_member, "COMMIT_S", 0.01)
     client: Any = Refusing(*[KafkaError.REBALANCE_IN_PROGRESS] * 10_000)
-    member = membership.Membership(client, "t", follow=False)
+    member = group_member.Membership(client, "t", follow=False)
     member.printed = {0: 7}
     with pytest.raises(CommandError, match="could not be committed"):
         member._settle()

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker
-from ottla.cli.dump_groups import decode_group_record
+from ottla.cli.storage.group_records import decode_group_record
 from ottla.log.verify.partition import TXN_ENTRY
 from ottla.records.record import Record
 

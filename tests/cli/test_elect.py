@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-from tests.cli.conftest import Run
-from tests.clients.harness import wait_for
+from tests.cli.commands import Run
+from tests.kafka_clients.harness import wait_for
 
 from ottla import Cluster
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ottla.cli.formats import Message, Outgoing, formatter, from_json, from_line, unescape
+from ottla.cli.records.formats import Message, Outgoing, formatter, from_json, from_line, unescape
 from ottla.cli.times import parse_ms, show_ms
 
 LETTER = Message("letters", 2, 7, 1_700_000_000_123, b"k", b"v", [("h", b"1"), ("h", None)])

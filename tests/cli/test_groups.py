@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ottla import Broker
-from ottla.cli import cluster
+from ottla.client.librdkafka import cluster
 
 PROTOCOLS = ["classic", "consumer"]
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ottla import Broker
-from ottla.cli.errors import CommandError
-from ottla.cli.offset_delete import Refusal, delete_offsets
+from ottla.base.command_error import CommandError
+from ottla.cli.groups.offset_deletion import Refusal, delete_offsets
 
 
 def committed(quick: Any, group: str) -> list[tuple[str, int]]:

@@ -173,7 +173,7 @@ def test_a_mistake_in_the_arguments_leaves_with_2(run: Any, arguments: tuple[str
 def test_a_member_that_joins_in_between_is_one_line(
     quick: Any, group: Any, topic: str, fresh: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ottla.cli import reset
+    from ottla.cli.groups import reset
 
     group.commit(fresh, topic, 2, 4)
     plan = reset._plan

@@ -14,9 +14,9 @@ import pytest
 import typer.main
 
 from ottla import Broker, __version__
+from ottla.base.command_error import CommandError
 from ottla.cli.app import app
-from ottla.cli.errors import CommandError
-from ottla.cli.serve import OPTIONS, StartOptions, properties_of, read_plainly
+from ottla.cli.broker.process import OPTIONS, StartOptions, properties_of, read_plainly
 
 COMMANDS = [
     ("start",), ("demo",), ("dump",), ("produce",), ("consume",),
@@ -102,7 +102,7 @@ def test_a_broker_that_does_not_answer_is_one_line(run: Any, arguments: tuple[st
 
 
 def test_something_that_is_no_broker_is_one_line(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.cli.cluster.REQUEST_S", 0.5)
+    monkeypatch.setattr("ottla.client.librdkafka.cluster.REQUEST_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         outcome = run("topics", "list", "--bootstrap", f"127.0.0.1:{silent.getsockname()[1]}")
     assert outcome.code == 1

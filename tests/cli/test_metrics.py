@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker
-from ottla.cli import group_view
+from ottla.cli.groups import descriptions
 
 WAIT_S = 30.0
 
@@ -59,7 +59,7 @@ def test_metadata_that_cannot_be_read_is_none() -> None:
             return self
 
     for with_metadata in (True, False):
-        found = group_view._offsets_of("group", Asked(), with_metadata=with_metadata)
+        found = descriptions._offsets_of("group", Asked(), with_metadata=with_metadata)
         assert found == {("orders", 0): (7, "")}
 
 

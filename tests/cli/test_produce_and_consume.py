@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ottla import Broker
-from ottla.cli import cluster
-from ottla.cli.errors import CommandError
-from ottla.cli.polling import next_messages
+from ottla.base.command_error import CommandError
 from ottla.client import Client, TopicPartition
+from ottla.client.librdkafka import cluster, connections
+from ottla.client.librdkafka.messages import next_messages
 from ottla.records.builder import NewRecord, build_batch
 
 
@@ -122,7 +122,7 @@ def test_consume_has_checksums_checked_unless_told_otherwise(
         given.update(settings)
         raise CommandError("no further")
 
-    monkeypatch.setattr("ottla.cli.cluster.consumer", consumer)
+    monkeypatch.setattr("ottla.client.librdkafka.connections.consumer", consumer)
     for arguments, expected in (((), "true"), (("--set", "check.crcs=false"), "false")):
         assert ottla("consume", ottla_topic, *arguments).code == 1
         assert given["check.crcs"] == expected
@@ -190,13 +190,13 @@ def test_what_is_sent_again_is_stored_once_unless_told_otherwise(
     ottla: Any, ottla_topic: str, monkeypatch: pytest.MonkeyPatch, arguments: list[str], is_idempotent: object
 ) -> None:
     given: list[dict[str, object]] = []
-    make = cluster.producer
+    make = connections.producer
 
     def spy(bootstrap: str, settings: dict[str, object]) -> object:
         given.append(settings)
         return make(bootstrap, settings)
 
-    monkeypatch.setattr(cluster, "producer", spy)
+    monkeypatch.setattr(connections, "producer", spy)
     assert ottla("produce", ottla_topic, *arguments, stdin=b"a\n").code == 0
     assert given[0].get("enable.idempotence") == is_idempotent
 
@@ -315,6 +315,6 @@ def test_an_interrupt_before_the_end_leaves_with_130(ottla: Any, monkeypatch: py
     def interrupted(*_given: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ottla.cli.cluster.partitions", interrupted)
+    monkeypatch.setattr("ottla.client.librdkafka.cluster.partitions", interrupted)
     assert ottla("consume", "letters").code == 130
     assert ottla("consume", "letters", "--follow").code == 0

@@ -8,13 +8,13 @@ from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-from tests.cli.conftest import Run
-from tests.clients.harness import wait_for
+from tests.cli.commands import Run
+from tests.kafka_clients.harness import wait_for
 
 from ottla import Broker, Cluster
-from ottla.cli import rebalance
-from ottla.cli.machine import Machine, Process
-from ottla.cli.rebalancing import Rebalancing, Targets, led_by_others, plan
+from ottla.cli.cluster import rebalance
+from ottla.cli.cluster.local_cluster import LocalCluster, Process
+from ottla.cli.cluster.moves import Rebalancing, Targets, led_by_others, plan
 from ottla.controller.balance import Move, Partition, summary
 
 
@@ -177,7 +177,7 @@ def test_a_throttle_that_was_there_before_is_there_afterwards(ottla: Run, ottla_
 
 def test_the_folder_of_a_cluster_says_where_it_is(run: Run, ottla_broker: Broker, tmp_path: Path) -> None:
     port = int(ottla_broker.bootstrap_servers.rpartition(":")[2])
-    Machine(tmp_path, "zk:2181", brokers=[Process("broker-1", 1, port)]).save()
+    LocalCluster(tmp_path, "zk:2181", brokers=[Process("broker-1", 1, port)]).save()
     found = run("cluster", "rebalance", "--dry-run", "--dir", str(tmp_path))
     assert (found.code, "in balance" in found.err) == (0, True), found.err
     none = run("cluster", "rebalance", "--dir", str(tmp_path / "none"))

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Producer
 
 from ottla import Broker
-from ottla.cli import dump_files
-from ottla.cli import verify as command
+from ottla.cli.storage import read_only_files
+from ottla.cli.storage import verify as command
 
 FIRST = "00000000000000000000"
 
@@ -137,8 +137,8 @@ def test_a_terminal_sees_how_far_it_is(
 
 
 def test_files_are_only_read(tmp_path: Path) -> None:
-    files = dump_files.ReadOnlyFiles()
+    files = read_only_files.ReadOnlyFiles()
     with pytest.raises(FileNotFoundError):
         files.open(str(tmp_path / "new"))
     assert list(tmp_path.iterdir()) == []
-    assert dump_files.user_of(str(tmp_path)) is None
+    assert read_only_files.user_of(str(tmp_path)) is None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from tests.clients.wire_client import all_requests
+from tests.kafka_clients.wire_client import all_requests
 
 from ottla.wire.codec import decode, encode
 from ottla.wire.header import decode_request_header, response_header, response_is_flexible

@@ -6,14 +6,14 @@ import pyarrow as pa
 import pytest
 from bench import apache
 from bench.servers import PeerError
-from tests.clients.harness import wait_for
 from tests.compat import traffic
 from tests.compat.apache import Node
+from tests.kafka_clients.harness import wait_for
 
+from ottla.arrow.batches import encode
+from ottla.arrow.columns import decode
 from ottla.client import Client, OffsetOutOfRange, TopicPartition
 from ottla.records.compression import Codec
-from ottla.spark.batches import encode
-from ottla.spark.columns import decode
 
 pytestmark = pytest.mark.timeout(apache.FETCH_S + 120)
 

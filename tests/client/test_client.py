@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition as Place
 from ottla import Broker
 from ottla.base.errors import ErrorCode
 from ottla.client import Client, ClientError, OffsetOutOfRange, TopicPartition
-from ottla.client.fetching import FIRST_BYTES
+from ottla.client.fetch import FIRST_BYTES
 from ottla.records.batch import split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.record import Record, read_records

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from ottla.cli.cluster import bounds
+from ottla.client.librdkafka.partition_offsets import watermarks
 
 RATE_PER_S = 1_000
 QUIET = {"log_level": 0}
@@ -202,7 +202,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[tuple[Place, s
     found: list[tuple[Place, str]] = []
     try:
         ends = {
-            number: bounds(consumer, topic, number)[1]  # leaders may still move back to where they belong
+            number: watermarks(consumer, topic, number)[1]  # leaders may still move back to where they belong
             for number in range(partitions)
         }
         consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])

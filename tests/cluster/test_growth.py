@@ -3,11 +3,11 @@
 import uuid
 from typing import Any
 
-from tests.clients.wire_client import Wire
 from tests.cluster.load import Load, check
 from tests.cluster.real import RealCluster
 from tests.cluster.test_faults import flows_again
 from tests.cluster.zookeeper import wait_for
+from tests.kafka_clients.wire_client import Wire
 
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

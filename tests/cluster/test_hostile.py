@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
-from tests.clients.harness import BUGS
-from tests.clients.wire_client import Closed, Wire, batch, fetch_request, frame_of
 from tests.cluster.real import START_S, RealBroker, RealCluster
 from tests.cluster.test_unreadable import can_commit
 from tests.cluster.zookeeper import wait_for
@@ -20,6 +18,8 @@ from tests.hostile.largest import largest_requests
 from tests.hostile.test_answers import LARGEST, outcome
 from tests.hostile.test_batches import INVALID, INVALID_RECORD, heavy
 from tests.hostile.test_memory import JOIN_VERSION, joining
+from tests.kafka_clients.harness import BUGS
+from tests.kafka_clients.wire_client import Closed, Wire, batch, fetch_request, frame_of
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition

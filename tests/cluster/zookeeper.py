@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.ports import free_ports
 
-from ottla.cli.errors import CommandError
-from ottla.cli.zookeepers import ZooKeeperServer, class_path, java
+from ottla.base.command_error import CommandError
+from ottla.cli.cluster.zookeeper_servers import ZooKeeperServer, class_path, java
 
 START_S = 60.0
 PR_SET_PDEATHSIG = 1

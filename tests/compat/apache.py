@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from bench import apache
 from bench.servers import clean_environment
-from tests.clients.harness import _die_with_parent
+from tests.kafka_clients.harness import _die_with_parent
 
 STOP_S = 30.0
 DUMP_S = 120.0

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from bench import apache
 from bench.servers import PeerError
-from tests.clients.harness import BrokerProcess
 from tests.compat import traffic
 from tests.compat.apache import Node
 from tests.compat.traffic import CODECS, Seen, Sent
+from tests.kafka_clients.harness import BrokerProcess
 
 TRANSACTIONS = "transactions"
 COMMITTED = "transactions, committed only"

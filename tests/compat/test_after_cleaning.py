@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from tests.clients.harness import BrokerProcess, wait_for
 from tests.compat.apache import Dumped, dump
 from tests.compat.traffic import CODECS, FLUSH_S, QUIET, TIME_MS
+from tests.kafka_clients.harness import BrokerProcess, wait_for
 
-from ottla.cli.dump_files import ReadOnlyFiles
+from ottla.cli.storage.read_only_files import ReadOnlyFiles
 from ottla.log.checkpoint_format import CLEANER_OFFSETS, read_offsets
 from ottla.log.verify.directory import verify
 from ottla.log.verify.findings import Severity, Work

@@ -14,11 +14,11 @@ import pytest
 from bench.servers import PeerError
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from tests.clients.harness import BrokerProcess, wait_for
 from tests.compat import traffic
 from tests.compat.apache import Node, dump
 from tests.compat.test_ottla_opens_kafka import KRAFT, NODE_ID, findings
 from tests.compat.traffic import FLUSH_S, QUIET
+from tests.kafka_clients.harness import BrokerProcess, wait_for
 
 from ottla.base.files import OsFiles
 from ottla.base.ids import uuid_from_text

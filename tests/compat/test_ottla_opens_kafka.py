@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.clients.harness import BrokerProcess
 from tests.compat import traffic
 from tests.compat.apache import complaints, dump
 from tests.compat.conftest import ADOPTED, CLASSIC, MODERN, TRANSACTIONS, Written
 from tests.compat.traffic import CODECS
+from tests.kafka_clients.harness import BrokerProcess
 
-from ottla.cli.dump_files import ReadOnlyFiles
+from ottla.cli.storage.read_only_files import ReadOnlyFiles
 from ottla.log.verify.directory import verify
 from ottla.log.verify.findings import Finding, Severity, Work
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 from bench import apache
 from bench.servers import clean_environment
-from tests.clients.harness import BrokerProcess
 from tests.compat.apache import QUICK_JVM, complaints, dump
 from tests.compat.traffic import send
+from tests.kafka_clients.harness import BrokerProcess
 
 TOOL_S = 120.0
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from tests.clients.harness import wait_for
+from tests.kafka_clients.harness import wait_for
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 QUIET = {"log_level": 0}

@@ -19,8 +19,8 @@ from kio.index import load_response_schema
 from kio.records.readers import read_record
 from kio.serial import entity_reader
 from tests.api.harness import Client, Machine
-from tests.clients.wire_client import batch, fetch_request, produce_request
 from tests.hostile.generate import Pool
+from tests.kafka_clients.wire_client import batch, fetch_request, produce_request
 
 from ottla.api.call import CloseConnection, Silence
 from ottla.base.errors import ApiError

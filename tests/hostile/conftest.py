@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.clients.harness import BrokerProcess
 from tests.hostile.healthy import Healthy
+from tests.kafka_clients.harness import BrokerProcess
 
 
 @pytest.fixture(scope="session")

@@ -27,10 +27,10 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from tests.clients.wire_client import frame_of, produce_request
 from tests.hostile.arena import TOPICS, Arena, Found, Report
 from tests.hostile.generate import PAIRS, Generator
 from tests.hostile.mutate import GIANTS_EVERY, Case, batches, giants, mutants
+from tests.kafka_clients.wire_client import frame_of, produce_request
 
 from ottla.api.table import TABLE
 from ottla.base.ids import OFFSETS_TOPIC

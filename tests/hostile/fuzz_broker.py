@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from tests.clients.harness import BrokerProcess
-from tests.clients.wire_client import Wire
 from tests.hostile.arena import TOPICS, Report
 from tests.hostile.generate import PAIRS, Generator, Pool
 from tests.hostile.healthy import Healthy
 from tests.hostile.mutate import Case, batches, mutants
 from tests.hostile.probe import Probe
+from tests.kafka_clients.harness import BrokerProcess
+from tests.kafka_clients.wire_client import Wire
 
 from ottla.api.table import TABLE
 from ottla.wire.codec import decode

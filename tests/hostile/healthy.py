@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 import confluent_kafka
 import psutil
-from tests.clients.harness import wait_for
+from tests.kafka_clients.harness import wait_for
 
 TOPIC = "healthy"
 ROUNDS_MIN = 20

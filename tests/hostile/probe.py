@@ -3,7 +3,7 @@
 import struct
 from enum import Enum
 
-from tests.clients.wire_client import Closed, Wire, frame_of, framed
+from tests.kafka_clients.wire_client import Closed, Wire, frame_of, framed
 
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 

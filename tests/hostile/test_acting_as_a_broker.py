@@ -2,9 +2,9 @@
 
 import struct
 
-from tests.clients.harness import BrokerProcess
-from tests.clients.wire_client import Wire, batch, fetch_request
 from tests.hostile.healthy import Healthy
+from tests.kafka_clients.harness import BrokerProcess
+from tests.kafka_clients.wire_client import Wire, batch, fetch_request
 
 from ottla.base.errors import ErrorCode
 from ottla.wire.messages.alter_partition import AlterPartitionRequest

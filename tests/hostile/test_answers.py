@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.clients.harness import BrokerProcess, wait_for
-from tests.clients.wire_client import Closed, Wire, batch, fetch_request, frame_of
 from tests.hostile.healthy import Healthy, Peak
 from tests.hostile.largest import largest_requests
+from tests.kafka_clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.wire_client import Closed, Wire, batch, fetch_request, frame_of
 
-from ottla.cli.serve import DEFAULT_LEVEL
+from ottla.cli.broker.process import DEFAULT_LEVEL
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -10,9 +10,9 @@ from functools import cache
 
 import cramjam
 import pytest
-from tests.clients.harness import BrokerProcess, wait_for
-from tests.clients.wire_client import Wire, batch
 from tests.hostile.healthy import WAIT_S_MAX, Healthy
+from tests.kafka_clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.wire_client import Wire, batch
 
 from ottla.records.batch import (
     CONTROL,

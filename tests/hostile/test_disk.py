@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.clients.harness import BrokerProcess, wait_for
-from tests.clients.wire_client import Closed, Wire, batch
+from tests.kafka_clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.wire_client import Closed, Wire, batch
 
 from ottla.base.errors import ErrorCode
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

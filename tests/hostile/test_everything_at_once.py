@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.clients.harness import BrokerProcess, wait_for
-from tests.clients.wire_client import Closed, Wire, frame_of
 from tests.hostile.healthy import Healthy
+from tests.kafka_clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.wire_client import Closed, Wire, frame_of
 
 from ottla.base.errors import ErrorCode
 from ottla.records.batch import set_crc

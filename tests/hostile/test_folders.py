@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.clients.harness import BrokerProcess
-from tests.clients.wire_client import Wire, batch
+from tests.kafka_clients.harness import BrokerProcess
+from tests.kafka_clients.wire_client import Wire, batch
 
 from ottla.base.errors import ErrorCode
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

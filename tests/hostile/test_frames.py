@@ -3,9 +3,9 @@
 import struct
 
 import pytest
-from tests.clients.harness import BrokerProcess
-from tests.clients.wire_client import Wire, decode, frame_of, framed
 from tests.hostile.probe import Outcome, Probe
+from tests.kafka_clients.harness import BrokerProcess
+from tests.kafka_clients.wire_client import Wire, decode, frame_of, framed
 
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.metadata import MetadataRequest

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from kio.index import load_request_schema
 from kio.serial import entity_reader
-from tests.clients.harness import BrokerProcess
-from tests.clients.wire_client import frame_of, produce_request
 from tests.hostile import arena as arenas
 from tests.hostile import fuzz, fuzz_decoders
 from tests.hostile.arena import Arena, Found
@@ -23,6 +21,8 @@ from tests.hostile.fuzz_decoders import timed
 from tests.hostile.generate import PAIRS, Generator, Kind, Pool, uvarint
 from tests.hostile.healthy import Healthy
 from tests.hostile.mutate import SMALL_FRAME, batches, mutants, mutated
+from tests.kafka_clients.harness import BrokerProcess
+from tests.kafka_clients.wire_client import frame_of, produce_request
 
 from ottla.api import metadata
 from ottla.wire.header import decode_request_header

@@ -5,9 +5,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from tests.clients.harness import BrokerProcess, wait_for
-from tests.clients.wire_client import Wire, frame_of, produce_request
 from tests.hostile.healthy import Healthy
+from tests.kafka_clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.wire_client import Wire, frame_of, produce_request
 
 from ottla.base.errors import ErrorCode
 from ottla.log.producers import PRODUCERS_MAX

@@ -15,9 +15,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigEntry,
     ConfigResource,
 )
-from tests.clients.harness import BrokerProcess, wait_for
-from tests.clients.wire_client import Closed, Wire, batch, fetch_request, frame_of
 from tests.hostile.healthy import Healthy
+from tests.kafka_clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.wire_client import Closed, Wire, batch, fetch_request, frame_of
 
 from ottla.shell.admission import LOCALS_MAX
 from ottla.wire.messages.api_versions import ApiVersionsRequest

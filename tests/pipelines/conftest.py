@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from tests.clients.harness import _die_with_parent as die_with_parent
+from tests.cli.commands import run  # noqa: F401
+from tests.kafka_clients.harness import _die_with_parent as die_with_parent
 
 from ottla import Broker
-from ottla.cli import pipeline_spark, pipeline_status
-from ottla.cli.pipeline_run import _members as members_of_session
+from ottla.pipelines import spark_environment, status
+from ottla.pipelines.driver_process import session_members as members_of_session
 
 # Two cores are shared with much else: a minute alone can be many.
 WAIT_S = 400.0
@@ -41,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark_is_there() -> None:
-    problem = pipeline_spark.missing()
+    problem = spark_environment.missing()
     if problem is not None:
         pytest.skip(problem)
 
@@ -124,7 +125,7 @@ class Pipeline:
         from pyarrow import parquet
 
         rows: list[tuple[Any, ...]] = []
-        for path in pipeline_status.files(str(self.folder / "tables" / name)):
+        for path in status.files(str(self.folder / "tables" / name)):
             found = parquet.ParquetFile(path).read(columns=list(columns)).to_pylist()
             rows += [tuple(row[column] for column in columns) for row in found]
         return sorted(rows, key=repr)

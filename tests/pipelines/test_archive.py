@@ -19,7 +19,7 @@ def batch(*rows: tuple[int, str | None]) -> pa.RecordBatch:
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Any:
-    from ottla.spark.pipeline_archive import ParquetWriter
+    from ottla.pipelines.archive import ParquetWriter
 
     return ParquetWriter(f"file://{tmp_path}/archive", "day")
 
@@ -71,7 +71,7 @@ def test_an_attempt_that_failed_leaves_nothing_and_takes_nothing(writer: Any, tm
 def test_options_are_checked() -> None:
     from pyspark.sql.types import IntegerType, StructType
 
-    from ottla.spark.pipeline_archive import ParquetByColumn
+    from ottla.pipelines.archive import ParquetByColumn
 
     schema = StructType().add("n", IntegerType())
     with pytest.raises(ValueError, match="needs the option path"):

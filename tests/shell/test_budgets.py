@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import pytest
 from tests.api.harness import Machine
-from tests.clients.wire_client import frame_of, framed
+from tests.kafka_clients.wire_client import frame_of, framed
 
-from ottla.cli.serve import DEFAULT_LEVEL
+from ottla.cli.broker.process import DEFAULT_LEVEL
 from ottla.shell.budgets import LINGER_MS, Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.server import Server

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.clients.harness import is_gone, wait_for
+from tests.kafka_clients.harness import is_gone, wait_for
 
 from ottla.base.files import OsFiles
 from ottla.base.ids import TopicPartition

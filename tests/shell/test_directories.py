@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.clients.harness import wait_for
-from tests.clients.wire_client import Wire, batch
+from tests.kafka_clients.harness import wait_for
+from tests.kafka_clients.wire_client import Wire, batch
 from tests.shell.test_halt import MARKER, connect
 from tests.shell.test_server import refusal, run, server
 

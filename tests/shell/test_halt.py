@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from tests.clients.harness import wait_for
-from tests.clients.wire_client import Closed, Wire, batch, fetch_request, produce_request
+from tests.kafka_clients.harness import wait_for
+from tests.kafka_clients.wire_client import Closed, Wire, batch, fetch_request, produce_request
 from tests.shell.test_server import refusal, run, server
 
 from ottla.base.files import OsFile, OsPath

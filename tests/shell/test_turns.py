@@ -6,7 +6,7 @@ import socket
 import struct
 from pathlib import Path
 
-from tests.clients.wire_client import frame_of
+from tests.kafka_clients.wire_client import frame_of
 from tests.shell.test_budgets import serving, until
 
 from ottla.shell.server import Server

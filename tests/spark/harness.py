@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from pyarrow import parquet
 
-from ottla.cli import pipeline_spark
+from ottla.pipelines import spark_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +59,7 @@ def spark_home() -> str:
     """For this process: without the archive of Spark's Python code, which every worker would compile anew."""
     folder = tempfile.mkdtemp(prefix="ottla-spark-home-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return pipeline_spark.linked(folder)
+    return spark_environment.linked(folder)
 
 
 def new_session(name: str, settings: Mapping[str, str] | None = None, cores: int = 2) -> "SparkSession":

@@ -1,7 +1,7 @@
 """Batch reads: positions, columns, filters and loss, on a real broker and without Spark."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,12 +10,15 @@ import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, LessThan
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
-from tests.clients.harness import wait_for
+from tests.kafka_clients.harness import wait_for
 from tests.spark.harness import Topic, texts
 
+from ottla.base.errors import ErrorCode
+from ottla.client import ClientError
+from ottla.records.fetched import Fetched
 from ottla.spark.errors import DataLoss, OptionError, SourceError
 from ottla.spark.options import read_options
-from ottla.spark.reader import BatchReader, FilteringReader
+from ottla.spark.reader import BatchReader, Chunks, FilteringReader
 from ottla.spark.schema import columns_of, read_schema
 
 Make = Callable[..., Topic]
@@ -35,6 +38,25 @@ def rows(batch: BatchReader) -> pa.Table:
 
 def values(batch: BatchReader) -> list[str]:
     return [value.decode() for value in rows(batch)["value"].to_pylist()]
+
+
+def test_damaged_records_fail_the_read_as_an_error_of_the_client(
+    topic: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = topic()
+    orders.produce(["v"])
+
+    def damaged(chunks: Chunks) -> Iterator[Fetched]:
+        for fetched in chunks_of(chunks):
+            content = bytearray(fetched.records)
+            content[-1] ^= 1
+            yield Fetched(memoryview(content))
+
+    chunks_of = Chunks.__iter__
+    monkeypatch.setattr(Chunks, "__iter__", damaged)
+    with pytest.raises(ClientError, match="offsets 0 to 0 is damaged: its checksum is wrong") as raised:
+        rows(reader(orders))
+    assert raised.value.code == ErrorCode.CORRUPT_MESSAGE
 
 
 def test_rows_have_the_official_columns(topic: Make) -> None:

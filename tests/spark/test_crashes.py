@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from tests.clients.harness import BrokerProcess, wait_for
-from tests.clients.harness import _die_with_parent as die_with_parent
+from tests.kafka_clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.harness import _die_with_parent as die_with_parent
 from tests.spark.harness import (
     Topic,
     held_up,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
-from tests.clients.harness import wait_for
+from tests.kafka_clients.harness import wait_for
 from tests.spark.harness import Topic
 
 from ottla.client import Client, TopicPartition

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from tests.clients.harness import wait_for
+from tests.kafka_clients.harness import wait_for
 from tests.spark.harness import QUERY_S, Topic, read_stream, run, table, texts, to_table, values
 
 from ottla.client import Client, TopicPartition

@@ -11,8 +11,9 @@ import pytest
 
 from ottla import Broker
 from ottla.base.config import load
+from ottla.base.properties import parse
 from ottla.broker.config_classes import CONFIG_CLASSES
-from ottla.cli.properties import parse, without_effect
+from ottla.cli.properties import without_effect
 from ottla.group.config import GroupConfig
 
 ROOT = Path(__file__).parents[2]

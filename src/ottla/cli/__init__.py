@@ -4,8 +4,14 @@
 results go to stdout, everything else to stderr; tables are drawn on a terminal and are plain text in a pipe.
 
 Not obvious: `ottla start` must serve within a fraction of a second, and loading typer takes a good part of
-that. So plain arguments of `start` are read by `cli/serve` without it. Whatever that does not understand,
-`--help` included, goes to typer like any other command, so there is one help and one set of error messages.
+that. So plain arguments of `start` are read by `cli/broker/process` without it. Whatever that does not
+understand, `--help` included, goes to typer like any other command, so there is one help and one set of error
+messages.
+
+    broker · cluster · topics · configs · groups · records · storage   the commands, by what they are about
+    ship · pipeline · metrics · demo                                   commands that only start a product
+    app · options · output · properties · partitions · times           what commands share
+    requests · interrupts
 """
 
 import contextlib
@@ -13,15 +19,14 @@ import io
 import os
 import sys
 
-from ottla.cli.errors import FAILED, USAGE, CommandError, is_interrupt
+from ottla.base.command_error import FAILED, USAGE, CommandError
+from ottla.cli.interrupts import INTERRUPTED, is_interrupt
 
 __all__ = ["main"]
 
-INTERRUPTED = 130
-
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command line and leave with its exit code."""
+    """Run a command line and exit with its code."""
     given = sys.argv[1:] if arguments is None else arguments
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by whoever started us
@@ -86,11 +91,11 @@ def _write_no_more() -> None:
 
 def _run(given: list[str]) -> None:
     if given[:1] == ["start"]:
-        from ottla.cli import serve
+        from ottla.cli.broker import process
 
-        options = serve.read_plainly(given[1:])
+        options = process.read_plainly(given[1:])
         if options is not None:
-            serve.serve(options)
+            process.serve(options)
             return
     from ottla.cli.app import app
 

@@ -1,26 +1,21 @@
 """All commands in one place. Each file adds its own; nothing here does any work."""
 
+import logging
 from typing import Annotated
 
 import typer
 
 import ottla
-from ottla.cli import (
-    clusters,
-    configs,
-    consume,
-    demo,
-    dump,
-    groups,
-    metrics,
-    pipeline,
-    produce,
-    ship,
-    skip,
-    start,
-    topics,
-    verify,
-)
+from ottla.cli import demo, metrics, pipeline, ship
+from ottla.cli.broker import start
+from ottla.cli.cluster import commands as cluster
+from ottla.cli.configs import commands as configs
+from ottla.cli.groups import commands as groups
+from ottla.cli.records import consume, produce
+from ottla.cli.storage import dump, skip, verify
+from ottla.cli.topics import commands as topics
+
+logging.getLogger("ottla.client").addHandler(logging.NullHandler())  # commands say themselves what is wrong
 
 app = typer.Typer(
     name="ottla",
@@ -30,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(start.start)
-app.add_typer(clusters.app)
+app.add_typer(cluster.app)
 app.add_typer(topics.app)
 app.add_typer(configs.app)
 app.add_typer(groups.app)
@@ -54,7 +49,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Ottla, a Kafka-compatible broker, and the tools to use it.

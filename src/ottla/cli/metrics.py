@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from ottla.base.command_error import CommandError
 from ottla.base.ids import INTERNAL_TOPICS
-from ottla.cli import cluster, group_view, output
-from ottla.cli.cluster import DEFAULT_BOOTSTRAP, Bootstrap
-from ottla.cli.errors import CommandError
-from ottla.cli.ship import INTERRUPTED, stopping
+from ottla.cli import output
+from ottla.cli.groups import descriptions
+from ottla.cli.interrupts import INTERRUPTED, stopping
+from ottla.cli.options import Bootstrap
+from ottla.client.librdkafka import cluster, connections, partition_offsets
+from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
+from ottla.client.librdkafka.errors import errors_explained, explain
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -39,7 +43,7 @@ def metrics(
     interval: Annotated[
         float, typer.Option("--interval", "-i", metavar="SECONDS", min=0.1, help="How often.")
     ] = 10.0,
-    once: Annotated[bool, typer.Option("--once", help="Measure once, and leave.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Measure once, and exit.")] = False,
     host: Annotated[
         str | None, typer.Option("--host", metavar="NAME", help="What this host is called. (its name)")
     ] = None,
@@ -55,17 +59,17 @@ def metrics(
       ottla metrics --interval 5
       ottla metrics --topic metrics --once
     """
-    client = cluster.producer(
+    client = connections.producer(
         bootstrap, {"enable.idempotence": True, "message.timeout.ms": int(DELIVERY_S * 1000)}
     )
-    administration, name, sent = cluster.admin(bootstrap), host or socket.gethostname(), 0
+    administration, name, sent = connections.admin(bootstrap), host or socket.gethostname(), 0
     with stopping() as stopped:
         host_measurements = of_host(warm_up_s=0.1 if once else 0.0)
         due_s = time.monotonic()
         while not stopped.is_set():
-            found = [*next(host_measurements), *of_cluster(administration)]
-            _send(client, topic, name, found)
-            sent += len(found)
+            measurements = [*next(host_measurements), *of_cluster(administration)]
+            _send(client, topic, name, measurements)
+            sent += len(measurements)
             due_s = max(due_s + interval, time.monotonic())
             if once or stopped.wait(due_s - time.monotonic()):
                 break
@@ -74,28 +78,28 @@ def metrics(
             raise typer.Exit(INTERRUPTED)
 
 
-def _send(client: Any, topic: str, host: str, found: list[Measurement]) -> None:
+def _send(client: Any, topic: str, host: str, measurements: list[Measurement]) -> None:
     now_ms, problems = time.time_ns() // 1_000_000, []
 
     def on_delivery(error: Any, _message: Any) -> None:
         if error is not None:
             problems.append(error)
 
-    with cluster.errors_explained(f"topic {topic}"):
-        for one in found:
+    with errors_explained(f"topic {topic}"):
+        for measurement in measurements:
             record = {
                 "time": now_ms,
                 "host": host,
-                "metric": one.metric,
-                "value": one.value,
-                "labels": one.labels,
+                "metric": measurement.metric,
+                "value": measurement.value,
+                "labels": measurement.labels,
             }
             client.produce(
                 topic, json.dumps(record), host.encode(), timestamp=now_ms, on_delivery=on_delivery
             )
         left = client.flush(DELIVERY_S)
     if left or problems:
-        why = f": {cluster.explain(problems[0])}" if problems else ""
+        why = f": {explain(problems[0])}" if problems else ""
         raise CommandError(f"{left + len(problems)} measurements were not acknowledged{why}")
 
 
@@ -110,7 +114,7 @@ def of_host(warm_up_s: float) -> Iterator[list[Measurement]]:
     while True:
         memory, swap = psutil.virtual_memory(), psutil.swap_memory()
         network = psutil.net_io_counters()
-        found = [
+        measurements = [
             Measurement("cpu.percent", psutil.cpu_percent()),
             Measurement("cpu.load1", os.getloadavg()[0]),
             Measurement("memory.percent", memory.percent),
@@ -119,15 +123,19 @@ def of_host(warm_up_s: float) -> Iterator[list[Measurement]]:
             *_disks(psutil),
         ]
         if network is not None:
-            found += [
+            measurements += [
                 Measurement("network.sent_bytes_total", network.bytes_sent),
                 Measurement("network.received_bytes_total", network.bytes_recv),
             ]
-        yield found
+        yield measurements
 
 
 def _disks(psutil: Any) -> Iterator[Measurement]:
-    mounts = {one.device: one.mountpoint for one in psutil.disk_partitions() if _is_disk(one)} or {"": "/"}
+    mounts = {
+        partition.device: partition.mountpoint
+        for partition in psutil.disk_partitions()
+        if _is_disk(partition)
+    } or {"": "/"}
     for mount in mounts.values():
         try:
             used = psutil.disk_usage(mount)
@@ -147,20 +155,27 @@ def _is_disk(mounted: Any) -> bool:
 
 def of_cluster(client: "AdminClient") -> list[Measurement]:
     """Brokers, records and ends of topics, lag of groups."""
-    known = cluster.metadata(client)
-    names = sorted(set(known.topics) - set(INTERNAL_TOPICS))
-    places = [(name, number) for name in names for number in known.topics[name].partitions]
-    starts = group_view.bounds(client, places, earliest=True)
-    ends = group_view.bounds(client, places, earliest=False)
-    found = [Measurement("cluster.brokers", len(known.brokers)), Measurement("cluster.topics", len(names))]
+    metadata = cluster.metadata(client)
+    names = sorted(set(metadata.topics) - set(INTERNAL_TOPICS))
+    topic_partitions = [(name, number) for name in names for number in metadata.topics[name].partitions]
+    starts = partition_offsets.starts(client, topic_partitions)
+    ends = partition_offsets.ends(client, topic_partitions)
+    measurements = [
+        Measurement("cluster.brokers", len(metadata.brokers)),
+        Measurement("cluster.topics", len(names)),
+    ]
     for name in names:
-        own = [where for where in places if where[0] == name and where in ends]
-        end = sum(ends[where] for where in own)
-        found.append(Measurement("topic.end_offsets_total", end, {"topic": name}))
-        count = end - sum(starts.get(where, ends[where]) for where in own)
-        found.append(Measurement("topic.records", count, {"topic": name}))
-    listed = [one.id for one in group_view.listed(client)]
-    groups = group_view.described(client, listed, with_metadata=False)
-    return found + [
-        Measurement("group.lag", one.lag, {"group": one.id}) for one in groups if one.lag is not None
+        own = [
+            topic_partition
+            for topic_partition in topic_partitions
+            if topic_partition[0] == name and topic_partition in ends
+        ]
+        end = sum(ends[topic_partition] for topic_partition in own)
+        measurements.append(Measurement("topic.end_offsets_total", end, {"topic": name}))
+        count = end - sum(starts.get(topic_partition, ends[topic_partition]) for topic_partition in own)
+        measurements.append(Measurement("topic.records", count, {"topic": name}))
+    listed = [group.id for group in descriptions.listed(client)]
+    groups = descriptions.described(client, listed, with_metadata=False)
+    return measurements + [
+        Measurement("group.lag", group.lag, {"group": group.id}) for group in groups if group.lag is not None
     ]

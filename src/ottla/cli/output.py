@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from ottla.cli.errors import USAGE, CommandError
+from ottla.base.command_error import USAGE, CommandError
 
 Cell: TypeAlias = str | int | float | bool | None
 Rows: TypeAlias = Sequence[Sequence[Cell]]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from ottla.cli.errors import USAGE, CommandError
+from ottla.base.command_error import USAGE, CommandError
 
 Chosen = dict[str, set[int] | None]  # None is the whole topic
 
@@ -27,6 +27,8 @@ def is_chosen(chosen: Mapping[str, set[int] | None], topic: str, partition: int)
     return wanted is None or partition in wanted
 
 
-def show_partitions(places: Iterable[tuple[str, int]]) -> str:
-    topics = groupby(sorted(places), key=lambda where: where[0])
-    return " ".join(f"{topic}:{','.join(str(number) for _, number in some)}" for topic, some in topics)
+def show_partitions(topic_partitions: Iterable[tuple[str, int]]) -> str:
+    topics = groupby(sorted(topic_partitions), key=lambda topic_partition: topic_partition[0])
+    return " ".join(
+        f"{topic}:{','.join(str(number) for _, number in partitions)}" for topic, partitions in topics
+    )

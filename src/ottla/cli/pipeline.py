@@ -1,22 +1,26 @@
-"""`ottla pipeline`: make, run and look at data pipelines on Spark."""
+"""`ottla pipeline`: make, run and look at data pipelines on Spark. `ottla.pipelines` does the work."""
 
-import importlib.resources
+import contextlib
 import os
 import sys
-import time
-from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli import cluster, output, pipeline_run, pipeline_spark, pipeline_status
-from ottla.cli.cluster import REQUEST_S, Json, errors_explained
-from ottla.cli.errors import USAGE, CommandError
-from ottla.cli.pipeline_folder import SERVERS, TOPICS, WAREHOUSE, PipelineFolder
-from ottla.cli.pipeline_run import FAILED, RUNNING, STOPPED, DriverProcess, Progress
+from ottla.base.command_error import CommandError
+from ottla.cli import output
+from ottla.cli.interrupts import INTERRUPTED, stopping
+from ottla.cli.options import Json
 from ottla.cli.properties import parse_settings
-from ottla.cli.ship import INTERRUPTED, stopping
 from ottla.cli.times import show_ms
+from ottla.client.librdkafka import connections
+from ottla.pipelines import spark_environment
+from ottla.pipelines import status as pipeline_status
+from ottla.pipelines.driver_process import Show
+from ottla.pipelines.folder import TEMPLATES, PipelineFolder, create_folder
+from ottla.pipelines.progress import RUNNING, STOPPED
+from ottla.pipelines.run import PipelineRun, RunOptions
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -24,16 +28,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="pipeline", help="Make, run and look at data pipelines on Spark.", no_args_is_help=True
 )
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-TEMPLATES = ("metrics", "logs", "stream")
-# What a run sets unless the pipeline says otherwise. Unix sockets save a third of a small batch's time.
-DEFAULTS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.python.unix.domain.socket.enabled": "true",
-    # Spark gives a Python worker ten seconds to start, so not all of them may start at once.
-    "spark.sql.pipelines.execution.maxConcurrentFlows": str(max(2, os.cpu_count() or 2)),
-}
 
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="The folder of the pipeline.", show_default=False)]
 Broker = Annotated[
@@ -64,44 +58,14 @@ def init(
     Examples:
       ottla pipeline init --template logs my-logs
     """
-    make(folder, template, bootstrap)
+    create_folder(folder, template, bootstrap)
     output.say(f"made {folder}; read {os.path.join(folder, 'README.md')}, then `ottla pipeline run {folder}`")
-
-
-def make(folder: str, template: str, bootstrap: str | None) -> None:
-    if template not in TEMPLATES:
-        raise CommandError(f"--template is one of {', '.join(TEMPLATES)}, not {template!r}", USAGE)
-    if os.path.isdir(folder) and os.listdir(folder):
-        raise CommandError(f"{folder} is not empty", USAGE)
-    path = os.path.abspath(folder)
-    words = {"name": os.path.basename(path), "folder": f"file://{path}", "path": path}
-    try:
-        _copy(importlib.resources.files("ottla") / "spark" / "templates" / template, path, words, bootstrap)
-    except OSError as error:
-        raise CommandError(f"cannot write {folder}: {error.strerror}") from None
-
-
-def _copy(source: Traversable, target: str, words: dict[str, str], bootstrap: str | None) -> None:
-    os.makedirs(target, exist_ok=True)
-    for entry in source.iterdir():
-        path = os.path.join(target, entry.name)
-        if entry.is_dir() and entry.name != "__pycache__":
-            _copy(entry, path, words, bootstrap)
-        elif entry.name.endswith((".py", ".sql", ".yml", ".conf", ".md")):
-            text = entry.read_text(encoding="utf-8")
-            if entry.name.endswith((".yml", ".conf")):
-                for name, value in words.items():
-                    text = text.replace("{{ " + name + " }}", value)
-                if bootstrap:
-                    text = text.replace(cluster.DEFAULT_BOOTSTRAP, bootstrap)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
 
 
 @app.command()
 def run(
     folder: Folder,
-    once: Annotated[bool, typer.Option("--once", help="Process what is there, and leave.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Process what is there, and exit.")] = False,
     master: Annotated[
         str,
         typer.Option(
@@ -133,78 +97,43 @@ def run(
       ottla pipeline run my-logs --once --bootstrap broker:9092
       ottla pipeline run my-logs --master spark://host:7077 --set spark.executor.memory=2g
     """
-    place = PipelineFolder(folder)
-    pipeline_spark.check()
-    own = parse_settings(settings or [], "--set")
-    declared = place.read()
-    conf = {**DEFAULTS, **place.defaults(), **own}
-    said = {**declared.get("configuration", {}), **own}
-    servers = own.get(SERVERS) or bootstrap or said.get(SERVERS)
-    if servers:
-        conf[SERVERS] = servers
-        _create_topics(cluster.admin(servers), str(said.get(TOPICS, "")))
-    conf[JAVA_OPTIONS] = f"{conf.get(JAVA_OPTIONS, '')} -Dderby.stream.error.file={place.own('derby.log')}"
-    arguments = ["--master", master, "--interval", str(interval)]
-    arguments += [f"--set={name}={value}" for name, value in conf.items()]
-    arguments += ["--once"] * once + ["--dry"] * dry
-    note = {
-        "started_ms": time.time_ns() // 1_000_000,
-        "master": master,
-        "bootstrap": servers,
-        "storage": declared.get("storage"),
-        "tables": conf.get(WAREHOUSE),
-    }
-    with place.locked():
-        _supervise(place, arguments, note, once=once or dry)
+    pipeline_folder = PipelineFolder(folder)
+    spark_environment.check()
+    properties = parse_settings(settings or [], "--set")
+    run_in(pipeline_folder, RunOptions(once, dry, master, interval, properties, bootstrap))
 
 
-def _supervise(place: PipelineFolder, arguments: list[str], note: dict[str, Any], *, once: bool) -> None:
-    progress = Progress()
-
-    def keep() -> None:
-        now_ms = time.time_ns() // 1_000_000
-        place.note(
-            {**note, "state": progress.state, "rounds": progress.rounds, "ended_ms": now_ms,
-             "flows": progress.flows, "reason": progress.reason}
-        )  # fmt: skip
-
-    keep()
-    with stopping() as stopped:
-        driver = DriverProcess(place, arguments)
-        try:
-            for _ in pipeline_run.follow(driver, progress, stopped):
-                keep()
-        finally:
-            driver.stop()
-            driver.end()
-            keep()
-    if progress.state == FAILED:
-        raise pipeline_run.failure(progress, driver.log)
-    if once and progress.state != STOPPED:
-        _show_tables(str(note["tables"] or ""))
-    elif once:
+def run_in(folder: PipelineFolder, options: RunOptions) -> None:
+    """Run a pipeline, show what it does, and at the end of a single run what it has made."""
+    pipeline = PipelineRun(folder, options, output.say)
+    with stopping() as stopped, _display() as show:
+        progress = pipeline.supervise(stopped, show)
+    if not (options.once or options.dry):
+        return
+    if progress.state == STOPPED:
         raise typer.Exit(INTERRUPTED)
+    tables = pipeline_status.tables(pipeline.tables or "")
+    if tables:
+        output.show_table(("table", "rows", "bytes", "files"), tables)
 
 
-def _create_topics(client: "AdminClient", wanted: str) -> None:
-    """Those that the pipeline names and that are not there; NAME:compact is a table of keys."""
-    from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+@contextlib.contextmanager
+def _display() -> Iterator[Show]:
+    """On a terminal a line that moves; else only the sentences."""
+    if not sys.stderr.isatty():
+        yield lambda _doing, sentence: output.say(sentence) if sentence else None
+        return
+    from rich.console import Console
 
-    there = cluster.metadata(client).topics
-    for word in wanted.split():
-        name, _, policy = word.partition(":")
-        if name in there:
-            continue
-        config = {"cleanup.policy": policy} if policy else {}
-        with errors_explained(f"topic {name}"):
-            client.create_topics([NewTopic(name, -1, -1, config=config)])[name].result(REQUEST_S)
-        output.say(f"created topic {name}")
+    console = Console(stderr=True)
+    with console.status("") as status:
 
+        def show(doing: str, sentence: str | None) -> None:
+            if sentence:
+                console.print(sentence, markup=False, highlight=False)
+            status.update(doing)
 
-def _show_tables(warehouse: str) -> None:
-    found = pipeline_status.tables(warehouse)
-    if found:
-        output.show_table(("table", "rows", "bytes", "files"), found)
+        yield show
 
 
 @app.command()
@@ -220,19 +149,19 @@ def status(
       ottla pipeline status my-logs
       ottla pipeline status my-logs --json | jq '.sources[] | .lag'
     """
-    place = PipelineFolder(folder)
-    last = place.last_run()
+    pipeline_folder = PipelineFolder(folder)
+    last = pipeline_folder.last_run()
     if last is None:
         raise CommandError(f"{folder} has not been run yet; `ottla pipeline run {folder}` does it")
-    if last["state"] == RUNNING and not place.is_running():
+    if last["state"] == RUNNING and not pipeline_folder.is_running():
         last["state"] = "killed"
     tables = pipeline_status.tables(last["tables"] or "")
     sources = pipeline_status.sources(last["storage"] or "", _client(bootstrap or last["bootstrap"]))
     if json:
-        shown = [{**one._asdict(), "lag": one.lag} for one in sources]
-        output.show_json({**last, "tables": [one._asdict() for one in tables], "sources": shown})
+        shown = [{**source._asdict(), "lag": source.lag} for source in sources]
+        output.show_json({**last, "tables": [source._asdict() for source in tables], "sources": shown})
         return
-    print(f"pipeline {place.path}")
+    print(f"pipeline {pipeline_folder.path}")
     print(
         f"last run: {last['state']}, {output.plural(last['rounds'], 'round')}, on {last['master']}, "
         f"{show_ms(last['started_ms'])} to {show_ms(last['ended_ms'])}"
@@ -242,7 +171,7 @@ def status(
     if tables:
         output.show_table(("table", "rows", "bytes", "files"), tables)
     if sources:
-        rows = [(one.flow, one.topic, one.position, one.end, one.lag) for one in sources]
+        rows = [(source.flow, source.topic, source.position, source.end, source.lag) for source in sources]
         output.show_table(("flow", "topic", "position", "end", "lag"), rows)
 
 
@@ -251,7 +180,7 @@ def _client(bootstrap: str | None) -> "AdminClient | None":
     if not bootstrap:
         return None
     try:
-        return cluster.admin(bootstrap)
+        return connections.admin(bootstrap)
     except CommandError as error:
         print(f"ottla: {error}", file=sys.stderr)
         return None

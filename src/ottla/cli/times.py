@@ -12,9 +12,9 @@ _MILLISECONDS_MIN = 10**11
 def parse_ms(text: str, now_ms: int) -> int:
     """Milliseconds since 1970. A time without a zone is local time. ValueError says what is accepted."""
     given = text.strip()
-    found = _RELATIVE.fullmatch(given)
-    if found:
-        return now_ms - round(float(found[1]) * _UNIT_MS[found[2]])
+    match = _RELATIVE.fullmatch(given)
+    if match:
+        return now_ms - round(float(match[1]) * _UNIT_MS[match[2]])
     if given.isdigit() and int(given) >= _MILLISECONDS_MIN:
         return int(given)
     try:

@@ -5,10 +5,11 @@
     connection  one socket to one broker: versions agreed on, requests out, answers in
     cluster     who leads what, and connections that wait to be used again
     exchange    one request for every leader that is concerned, until every partition has its answer
-    fetching    raw record batches of one partition, one answer ahead of the reader
-    fetching_together   the first batches of many partitions, in one request per leader
-    producing · offsets · groups · topics   the requests
+    fetch       raw record batches of one partition, one answer ahead of the reader
+    first_batches   those of many partitions, in one request per leader
+    produce · offsets · groups · topics   the requests
     client      `Client`, which puts them together
+    librdkafka/ the other way to a cluster: confluent-kafka, for commands and products
 
 It speaks to Ottla and to Apache Kafka 0.11 and later: every connection begins with ApiVersions and uses,
 API by API, the newest version that both sides have. Topics are named, never identified, so Fetch and
@@ -24,7 +25,7 @@ Left out: TLS and SASL, transactions, group membership (confluent-kafka has all 
 from ottla.base.ids import TopicPartition
 from ottla.client.client import Client
 from ottla.client.errors import ClientError, OffsetOutOfRange
-from ottla.client.fetching import Aborted, Fetched
-from ottla.client.fetching_together import Begun
+from ottla.client.first_batches import Begun
+from ottla.records.fetched import Aborted, Fetched
 
 __all__ = ["Aborted", "Begun", "Client", "ClientError", "Fetched", "OffsetOutOfRange", "TopicPartition"]

@@ -9,13 +9,14 @@ from typing import Self
 
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
-from ottla.client import groups, producing, topics
+from ottla.client import groups, produce, topics
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
-from ottla.client.fetching import Fetch, Fetched
-from ottla.client.fetching_together import Begun, fetch_together
+from ottla.client.fetch import Fetch
+from ottla.client.first_batches import Begun, fetch_together
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.retry import Deadline
+from ottla.records.fetched import Fetched
 
 FETCH_BYTES_MAX = 32 << 20
 
@@ -90,11 +91,13 @@ class Client:
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset whose record has this time (ms) or a later one; None where there is none."""
-        for place, time_ms in times.items():
+        for topic_partition, time_ms in times.items():
             if time_ms < 0:
-                raise ValueError(f"{place}: {time_ms} is no time in ms since 1970")
-        found = self._offsets(times)
-        return {place: offset if offset >= 0 else None for place, offset in found.items()}
+                raise ValueError(f"{topic_partition}: {time_ms} is no time in ms since 1970")
+        offsets = self._offsets(times)
+        return {
+            topic_partition: offset if offset >= 0 else None for topic_partition, offset in offsets.items()
+        }
 
     def _offsets(
         self, times: Mapping[TopicPartition, int], *, read_committed: bool = False
@@ -160,11 +163,11 @@ class Client:
         What may pass is tried again with the same bytes, so a batch should have a producer id and a sequence:
         without them it can end up in the log twice.
         """
-        return producing.produce(self._cluster, batches, acks=acks, deadline=self._deadline(timeout_s))
+        return produce.produce(self._cluster, batches, acks=acks, deadline=self._deadline(timeout_s))
 
     def producer_id(self) -> tuple[int, int]:
         """The id and epoch of a new idempotent producer."""
-        return producing.producer_id(self._cluster, self._deadline())
+        return produce.producer_id(self._cluster, self._deadline())
 
     # -- groups ----------------------------------------------------------------------------------------------
 

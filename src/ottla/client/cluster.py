@@ -44,8 +44,8 @@ class Cluster:
     def close(self) -> None:
         self._closed = True
         for connections in self._idle.values():
-            for one in connections:
-                one.close()
+            for connection in connections:
+                connection.close()
         self._idle.clear()
 
     # -- connections -----------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Cluster:
         check(response.error_code, "asking for the brokers and topics")
         if not response.brokers:
             raise Again("the cluster has no brokers yet", ErrorCode.BROKER_NOT_AVAILABLE)
-        self.brokers = {one.node_id: Address(one.host, one.port) for one in response.brokers}
+        self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
         self.controller = response.controller_id
         for topic in response.topics:
             assert topic.name is not None, "we asked by name"
@@ -138,18 +138,20 @@ class Cluster:
                 self._forget(topic.name)
                 continue
             self.unknown.discard(topic.name)
-            for one in topic.partitions:
-                place = TopicPartition(topic.name, one.partition_index)
-                self.leaders[place] = Leader(one.leader_id, one.leader_epoch)
+            for partition in topic.partitions:
+                topic_partition = TopicPartition(topic.name, partition.partition_index)
+                self.leaders[topic_partition] = Leader(partition.leader_id, partition.leader_epoch)
         return response
 
-    def leader_of(self, place: TopicPartition) -> Leader:
+    def leader_of(self, topic_partition: TopicPartition) -> Leader:
         """As far as we know; `Again` if there is none at the moment."""
-        leader = self.leaders.get(place)
+        leader = self.leaders.get(topic_partition)
         if leader is None:
-            raise Again(f"{place}: no such topic or partition", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise Again(
+                f"{topic_partition}: no such topic or partition", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
         if leader.node < 0:
-            raise Again(f"{place}: no leader", ErrorCode.LEADER_NOT_AVAILABLE)
+            raise Again(f"{topic_partition}: no leader", ErrorCode.LEADER_NOT_AVAILABLE)
         return leader
 
     def coordinator_of(self, group: str, deadline: Deadline) -> Address:
@@ -166,29 +168,33 @@ class Cluster:
             return Address(response.host, response.port)
         if not response.coordinators:
             raise ProtocolError(f"{what}: the answer names none")
-        found = response.coordinators[0]
-        check(found.error_code, what, found.error_message)
-        return Address(found.host, found.port)
+        coordinator = response.coordinators[0]
+        check(coordinator.error_code, what, coordinator.error_message)
+        return Address(coordinator.host, coordinator.port)
 
     def _forget(self, topic: str) -> None:
-        for place in [place for place in self.leaders if place.topic == topic]:
-            del self.leaders[place]
+        for topic_partition in [
+            topic_partition for topic_partition in self.leaders if topic_partition.topic == topic
+        ]:
+            del self.leaders[topic_partition]
 
 
 def parse_bootstrap(text: str) -> list[Address]:
     """`host:port`, several with commas between; an IPv6 address in brackets."""
-    found = []
-    for one in filter(None, (part.strip() for part in text.split(","))):
-        scheme, _, place = one.rpartition("://")
+    addresses = []
+    for server in filter(None, (part.strip() for part in text.split(","))):
+        scheme, _, address = server.rpartition("://")
         if scheme and scheme.upper() != "PLAINTEXT":
-            raise ClientError(f"{one!r}: security.protocol={scheme} is not supported yet, only PLAINTEXT is")
-        host, colon, port = place.rpartition(":")
+            raise ClientError(
+                f"{server!r}: security.protocol={scheme} is not supported yet, only PLAINTEXT is"
+            )
+        host, colon, port = address.rpartition(":")
         if not colon or not host.strip("[]") or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ClientError(f"{one!r} in the bootstrap servers is not host:port")
-        found.append(Address(host.strip("[]"), int(port)))
-    if not found:
+            raise ClientError(f"{server!r} in the bootstrap servers is not host:port")
+        addresses.append(Address(host.strip("[]"), int(port)))
+    if not addresses:
         raise ClientError("no bootstrap server is given: it takes host:port, several with commas between")
-    return found
+    return addresses
 
 
 def _located(error: OSError, address: Address) -> OSError:

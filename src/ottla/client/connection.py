@@ -147,7 +147,7 @@ class Connection:
         response = decode(ApiVersionsResponse, version, view, at)
         if response.error_code:
             raise ProtocolError(f"ApiVersions was answered with error {response.error_code}")
-        self._versions = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+        self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
     def _send(
         self, request: Any, version: int, response: type, deadline: Deadline, answered: bool = True

@@ -22,7 +22,7 @@ T = TypeVar("T")
 class Answer(NamedTuple, Generic[T]):
     """What was said of one partition: an error code, or none and a value."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     error_code: int
     value: T
     said: str | None = None
@@ -49,42 +49,42 @@ class Exchange(Generic[R, T]):
         self.done: dict[TopicPartition, T] = {}
 
     def run(
-        self, cluster: Cluster, places: Collection[TopicPartition], deadline: Deadline
+        self, cluster: Cluster, topic_partitions: Collection[TopicPartition], deadline: Deadline
     ) -> dict[TopicPartition, T]:
         """The value of every partition, in their order."""
-        left = list(dict.fromkeys(places))
-        fresh = all(place in cluster.leaders for place in left)
+        left = list(dict.fromkeys(topic_partitions))
+        fresh = all(topic_partition in cluster.leaders for topic_partition in left)
 
         def attempt() -> None:
             nonlocal fresh
-            waiting = [place for place in left if place not in self.done]
+            waiting = [topic_partition for topic_partition in left if topic_partition not in self.done]
             if not fresh:
-                cluster.refresh({place.topic for place in waiting}, deadline)
+                cluster.refresh({topic_partition.topic for topic_partition in waiting}, deadline)
             fresh = False
             self._round(cluster, waiting, deadline)
 
         until(deadline, self._what, attempt)
-        return {place: self.done[place] for place in left}
+        return {topic_partition: self.done[topic_partition] for topic_partition in left}
 
     def _round(self, cluster: Cluster, waiting: list[TopicPartition], deadline: Deadline) -> None:
         failures: list[Exception] = []
         by_node: dict[int, list[TopicPartition]] = {}
-        for place in waiting:
+        for topic_partition in waiting:
             try:
-                by_node.setdefault(cluster.leader_of(place).node, []).append(place)
+                by_node.setdefault(cluster.leader_of(topic_partition).node, []).append(topic_partition)
             except Again as error:
                 failures.append(error)
         with ExitStack() as stack:
             asked = []
-            for node, places in by_node.items():
+            for node, topic_partitions in by_node.items():
                 try:
                     connection = cluster.take(cluster.address_of(node), deadline)
                     stack.callback(cluster.give_back, connection)  # which closes one that still owes
-                    for request in self._requests(places):
+                    for request in self._requests(topic_partitions):
                         connection.send(request, self._response, deadline, answered=self._silent is None)
                     asked.append(connection)
                     if self._silent is not None:
-                        self.done.update(dict.fromkeys(places, self._silent))
+                        self.done.update(dict.fromkeys(topic_partitions, self._silent))
                 except (OSError, ProtocolError, Again) as error:
                     failures.append(error)
             for connection in asked:
@@ -93,7 +93,7 @@ class Exchange(Generic[R, T]):
                 except (OSError, ProtocolError) as error:
                     connection.close()
                     failures.append(error)
-        missing = [place for place in waiting if place not in self.done]
+        missing = [topic_partition for topic_partition in waiting if topic_partition not in self.done]
         if missing and not failures:
             failures.append(Again(f"{missing[0]} is not in the answer"))
         if failures:
@@ -103,16 +103,16 @@ class Exchange(Generic[R, T]):
         while connection.in_flight:
             for answer in self._answers(connection.receive(self._response, deadline)):
                 try:
-                    check(answer.error_code, f"{self._what} {answer.place}", answer.said)
+                    check(answer.error_code, f"{self._what} {answer.topic_partition}", answer.said)
                 except Again as error:
                     failures.append(error)
                 else:
-                    self.done[answer.place] = answer.value
+                    self.done[answer.topic_partition] = answer.value
 
 
-def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def by_topic(topic_partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Requests name a topic once, with all its partitions."""
     topics: dict[str, list[int]] = {}
-    for topic, partition in places:
+    for topic, partition in topic_partitions:
         topics.setdefault(topic, []).append(partition)
     return topics

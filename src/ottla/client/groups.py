@@ -59,9 +59,13 @@ def commit_offsets(
 
     def attempt(connection: Connection) -> None:
         for topic in connection.call(request, OffsetCommitResponse, deadline).topics:
-            for one in topic.partitions:
-                hint = _has_members(group) if one.error_code == ErrorCode.UNKNOWN_MEMBER_ID else None
-                check(one.error_code, f"{what}, {TopicPartition(topic.name, one.partition_index)}", hint)
+            for partition in topic.partitions:
+                hint = _has_members(group) if partition.error_code == ErrorCode.UNKNOWN_MEMBER_ID else None
+                check(
+                    partition.error_code,
+                    f"{what}, {TopicPartition(topic.name, partition.partition_index)}",
+                    hint,
+                )
 
     _at_coordinator(cluster, group, what, attempt, deadline)
 
@@ -81,20 +85,20 @@ def committed(cluster: Cluster, group: str, deadline: Deadline) -> dict[TopicPar
             (answer,) = response.groups
         if code_of(answer.error_code) is not ErrorCode.GROUP_ID_NOT_FOUND:
             check(answer.error_code, what)
-        found = {}
+        committed = {}
         for topic in answer.topics:
-            for one in topic.partitions:
-                place = TopicPartition(topic.name, one.partition_index)
-                check(one.error_code, f"{what}, {place}")
-                if one.committed_offset >= 0:
-                    found[place] = one.committed_offset
-        return found
+            for partition in topic.partitions:
+                topic_partition = TopicPartition(topic.name, partition.partition_index)
+                check(partition.error_code, f"{what}, {topic_partition}")
+                if partition.committed_offset >= 0:
+                    committed[topic_partition] = partition.committed_offset
+        return committed
 
     return _at_coordinator(cluster, group, what, attempt, deadline)
 
 
 def delete_offsets(
-    connection: Connection, group: str, places: Iterable[TopicPartition], deadline: Deadline
+    connection: Connection, group: str, topic_partitions: Iterable[TopicPartition], deadline: Deadline
 ) -> dict[TopicPartition | None, int]:
     """Ask a group's coordinator to forget; the codes of what it refuses, under None for all of it."""
     topics = [
@@ -102,15 +106,15 @@ def delete_offsets(
             name=topic,
             partitions=[OffsetDeleteRequestPartition(partition_index=number) for number in numbers],
         )
-        for topic, numbers in by_topic(sorted(places)).items()
+        for topic, numbers in by_topic(sorted(topic_partitions)).items()
     ]
     request = OffsetDeleteRequest(group_id=group, topics=topics)
     response = connection.call(request, OffsetDeleteResponse, deadline)
     refused: dict[TopicPartition | None, int] = {None: response.error_code} if response.error_code else {}
     for topic in response.topics:
-        for one in topic.partitions:
-            if one.error_code:
-                refused[TopicPartition(topic.name, one.partition_index)] = one.error_code
+        for partition in topic.partitions:
+            if partition.error_code:
+                refused[TopicPartition(topic.name, partition.partition_index)] = partition.error_code
     return refused
 
 

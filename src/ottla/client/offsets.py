@@ -23,7 +23,7 @@ def list_offsets(
 ) -> dict[TopicPartition, int]:
     """The first offset at or after a time in ms, LATEST or EARLIEST; -1 where there is none."""
 
-    def requests(places: list[TopicPartition]) -> Iterator[ListOffsetsRequest]:
+    def requests(topic_partitions: list[TopicPartition]) -> Iterator[ListOffsetsRequest]:
         topics = [
             ListOffsetsTopic(
                 name=topic,
@@ -36,7 +36,7 @@ def list_offsets(
                     for number in numbers
                 ],
             )
-            for topic, numbers in by_topic(places).items()
+            for topic, numbers in by_topic(topic_partitions).items()
         ]
         yield ListOffsetsRequest(
             replica_id=_CONSUMER,
@@ -47,8 +47,12 @@ def list_offsets(
 
     def answers(response: ListOffsetsResponse) -> Iterator[Answer[int]]:
         for topic in response.topics:
-            for one in topic.partitions:
-                yield Answer(TopicPartition(topic.name, one.partition_index), one.error_code, one.offset)
+            for partition in topic.partitions:
+                yield Answer(
+                    TopicPartition(topic.name, partition.partition_index),
+                    partition.error_code,
+                    partition.offset,
+                )
 
     ask = Exchange("asking for the offsets of", ListOffsetsResponse, requests, answers)
     return ask.run(cluster, times.keys(), deadline)

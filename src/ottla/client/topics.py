@@ -43,7 +43,7 @@ def partitions(
 
     response = until(deadline, "asking for partitions", attempt)
     return {
-        topic.name: sorted(one.partition_index for one in topic.partitions)
+        topic.name: sorted(partition.partition_index for partition in topic.partitions)
         for topic in response.topics
         if topic.name is not None and topic.partitions
     }
@@ -69,8 +69,8 @@ def create_topics(
     def attempt() -> None:
         with controller(cluster, deadline) as connection:
             response = connection.call(request, CreateTopicsResponse, deadline)
-        for one in response.topics:
-            check(one.error_code, f"creating topic {one.name!r}", one.error_message)
+        for topic in response.topics:
+            check(topic.error_code, f"creating topic {topic.name!r}", topic.error_message)
 
     until(deadline, "creating topics", attempt)
 
@@ -81,8 +81,8 @@ def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadline) ->
     def attempt() -> None:
         with controller(cluster, deadline) as connection:
             response = connection.call(request, DeleteTopicsResponse, deadline)
-        for one in response.responses:
-            check(one.error_code, f"deleting topic {one.name!r}", one.error_message)
+        for topic in response.responses:
+            check(topic.error_code, f"deleting topic {topic.name!r}", topic.error_message)
 
     until(deadline, "deleting topics", attempt)
 

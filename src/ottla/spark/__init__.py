@@ -6,11 +6,10 @@
     topics · plan · filters    which partitions, in how many tasks, what of them
     reader · stream            reading: batch, and micro-batches
     writer                     writing, at least once
-    columns · batches          record batches to Arrow and back
     offsets · errors · schema · clients
 
 It is a drop-in for the official connector: its options, columns, offset JSON and error classes. Rules: it
-imports `ottla.client`, never the broker; a worker makes no Python object per record; what differs from the
-official connector is in docs/spark.md. Not obvious: nothing here knows Spark's checkpoint folder, see
-docs/design/005-spark-offsets.md.
+imports `ottla.client` and `ottla.arrow`, never the broker; a worker makes no Python object per record; what
+differs from the official connector is in docs/spark.md. Not obvious: nothing here knows Spark's checkpoint
+folder, see docs/design/005-spark-offsets.md.
 """

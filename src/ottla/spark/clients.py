@@ -17,13 +17,13 @@ _clients: dict[tuple[int, Where], Client] = {}
 def client(where: Where) -> Client:
     """The client of this process; of many, those used least recently are closed."""
     key = (os.getpid(), where)
-    found = _clients.pop(key, None) or Client(
+    current = _clients.pop(key, None) or Client(
         where.bootstrap, client_id=where.client_id, timeout_s=where.timeout_s
     )
-    _clients[key] = found
+    _clients[key] = current
     while len(_clients) > CLIENTS_MAX:
         _clients.pop(next(iter(_clients))).close()
-    return found
+    return current
 
 
 def close_clients() -> None:

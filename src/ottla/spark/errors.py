@@ -44,47 +44,49 @@ class DataLoss(SourceError):  # noqa: N818  (it is what happened)
         return type(self), (self.error_class.partition(".")[2], self.reason)
 
 
-def named(places: Iterable[TopicPartition]) -> str:
+def named(topic_partitions: Iterable[TopicPartition]) -> str:
     """Topic-partitions as Kafka writes them, in order."""
-    return ", ".join(f"{place.topic}-{place.partition}" for place in sorted(places))
+    return ", ".join(
+        f"{topic_partition.topic}-{topic_partition.partition}" for topic_partition in sorted(topic_partitions)
+    )
 
 
-def partitions_deleted(places: Iterable[TopicPartition]) -> DataLoss:
-    return DataLoss("PARTITIONS_DELETED", f"Partitions {named(places)} have been deleted.")
+def partitions_deleted(topic_partitions: Iterable[TopicPartition]) -> DataLoss:
+    return DataLoss("PARTITIONS_DELETED", f"Partitions {named(topic_partitions)} have been deleted.")
 
 
-def initial_offset_not_found(places: Iterable[TopicPartition]) -> DataLoss:
+def initial_offset_not_found(topic_partitions: Iterable[TopicPartition]) -> DataLoss:
     return DataLoss(
         "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS",
-        f"Cannot find initial offsets for partitions {named(places)}. They may have been deleted.",
+        f"Cannot find initial offsets for partitions {named(topic_partitions)}. They may have been deleted.",
     )
 
 
-def added_partition(place: TopicPartition, start: int) -> DataLoss:
+def added_partition(topic_partition: TopicPartition, start: int) -> DataLoss:
     return DataLoss(
         "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO",
-        f"Added partition {named([place])} starts from {start} instead of 0: offsets [0, {start}) were "
-        f"removed "
-        "before they were read.",
+        f"Added partition {named([topic_partition])} starts from {start} instead of 0: offsets [0, {start}) "
+        "were removed before they were read.",
     )
 
 
-def offset_changed(place: TopicPartition, before: int, now: int) -> DataLoss:
+def offset_changed(topic_partition: TopicPartition, before: int, now: int) -> DataLoss:
     return DataLoss(
         "PARTITION_OFFSET_CHANGED",
-        f"Partition {named([place])} offset was changed from {before} to {now}. Either the start offset is "
-        f"set too "
-        f"high and this is the first batch, or the topic was deleted and created again, or its log was cut "
-        f"back.",
+        f"Partition {named([topic_partition])} offset was changed from {before} to {now}. Either the start "
+        "offset is set too high and this is the first batch, or the topic was deleted and created again, or "
+        "its log was cut back.",
     )
 
 
-def not_readable(place: TopicPartition, start: int, end: int, why: str, group: str = "") -> DataLoss:
+def not_readable(
+    topic_partition: TopicPartition, start: int, end: int, why: str, group: str = ""
+) -> DataLoss:
     reader = f" with consumer group {group}" if group else ""
     return DataLoss(
         "COULD_NOT_READ_OFFSET_RANGE",
-        f"Could not read records in offset [{start}, {end}) for topic partition {named([place])}{reader}: "
-        f"{why}.",
+        f"Could not read records in offset [{start}, {end}) for topic partition "
+        f"{named([topic_partition])}{reader}: {why}.",
     )
 
 
@@ -113,23 +115,23 @@ def timestamp_does_not_match(
     )
 
 
-def start_after_end(place: TopicPartition, start: int, end: int, *, resolved: bool) -> SourceError:
+def start_after_end(topic_partition: TopicPartition, start: int, end: int, *, resolved: bool) -> SourceError:
     kind = "RESOLVED" if resolved else "UNRESOLVED"
     word = "resolved" if resolved else "specified"
     return SourceError(
         f"{kind}_START_OFFSET_GREATER_THAN_END_OFFSET",
         f"The {word} start offset {start} is greater than the {word} end offset {end} for topic "
-        f"{place.topic} "
-        f"partition {place.partition}.",
+        f"{topic_partition.topic} "
+        f"partition {topic_partition.partition}.",
     )
 
 
-def start_time_after_end_time(place: TopicPartition, start_ms: int, end_ms: int) -> SourceError:
+def start_time_after_end_time(topic_partition: TopicPartition, start_ms: int, end_ms: int) -> SourceError:
     return SourceError(
         "UNRESOLVED_START_TIMESTAMP_GREATER_THAN_END_TIMESTAMP",
         f"The specified start timestamp {start_ms} is greater than the end timestamp {end_ms} for topic "
-        f"{place.topic} "
-        f"partition {place.partition}.",
+        f"{topic_partition.topic} "
+        f"partition {topic_partition.partition}.",
     )
 
 

@@ -42,19 +42,19 @@ class Bounds:
     def narrow(self, ranges: Iterable[Range]) -> list[Range]:
         """Without the timestamp, for which a log has to be asked."""
         kept = []
-        for each in ranges:
-            start = each.start if self.offset_min is None else max(each.start, self.offset_min)
-            end = each.end if self.offset_end is None else min(each.end, self.offset_end)
-            if start < end and self._has(each):
-                kept.append(replace(each, start=start, end=end))
+        for range_ in ranges:
+            start = range_.start if self.offset_min is None else max(range_.start, self.offset_min)
+            end = range_.end if self.offset_end is None else min(range_.end, self.offset_end)
+            if start < end and self._has(range_):
+                kept.append(replace(range_, start=start, end=end))
         return kept
 
-    def _has(self, each: Range) -> bool:
+    def _has(self, range_: Range) -> bool:
         return (
-            (self.topics is None or each.topic in self.topics)
-            and (self.partitions is None or each.partition in self.partitions)
-            and (self.partition_min is None or each.partition >= self.partition_min)
-            and (self.partition_end is None or each.partition < self.partition_end)
+            (self.topics is None or range_.topic in self.topics)
+            and (self.partitions is None or range_.partition in self.partitions)
+            and (self.partition_min is None or range_.partition >= self.partition_min)
+            and (self.partition_end is None or range_.partition < self.partition_end)
         )
 
 
@@ -62,43 +62,43 @@ def push(filters: Iterable[Filter]) -> tuple[Bounds, list[Filter]]:
     """The bounds, and the filters that Spark still has to apply."""
     bounds = Bounds()
     left = []
-    for each in filters:
-        narrower, is_exact = _push(bounds, each)
+    for filter_ in filters:
+        narrower, is_exact = _push(bounds, filter_)
         bounds = narrower
         if not is_exact:
-            left.append(each)
+            left.append(filter_)
     return bounds, left
 
 
-def _push(bounds: Bounds, each: Filter) -> tuple[Bounds, bool]:
-    path: tuple[str, ...] = getattr(each, "attribute", ())
+def _push(bounds: Bounds, filter_: Filter) -> tuple[Bounds, bool]:
+    path: tuple[str, ...] = getattr(filter_, "attribute", ())
     column = path[0] if len(path) == 1 else None
-    if isinstance(each, IsNotNull):
+    if isinstance(filter_, IsNotNull):
         return bounds, column in _NEVER_NULL
-    value = getattr(each, "value", None)
+    value = getattr(filter_, "value", None)
     match column:
         case "topic":
-            return _topic(bounds, each, value)
+            return _topic(bounds, filter_, value)
         case "partition" | "offset":
-            return _number(bounds, each, column, value)
+            return _number(bounds, filter_, column, value)
         case "timestamp":
-            return _timestamp(bounds, each, value), False
+            return _timestamp(bounds, filter_, value), False
     return bounds, False
 
 
-def _topic(bounds: Bounds, each: Filter, value: Any) -> tuple[Bounds, bool]:
-    if isinstance(each, In) and all(isinstance(one, str) for one in value):
+def _topic(bounds: Bounds, filter_: Filter, value: Any) -> tuple[Bounds, bool]:
+    if isinstance(filter_, In) and all(isinstance(name, str) for name in value):
         wanted = frozenset(value)
-    elif isinstance(each, EqualTo | EqualNullSafe) and isinstance(value, str):
+    elif isinstance(filter_, EqualTo | EqualNullSafe) and isinstance(value, str):
         wanted = frozenset({value})
     else:
         return bounds, False
     return replace(bounds, topics=wanted if bounds.topics is None else bounds.topics & wanted), True
 
 
-def _number(bounds: Bounds, each: Filter, column: str, value: Any) -> tuple[Bounds, bool]:
-    if isinstance(each, In):
-        if column != "partition" or not all(type(one) is int for one in value):
+def _number(bounds: Bounds, filter_: Filter, column: str, value: Any) -> tuple[Bounds, bool]:
+    if isinstance(filter_, In):
+        if column != "partition" or not all(type(number) is int for number in value):
             return bounds, False
         wanted = frozenset(value)
         both = wanted if bounds.partitions is None else bounds.partitions & wanted
@@ -107,7 +107,7 @@ def _number(bounds: Bounds, each: Filter, column: str, value: Any) -> tuple[Boun
         return bounds, False
     least: int | None = None
     end: int | None = None
-    match each:
+    match filter_:
         case EqualTo() | EqualNullSafe():
             least, end = value, value + 1
         case GreaterThan():
@@ -127,15 +127,15 @@ def _number(bounds: Bounds, each: Filter, column: str, value: Any) -> tuple[Boun
     return replace(bounds, partition_min=low, partition_end=high), True
 
 
-def _both(choose: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return choose(one, other)
+def _both(choose: Callable[[int, int], int], first: int | None, second: int | None) -> int | None:
+    if first is None or second is None:
+        return first if second is None else second
+    return choose(first, second)
 
 
-def _timestamp(bounds: Bounds, each: Filter, value: Any) -> Bounds:
+def _timestamp(bounds: Bounds, filter_: Filter, value: Any) -> Bounds:
     """A time without a zone is a timestamp_ntz, which says nothing without Spark's session time zone."""
-    is_lower = isinstance(each, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual)
+    is_lower = isinstance(filter_, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual)
     if not is_lower or not isinstance(value, datetime) or value.tzinfo is None:
         return bounds
     since = value - datetime(1970, 1, 1, tzinfo=UTC)

@@ -139,11 +139,11 @@ class _Translation:
         return f"\\{char}{digits[0]}"
 
     def _property(self, *, negated: bool, in_class: bool) -> str:
-        found = re.compile(r"\{\^?([A-Za-z_=]+)\}|([A-Z])").match(self.pattern, self.at)
-        name = (found[1] or found[2]) if found else ""
-        if found is None or name not in _CLASSES or "^" in found[0]:
-            raise self._refuse(f"\\{'P' if negated else 'p'}{found[0] if found else ''}")
-        self.at = found.end()
+        match = re.compile(r"\{\^?([A-Za-z_=]+)\}|([A-Z])").match(self.pattern, self.at)
+        name = (match[1] or match[2]) if match else ""
+        if match is None or name not in _CLASSES or "^" in match[0]:
+            raise self._refuse(f"\\{'P' if negated else 'p'}{match[0] if match else ''}")
+        self.at = match.end()
         if not in_class:
             return f"[{'^' if negated else ''}{_CLASSES[name]}]"
         if negated:

@@ -109,9 +109,9 @@ def kafka_options(
     return {name: value.strip() for name, value in given.items() if name in honoured}
 
 
-def _unknown(name: str, known: list[str]) -> OptionError:
+def _unknown(name: str, names: list[str]) -> OptionError:
     if name.startswith(_SECURE):
         return OptionError(f"option kafka.{name} is not supported yet: only plain connections are")
-    near = difflib.get_close_matches(name, known, 1)
+    near = difflib.get_close_matches(name, names, 1)
     meant = f"; did you mean kafka.{near[0]}?" if near else ""
     return OptionError(f"option kafka.{name} is not known{meant}")

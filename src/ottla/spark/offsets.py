@@ -21,8 +21,8 @@ START = "#start"
 def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
     """In order, so that equal offsets are equal text: that is how Spark compares them."""
     tree: Json = {}
-    for place in sorted(offsets):
-        tree.setdefault(place.topic, {})[str(place.partition)] = offsets[place]
+    for topic_partition in sorted(offsets):
+        tree.setdefault(topic_partition.topic, {})[str(topic_partition.partition)] = offsets[topic_partition]
     return tree
 
 
@@ -59,13 +59,17 @@ def limited(
 
     No partition that has something gets nothing, as with the official connector: a small one would starve.
     """
-    sizes = {place: end - starts[place] for place, end in ends.items() if end > starts[place]}
+    sizes = {
+        topic_partition: end - starts[topic_partition]
+        for topic_partition, end in ends.items()
+        if end > starts[topic_partition]
+    }
     total = sum(sizes.values())
     if total <= rows_max:
         return dict(ends)
     limited_to = dict(ends)
-    for place, size in sizes.items():
+    for topic_partition, size in sizes.items():
         share = rows_max * (size / total)
         rows = math.ceil(share) if share < 1 else math.floor(share)
-        limited_to[place] = min(ends[place], starts[place] + rows)
+        limited_to[topic_partition] = min(ends[topic_partition], starts[topic_partition] + rows)
     return limited_to

@@ -108,10 +108,10 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Assigned:
-    places: tuple[TopicPartition, ...]
+    topic_partitions: tuple[TopicPartition, ...]
 
     def label(self) -> str:
-        return ",".join(map(str, self.places))
+        return ",".join(map(str, self.topic_partitions))
 
 
 Subscription: TypeAlias = Topics | Pattern | Assigned
@@ -286,8 +286,8 @@ def _or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def _check_names(options: Mapping[str, str], known: tuple[str, ...], others: tuple[str, ...] = ()) -> None:
-    names = {name.lower(): name for name in (*known, *others)}
+def _check_names(options: Mapping[str, str], own: tuple[str, ...], others: tuple[str, ...] = ()) -> None:
+    names = {name.lower(): name for name in (*own, *others)}
     for name in options:
         if name.lower() in names or name.lower().startswith(kafka_options.PREFIX):
             continue
@@ -326,14 +326,14 @@ def _assigned(text: str) -> tuple[TopicPartition, ...]:
         raise wrong from None
     if not isinstance(tree, dict) or not all(isinstance(numbers, list) for numbers in tree.values()):
         raise wrong
-    places = {
+    topic_partitions = {
         TopicPartition(topic, number if type(number) is int else -1)
         for topic, numbers in tree.items()
         for number in numbers
     }
-    if not places or min(place.partition for place in places) < 0:
+    if not topic_partitions or min(topic_partition.partition for topic_partition in topic_partitions) < 0:
         raise wrong
-    return tuple(sorted(places))
+    return tuple(sorted(topic_partitions))
 
 
 def _start(given: _Given, *, is_stream: bool) -> Position:
@@ -349,10 +349,10 @@ def _start(given: _Given, *, is_stream: bool) -> Position:
         if start == Everywhere(LATEST):
             raise OptionError("option startingOffsets can't be latest for batch queries")
         if isinstance(start, ByOffset):
-            for place, offset in start.offsets:
+            for topic_partition, offset in start.offsets:
                 if offset == LATEST:
                     raise OptionError(
-                        f"option startingOffsets for {place} can't be latest (-1) for batch queries"
+                        f"option startingOffsets for {topic_partition} can't be latest (-1) for batch queries"
                     )
     return start
 
@@ -366,10 +366,10 @@ def _end(given: _Given, *, is_stream: bool) -> Position:
     if end == Everywhere(EARLIEST):
         raise OptionError("option endingOffsets can't be earliest for batch queries")
     if isinstance(end, ByOffset):
-        for place, offset in end.offsets:
+        for topic_partition, offset in end.offsets:
             if offset == EARLIEST:
                 raise OptionError(
-                    f"option endingOffsets for {place} can't be earliest (-2) for batch queries"
+                    f"option endingOffsets for {topic_partition} can't be earliest (-2) for batch queries"
                 )
     return end
 
@@ -386,10 +386,10 @@ def _position(given: _Given, which: str, *, or_latest: bool, default: int) -> Po
     times = given.text(option)
     if times is not None:
         example = '{"topicA":{"0":1700000000000},"topicB":{"0":1700000000000}}'
-        found = per_partition(option, times, example)
-        if min(found.values(), default=0) < 0:
+        times_by_partition = per_partition(option, times, example)
+        if min(times_by_partition.values(), default=0) < 0:
             raise OptionError(f"option {option}: expected milliseconds since 1970, got {times}")
-        return ByTime(tuple(found.items()), None, or_latest)
+        return ByTime(tuple(times_by_partition.items()), None, or_latest)
     offsets = given.text(f"{which}Offsets")
     return Everywhere(default) if offsets is None else parse_offsets(f"{which}Offsets", offsets)
 
@@ -428,7 +428,7 @@ def _kafka_number(kafka: Mapping[str, str], name: str, default: int) -> int:
 
 def _duration_ms(name: str, text: str) -> float:
     """As Spark writes times: a number and us, ms, s, m, min, h or d; a bare number is ms."""
-    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.lower())
-    if found is None or found[2] not in _UNIT_MS:
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.lower())
+    if match is None or match[2] not in _UNIT_MS:
         raise OptionError(f"option {name}: expected a time such as 500ms, 30s, 15m or 1h, got {text!r}")
-    return int(found[1]) * _UNIT_MS[found[2]]
+    return int(match[1]) * _UNIT_MS[match[2]]

@@ -28,7 +28,7 @@ class Range:
     end: int
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -44,8 +44,8 @@ class Ranges(InputPartition):
 
     @property
     def ranges(self) -> tuple[Range, ...]:
-        found: tuple[Range, ...] = self.value
-        return found
+        ranges: tuple[Range, ...] = self.value
+        return ranges
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Split:
 
 def plan(ranges: Iterable[Range], split: Split) -> list[Ranges]:
     """Tasks for all ranges that have something in them."""
-    wanted = [each for each in sorted(ranges) if each.size > 0]
+    wanted = [range_ for range_ in sorted(ranges) if range_.size > 0]
     if split.rows_max is not None:
-        wanted = [part for each in wanted for part in cut(each, -(-each.size // split.rows_max))]
+        wanted = [part for range_ in wanted for part in cut(range_, -(-range_.size // split.rows_max))]
     if split.partitions_min is not None and len(wanted) < split.partitions_min:
         wanted = _cut_to(wanted, split.partitions_min)
     if not wanted:
         return []
-    total = sum(each.size for each in wanted)
+    total = sum(range_.size for range_ in wanted)
     count = split.partitions_max or -(-total // ROWS_PER_TASK)
     count = min(len(wanted), max(count, split.partitions_min or 1))
     return [Ranges(group) for group in pack(wanted, count, split.rows_max)]
@@ -81,14 +81,14 @@ def cut(whole: Range, parts: int) -> list[Range]:
 def _cut_to(ranges: list[Range], parts_min: int) -> list[Range]:
     """About so many ranges, the large ones in more pieces. Small ones stay whole and take no part in the
     sum."""
-    total = sum(each.size for each in ranges)
-    whole = {each for each in ranges if _parts(each.size, total, parts_min) == 1}
-    large = total - sum(each.size for each in whole)
+    total = sum(range_.size for range_ in ranges)
+    whole = {range_ for range_ in ranges if _parts(range_.size, total, parts_min) == 1}
+    large = total - sum(range_.size for range_ in whole)
     left = max(1, parts_min - len(whole))
     return [
         piece
-        for each in ranges
-        for piece in ([each] if each in whole else cut(each, _parts(each.size, large, left)))
+        for range_ in ranges
+        for piece in ([range_] if range_ in whole else cut(range_, _parts(range_.size, large, left)))
     ]
 
 
@@ -103,12 +103,12 @@ def pack(ranges: list[Range], count: int, rows_max: int | None = None) -> list[l
     """
     groups: list[list[Range]] = [[] for _ in range(count)]
     heap = [(0, number) for number in range(count)]
-    for each in sorted(ranges, key=lambda one: (-one.size, one)):
+    for range_ in sorted(ranges, key=lambda candidate: (-candidate.size, candidate)):
         rows, number = heapq.heappop(heap)
-        if rows_max is not None and rows and rows + each.size > rows_max:
+        if rows_max is not None and rows and rows + range_.size > rows_max:
             heapq.heappush(heap, (rows, number))
             rows, number = 0, len(groups)
             groups.append([])
-        groups[number].append(each)
-        heapq.heappush(heap, (rows + each.size, number))
+        groups[number].append(range_)
+        heapq.heappush(heap, (rows + range_.size, number))
     return [group for group in groups if group]

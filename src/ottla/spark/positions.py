@@ -60,14 +60,14 @@ def parse_offsets(option: str, text: str) -> Everywhere | ByOffset:
     word = text.strip().lower()
     if word in {"earliest", "latest"}:
         return Everywhere(EARLIEST if word == "earliest" else LATEST)
-    places = per_partition(option, text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}')
-    for place, offset in places.items():
+    offsets = per_partition(option, text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}')
+    for topic_partition, offset in offsets.items():
         if offset < EARLIEST:
             raise OptionError(
-                f"option {option}: {place} has offset {offset}; it takes 0 or more, -1 for latest, -2 for "
-                f"earliest"
+                f"option {option}: {topic_partition} has offset {offset}; it takes 0 or more, -1 for latest, "
+                "-2 for earliest"
             )
-    return ByOffset(tuple(places.items()))
+    return ByOffset(tuple(offsets.items()))
 
 
 def per_partition(option: str, text: str, example: str) -> Offsets:
@@ -78,13 +78,13 @@ def per_partition(option: str, text: str, example: str) -> Offsets:
         raise wrong from None
     if not isinstance(tree, dict) or not all(isinstance(numbers, dict) for numbers in tree.values()):
         raise wrong
-    found: Offsets = {}
+    offsets: Offsets = {}
     for topic, numbers in tree.items():
         for number, value in numbers.items():
             if not number.isdecimal() or not isinstance(value, int) or isinstance(value, bool):
                 raise wrong
-            found[TopicPartition(topic, int(number))] = value
-    return found
+            offsets[TopicPartition(topic, int(number))] = value
+    return offsets
 
 
 def check_order(start: Position, end: Position) -> None:
@@ -104,50 +104,61 @@ def check_order(start: Position, end: Position) -> None:
 def _check_pairs(start: Offsets, end: Offsets, *, is_time: bool) -> None:
     if start.keys() != end.keys():
         raise errors.different_partitions(start, end)
-    for place, value in start.items():
-        if value > end[place] >= 0 <= value:
+    for topic_partition, value in start.items():
+        if value > end[topic_partition] >= 0 <= value:
             if is_time:
-                raise errors.start_time_after_end_time(place, value, end[place])
-            raise errors.start_after_end(place, value, end[place], resolved=False)
+                raise errors.start_time_after_end_time(topic_partition, value, end[topic_partition])
+            raise errors.start_after_end(topic_partition, value, end[topic_partition], resolved=False)
 
 
 def resolve(
-    log: Log, position: Position, places: list[TopicPartition], *, is_start: bool, read_committed: bool
+    log: Log,
+    position: Position,
+    topic_partitions: list[TopicPartition],
+    *,
+    is_start: bool,
+    read_committed: bool,
 ) -> Offsets:
     """The offset of every partition. Asks the brokers, also about those that need no asking: it is one
     request."""
     match position:
         case Everywhere(offset):
-            wanted = dict.fromkeys(places, offset)
+            wanted = dict.fromkeys(topic_partitions, offset)
         case ByOffset(offsets):
             wanted = dict(offsets)
-            if wanted.keys() != set(places):
-                raise errors.start_does_not_match(wanted, places)
+            if wanted.keys() != set(topic_partitions):
+                raise errors.start_does_not_match(wanted, topic_partitions)
         case ByTime():
-            wanted = _at_times(log, position, places, is_start=is_start)
+            wanted = _at_times(log, position, topic_partitions, is_start=is_start)
     for mark, ask in (
         (EARLIEST, log.starts),
         (LATEST, lambda these: log.ends(these, read_committed=read_committed)),
     ):
-        marked = [place for place, offset in wanted.items() if offset == mark]
+        marked = [topic_partition for topic_partition, offset in wanted.items() if offset == mark]
         if marked:
             wanted |= ask(marked)
     return wanted
 
 
-def _at_times(log: Log, position: ByTime, places: list[TopicPartition], *, is_start: bool) -> Offsets:
+def _at_times(
+    log: Log, position: ByTime, topic_partitions: list[TopicPartition], *, is_start: bool
+) -> Offsets:
     if position.everywhere_ms is not None:
-        times = dict.fromkeys(places, position.everywhere_ms)
+        times = dict.fromkeys(topic_partitions, position.everywhere_ms)
     else:
         times = dict(position.times)
-        if times.keys() != set(places):
-            raise errors.timestamp_does_not_match("starting" if is_start else "ending", times, places)
-    found = log.offsets_at(times)
-    for place in sorted(times):
-        if found[place] is None and not position.or_latest:
-            raise OptionError(
-                f"no offset matched from request of topic-partition {place} and timestamp {times[place]}; "
-                f"set "
-                "startingOffsetsByTimestampStrategy to latest to start at the end of such a partition"
+        if times.keys() != set(topic_partitions):
+            raise errors.timestamp_does_not_match(
+                "starting" if is_start else "ending", times, topic_partitions
             )
-    return {place: LATEST if offset is None else offset for place, offset in found.items()}
+    offsets = log.offsets_at(times)
+    for topic_partition in sorted(times):
+        if offsets[topic_partition] is None and not position.or_latest:
+            raise OptionError(
+                f"no offset matched from request of topic-partition {topic_partition} and timestamp "
+                f"{times[topic_partition]}; set startingOffsetsByTimestampStrategy to latest to start at the "
+                "end of such a partition"
+            )
+    return {
+        topic_partition: LATEST if offset is None else offset for topic_partition, offset in offsets.items()
+    }

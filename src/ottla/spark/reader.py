@@ -13,12 +13,12 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from ottla.base.errors import ErrorCode
+from ottla.arrow.columns import Part, decode_parts
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.client import Begun, Client, ClientError, Fetched, OffsetOutOfRange, TopicPartition
 from ottla.records.batch import read_header
 from ottla.spark import errors
 from ottla.spark.clients import client
-from ottla.spark.columns import Part, decode_parts
 from ottla.spark.errors import DataLoss
 from ottla.spark.filters import Bounds, push
 from ottla.spark.options import ReadOptions
@@ -45,27 +45,34 @@ def read_rows(
     """The rows of one task. Spark gives an input partition without ranges when a plan has none."""
     if not isinstance(partition, Ranges):
         return iter(())
-    parts = _parts(options, partition.ranges)
-    return decode_parts(parts, include_headers=options.include_headers, columns=columns)
+    return _decoded(options, columns, partition)
+
+
+def _decoded(options: ReadOptions, columns: list[str], task: Ranges) -> Iterator[pa.RecordBatch]:
+    parts = _parts(options, task.ranges)
+    try:
+        yield from decode_parts(parts, include_headers=options.include_headers, columns=columns)
+    except ApiError as error:  # damaged records
+        raise ClientError(str(error), error.code) from None
 
 
 def _parts(options: ReadOptions, ranges: Sequence[Range]) -> Iterator[tuple[Part, "Chunks"]]:
     begun: dict[TopicPartition, Begun] = {}
-    for nth, each in enumerate(ranges):
+    for nth, range_ in enumerate(ranges):
         if nth % RANGES_AT_ONCE == 0 and len(ranges) > 1:
             begun = _begin(options, ranges[nth : nth + RANGES_AT_ONCE])
-        at = each.start
-        while at < each.end:
-            chunks = Chunks(options, each, at, begun.pop(each.place, None))
-            yield Part(each.topic, each.partition, at, each.end), chunks
+        at = range_.start
+        while at < range_.end:
+            chunks = Chunks(options, range_, at, begun.pop(range_.topic_partition, None))
+            yield Part(range_.topic, range_.partition, at, range_.end), chunks
             at = chunks.after
 
 
 def _begin(options: ReadOptions, ranges: Sequence[Range]) -> dict[TopicPartition, Begun]:
     """The first batches of many ranges. A partition of which there are two pieces is not asked for."""
-    count = Counter(each.place for each in ranges)
+    count = Counter(range_.topic_partition for range_ in ranges)
     return client(options.where).fetch_together(
-        {each.place: each.start for each in ranges if count[each.place] == 1},
+        {range_.topic_partition: range_.start for range_ in ranges if count[range_.topic_partition] == 1},
         read_committed=options.read_committed,
         max_bytes=options.fetch_bytes,
     )
@@ -93,7 +100,7 @@ class Chunks:
         last: Fetched | None = None
         try:
             for last in client(self._options.where).fetch(
-                self._whole.place,
+                self._whole.topic_partition,
                 self._start,
                 self._whole.end,
                 read_committed=self._options.read_committed,
@@ -111,7 +118,10 @@ class Chunks:
             self._lose(_after(last, self._start), "the topic or partition was deleted")
 
     def _lose(self, at: int, why: str) -> None:
-        lose(self._options, errors.not_readable(self._whole.place, at, self.after, why, self._options.group))
+        lose(
+            self._options,
+            errors.not_readable(self._whole.topic_partition, at, self.after, why, self._options.group),
+        )
 
 
 def _after(fetched: Fetched | None, otherwise: int) -> int:
@@ -133,29 +143,35 @@ def _why(error: OffsetOutOfRange, again: int) -> str:
 
 def still_there(source: Client, options: ReadOptions, ranges: Iterable[Range]) -> list[Range]:
     """The ranges, each from where its log begins; what is missing is a loss."""
-    wanted = [each for each in ranges if each.size > 0]
+    wanted = [range_ for range_ in ranges if range_.size > 0]
     if not wanted:
         return []
     try:
-        starts = source.starts([each.place for each in wanted])
+        starts = source.starts([range_.topic_partition for range_ in wanted])
     except ClientError as error:
         if error.code not in GONE:
             raise
-        found = source.partitions({each.topic for each in wanted})
-        gone = {each.place for each in wanted if each.partition not in found.get(each.topic, [])}
+        partitions = source.partitions({range_.topic for range_ in wanted})
+        gone = {
+            range_.topic_partition
+            for range_ in wanted
+            if range_.partition not in partitions.get(range_.topic, [])
+        }
         if gone:
             lose(options, errors.partitions_deleted(gone))
-        wanted = [each for each in wanted if each.place not in gone]
-        starts = source.starts([each.place for each in wanted])
+        wanted = [range_ for range_ in wanted if range_.topic_partition not in gone]
+        starts = source.starts([range_.topic_partition for range_ in wanted])
     kept = []
-    for each in wanted:
-        start = starts[each.place]
-        if start > each.start:
-            until = min(start, each.end)
+    for range_ in wanted:
+        start = starts[range_.topic_partition]
+        if start > range_.start:
+            until = min(start, range_.end)
             why = f"the log starts at offset {start} now (retention, or DeleteRecords)"
-            lose(options, errors.not_readable(each.place, each.start, until, why, options.group))
-            each = replace(each, start=until)
-        kept.append(each)
+            lose(
+                options, errors.not_readable(range_.topic_partition, range_.start, until, why, options.group)
+            )
+            range_ = replace(range_, start=until)
+        kept.append(range_)
     return kept
 
 
@@ -170,15 +186,22 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         options = self.options
         source = client(options.where)
-        places = Subscribed(source, options.subscription).must_exist()
+        topic_partitions = Subscribed(source, options.subscription).must_exist()
         starts, ends = (
-            resolve(source, position, places, is_start=is_start, read_committed=options.read_committed)
+            resolve(
+                source, position, topic_partitions, is_start=is_start, read_committed=options.read_committed
+            )
             for position, is_start in ((options.start, True), (options.end, False))
         )
-        for place in sorted(starts):
-            if starts[place] > ends[place]:
-                raise errors.start_after_end(place, starts[place], ends[place], resolved=True)
-        ranges = [Range(*place, starts[place], ends[place]) for place in sorted(starts)]
+        for topic_partition in sorted(starts):
+            if starts[topic_partition] > ends[topic_partition]:
+                raise errors.start_after_end(
+                    topic_partition, starts[topic_partition], ends[topic_partition], resolved=True
+                )
+        ranges = [
+            Range(*topic_partition, starts[topic_partition], ends[topic_partition])
+            for topic_partition in sorted(starts)
+        ]
         return list(plan(self._within(source, still_there(source, options, ranges)), options.split))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -189,13 +212,15 @@ class BatchReader(DataSourceReader):
         left = self.bounds.narrow(ranges)
         if self.bounds.time_ms_min is None or not left:
             return left
-        times: dict[TopicPartition, int] = {each.place: max(0, self.bounds.time_ms_min) for each in left}
-        found = source.offsets_at(times)
+        times: dict[TopicPartition, int] = {
+            range_.topic_partition: max(0, self.bounds.time_ms_min) for range_ in left
+        }
+        offsets = source.offsets_at(times)
         kept = []
-        for each in left:
-            start = found[each.place]
-            if start is not None and start < each.end:
-                kept.append(replace(each, start=max(start, each.start)))
+        for range_ in left:
+            start = offsets[range_.topic_partition]
+            if start is not None and start < range_.end:
+                kept.append(replace(range_, start=max(start, range_.start)))
         return kept
 
 

@@ -82,6 +82,6 @@ def check_written(schema: StructType, topic: str | None, timestamp_column: str |
         )
 
 
-def _same(one: DataType | None, other: DataType) -> bool:
+def _same(kind: DataType | None, other: DataType) -> bool:
     """Equal but for what may be null; collations and comments are not looked at."""
-    return one is not None and one.simpleString() == other.simpleString()
+    return kind is not None and kind.simpleString() == other.simpleString()

@@ -67,4 +67,4 @@ class OttlaSource(DataSource):
 
 
 def _is_one_of(name: str, names: tuple[str, ...]) -> bool:
-    return name.lower() in {each.lower() for each in names}
+    return name.lower() in {given.lower() for given in names}

@@ -103,10 +103,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             lose(self.options, errors.partitions_deleted(deleted))
         begins |= self._added(source, ends.keys() - begins.keys())
         ranges = []
-        for place in sorted(ends.keys() & begins.keys()):
-            if ends[place] < begins[place]:
-                lose(self.options, errors.offset_changed(place, begins[place], ends[place]))
-            ranges.append(Range(*place, begins[place], ends[place]))
+        for topic_partition in sorted(ends.keys() & begins.keys()):
+            if ends[topic_partition] < begins[topic_partition]:
+                lose(
+                    self.options,
+                    errors.offset_changed(topic_partition, begins[topic_partition], ends[topic_partition]),
+                )
+            ranges.append(Range(*topic_partition, begins[topic_partition], ends[topic_partition]))
         return list(plan(still_there(source, self.options, ranges), self.options.split))
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -131,7 +134,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self.latest
         if isinstance(limit, ReadAllAvailable):
             return end
-        added = [place for place in end if place not in begin]
+        added = [topic_partition for topic_partition in end if topic_partition not in begin]
         starts = begin | (self._source().starts(added) if added else {})
         if not self.is_available_now and self._is_too_early(starts, end):
             return begin
@@ -144,7 +147,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.options.rows_min is None:
             return False
         now_ms = time.monotonic() * 1000
-        rows = sum(end[place] - starts[place] for place in end)
+        rows = sum(end[topic_partition] - starts[topic_partition] for topic_partition in end)
         waited = not self.triggered_at_ms or now_ms - self.triggered_at_ms >= self.options.delay_ms_max
         if rows < self.options.rows_min and not waited:
             return True
@@ -155,36 +158,47 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the logs end now. What looks like a loss is looked at again before it is one."""
         for tries_left in reversed(range(self.options.tries)):
             try:
-                places = self._subscribed().places()
-                ends = self._source().ends(places, read_committed=self.options.read_committed)
+                topic_partitions = self._subscribed().topic_partitions()
+                ends = self._source().ends(topic_partitions, read_committed=self.options.read_committed)
             except ClientError as error:
                 if error.code not in GONE or not tries_left:
                     raise
                 continue
             gone = begin.keys() - ends.keys()
-            back = [place for place in sorted(begin.keys() & ends.keys()) if ends[place] < begin[place]]
+            back = [
+                topic_partition
+                for topic_partition in sorted(begin.keys() & ends.keys())
+                if ends[topic_partition] < begin[topic_partition]
+            ]
             if not gone and not back:
                 return ends
             if tries_left:
                 time.sleep(self.options.try_again_ms / 1000)
         if gone:
             lose(self.options, errors.partitions_deleted(gone))
-        for place in back:
-            lose(self.options, errors.offset_changed(place, begin[place], ends[place]))
+        for topic_partition in back:
+            lose(
+                self.options,
+                errors.offset_changed(topic_partition, begin[topic_partition], ends[topic_partition]),
+            )
         return ends
 
-    def _added(self, source: Client, places: set[TopicPartition]) -> Offsets:
+    def _added(self, source: Client, topic_partitions: set[TopicPartition]) -> Offsets:
         """Where partitions begin that were not there in the batch before."""
-        if not places:
+        if not topic_partitions:
             return {}
-        there = source.partitions({place.topic for place in places})
-        known = [place for place in places if place.partition in there.get(place.topic, [])]
-        if len(known) < len(places):
-            lose(self.options, errors.initial_offset_not_found(places - set(known)))
-        starts = source.starts(known) if known else {}
-        for place, start in sorted(starts.items()):
+        there = source.partitions({topic_partition.topic for topic_partition in topic_partitions})
+        existing = [
+            topic_partition
+            for topic_partition in topic_partitions
+            if topic_partition.partition in there.get(topic_partition.topic, [])
+        ]
+        if len(existing) < len(topic_partitions):
+            lose(self.options, errors.initial_offset_not_found(topic_partitions - set(existing)))
+        starts = source.starts(existing) if existing else {}
+        for topic_partition, start in sorted(starts.items()):
             if start:
-                lose(self.options, errors.added_partition(place, start))
+                lose(self.options, errors.added_partition(topic_partition, start))
         return starts
 
     def _source(self) -> Client:
@@ -212,7 +226,11 @@ class Progress:
         self.paused_until = 0.0
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        news = {place: offset for place, offset in offsets.items() if self.done.get(place) != offset}
+        news = {
+            topic_partition: offset
+            for topic_partition, offset in offsets.items()
+            if self.done.get(topic_partition) != offset
+        }
         if not self.options.commit_offsets or not news or time.monotonic() < self.paused_until:
             return
         try:

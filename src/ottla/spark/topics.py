@@ -20,7 +20,7 @@ class Subscribed:
         self._kept: list[TopicPartition] = []
         self._kept_at_ms = 0.0
 
-    def places(self) -> list[TopicPartition]:
+    def topic_partitions(self) -> list[TopicPartition]:
         """All partitions that are there, in order. A topic that is not there has none."""
         now_ms = time.monotonic() * 1000
         if not self._kept or self._ttl_ms < 0 or now_ms - self._kept_at_ms >= self._ttl_ms:
@@ -29,17 +29,17 @@ class Subscribed:
 
     def must_exist(self) -> list[TopicPartition]:
         """The same for a query that begins: what it names has to be there. A pattern names nothing."""
-        places = self.places()
+        topic_partitions = self.topic_partitions()
         match self._subscription:
             case Topics(names):
-                missing = set(names) - {place.topic for place in places}
+                missing = set(names) - {topic_partition.topic for topic_partition in topic_partitions}
             case Assigned(wanted):
-                missing = {str(place) for place in set(wanted) - set(places)}
+                missing = {str(topic_partition) for topic_partition in set(wanted) - set(topic_partitions)}
             case Pattern():
                 missing = set()
         if missing:
             raise unknown_topics(missing)
-        return places
+        return topic_partitions
 
     def _ask(self) -> list[TopicPartition]:
         match self._subscription:
@@ -51,11 +51,17 @@ class Subscribed:
                     name for name in everything if name not in INTERNAL_TOPICS and pattern.matches(name)
                 ]
             case Assigned(wanted):
-                topics = sorted({place.topic for place in wanted})
+                topics = sorted({topic_partition.topic for topic_partition in wanted})
         if not topics:
             return []
-        found = self._client.partitions(topics)
-        places = [TopicPartition(topic, number) for topic, numbers in found.items() for number in numbers]
+        partitions = self._client.partitions(topics)
+        topic_partitions = [
+            TopicPartition(topic, number) for topic, numbers in partitions.items() for number in numbers
+        ]
         if isinstance(self._subscription, Assigned):
-            places = [place for place in places if place in self._subscription.places]
-        return sorted(places)
+            topic_partitions = [
+                topic_partition
+                for topic_partition in topic_partitions
+                if topic_partition in self._subscription.topic_partitions
+            ]
+        return sorted(topic_partitions)

@@ -22,12 +22,13 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from ottla.arrow.batches import EncodedBatch, encode
+from ottla.arrow.partitioner import partition_of
+from ottla.arrow.slices import column_of
 from ottla.client import Client, ClientError, TopicPartition
 from ottla.client.errors import UNKNOWN_TOPIC
 from ottla.records.compression import Codec
-from ottla.spark.batches import EncodedBatch, encode, partition_of
 from ottla.spark.clients import client
-from ottla.spark.columns_gather import column_of
 from ottla.spark.errors import SourceError, not_created, null_topic
 from ottla.spark.options import WriteOptions
 
@@ -121,13 +122,17 @@ class Sender:
         table = pa.Table.from_batches(staged).combine_chunks()
         (whole,) = table.to_batches()
         parts = {
-            place: self._encoded(place, rows)
+            topic_partition: self._encoded(topic_partition, rows)
             for topic, rows_of_topic in self._by_topic(whole)
-            for place, rows in self._by_partition(topic, rows_of_topic)
+            for topic_partition, rows in self._by_partition(topic, rows_of_topic)
         }
-        while wave := {place: one for place, batches in parts.items() if (one := next(batches, None))}:
+        while wave := {
+            topic_partition: batch
+            for topic_partition, batches in parts.items()
+            if (batch := next(batches, None))
+        }:
             self.settle()
-            request = {place: each.bytes for place, each in wave.items()}
+            request = {topic_partition: batch.bytes for topic_partition, batch in wave.items()}
             sending = self._thread.submit(self._client.produce, request, acks=self._options.acks)
             self._under_way = wave, sending
 
@@ -137,10 +142,10 @@ class Sender:
             return
         (wave, sending), self._under_way = self._under_way, None
         offsets = sending.result()
-        for place, each in wave.items():
-            self.written.rows += each.records
-            if offsets[place] >= 0:
-                self.written.ends[place] = offsets[place] + each.records
+        for topic_partition, batch in wave.items():
+            self.written.rows += batch.records
+            if offsets[topic_partition] >= 0:
+                self.written.ends[topic_partition] = offsets[topic_partition] + batch.records
 
     def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         if self._options.topic is not None:
@@ -150,8 +155,8 @@ class Sender:
         if topics.null_count:
             raise null_topic()
         names = topics.dictionary.to_pylist()
-        for number, some in _grouped(rows, topics.indices.to_numpy(zero_copy_only=False)):
-            yield names[number], some
+        for number, own_rows in _grouped(rows, topics.indices.to_numpy(zero_copy_only=False)):
+            yield names[number], own_rows
 
     def _by_partition(
         self, topic: str, rows: pa.RecordBatch
@@ -175,8 +180,8 @@ class Sender:
                 asked.fill_null(0).to_numpy(zero_copy_only=False),
                 numbers,
             )
-        for number, some in _grouped(rows, numbers):
-            yield TopicPartition(topic, number), some
+        for number, own_rows in _grouped(rows, numbers):
+            yield TopicPartition(topic, number), own_rows
 
     def _chosen(self, rows: pa.RecordBatch, count: int) -> npt.NDArray[np.int32]:
         """By the key, as every Kafka producer does it; rows without one stay together, and take turns."""
@@ -189,18 +194,18 @@ class Sender:
         if topic not in self._counts:
             self.settle()
             try:
-                found = self._client.partitions([topic], may_create=True)
+                partitions = self._client.partitions([topic], may_create=True)
             except ClientError as error:
                 if error.code in UNKNOWN_TOPIC:
                     raise not_created(topic) from error
                 raise
-            self._counts[topic] = len(found[topic])
+            self._counts[topic] = len(partitions[topic])
         return self._counts[topic]
 
-    def _encoded(self, place: TopicPartition, rows: pa.RecordBatch) -> Iterator[EncodedBatch]:
+    def _encoded(self, topic_partition: TopicPartition, rows: pa.RecordBatch) -> Iterator[EncodedBatch]:
         names = rows.schema.names
         producer_id, producer_epoch = self._producer_id()
-        sequence = self._sequences.get(place, 0)
+        sequence = self._sequences.get(topic_partition, 0)
         batches = encode(
             rows.column("value"),
             rows.column("key") if "key" in names else None,
@@ -212,7 +217,7 @@ class Sender:
             base_sequence=sequence if producer_id != NO_PRODUCER else -1,
             bytes_max=self._options.batch_bytes,
         )
-        self._sequences[place] = (sequence + rows.num_rows) & _SEQUENCE_MASK
+        self._sequences[topic_partition] = (sequence + rows.num_rows) & _SEQUENCE_MASK
         return batches
 
     def _producer_id(self) -> tuple[int, int]:
@@ -235,14 +240,14 @@ def _grouped(
     rows: pa.RecordBatch, numbers: npt.NDArray[np.integer[Any]]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of every number, in their order."""
-    found = np.unique(numbers)
-    if len(found) == 1:
-        yield int(found[0]), rows
+    distinct = np.unique(numbers)
+    if len(distinct) == 1:
+        yield int(distinct[0]), rows
         return
     order = np.argsort(numbers, kind="stable")
-    ends = np.searchsorted(numbers[order], found, side="right")
+    ends = np.searchsorted(numbers[order], distinct, side="right")
     together = rows.take(column_of(order, pa.int64()))
     start = 0
-    for number, end in zip(found.tolist(), ends.tolist(), strict=True):
+    for number, end in zip(distinct.tolist(), ends.tolist(), strict=True):
         yield number, together.slice(start, end - start)
         start = end

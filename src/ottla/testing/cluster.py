@@ -74,20 +74,22 @@ class Cluster:
         """What a client takes as `bootstrap.servers`: all brokers that were ever started."""
         if not self._running:
             raise RuntimeError("the cluster is not running: call start(), or use it in a with statement")
-        return ",".join(f"127.0.0.1:{self._ports[id]}" for id in self.ids if id in self._ports)
+        return ",".join(
+            f"127.0.0.1:{self._ports[broker_id]}" for broker_id in self.ids if broker_id in self._ports
+        )
 
-    def start(self, id: int | None = None) -> Self:
+    def start(self, broker_id: int | None = None) -> Self:
         """Start one broker, or all that do not run; returns when all that run know of each other."""
-        for one in self.ids if id is None else [self._checked(id)]:
-            if one not in self._running:
-                self._start(one)
+        for number in self.ids if broker_id is None else [self._checked(broker_id)]:
+            if number not in self._running:
+                self._start(number)
         self._wait_settled()
         return self
 
-    def stop(self, id: int | None = None) -> None:
+    def stop(self, broker_id: int | None = None) -> None:
         """Stop one broker cleanly, after others have taken over what it leads; or the whole cluster."""
-        if id is not None:
-            self._taken_out(id).stop()
+        if broker_id is not None:
+            self._taken_out(broker_id).stop()
             return
         while self._running:
             self._running.popitem()[1].stop_at_once()
@@ -95,10 +97,10 @@ class Cluster:
             shutil.rmtree(self._data, ignore_errors=True)
             self._data, self._tree = "", SharedTree()
 
-    def kill(self, id: int) -> None:
+    def kill(self, broker_id: int) -> None:
         """End a broker as a crash does. The others notice that it does not listen any more."""
-        self._taken_out(id).kill()
-        self._keepers[id].abandon(self._session_s)
+        self._taken_out(broker_id).kill()
+        self._keepers[broker_id].abandon(self._session_s)
 
     def create_topic(
         self,
@@ -122,37 +124,39 @@ class Cluster:
     ) -> None:
         self.stop()
 
-    def _checked(self, id: int) -> int:
-        if id not in self.ids:
-            raise ValueError(f"there is no broker {id}, only {self.ids}")
-        return id
+    def _checked(self, broker_id: int) -> int:
+        if broker_id not in self.ids:
+            raise ValueError(f"there is no broker {broker_id}, only {self.ids}")
+        return broker_id
 
-    def _taken_out(self, id: int) -> EmbeddedBroker:
-        if self._checked(id) not in self._running:
-            raise RuntimeError(f"broker {id} is not running")
-        return self._running.pop(id)
+    def _taken_out(self, broker_id: int) -> EmbeddedBroker:
+        if self._checked(broker_id) not in self._running:
+            raise RuntimeError(f"broker {broker_id} is not running")
+        return self._running.pop(broker_id)
 
-    def _start(self, id: int) -> None:
+    def _start(self, broker_id: int) -> None:
         if not self._data:
             self._data = self._kept or tempfile.mkdtemp(prefix="ottla-cluster-")
-        folder = os.path.join(self._data, f"broker-{id}")
-        config = self.config | {"broker.id": str(id)}
-        broker = EmbeddedBroker(config, folder, self._ports.get(id, 0), keeper=partial(self._join, id))
+        folder = os.path.join(self._data, f"broker-{broker_id}")
+        config = self.config | {"broker.id": str(broker_id)}
+        broker = EmbeddedBroker(
+            config, folder, self._ports.get(broker_id, 0), keeper=partial(self._join, broker_id)
+        )
         try:
             broker.start()
         except BaseException:
             self.stop()
             raise
-        self._ports[id] = int(broker.bootstrap_servers.rpartition(":")[2])
-        self._running[id] = broker
+        self._ports[broker_id] = int(broker.bootstrap_servers.rpartition(":")[2])
+        self._running[broker_id] = broker
 
-    def _join(self, id: int, loop: AbstractEventLoop) -> SharedKeeper:
-        self._keepers[id] = keeper = SharedKeeper(loop, self._tree)
+    def _join(self, broker_id: int, loop: AbstractEventLoop) -> SharedKeeper:
+        self._keepers[broker_id] = keeper = SharedKeeper(loop, self._tree)
         return keeper
 
     def _wait_settled(self) -> None:
         deadline = time.monotonic() + SETTLE_S
-        while not all(one.knows(self._running, len(self._running)) for one in self._running.values()):
+        while not all(broker.knows(self._running, len(self._running)) for broker in self._running.values()):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the brokers did not find each other within {SETTLE_S:.0f} s")
             time.sleep(0.005)

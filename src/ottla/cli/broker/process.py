@@ -1,0 +1,176 @@
+"""What `ottla start` does: arguments to properties, a broker in the foreground, a line when it is ready.
+
+Loads nothing that a broker does not need: every millisecond here is a millisecond of start-up.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import ottla
+from ottla.base.command_error import USAGE, CommandError
+from ottla.base.config import ConfigError, load
+from ottla.base.properties import read_file
+from ottla.broker.config import BrokerConfig
+from ottla.broker.config_classes import CONFIG_CLASSES
+from ottla.broker.security import check_security
+from ottla.cli.properties import lay_over, parse_settings, without_effect
+
+if TYPE_CHECKING:
+    from ottla.shell.server import Server
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+DEFAULT_LEVEL = "warning"
+
+PORT_MAX = 65_535
+NOT_YET = {"SSL": "TLS is", "SASL_SSL": "TLS and SASL are", "SASL_PLAINTEXT": "SASL is"}
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class StartOptions:
+    """The options of `ottla start`, under their own names."""
+
+    listen: str | None = None
+    advertise: str | None = None
+    data: str | None = None
+    node_id: str | None = None
+    zookeeper: str | None = None
+    rack: str | None = None
+    config: str | None = None
+    set: list[str] = field(default_factory=list)
+    log_level: str = DEFAULT_LEVEL
+
+
+OPTIONS = {f"--{name.replace('_', '-')}": name for name in StartOptions.__slots__} | {"--id": "node_id"}
+
+
+def read_plainly(arguments: list[str]) -> StartOptions | None:
+    """The options, if they are nothing but `--name value` or `--name=value`; else None: typer looks."""
+    options = StartOptions()
+    left = iter(arguments)
+    for argument in left:
+        option, equals, value = argument.partition("=")
+        if not equals:
+            value = next(left, "")
+        if option not in OPTIONS or not value or value.startswith("--"):
+            return None
+        if option == "--set":
+            options.set.append(value)
+        else:
+            setattr(options, OPTIONS[option], value)
+    return options
+
+
+def serve(options: StartOptions) -> None:
+    """Run a broker until SIGTERM or SIGINT."""
+    _set_up_logging(options.log_level)
+    properties = properties_of(options)
+    config = _checked(properties)
+    for sentence in without_effect(properties):
+        log.warning("%s", sentence)
+    # Late, so that a mistake in the arguments is answered without loading a broker.
+    from ottla.shell.listener import listen_address
+    from ottla.shell.lock import StartError
+    from ottla.shell.main import run
+
+    unwritten: list[OSError] = []
+
+    def on_ready(server: "Server") -> None:
+        try:
+            _say_ready(server)
+        except OSError as error:
+            unwritten.append(error)
+            signal.raise_signal(signal.SIGTERM)  # whoever waits for the line never gets it: a clean stop
+
+    try:
+        listen_address(config)
+    except StartError as error:
+        raise CommandError(str(error), USAGE) from None
+    try:
+        reason = run(properties, on_ready)
+    except StartError as error:
+        raise CommandError(str(error)) from None
+    except ConfigError as error:
+        raise CommandError(str(error), USAGE) from None
+    except KeyboardInterrupt:
+        return
+    if unwritten:
+        raise unwritten[0]
+    if reason is not None:
+        raise CommandError(f"the broker stopped: {reason}")
+
+
+def _say_ready(server: "Server") -> None:
+    directories = ",".join(server.config.log_dirs)
+    print(
+        f"Ottla {ottla.__version__} is ready at {server.address} · data {directories} · "
+        f"node {server.config.node_id} · cluster {server.broker.image.cluster_id} · {_age_ms():.0f} ms",
+        flush=True,
+    )
+
+
+def properties_of(options: StartOptions) -> dict[str, str]:
+    """Defaults stay away; the file, then --set, then the options of their own, each over the one before."""
+    listen, advertise = options.listen, options.advertise
+    explicit = {
+        "listeners": listen and _listener("--listen", listen),
+        "advertised.listeners": advertise and _listener("--advertise", advertise),
+        "log.dirs": options.data,
+        "broker.id": options.node_id,
+        "broker.rack": options.rack,
+        "zookeeper.connect": options.zookeeper,
+    }
+    properties = read_file(options.config) if options.config else {}
+    properties = lay_over(properties, parse_settings(options.set, "--set"))
+    if listen and not advertise:
+        properties.pop("advertised.listeners", None)  # it would lead clients to where nobody listens
+    return lay_over(properties, {name: value for name, value in explicit.items() if value})
+
+
+def _listener(option: str, given: str) -> str:
+    """HOST:PORT as Kafka's property has it. What else may be wrong with it, the broker says."""
+    name, _, address = given.rpartition("://")
+    if name.upper() in NOT_YET:
+        raise CommandError(
+            f"{option} {given}: {NOT_YET[name.upper()]} not there yet; leave out the {name}://", USAGE
+        )
+    port = address.rpartition(":")[2]
+    if port.isdecimal() and int(port) > PORT_MAX:
+        raise CommandError(f"{option} {given}: the port is out of range, {PORT_MAX} is the last", USAGE)
+    return f"{name or 'PLAINTEXT'}://{address}"
+
+
+def _checked(properties: dict[str, str]) -> BrokerConfig:
+    try:
+        for config_class in CONFIG_CLASSES:
+            load(config_class, properties)
+        check_security(properties)
+        return load(BrokerConfig, properties)
+    except ConfigError as error:
+        raise CommandError(str(error), USAGE) from None
+
+
+def _set_up_logging(level: str) -> None:
+    if level.lower() not in LEVELS:
+        raise CommandError(f"--log-level is one of {', '.join(LEVELS)}, not {level!r}", USAGE)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=level.upper(),
+        format="%(asctime)s %(levelname)-8s %(name)s: %(message)s",
+    )
+
+
+def _age_ms() -> float:
+    """How long ago this process began; the kernel counts that in ticks of 10 ms."""
+    with contextlib.suppress(OSError, ValueError, IndexError, AttributeError):
+        with open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        return (time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")) * 1e3
+    return time.process_time() * 1e3

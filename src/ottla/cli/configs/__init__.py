@@ -1,0 +1,1 @@
+"""`ottla configs`: `commands`, and `resources`, reading and changing the configs of topics and brokers."""

@@ -1,0 +1,7 @@
+"""`ottla groups`: groups of both protocols.
+
+commands          list, describe, delete
+reset             move what a group has committed
+descriptions      groups with members, offsets and lag
+offset_deletion   the request that confluent-kafka does not have
+"""

@@ -1,0 +1,38 @@
+"""OffsetDelete: the one request of `ottla groups` that confluent-kafka does not have.
+
+It goes to the group's coordinator, whose address the group's description gives.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.base.command_error import CommandError
+from ottla.base.ids import TopicPartition
+from ottla.client.librdkafka.errors import REQUEST_S
+
+
+class Refusal(NamedTuple):
+    """An error code of Kafka, for a partition or, without one, for the whole request."""
+
+    code: int
+    topic: str | None = None
+    partition: int | None = None
+
+
+def delete_offsets(
+    host: str, port: int, group: str, topic_partitions: Iterable[tuple[str, int]]
+) -> list[Refusal]:
+    """Delete a group's committed offsets of some partitions; what was refused comes back."""
+    from ottla.client import ClientError, groups
+    from ottla.client.connection import Address, Connection
+    from ottla.client.retry import Deadline
+    from ottla.wire.primitives import ProtocolError
+
+    deadline = Deadline(REQUEST_S)
+    try:
+        with Connection(Address(host, port), "ottla-cli", deadline) as connection:
+            wanted = [TopicPartition(*topic_partition) for topic_partition in topic_partitions]
+            refused = groups.delete_offsets(connection, group, wanted, deadline)
+    except (OSError, ProtocolError, ClientError) as error:
+        raise CommandError(f"the coordinator of group {group} at {host}:{port}: {error}") from None
+    return [Refusal(code, *(topic_partition or ())) for topic_partition, code in refused.items()]

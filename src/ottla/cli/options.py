@@ -1,0 +1,30 @@
+"""Options that many commands have."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DIRECTORY = Path("ottla-cluster")
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        metavar="HOST:PORT",
+        envvar="OTTLA_BOOTSTRAP",
+        help="A broker, or several with commas.",
+    ),
+]
+Directory = Annotated[
+    Path, typer.Option("--dir", metavar="DIR", help="The folder of the cluster: data, logs, cluster.json.")
+]
+MaybeBootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap", "-b", metavar="HOST:PORT", envvar="OTTLA_BOOTSTRAP",
+        help="A broker, or several with commas; overrides --dir.", show_default=False,
+    ),
+]  # fmt: skip
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]

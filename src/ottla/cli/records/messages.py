@@ -1,0 +1,31 @@
+"""Records of librdkafka's as the formats take them; `ottla consume` with and without a group shares it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from ottla.cli import output
+from ottla.cli.records.formats import Formatter, Message, Pairs
+from ottla.client.librdkafka.messages import headers_of
+
+if TYPE_CHECKING:
+    import confluent_kafka
+
+Write: TypeAlias = "Callable[[confluent_kafka.Message], bytes]"
+
+
+def writer(write: Formatter, *, with_headers: bool) -> Write:
+    """What writes a record of librdkafka's. Headers are looked at only if they are shown."""
+    return lambda message: write(as_message(message, headers_of(message, output.say) if with_headers else []))
+
+
+def as_message(message: "confluent_kafka.Message", headers: Pairs) -> Message:
+    _, timestamp_ms = message.timestamp()
+    return Message(
+        message.topic() or "",
+        message.partition() or 0,
+        message.offset() or 0,
+        timestamp_ms,
+        message.key(),
+        message.value(),
+        headers,
+    )

@@ -1,0 +1,81 @@
+"""Requests that confluent-kafka does not have, through our own client: connections of its own for each.
+
+`Cluster` asks any broker, or finds the controller for what only the controller does.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ottla.base.command_error import CommandError
+from ottla.base.errors import ErrorCode
+from ottla.client.cluster import Cluster as Brokers
+from ottla.client.connection import Connection
+from ottla.client.errors import Again, ClientError
+from ottla.client.librdkafka.errors import REQUEST_S
+from ottla.client.retry import Deadline, until
+from ottla.client.topics import controller
+from ottla.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseTopic,
+    TopicRequest,
+)
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+R = TypeVar("R")
+Connect = Callable[[Brokers, Deadline], AbstractContextManager[Connection]]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`bootstrap` is a list of addresses as `--bootstrap` takes it."""
+
+    bootstrap: str
+
+    def ask_any(self, request: Any, response: type[R]) -> R:
+        return self._ask(request, response, Brokers.borrow_any)
+
+    def ask_controller(self, request: Any, response: type[R]) -> R:
+        """The controller may change at any time: ask again until one answers as such."""
+        return self._ask(request, response, controller)
+
+    def _ask(self, request: Any, response: type[R], connect: Connect) -> R:
+        deadline = Deadline(REQUEST_S)
+
+        def attempt() -> R:
+            with connect(brokers, deadline) as connection:
+                answer = connection.call(request, response, deadline)
+            if getattr(answer, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
+                raise Again("the broker is not the controller any more", ErrorCode.NOT_CONTROLLER)
+            return answer
+
+        try:
+            with closing(Brokers(self.bootstrap, "ottla-cli")) as brokers:
+                return until(deadline, f"asking {self.bootstrap}", attempt)
+        except ClientError as error:
+            raise CommandError(str(error)) from None
+
+    def racks(self) -> dict[int, str | None]:
+        """The brokers that are there, each with its rack."""
+        answer = self.ask_any(MetadataRequest(topics=[]), MetadataResponse)
+        return {broker.node_id: broker.rack for broker in answer.brokers}
+
+    def topics(self, names: Iterable[str] = ()) -> list[DescribeTopicPartitionsResponseTopic]:
+        """The topics with all their partitions, page by page; all topics if none is named."""
+        topics: dict[str, DescribeTopicPartitionsResponseTopic] = {}
+        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in names])
+        while True:
+            answer = self.ask_any(request, DescribeTopicPartitionsResponse)
+            for topic in answer.topics:
+                first = topics.setdefault(topic.name or "", topic)
+                if first is not topic:
+                    first.partitions += topic.partitions
+            following = answer.next_cursor
+            if following is None:
+                return list(topics.values())
+            request.cursor = Cursor(
+                topic_name=following.topic_name, partition_index=following.partition_index
+            )

@@ -1,0 +1,1 @@
+"""`ottla topics`: `commands`, and `replicas`, how partitions stand and which are in trouble."""

@@ -1,0 +1,11 @@
+"""Kafka clusters through confluent-kafka (librdkafka): producers, consumers and administration for commands.
+
+    connections         clients of confluent-kafka, after a look whether anybody listens at the address
+    cluster             topics and partitions that are there
+    partition_offsets   where partitions begin and end
+    messages            records as they come, with what confluent-kafka gets wrong set right
+    errors              whatever is refused as a `CommandError`: one line
+
+Rules: confluent-kafka is loaded when somebody first connects, never by an import of these modules; its own
+log stays silent, since what matters comes as an error. The rest of `ottla.client` does not import this.
+"""

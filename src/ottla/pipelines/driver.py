@@ -1,0 +1,189 @@
+"""The driver of a declarative pipeline: `ottla pipeline run` starts it as a process of its own.
+
+It does what `spark-pipelines run` does, with PySpark's own functions, and three things more: a run can be
+repeated in one session, so that following a topic does not pay for a start of Spark each time; what happens
+is told as one JSON object a line, on a pipe of its own, since everybody writes to stdout; and it ends with
+whoever started it, because it reads the other end of its stdin.
+
+A run is a triggered one: every flow processes what is there (Trigger.AvailableNow) and stops. Declarative
+pipelines of Spark 4 have no other kind.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+REASON_CHARACTERS_MAX = 2000
+# A server of our own: on this host only, and on a port that nobody else has.
+OWN_SERVER = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": "0"}
+
+
+class Events:
+    """What happens, one JSON object a line."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._file = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
+
+    def tell(self, kind: str, **more: Any) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._file.write(json.dumps({"kind": kind, **more}) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Runs a pipeline; see `ottla pipeline run`.")
+    parser.add_argument("--spec", required=True)
+    parser.add_argument("--events", type=int, required=True)
+    parser.add_argument("--master", default="local[*]")
+    parser.add_argument("--interval", type=float, default=0.0)
+    parser.add_argument("--once", action="store_true")
+    parser.add_argument("--dry", action="store_true")
+    parser.add_argument("--set", action="append", default=[])
+    given = parser.parse_args()
+    events = Events(given.events)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; whoever started us decides
+    signal.signal(signal.SIGTERM, _interrupt)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        _run(given, events)
+    except KeyboardInterrupt:
+        events.tell("stopped")
+    except Exception as error:  # noqa: BLE001  # whatever Spark or the pipeline raises is the answer
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        events.tell("failed", reason=reason_of(error))
+        sys.exit(1)
+    finally:
+        _leave_nobody()
+
+
+def _leave_nobody() -> None:
+    """A Java that was interrupted while it started does not notice that nobody wants it any more."""
+    if os.getpgrp() == os.getpid():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.killpg(0, signal.SIGTERM)
+
+
+def _interrupt(*_: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _run(given: argparse.Namespace, events: Events) -> None:
+    from pyspark.pipelines.cli import load_pipeline_spec
+
+    path = Path(given.spec).resolve()
+    spec = load_pipeline_spec(path)
+    own = dict(setting.split("=", 1) for setting in given.set)
+    # A flow sets the pipeline's configuration again in its own session, where nothing static may be in it.
+    settings = {name: own.get(name, value) for name, value in spec.configuration.items()}
+    with _session(given.master, {**settings, **own}) as spark:
+        events.tell("session", version=spark.version)
+        number = 0
+        while True:
+            number += 1
+            began_s = time.monotonic()
+            events.tell("round", number=number)
+            _round(spark, path, spec, settings, events, dry=given.dry)
+            events.tell("completed", number=number, took_s=round(time.monotonic() - began_s, 3))
+            if given.once or given.dry:
+                return
+            time.sleep(max(0.0, given.interval - (time.monotonic() - began_s)))
+
+
+@contextlib.contextmanager
+def _session(master: str, settings: dict[str, str]) -> Iterator[Any]:
+    """A Spark Connect session, as pipelines need it, on a server of our own or on the one at sc://..."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    if master.startswith("sc://"):
+        builder = builder.remote(master)
+    else:
+        _find_own_server()
+        settings = {**OWN_SERVER, **settings}
+        builder = builder.config("spark.api.mode", "connect").master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with warnings.catch_warnings():
+        # Once the server runs, PySpark tries to set all of it again, and warns of what cannot change.
+        warnings.simplefilter("ignore")
+        spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _find_own_server() -> None:
+    """PySpark takes the server that it has started for one at port 15002, except in its own tests."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    def port() -> int:
+        session: Any = SparkSession._instantiatedSession
+        service = getattr(session._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
+        return int(getattr(service, "MODULE$").localPort())
+
+    DefaultChannelBuilder.default_port = staticmethod(port)  # type: ignore[method-assign]
+
+
+def _round(spark: Any, path: Path, spec: Any, settings: dict[str, str], events: Events, *, dry: bool) -> None:
+    from pyspark.pipelines.cli import register_definitions
+    from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
+    from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
+
+    graph = create_dataflow_graph(spark, spec.catalog, spec.database, settings)
+    registry = SparkConnectGraphElementRegistry(spark, graph)
+    register_definitions(path, registry, spec, spark, graph)
+    for result in start_run(
+        spark, graph, full_refresh=[], full_refresh_all=False, refresh=[], dry=dry, storage=spec.storage
+    ):
+        if "pipeline_event_result" in result:
+            message = result["pipeline_event_result"].event.message
+            sys.stdout.write(message + "\n")
+            events.tell("event", **flow_of(message))
+
+
+def flow_of(message: str) -> dict[str, str]:
+    """Spark's events are sentences: Flow spark_catalog.default.orders is RUNNING. Of an error, one line."""
+    message, _, error = message.partition("\nError: ")
+    message = " ".join([first_line(message), *([f"Error: {first_line(error)}"] if error else [])])
+    match = re.match(r"(?:Flow '?(?P<flow>[\w.]+)'? |Run )(?:is|has) (?P<state>[A-Z]+)", message)
+    if not match:
+        return {"message": message}
+    flow = (match["flow"] or "").rsplit(".", 1)[-1]
+    return {"flow": flow, "state": match["state"], "message": message}
+
+
+def first_line(text: str) -> str:
+    """Without the stack of Java behind it; it may stand in the same line: ... at org.apache.X.y(X.scala:1)"""
+    line = text.strip().split("\n", 1)[0]
+    return re.split(r"\s+at [\w.$/<>]+\(", line, maxsplit=1)[0].strip()
+
+
+def reason_of(error: BaseException) -> str:
+    """What went wrong, without the traces of two languages around it, in one line."""
+    text = first_line(str(error).split("JVM stacktrace:")[0]) or type(error).__name__
+    causes = re.findall(r"^(?:Caused by: )?[\w.$]*(?:Exception|Error): (.+)$", str(error), re.MULTILINE)
+    if causes and causes[-1] not in text:
+        text += f" ({first_line(causes[-1])})"
+    return text[:REASON_CHARACTERS_MAX]
+
+
+if __name__ == "__main__":
+    main()
