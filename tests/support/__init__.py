@@ -1,0 +1,1 @@
+"""What several test rooms share: one of each."""
