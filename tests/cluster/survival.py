@@ -1,4 +1,4 @@
-"""A fault in the midst of load, and the check of what was promised and seen (faults.md, section 4)."""
+"""A fault in the midst of load, and the check of what was promised and seen (design note 015, part 4)."""
 
 import os
 import uuid

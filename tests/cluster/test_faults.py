@@ -1,4 +1,4 @@
-"""What must be survived (faults.md, section 4), under continuous idempotent load with acks=all.
+"""What must be survived (design note 015, part 4), under continuous idempotent load with acks=all.
 
 In every case: nothing acknowledged is lost, duplicated or reordered; no reader skips, goes back or sees the
 high watermark go back. The longest time without a leader is printed.
