@@ -14,10 +14,10 @@ Requests go through `api.dispatch` as real frames, header included, and answers 
 import random
 import struct
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 from tests.log.simdisk import Keep, SimDisk, page_cache
+from tests.support.frames import decode_answer, encode_request
 from tests.support.interpreter import Interpreter
 
 from ottla.api.call import Silence
@@ -33,13 +33,6 @@ from ottla.controller.keeper import Operation, Put, Written
 from ottla.controller.registration import candidacy, founding, registration
 from ottla.controller.tree import Tree
 from ottla.controller.znodes import CONTROLLER, controller_node
-from ottla.wire.codec import decode, encode
-from ottla.wire.header import (
-    RequestHeader,
-    decode_response_header,
-    encode_request_header,
-    response_is_flexible,
-)
 
 NOW = 1_700_000_000_000
 CLUSTER_ID = "the-cluster"
@@ -63,6 +56,9 @@ class Pending:
     answer: Any = None
     wants_no_reply: bool = False
 
+    def frame(self, client_id: str) -> bytes:
+        return encode_request(self.request, self.version, self.correlation_id, client_id)
+
     def take(self, chunks: list[Buffer]) -> None:
         assert self.answer is None, "a request is answered once"
         if not chunks:
@@ -71,18 +67,8 @@ class Pending:
         data = b"".join(chunks)
         (size,) = struct.unpack_from(">i", data)
         assert size == len(data) - 4, "the frame is as long as it says"
-        view = memoryview(data)[4:]
-        correlation_id, at = decode_response_header(
-            view, response_is_flexible(self.request.API_KEY, self.version)
-        )
+        correlation_id, self.answer = decode_answer(type(self.request), self.version, memoryview(data)[4:])
         assert correlation_id == self.correlation_id
-        self.answer = decode(response_class(type(self.request)), self.version, view, at)
-
-
-def response_class(request: type) -> type[Any]:
-    module = import_module(request.__module__)
-    found: type[Any] = getattr(module, request.__name__.removesuffix("Request") + "Response")
-    return found
 
 
 @dataclass(eq=False)
@@ -96,13 +82,11 @@ class Client:
     closed: str | None = None  # by the broker, for this reason
 
     def ask(self, request: Any, version: int | None = None) -> Pending:
-        key = request.API_KEY
         version = request.VERSIONS[1] if version is None else version
         self.sent += 1
         pending = Pending(request, version, self.sent)
-        header = RequestHeader(key, version, self.sent, self.client_id)
         self.pending = pending
-        answer = self.raw(encode_request_header(header) + encode(request, version))
+        answer = self.raw(pending.frame(self.client_id))
         if answer is Silence.NO_REPLY:
             pending.wants_no_reply = True
         elif not isinstance(answer, Silence):

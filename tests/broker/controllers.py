@@ -25,8 +25,6 @@ from ottla.controller.keeper import Create, NodeChanged, Operation, Outcome, Unk
 from ottla.controller.registration import founding, registration
 from ottla.controller.tree import ONLY_SESSION, Tree
 from ottla.controller.znodes import State
-from ottla.wire.codec import encode
-from ottla.wire.header import RequestHeader, encode_request_header
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
 
 
@@ -154,8 +152,7 @@ class Controllers:
         version = request.VERSIONS[1] if version is None else version
         self.sent += 1
         pending = self.pending[self.sent] = Pending(request, version, self.sent)
-        header = encode_request_header(RequestHeader(request.API_KEY, version, self.sent, "c"))
-        frame = bytearray(header + encode(request, version))
+        frame = bytearray(pending.frame("c"))
         if isinstance(request, AlterPartitionRequest):
             self.brokers[id].identities.admit(self.sent, request.broker_id)
         answer = on_request(self.brokers[id], self.sent, memoryview(frame), self.now_ms)

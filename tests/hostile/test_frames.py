@@ -4,9 +4,10 @@ import struct
 
 import pytest
 from tests.clients.harness import BrokerProcess
-from tests.clients.wire_client import Wire, decode, frame_of, framed
+from tests.clients.wire_client import Wire, frame_of, framed
 from tests.hostile.probe import Outcome, Probe
 
+from ottla.wire.codec import decode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.metadata import MetadataRequest
 

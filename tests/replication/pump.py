@@ -35,8 +35,6 @@ from ottla.controller.registration import registration
 from ottla.controller.tree import Tree
 from ottla.controller.znodes import State
 from ottla.replication.partition import Partition
-from ottla.wire.codec import encode
-from ottla.wire.header import RequestHeader, encode_request_header
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -277,11 +275,9 @@ class Cluster:
             self._answer(sender, token, None)
             return
         self._connections += 1
-        version = request.VERSIONS[1]
-        pending = Pending(request, version, self._connections)
+        pending = Pending(request, request.VERSIONS[1], self._connections)
         self.asked[self._connections] = sender, token, pending
-        header = RequestHeader(request.API_KEY, version, self._connections, "a peer")
-        frame = bytearray(encode_request_header(header) + encode(request, version))
+        frame = bytearray(pending.frame("a peer"))
         node.broker.identities.admit(self._connections, sender)
         answer = on_request(node.broker, self._connections, memoryview(frame), self.now_ms)
         if not isinstance(answer, Silence):
