@@ -13,7 +13,7 @@ from tests.cluster.load import Load
 from tests.cluster.namespaces import Network
 from tests.cluster.real import LAG_S, QUIET, SESSION_S, START_S, RealCluster, restart_rolling
 from tests.cluster.survival import IS_SLOW, SLACK_S, flows_again, survive
-from tests.cluster.zookeeper import wait_for
+from tests.support.waiting import wait_for
 
 HANDOVER_S = SESSION_S + SLACK_S if IS_SLOW else 1.0  # one that stands still loses its session
 REQUEST_S = 5.0  # a client waits so long for an answer before it looks for another leader

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from tests.clients.wire_client import Closed, Wire, batch, produce_request
 from tests.cluster.namespaces import Network
 from tests.cluster.real import START_S, RealBroker, RealCluster
-from tests.cluster.zookeeper import wait_for
+from tests.support.waiting import wait_for
 
 from ottla.base.errors import ErrorCode
 from ottla.controller import znodes

@@ -13,13 +13,13 @@ from tests.clients.harness import BUGS
 from tests.clients.wire_client import Closed, Wire, batch, fetch_request, frame_of
 from tests.cluster.real import START_S, RealBroker, RealCluster
 from tests.cluster.test_unreadable import can_commit
-from tests.cluster.zookeeper import wait_for
 from tests.group.forgeries import UNREADABLE
 from tests.hostile.healthy import TOPIC, Healthy, Peak
 from tests.hostile.largest import largest_requests
 from tests.hostile.test_answers import LARGEST, outcome
 from tests.hostile.test_batches import INVALID, INVALID_RECORD, heavy
 from tests.hostile.test_memory import JOIN_VERSION, joining
+from tests.support.waiting import wait_for
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition

@@ -8,8 +8,9 @@ from pathlib import Path
 from confluent_kafka import Producer
 from tests.cluster.load import read_all
 from tests.cluster.real import QUIET, SESSION_S, RealBroker, RealCluster
-from tests.cluster.zookeeper import Ensemble, wait_for
+from tests.cluster.zookeeper import Ensemble
 from tests.ports import free_ports
+from tests.support.waiting import wait_for
 
 WITHIN_S = 60.0
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.clients.wire_client import Closed, Wire
-from tests.cluster.zookeeper import wait_for
+from tests.support.waiting import wait_for
 
 from ottla import Cluster
 from ottla.shell.admission import GUESTS_MAX

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import until
 
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged
@@ -53,12 +54,6 @@ def run(world: World, story: Callable[[], Awaitable[None]]) -> None:
 
     asyncio.run(live())
     assert world.halted == []
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while not condition():  # noqa: ASYNC110 - the condition is somebody else's
-            await asyncio.sleep(0.005)
 
 
 def node(one: Server) -> dict[str, object]:
