@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Outcome, Run
 from tests.cluster.zookeeper import skip_without_zookeeper
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 from ottla.cli import zookeepers
 from ottla.cli.errors import CommandError

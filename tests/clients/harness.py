@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 from tests.support.processes import OttlaProcess
 from tests.support.waiting import wait_for as wait_for
 

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tests.cluster.namespaces import Network
 from tests.cluster.zookeeper import Ensemble
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 from tests.support.processes import START_S, OttlaProcess
 from tests.support.waiting import wait_for
 

@@ -6,8 +6,8 @@ import uuid
 from functools import partial
 
 from tests.cluster.real import RealBroker, RealCluster
-from tests.forging import forge
 from tests.group.forgeries import UNREADABLE
+from tests.support.forging import forge
 from tests.support.waiting import wait_for
 
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition

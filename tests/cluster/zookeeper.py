@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 from tests.support.processes import START_S, die_with_parent
 from tests.support.waiting import wait_for
 

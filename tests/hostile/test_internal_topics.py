@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from tests.clients.harness import BrokerProcess, wait_for
 from tests.clients.wire_client import Wire, frame_of, produce_request
-from tests.forging import forge
 from tests.group.forgeries import UNREADABLE
 from tests.hostile.healthy import Healthy
+from tests.support.forging import forge
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 from tests.cluster.zookeeper import Ensemble
-from tests.ports import free_ports
 from tests.shell.keepers import Watcher
+from tests.support.ports import free_ports
 from tests.support.processes import running
 
 from ottla.controller.keeper import Create, Delete, NodeChanged, Put, Refused, Unknown, Written

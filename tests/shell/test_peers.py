@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 from ottla import Broker, Cluster
 from ottla.broker.effects import Probe, Send, Sign
