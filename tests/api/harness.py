@@ -13,12 +13,12 @@ Requests go through `api.dispatch` as real frames, header included, and answers 
 
 import random
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 from tests.log.simdisk import Keep, SimDisk, page_cache
+from tests.support.frames import decode_answer, encode_request
+from tests.support.interpreter import Interpreter
 
 from ottla.api.call import Silence
 from ottla.api.dispatch import on_request
@@ -26,44 +26,13 @@ from ottla.base.files import Buffer
 from ottla.broker.adoption import adopted_topics, elections
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE
-from ottla.broker.effects import (
-    Close,
-    CopyLog,
-    Effect,
-    Halt,
-    Job,
-    Reply,
-    RunJob,
-    SyncFolder,
-    SyncLog,
-    TakeOffline,
-    WriteNodes,
-)
+from ottla.broker.effects import Close, Effect, Send
 from ottla.broker.parked import ROUND
 from ottla.broker.slices import Slices
-from ottla.controller.keeper import (
-    ANY,
-    Check,
-    Create,
-    Delete,
-    NodeChanged,
-    Operation,
-    Outcome,
-    Put,
-    Refused,
-    Written,
-)
+from ottla.controller.keeper import Operation, Put, Written
 from ottla.controller.registration import candidacy, founding, registration
+from ottla.controller.tree import Tree
 from ottla.controller.znodes import CONTROLLER, controller_node
-from ottla.log.directories import LogDirectoryError
-from ottla.log.directory_moves import MoveError
-from ottla.wire.codec import decode, encode
-from ottla.wire.header import (
-    RequestHeader,
-    decode_response_header,
-    encode_request_header,
-    response_is_flexible,
-)
 
 NOW = 1_700_000_000_000
 CLUSTER_ID = "the-cluster"
@@ -77,58 +46,6 @@ class Disk(SimDisk):
         return self.total_bytes, self.usable_bytes
 
 
-class MemoryKeeper:
-    """What `shell/keeper_embedded` does, in a dict. `end_session` is the end of whoever made ephemerals."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[str, tuple[bytes, int, bool]] = {}
-
-    def load(self) -> list[NodeChanged]:
-        return [NodeChanged(path, data, version) for path, (data, version, _) in sorted(self.nodes.items())]
-
-    def write(self, operations: Iterable[Operation]) -> tuple[list[NodeChanged], Outcome]:
-        nodes = dict(self.nodes)
-        changed: list[NodeChanged] = []
-        for operation in operations:
-            refusal = self._refusal(nodes, operation)
-            if refusal is not None:
-                return [], Refused(operation.path, refusal)
-            changed += self._apply(nodes, operation)
-        self.nodes = nodes
-        return changed, Written()
-
-    def end_session(self) -> None:
-        self.nodes = {path: node for path, node in self.nodes.items() if not node[2]}
-
-    @staticmethod
-    def _refusal(nodes: dict[str, tuple[bytes, int, bool]], operation: Operation) -> str | None:
-        path = operation.path
-        if isinstance(operation, Create):
-            return f"{path} is there already" if path in nodes else None
-        if path not in nodes:
-            return f"{path} is not there"
-        version = nodes[path][1]
-        if operation.version in {ANY, version}:
-            return None
-        return f"{path} is at version {version}, not {operation.version}"
-
-    @staticmethod
-    def _apply(nodes: dict[str, tuple[bytes, int, bool]], operation: Operation) -> list[NodeChanged]:
-        match operation:
-            case Create(path, data, ephemeral):
-                nodes[path] = (data, 0, ephemeral)
-                return [NodeChanged(path, data, 0)]
-            case Put(path, data):
-                _, version, ephemeral = nodes[path]
-                nodes[path] = (data, version + 1, ephemeral)
-                return [NodeChanged(path, data, version + 1)]
-            case Delete(path):
-                below = sorted(p for p in nodes if p == path or p.startswith(path + "/"))
-                return [NodeChanged(p, None, nodes.pop(p)[1]) for p in reversed(below)]
-            case Check():
-                return []
-
-
 @dataclass(eq=False)
 class Pending:
     """A request that was sent. `answer` is there as soon as the broker has given it."""
@@ -139,6 +56,9 @@ class Pending:
     answer: Any = None
     wants_no_reply: bool = False
 
+    def frame(self, client_id: str) -> bytes:
+        return encode_request(self.request, self.version, self.correlation_id, client_id)
+
     def take(self, chunks: list[Buffer]) -> None:
         assert self.answer is None, "a request is answered once"
         if not chunks:
@@ -147,18 +67,8 @@ class Pending:
         data = b"".join(chunks)
         (size,) = struct.unpack_from(">i", data)
         assert size == len(data) - 4, "the frame is as long as it says"
-        view = memoryview(data)[4:]
-        correlation_id, at = decode_response_header(
-            view, response_is_flexible(self.request.API_KEY, self.version)
-        )
+        correlation_id, self.answer = decode_answer(type(self.request), self.version, memoryview(data)[4:])
         assert correlation_id == self.correlation_id
-        self.answer = decode(response_class(type(self.request)), self.version, view, at)
-
-
-def response_class(request: type) -> type[Any]:
-    module = import_module(request.__module__)
-    found: type[Any] = getattr(module, request.__name__.removesuffix("Request") + "Response")
-    return found
 
 
 @dataclass(eq=False)
@@ -172,13 +82,11 @@ class Client:
     closed: str | None = None  # by the broker, for this reason
 
     def ask(self, request: Any, version: int | None = None) -> Pending:
-        key = request.API_KEY
         version = request.VERSIONS[1] if version is None else version
         self.sent += 1
         pending = Pending(request, version, self.sent)
-        header = RequestHeader(key, version, self.sent, self.client_id)
         self.pending = pending
-        answer = self.raw(encode_request_header(header) + encode(request, version))
+        answer = self.raw(pending.frame(self.client_id))
         if answer is Silence.NO_REPLY:
             pending.wants_no_reply = True
         elif not isinstance(answer, Silence):
@@ -213,13 +121,18 @@ class Client:
         del self.machine.clients[self.number]
 
 
+def lone_tree() -> Tree:
+    """What `shell/keeper_embedded` keeps for a broker that is alone."""
+    return Tree(is_ordered=False)
+
+
 @dataclass(eq=False)
-class Machine:
+class Machine(Interpreter):
     """One broker and everything around it. `properties` are what an operator wrote."""
 
     properties: dict[str, str] = field(default_factory=dict)
     disk: Disk = field(default_factory=Disk)
-    keeper: MemoryKeeper = field(default_factory=MemoryKeeper)
+    keeper: Tree = field(default_factory=lone_tree)
     now_ms: int = NOW
     wall_offset_ms: int = 0
     seed: int = 1
@@ -266,7 +179,7 @@ class Machine:
         self.start()
 
     def _gone(self) -> None:
-        self.keeper.end_session()
+        self.keeper.end()
         self.held.clear()
         self.holding.clear()
         self.clients.clear()
@@ -305,7 +218,7 @@ class Machine:
             self.holding.clear()
         held, self.held = self.held, []
         for effect in held:
-            self._carry_out(effect)
+            super().carry_out_effect(effect)
         self.carry_out()
 
     def begin_round(self) -> None:
@@ -315,77 +228,40 @@ class Machine:
     def carry_out(self) -> None:
         """Everything that is asked for, with all slices of what is long, unless they are held back, and all
         rounds of the loop, unless this is to be one."""
-        self._carry_out_effects()
+        self.carry_out_effects()
         while self.broker.slices.next_ms() is not None and Slices not in self.holding:
             self._do_slice()
-            self._carry_out_effects()
+            self.carry_out_effects()
         while ROUND in self.broker.waiting.by_key and not self.is_one_round:
             self.begin_round()
-            self._carry_out_effects()
+            self.carry_out_effects()
 
     def _do_slice(self) -> None:
         self.broker.slices.on_deadline(self.now_ms)
 
-    def _carry_out_effects(self) -> None:
-        while self.broker.outbox.effects:
-            asked, self.broker.outbox.effects = self.broker.outbox.effects, []
-            for effect in asked:
-                if type(effect) in self.holding:
-                    self.held.append(effect)
-                else:
-                    self._carry_out(effect)
+    # Effects
 
-    def _carry_out(self, effect: Effect) -> None:
-        match effect:
-            case Reply(connection, chunks, counted_bytes):
-                self.broker.allowance.unsent_bytes -= counted_bytes
-                client = self.clients.get(connection)
-                if client is not None:
-                    assert client.pending is not None
-                    client.pending.take(chunks)
-            case Close(connection, reason, after_answers):
-                self.clients[connection].closed = reason
-                self.clients[connection].is_sent_away = after_answers
-            case WriteNodes(token, operations):
-                changed, outcome = self.keeper.write(operations)
-                self.broker.on_nodes(changed, self.now_ms)
-                self.broker.outbox.on_written(token, outcome, self.now_ms)
-            case TakeOffline(directory, reason):
-                self.broker.on_directory_failed(directory, reason, self.now_ms)
-            case Halt(reason):
-                self.halted.append(reason)
-            case RunJob(job, parked):
-                if parked.reply is not None:
-                    job.run(lambda: None)
-                    self._job_done(job)
-            case _:
-                self._work(effect)
+    def clock_ms(self) -> int:
+        return self.now_ms
 
-    def _job_done(self, job: Job) -> None:
-        self.broker.waiting.wake(job, self.now_ms)
+    def carry_out_effect(self, effect: Effect) -> None:
+        if type(effect) in self.holding:
+            self.held.append(effect)
+        else:
+            super().carry_out_effect(effect)
 
-    def _work(self, effect: Effect) -> None:
-        """What worker threads do with the files of logs."""
-        match effect:
-            case SyncLog(log, sync):
-                try:
-                    for file in sync.files:
-                        file.sync()
-                except LogDirectoryError as error:
-                    self.broker.storage.on_sync_failed(log, error)
-                else:
-                    self.broker.partitions.on_synced(log, sync, self.now_ms)
-            case SyncFolder(log, folder):
-                try:
-                    folder.sync()
-                except LogDirectoryError as error:
-                    self.broker.storage.failed(error)
-                else:
-                    self.broker.storage.on_folder_synced(log, self.now_ms)
-            case CopyLog(move, part):
-                try:
-                    part.run()
-                except (OSError, MoveError) as error:
-                    self.broker.moves.on_copied(move, error, self.now_ms)
-                else:
-                    self.broker.moves.on_copied(move, None, self.now_ms)
+    def reply(self, connection: int, chunks: list[Buffer]) -> None:
+        client = self.clients.get(connection)
+        if client is not None:
+            assert client.pending is not None
+            client.pending.take(chunks)
+
+    def close(self, effect: Close) -> None:
+        client = self.clients[effect.connection]
+        client.closed, client.is_sent_away = effect.reason, effect.after_answers
+
+    def send(self, effect: Send) -> None:
+        """To nobody: other brokers are nodes in the keeper, at most."""
+
+    def halt(self, reason: str) -> None:
+        self.halted.append(reason)

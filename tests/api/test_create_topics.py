@@ -184,7 +184,7 @@ def test_a_new_controller_epoch_makes_the_plan_anew() -> None:
 def test_a_keeper_that_always_refuses_is_not_asked_for_ever() -> None:
     machine = Machine()
     asked = []
-    machine.keeper.write = lambda operations: (asked.append(operations), ([], Refused("/x", "no")))[1]  # type: ignore[method-assign]
+    machine.keeper.write = lambda *write: (asked.append(write), ([], Refused("/x", "no")))[1]  # type: ignore[method-assign]
     result = machine.client().send(CreateTopicsRequest(topics=[new_topic("t")])).topics[0]
     assert (result.error_code, result.error_message) == (ErrorCode.UNKNOWN_SERVER_ERROR, "no")
     assert len(asked) == ATTEMPTS_MAX

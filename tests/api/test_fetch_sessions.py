@@ -162,7 +162,7 @@ def test_an_id_that_becomes_known_is_resolved_within_the_session() -> None:
     answer = client.send(fetch_of((topic_id, 0, 0), session_epoch=0))
     assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     machine.write(
-        *(Create(path, data) for path, (data, _, _) in nodes.items() if path.startswith(znodes.TOPICS))
+        *(Create(path, node.data) for path, node in nodes.items() if path.startswith(znodes.TOPICS))
     )
     again = client.send(fetch_of(session_id=answer.session_id, session_epoch=1))
     assert again.responses[0].partitions[0].error_code == ErrorCode.NONE

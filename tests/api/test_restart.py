@@ -14,7 +14,7 @@ from tests.api.asking import (
     to,
     values,
 )
-from tests.api.harness import Disk, Machine, MemoryKeeper
+from tests.api.harness import Disk, Machine, lone_tree
 from tests.api.test_alter_configs import TOPIC, set_configs
 from tests.api.test_fetch import log_of
 from tests.log.simdisk import Keep, page_cache, power_loss
@@ -157,7 +157,7 @@ def test_logs_without_a_keeper_are_adopted_with_their_ids_and_in_a_new_epoch() -
     lead(machine, "t", leader=1, epoch=7)
     produce(machine.client(), "t", batch("in epoch 7"))
     machine.stop()
-    machine.keeper = MemoryKeeper()
+    machine.keeper = lone_tree()
     machine.start()
     topic = machine.broker.image.topics["t"]
     assert (topic.id, sorted(topic.assignment)) == (topic_id, [0, 1])
@@ -175,7 +175,7 @@ def test_an_adopted_log_without_an_id_gets_one() -> None:
     machine.stop()
     for partition in (0, 1):
         machine.disk.remove(f"/data/t-{partition}/partition.metadata")
-    machine.keeper = MemoryKeeper()
+    machine.keeper = lone_tree()
     machine.start()
     assert len(machine.broker.image.topics["t"].id) == 16
     machine.restart()

@@ -10,87 +10,64 @@ Every broker sees every change at once, unless it is in `blind`.
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from tests.api.harness import Disk, Pending
+from tests.support.interpreter import Interpreter
 
 from ottla.api.dispatch import Silence, on_request
+from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
-from ottla.broker.effects import Reply, SyncLog, WriteNodes
+from ottla.broker.effects import Probe, Send
 from ottla.controller import znodes
-from ottla.controller.keeper import (
-    ANY,
-    Check,
-    Create,
-    Delete,
-    NodeChanged,
-    Operation,
-    Outcome,
-    Put,
-    Refused,
-    Unknown,
-    Written,
-)
+from ottla.controller.keeper import Create, NodeChanged, Operation, Outcome, Unknown, Written
 from ottla.controller.registration import founding, registration
+from ottla.controller.tree import ONLY_SESSION, Tree
 from ottla.controller.znodes import State
-from ottla.wire.codec import encode
-from ottla.wire.header import RequestHeader, encode_request_header
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
 
 
-class SharedKeeper:
-    """ZooKeeper as the core sees it: versions, places in the order of writes, sessions."""
+class LossyTree(Tree):
+    """Loses answers on their way, if it is told to."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, tuple[bytes, int, int, int | None]] = {}
-        self.zxid = 0
-        self.losing: list[
-            bool
-        ] = []  # for the next writes: is the answer lost, before (False) or after (True)
+        super().__init__()
+        self.losing: list[bool] = []  # for the next writes: the answer is lost, and was it written?
 
-    def load(self) -> list[NodeChanged]:
-        return [NodeChanged(path, data, v, c) for path, (data, v, c, _) in sorted(self.nodes.items())]
+    def write(
+        self, operations: Iterable[Operation], session: Hashable = ONLY_SESSION
+    ) -> tuple[list[NodeChanged], Outcome]:
+        if not self.losing:
+            return super().write(operations, session)
+        is_written = self.losing.pop(0)
+        return super().write(operations, session)[0] if is_written else [], Unknown("lost")
 
-    def write(self, operations: Iterable[Operation], session: int) -> tuple[list[NodeChanged], Outcome]:
-        if self.losing:
-            return (self._write(operations, session)[0] if self.losing.pop(0) else []), Unknown("lost")
-        return self._write(operations, session)
 
-    def _write(self, operations: Iterable[Operation], session: int) -> tuple[list[NodeChanged], Outcome]:
-        nodes, changed = dict(self.nodes), list[NodeChanged]()
-        self.zxid += 1
-        for operation in operations:
-            path = operation.path
-            if isinstance(operation, Create) == (path in nodes):
-                return [], Refused(path, f"{path} is there, or is not")
-            if not isinstance(operation, Create) and operation.version not in {ANY, nodes[path][1]}:
-                return [], Refused(path, f"{path} is at version {nodes[path][1]}")
-            match operation:
-                case Create(path, data, ephemeral):
-                    nodes[path] = (data, 0, self.zxid, session if ephemeral else None)
-                case Put(path, data):
-                    _, version, created, owner = nodes[path]
-                    nodes[path] = (data, version + 1, created, owner)
-                case Delete(path):
-                    for gone in sorted(p for p in nodes if p == path or p.startswith(path + "/")):
-                        changed.append(NodeChanged(gone, None, nodes.pop(gone)[1]))
-                case Check():
-                    continue
-            if path in nodes:
-                data, version, created, _ = nodes[path]
-                changed.append(NodeChanged(path, data, version, created))
-        self.nodes = nodes
-        return changed, Written()
+class Node(Interpreter):
+    def __init__(self, cluster: "Controllers", broker: Broker) -> None:
+        self.cluster, self.keeper, self.broker = cluster, cluster.keeper, broker
+        self.session = broker.id
 
-    def end(self, session: int) -> list[NodeChanged]:
-        gone = [path for path, node in self.nodes.items() if node[3] == session]
-        return [NodeChanged(path, None, self.nodes.pop(path)[1]) for path in gone]
+    def clock_ms(self) -> int:
+        return self.cluster.now_ms
+
+    def tell(self, changed: list[NodeChanged]) -> None:
+        self.cluster.show(changed)
+
+    def reply(self, connection: int, chunks: list[Buffer]) -> None:
+        self.cluster.pending[connection].take(chunks)
+
+    def send(self, effect: Send) -> None:
+        """To nobody: there is no network."""
+
+    def probe(self, effect: Probe) -> None:
+        """Likewise."""
 
 
 class Controllers:
     def __init__(self, count: int, **properties: str) -> None:
-        self.keeper, self.now_ms = SharedKeeper(), 1_000_000
+        self.keeper, self.now_ms = LossyTree(), 1_000_000
         self.properties = {key.replace("_", "."): value for key, value in properties.items()}
         self.brokers: dict[int, Broker] = {}
         self.blind: set[int] = set()
@@ -133,10 +110,13 @@ class Controllers:
     # The world
 
     def tell(self, changed: list[NodeChanged]) -> None:
+        self.show(changed)
+        self.carry_out()
+
+    def show(self, changed: list[NodeChanged]) -> None:
         for id, broker in list(self.brokers.items()):
             if id not in self.blind and changed:
                 broker.on_nodes(changed, self.now_ms)
-        self.carry_out()
 
     def tick(self, ms: int = 200) -> None:
         self.now_ms += ms
@@ -146,26 +126,8 @@ class Controllers:
 
     def carry_out(self) -> None:
         while any(broker.outbox.effects for broker in self.brokers.values()):
-            for id, broker in list(self.brokers.items()):
-                asked, broker.outbox.effects = broker.outbox.effects, []
-                for effect in asked:
-                    self._carry_out(id, broker, effect)
-
-    def _carry_out(self, id: int, broker: Broker, effect: Any) -> None:
-        match effect:
-            case WriteNodes(token, operations):
-                changed, outcome = self.keeper.write(operations, id)
-                for other, one in list(self.brokers.items()):
-                    if changed and other not in self.blind:
-                        one.on_nodes(changed, self.now_ms)
-                broker.outbox.on_written(token, outcome, self.now_ms)
-            case Reply(connection, chunks, counted_bytes):
-                broker.allowance.unsent_bytes -= counted_bytes
-                self.pending[connection].take(chunks)
-            case SyncLog(log, sync):
-                for file in sync.files:
-                    file.sync()
-                broker.partitions.on_synced(log, sync, self.now_ms)
+            for broker in list(self.brokers.values()):
+                Node(self, broker).carry_out_effects()
 
     def write(self, *operations: Operation) -> None:
         changed, outcome = self.keeper.write(operations, 0)
@@ -190,8 +152,7 @@ class Controllers:
         version = request.VERSIONS[1] if version is None else version
         self.sent += 1
         pending = self.pending[self.sent] = Pending(request, version, self.sent)
-        header = encode_request_header(RequestHeader(request.API_KEY, version, self.sent, "c"))
-        frame = bytearray(header + encode(request, version))
+        frame = bytearray(pending.frame("c"))
         if isinstance(request, AlterPartitionRequest):
             self.brokers[id].identities.admit(self.sent, request.broker_id)
         answer = on_request(self.brokers[id], self.sent, memoryview(frame), self.now_ms)

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 from tests.api.asking import batch, create, fetch, produce, values
-from tests.api.harness import Client, Machine, MemoryKeeper
+from tests.api.harness import Client, Machine, lone_tree
 from tests.api.test_alter_configs import BROKER, TOPIC, set_configs
 from tests.broker.test_moves import moved
 from tests.controller.kraft_logs import Value, broker_config, config, topic, write_log
@@ -51,7 +51,7 @@ def fill(machine: Machine, name: str) -> None:
 
 def lose_keeper(machine: Machine) -> None:
     machine.stop()
-    machine.keeper = MemoryKeeper()
+    machine.keeper = lone_tree()
 
 
 def as_kafka_left_it(machine: Machine, *records: Value, name: str = "t") -> None:
@@ -107,7 +107,7 @@ def test_the_loss_of_the_keeper_loses_no_setting(how: Keep) -> None:
     fill(machine, "plain")
     set_configs(machine.client(), TOPIC, "t", {"min.compaction.lag.ms": "5"})
     machine.pass_time(1)
-    machine.keeper = MemoryKeeper()
+    machine.keeper = lone_tree()
     machine.crash(how)
     assert machine.broker.image.topic_configs["plain"].values == {}
     assert configs_of(machine) == {

@@ -12,7 +12,7 @@ from tests.support.groups import find
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, ZERO_UUID, TopicPartition
-from ottla.broker.effects import SyncLog, TakeOffline
+from ottla.broker.effects import CleanLog, SyncLog, TakeOffline
 from ottla.log.compaction.task import CleanFailed
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -263,6 +263,7 @@ def test_a_cleaner_that_finds_the_disk_broken_takes_the_directory_offline(
     number: int, is_offline: bool
 ) -> None:
     machine, client = two_disks(log_segment_bytes="200", log_cleanup_policy="compact")
+    machine.hold(CleanLog)
     for _ in range(4):
         produce(client, "t", batch("x" * 90), batch("y" * 90))
     machine.pass_time(15_000)

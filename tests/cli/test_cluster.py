@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import Outcome, Run
 from tests.cluster.zookeeper import skip_without_zookeeper
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 from ottla.base.command_error import CommandError
 from ottla.cli.cluster import zookeeper_servers

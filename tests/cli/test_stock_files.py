@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from tests.cli.test_start import READY, command, refused, started
 from tests.cluster.zookeeper import Ensemble
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 WITHIN_S = 60.0
 NO_EFFECT = "these keys of Kafka have no effect here: "

@@ -5,25 +5,19 @@ from collections.abc import Iterator
 import pytest
 from tests.cluster.namespaces import Network
 from tests.cluster.real import RealCluster
+from tests.support.processes import running
 
 
 @pytest.fixture(scope="session")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
-    made = RealCluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+    with running(RealCluster(tmp_path_factory.mktemp("cluster"))) as cluster:
+        yield cluster
 
 
 @pytest.fixture
 def cluster(shared_cluster: RealCluster) -> Iterator[RealCluster]:
     """Three brokers, all of them there and in sync."""
-    for one in shared_cluster.brokers.values():
-        if not one.is_running:
-            one.start()
-    shared_cluster.wait_settled()
+    shared_cluster.restore()
     with shared_cluster.explained():
         yield shared_cluster
 
@@ -33,12 +27,10 @@ def shared_networked(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[RealCluster, Network]]:
     network = Network(3)
-    made = RealCluster(tmp_path_factory.mktemp("networked"), network=network)
     try:
-        made.start()
-        yield made, network
+        with running(RealCluster(tmp_path_factory.mktemp("networked"), network=network)) as cluster:
+            yield cluster, network
     finally:
-        made.stop()
         network.remove()
 
 

@@ -1,10 +1,6 @@
 """A cluster of real processes on one real ZooKeeper, and everything that can be done to it."""
 
 import contextlib
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,13 +10,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tests.cluster.namespaces import Network
-from tests.cluster.zookeeper import Ensemble, die_with_parent, wait_for
-from tests.ports import free_ports
+from tests.cluster.zookeeper import Ensemble
+from tests.support.ports import free_ports
+from tests.support.processes import START_S, OttlaProcess
+from tests.support.waiting import wait_for
 
 SESSION_MS = 4_000
 SESSION_S = SESSION_MS / 1000
 LAG_S = 4.0
-START_S = 60.0
 QUIET = {"log_level": 0}
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
@@ -35,86 +32,24 @@ SETTINGS = {
 }
 
 
-class RealBroker:
+class RealBroker(OttlaProcess):
     def __init__(self, id: int, port: int, folder: Path, zookeeper: str, settings: Mapping[str, str]) -> None:
-        self.id, self.port, self.folder = id, port, folder
+        super().__init__(folder, port, settings)
+        self.id = id
         self.data = [folder / "data"]
         self.prefix: list[str] = []  # a command that runs the broker's, such as `ip netns exec`
-        self.host = "127.0.0.1"
         self.zookeeper = zookeeper  # '' for a broker of its own
-        self._settings = dict(settings)
-        self._process: subprocess.Popen[str] | None = None
 
-    @property
-    def address(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    @property
-    def process(self) -> "subprocess.Popen[str]":
-        assert self._process is not None
-        return self._process
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def log(self) -> str:
-        path = self.folder / "broker.log"
-        return path.read_text() if path.exists() else ""
-
-    def launch(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        settings = [part for name, value in self._settings.items() for part in ("--set", f"{name}={value}")]
-        command = [
-            *self.prefix, sys.executable, "-m", "ottla.cli", "start",
-            *(["--zookeeper", self.zookeeper] if self.zookeeper else []), "--id", str(self.id),
-            "--listen", self.address, "--data", ",".join(map(str, self.data)),
-            "--log-level", "info", *settings,
-        ]  # fmt: skip
-        with open(self.folder / "broker.log", "a") as said, open(self._ready, "w") as ready:
-            self._process = subprocess.Popen(
-                command, stdout=ready, stderr=said, text=True, preexec_fn=die_with_parent
-            )
-
-    @property
-    def _ready(self) -> Path:
-        return self.folder / "ready"
-
-    def wait_ready(self) -> None:
-        deadline = time.monotonic() + START_S
-        while "is ready" not in self._ready.read_text():
-            if not self.is_running or time.monotonic() > deadline:
-                pytest.fail(f"broker {self.id} did not start\n{self.log[-3000:]}")
-            time.sleep(0.02)
-
-    def start(self) -> None:
-        self.launch()
-        self.wait_ready()
-
-    def signal(self, number: int) -> None:
-        os.kill(self.process.pid, number)
-
-    def kill(self) -> None:
-        """kill -9"""
-        self.process.kill()
-        self.wait_ended(START_S)
-
-    def pause(self) -> None:
-        self.signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self.signal(signal.SIGCONT)
+    def command(self) -> list[str]:
+        zookeeper = ["--zookeeper", self.zookeeper] if self.zookeeper else []
+        own = ["--id", str(self.id), *zookeeper, "--data", ",".join(map(str, self.data))]
+        return [*self.prefix, *super().command(), *own]
 
     def stop(self) -> float:
         """A clean stop; how long it took."""
         began = time.monotonic()
-        self.process.terminate()
-        assert self.wait_ended(START_S) == 0, self.log[-3000:]
+        assert super().stop() == 0, self.log[-3000:]
         return time.monotonic() - began
-
-    def wait_ended(self, within_s: float) -> int:
-        return self.process.wait(within_s)
 
 
 class RealCluster:
@@ -174,6 +109,13 @@ class RealCluster:
                 one.kill()
         self.zookeeper.stop()
 
+    def restore(self) -> None:
+        """All brokers are there and in sync."""
+        for broker in self.brokers.values():
+            if not broker.is_running:
+                broker.start()
+        self.wait_settled()
+
     # -- what the cluster says of itself --
 
     def metadata(self, address: str | None = None) -> Any:
@@ -185,29 +127,19 @@ class RealCluster:
             return None
 
     def controller(self) -> int:
-        found: list[int] = []
-
-        def is_found() -> bool:
+        def controller() -> int:
             said = self.metadata()
-            if said is not None and said.controller_id in said.brokers:
-                found.append(said.controller_id)
-            return bool(found)
+            return said.controller_id if said is not None and said.controller_id in said.brokers else 0
 
-        wait_for(is_found, START_S, "there is a controller")
-        return found[-1]
+        return wait_for(controller, START_S, "there is a controller")
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        found: list[int] = []
-
-        def is_found() -> bool:
+        def leader() -> int:
             said = self.metadata()
-            known = said.topics.get(topic) if said is not None else None
-            if known is not None and partition in known.partitions and known.partitions[partition].leader > 0:
-                found.append(known.partitions[partition].leader)
-            return bool(found)
+            partitions = said.topics[topic].partitions if said is not None and topic in said.topics else {}
+            return max(partitions[partition].leader, 0) if partition in partitions else 0
 
-        wait_for(is_found, START_S, f"{topic}-{partition} has a leader")
-        return found[-1]
+        return wait_for(leader, START_S, f"{topic}-{partition} has a leader")
 
     def leaders(self, topic: str, address: str | None = None) -> set[int]:
         """Of all its partitions, as these brokers say; -1 where none is known."""
@@ -229,8 +161,8 @@ class RealCluster:
             for partition in topic.partitions.values()
         )
 
-    def wait_settled(self, within_s: float = START_S) -> float:
-        return wait_for(self.is_settled, within_s, f"the cluster has settled; {self.describe()}")
+    def wait_settled(self, within_s: float = START_S) -> None:
+        wait_for(self.is_settled, within_s, f"the cluster has settled; {self.describe()}")
 
     def describe(self) -> str:
         said = self.metadata()

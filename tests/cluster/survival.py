@@ -1,4 +1,4 @@
-"""A fault in the midst of load, and the check of what was promised and seen (faults.md, section 4)."""
+"""A fault in the midst of load, and the check of what was promised and seen (design note 015, part 4)."""
 
 import os
 import uuid
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.cluster.load import Load, check
 from tests.cluster.real import RealCluster
-from tests.cluster.zookeeper import wait_for
+from tests.support.waiting import wait_for
 
 PARTITIONS = 3
 WARM_UP = 1_000  # records

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.cluster.namespaces import Network
 from tests.cluster.real import QUIET, START_S, RealBroker, RealCluster
 from tests.cluster.test_groups import committed, coordinator
-from tests.cluster.zookeeper import wait_for
+from tests.support.waiting import wait_for
 
 from ottla.base.errors import ErrorCode
 from ottla.client.connection import Address, Connection

@@ -7,7 +7,7 @@ import pytest
 from tests.cluster.load import Load
 from tests.cluster.real import SESSION_S, RealBroker, RealCluster
 from tests.cluster.test_faults import SLACK_S, flows_again, survive
-from tests.cluster.zookeeper import wait_for
+from tests.support.waiting import wait_for
 
 CHECKPOINT_MS = 500
 

@@ -19,7 +19,8 @@ from tests.cluster.namespaces import Network
 from tests.cluster.real import LAG_S, QUIET, START_S, RealCluster
 from tests.cluster.survival import IS_SLOW, SLACK_S, flows_again, survive
 from tests.cluster.test_groups import coordinator
-from tests.cluster.zookeeper import wait_for
+from tests.support.processes import running
+from tests.support.waiting import seconds_until, wait_for
 
 SESSION_MS = 18_000  # the default
 TICK_MS = 2_000  # ZooKeeper's default, and sessions of at most twenty of them
@@ -34,20 +35,14 @@ def slow_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealClust
         "zookeeper.session.timeout.ms": str(SESSION_MS),
         "auto.leader.rebalance.enable": "false",  # elections are counted
     }
-    made = RealCluster(tmp_path_factory.mktemp("failover"), settings=settings, tick_ms=TICK_MS)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+    folder = tmp_path_factory.mktemp("failover")
+    with running(RealCluster(folder, settings=settings, tick_ms=TICK_MS)) as cluster:
+        yield cluster
 
 
 @pytest.fixture
 def cluster(slow_session: RealCluster) -> Iterator[RealCluster]:
-    for one in slow_session.brokers.values():
-        if not one.is_running:
-            one.start()
-    slow_session.wait_settled()
+    slow_session.restore()
     with slow_session.explained():
         yield slow_session
 
@@ -194,7 +189,7 @@ def test_a_leader_that_cannot_reach_the_controller_shrinks_its_isr_through_zooke
 
         assert controller in isr()
         with network.cut_from(leader, cluster.brokers[controller].host):
-            took_s = wait_for(lambda: controller not in isr(), START_S, "the ISR shrinks")
+            took_s = seconds_until(lambda: controller not in isr(), START_S, "the ISR shrinks")
             print(f"\nthe ISR shrank after {took_s:.2f} s")
             flows_again(load)
         cluster.wait_settled()

@@ -1,4 +1,4 @@
-"""What must be survived (faults.md, section 4), under continuous idempotent load with acks=all.
+"""What must be survived (design note 015, part 4), under continuous idempotent load with acks=all.
 
 In every case: nothing acknowledged is lost, duplicated or reordered; no reader skips, goes back or sees the
 high watermark go back. The longest time without a leader is printed.
@@ -13,7 +13,7 @@ from tests.cluster.load import Load
 from tests.cluster.namespaces import Network
 from tests.cluster.real import LAG_S, QUIET, SESSION_S, START_S, RealCluster, restart_rolling
 from tests.cluster.survival import IS_SLOW, SLACK_S, flows_again, survive
-from tests.cluster.zookeeper import wait_for
+from tests.support.waiting import wait_for
 
 HANDOVER_S = SESSION_S + SLACK_S if IS_SLOW else 1.0  # one that stands still loses its session
 REQUEST_S = 5.0  # a client waits so long for an answer before it looks for another leader

@@ -13,8 +13,8 @@ from typing import Any
 from kazoo.client import KazooClient
 from tests.cluster.namespaces import Network
 from tests.cluster.real import START_S, RealBroker, RealCluster
-from tests.cluster.zookeeper import wait_for
 from tests.kafka_clients.wire_client import Closed, Wire, batch, produce_request
+from tests.support.waiting import wait_for
 
 from ottla.base.errors import ErrorCode
 from ottla.controller import znodes

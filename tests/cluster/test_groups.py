@@ -7,7 +7,7 @@ import uuid
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from tests.cluster.real import QUIET, SESSION_S, RealCluster
-from tests.cluster.zookeeper import wait_for
+from tests.support.waiting import seconds_until, wait_for
 
 RECORDS = 300
 
@@ -74,7 +74,7 @@ def test_a_group_goes_on_where_it_was_after_kill_9_of_its_coordinator(
     victim.kill()
     try:
         read_until(200)
-        took_s = wait_for(commit, SESSION_S + 30, "a commit is taken again")
+        took_s = seconds_until(commit, SESSION_S + 30, "a commit is taken again")
         assert committed(cluster, group, topic) == 200
         read_until(RECORDS)
         wait_for(commit, 30, "the last commit")

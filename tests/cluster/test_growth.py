@@ -6,8 +6,8 @@ from typing import Any
 from tests.cluster.load import Load, check
 from tests.cluster.real import RealCluster
 from tests.cluster.test_faults import flows_again
-from tests.cluster.zookeeper import wait_for
 from tests.kafka_clients.wire_client import Wire
+from tests.support.waiting import seconds_until, wait_for
 
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -46,7 +46,7 @@ def test_from_three_brokers_to_four_under_load(cluster: RealCluster) -> None:
         answer = ask(controller, AlterPartitionReassignmentsRequest(topics=wanted_moves))
         assert answer.error_code == 0, answer
         assert [one.error_code for response in answer.responses for one in response.partitions] == [0] * 3
-        took_s = wait_for(
+        took_s = seconds_until(
             lambda: replicas_of(cluster, topic) == goal and cluster.is_settled(), 60, "it is moved"
         )
         ask(controller, ElectLeadersRequest(election_type=0, topic_partitions=None))

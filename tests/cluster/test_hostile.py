@@ -11,7 +11,6 @@ from functools import partial
 import pytest
 from tests.cluster.real import START_S, RealBroker, RealCluster
 from tests.cluster.test_unreadable import can_commit
-from tests.cluster.zookeeper import wait_for
 from tests.group.forgeries import UNREADABLE
 from tests.hostile.healthy import TOPIC, Healthy, Peak
 from tests.hostile.largest import largest_requests
@@ -20,6 +19,7 @@ from tests.hostile.test_batches import INVALID, INVALID_RECORD, heavy
 from tests.hostile.test_memory import JOIN_VERSION, joining
 from tests.kafka_clients.harness import BUGS
 from tests.kafka_clients.wire_client import Closed, Wire, batch, fetch_request, frame_of
+from tests.support.waiting import wait_for
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition

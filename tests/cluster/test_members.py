@@ -8,8 +8,9 @@ from pathlib import Path
 from confluent_kafka import Producer
 from tests.cluster.load import read_all
 from tests.cluster.real import QUIET, SESSION_S, RealBroker, RealCluster
-from tests.cluster.zookeeper import Ensemble, wait_for
-from tests.ports import free_ports
+from tests.cluster.zookeeper import Ensemble
+from tests.support.ports import free_ports
+from tests.support.waiting import wait_for
 
 WITHIN_S = 60.0
 
@@ -43,15 +44,19 @@ def test_a_broker_of_another_cluster_is_refused(cluster: RealCluster, tmp_path: 
     assert "belongs to cluster ANOTHERCLUSTERANOTHERX, and ZooKeeper at" in said
 
 
+def start_and_write(broker: RealBroker) -> None:
+    broker.start()
+    producer = Producer({"bootstrap.servers": broker.address, **QUIET})
+    producer.produce("letters", b"0")
+    assert producer.flush(30) == 0
+
+
 def test_a_zookeeper_that_has_lost_its_nodes_costs_no_broker_its_logs(
     cluster: RealCluster, tmp_path: Path
 ) -> None:
     one = RealBroker(7, free_ports(1)[0], tmp_path, f"{cluster.zookeeper.hosts}/not-lost", {})
     try:
-        one.start()
-        producer = Producer({"bootstrap.servers": one.address, **QUIET})
-        producer.produce("letters", b"0")
-        assert producer.flush(30) == 0
+        start_and_write(one)
         one.stop()
         data = tmp_path / "data"
         said = refused(
@@ -158,10 +163,7 @@ def test_a_broker_of_its_own_founds_a_cluster_and_brings_its_topics(
 ) -> None:
     one = RealBroker(1, free_ports(1)[0], tmp_path, "", {"offsets.topic.num.partitions": "2"})
     try:
-        one.start()
-        producer = Producer({"bootstrap.servers": one.address, **QUIET})
-        producer.produce("letters", b"0")
-        assert producer.flush(30) == 0
+        start_and_write(one)
         one.stop()
         one.zookeeper = f"{cluster.zookeeper.hosts}/brought-along"
         for number in (1, 2):  # the second start is the one that would remove what is nobody's

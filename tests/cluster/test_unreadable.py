@@ -6,9 +6,9 @@ import uuid
 from functools import partial
 
 from tests.cluster.real import RealBroker, RealCluster
-from tests.cluster.zookeeper import wait_for
-from tests.forging import forge
 from tests.group.forgeries import UNREADABLE
+from tests.support.forging import forge
+from tests.support.waiting import wait_for
 
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.groups import java_hash

@@ -1,39 +1,19 @@
 """A real ZooKeeper for the tests, gone with the test run however that ends."""
 
 import contextlib
-import ctypes
 import os
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.ports import free_ports
+from tests.support.ports import free_ports
+from tests.support.processes import START_S, die_with_parent
+from tests.support.waiting import wait_for
 
 from ottla.base.command_error import CommandError
 from ottla.cli.cluster.zookeeper_servers import ZooKeeperServer, class_path, java
-
-START_S = 60.0
-PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def die_with_parent() -> None:
-    """For a child, between fork and exec."""
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def wait_for(condition: Callable[[], object], within_s: float, what: str) -> float:
-    """How long it took."""
-    started = time.monotonic()
-    while not condition():
-        if time.monotonic() - started > within_s:
-            pytest.fail(f"not within {within_s:.0f} s: {what}")
-        time.sleep(0.02)
-    return time.monotonic() - started
 
 
 def skip_without_zookeeper() -> None:
@@ -96,14 +76,10 @@ class Ensemble:
             os.kill(process.pid, signal.SIGCONT)
 
     def leader(self) -> int:
-        found: list[int] = []
+        def leader() -> int:
+            return next((server.number for server in self.servers if server.mode() == "leader"), 0)
 
-        def is_found() -> bool:
-            found.extend(one.number for one in self.servers if one.mode() == "leader")
-            return bool(found)
-
-        wait_for(is_found, START_S, "there is a leader")
-        return found[0]
+        return wait_for(leader, START_S, "there is a leader")
 
     def stop(self) -> None:
         for number in list(self._processes):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from bench import apache
 from bench.servers import clean_environment
-from tests.kafka_clients.harness import _die_with_parent
+from tests.support.processes import die_with_parent
 
 STOP_S = 30.0
 DUMP_S = 120.0
@@ -51,7 +51,7 @@ class Node(apache.ApacheKafka):
                 cwd=self._folder,
                 env=clean_environment() | QUICK_JVM,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
 
     def halt(self, number: signal.Signals) -> None:

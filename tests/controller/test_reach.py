@@ -30,10 +30,10 @@ def test_a_report_is_about_an_incarnation_and_from_one() -> None:
     assert is_reported(world.image, 1, by=2)
     assert not is_reported(world.image, 1, by=3)
     assert not is_reported(world.image, 3, by=2)
-    world.start(1)
+    world.restart(1)
     assert not is_reported(world.image, 1, by=2), "that was the one before"
     report(world, 2, 1)
-    world.start(2)
+    world.restart(2)
     assert not is_reported(world.image, 1, by=2), "who said so is another now"
 
 

@@ -17,18 +17,19 @@ from ottla.controller.draft import Draft
 from ottla.controller.election import in_sync
 from ottla.controller.image import Image
 from ottla.controller.isr import Proposal, propose
-from ottla.controller.keeper import Create, NodeChanged, Operation, Put
+from ottla.controller.keeper import ANY, Create, NodeChanged, Operation, Put, Written
 from ottla.controller.plan import is_settled, repair
+from ottla.controller.tree import Tree
 from ottla.controller.znodes import State
 from ottla.log.config import LogConfig
+
+CONTROLLER = 0  # its session
 
 
 class World:
     def __init__(self, brokers: int = 3, racks: dict[int, str] | None = None) -> None:
-        self.image = Image()
-        self.zxid = 100
+        self.image, self.tree = Image(), Tree()
         self.racks = racks or {}
-        self.versions: dict[str, int] = {}
         self.unclean: set[int] = set()
         self.suspected: set[int] = set()  # by the controller, to be gone
         self.markers: dict[int, int] = {}
@@ -39,23 +40,21 @@ class World:
 
     def start(self, broker: int) -> None:
         """Its clean-shutdown marker, if there is one, says since when its logs are whole."""
-        self.zxid += 1
-        self._set_broker(broker, self.zxid, is_stopping=False, clean_since=self.markers.get(broker, 0))
+        node = self._broker_node(broker, is_stopping=False, clean_since=self.markers.get(broker, 0))
+        self.write([Create(f"{znodes.BROKERS}{broker}", node, ephemeral=True)], broker)
         self.unclean.discard(broker)
         self.markers[broker] = self.image.brokers[broker].clean_since
 
-    def _set_broker(self, broker: int, created: int, *, is_stopping: bool, clean_since: int = 0) -> None:
-        node = znodes.broker_node(
+    def _broker_node(self, broker: int, *, is_stopping: bool, clean_since: int) -> bytes:
+        return znodes.broker_node(
             "h", 9092, self.racks.get(broker),
             is_clean=broker not in self.unclean, is_stopping=is_stopping, clean_since=clean_since,
         )  # fmt: skip
-        self.image.apply(NodeChanged(f"{znodes.BROKERS}{broker}", node, 0, created))
 
     def stop(self, *brokers: int) -> None:
         """They stopped cleanly."""
         for broker in brokers:
-            self.image.apply(NodeChanged(f"{znodes.BROKERS}{broker}", None, 0))
-            self.image.apply(NodeChanged(f"{znodes.OFFLINE}{broker}", None, 0))
+            self._see(self.tree.end(broker))
 
     def crash(self, *brokers: int) -> None:
         """They are gone, and come back without what they had not synced."""
@@ -73,14 +72,15 @@ class World:
             self.start(broker)
 
     def announce_stop(self, broker: int) -> None:
-        known = self.image.brokers[broker]
-        if not known.is_clean:
+        endpoint = self.image.brokers[broker]
+        if not endpoint.is_clean:
             self.unclean.add(broker)
-        self._set_broker(broker, known.epoch, is_stopping=True, clean_since=known.clean_since)
+        node = self._broker_node(broker, is_stopping=True, clean_since=endpoint.clean_since)
+        self._put(f"{znodes.BROKERS}{broker}", node)
         self.unclean.discard(broker)
 
     def lose_directory(self, broker: int, *partitions: tuple[str, int]) -> None:
-        self.image.apply(NodeChanged(f"{znodes.OFFLINE}{broker}", znodes.offline_node(partitions), 0))
+        self._put(f"{znodes.OFFLINE}{broker}", znodes.offline_node(partitions), session=broker)
 
     def epoch(self, broker: int) -> int:
         return self.image.brokers[broker].epoch
@@ -106,19 +106,28 @@ class World:
 
     def configure(self, name: str, **configs: object) -> None:
         texts = {key.replace("_", "."): str(value).lower() for key, value in configs.items()}
-        self.image.apply(NodeChanged(znodes.topic_config_path(name), znodes.config_node(texts), 0))
+        self._put(znodes.topic_config_path(name), znodes.config_node(texts))
 
     def config(self, name: str) -> LogConfig:
         return override(LogConfig(), self.image.topic_config(name))
 
-    def write(self, operations: Iterable[Operation]) -> None:
-        for operation in operations:
-            assert isinstance(operation, Create | Put)
-            known = self.versions.get(operation.path, -1)
-            if isinstance(operation, Put):
-                assert operation.version == known, "decided on what is there"
-            self.versions[operation.path] = known + 1
-            self.image.apply(NodeChanged(operation.path, operation.data, known + 1))
+    def write(self, operations: Iterable[Operation], session: int = CONTROLLER) -> None:
+        operations = list(operations)
+        assert all(isinstance(one, Create) or one.version != ANY for one in operations), "no Put is blind"
+        changed, outcome = self.tree.write(operations, session)
+        assert outcome == Written(), outcome
+        self._see(changed)
+
+    def _put(self, path: str, data: bytes, session: int | None = None) -> None:
+        """Whatever is there; with a session the node is ephemeral."""
+        node = self.tree.nodes.get(path)
+        is_ephemeral = session is not None
+        operation = Put(path, data, node.version) if node else Create(path, data, ephemeral=is_ephemeral)
+        self.write([operation], session or CONTROLLER)
+
+    def _see(self, changed: list[NodeChanged]) -> None:
+        for node in changed:
+            self.image.apply(node)
 
     def state(self, name: str, partition: int) -> State:
         return self.image.topics[name].states[partition]

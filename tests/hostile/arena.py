@@ -93,14 +93,14 @@ class TimedMachine(Machine):
     def begin_round(self) -> None:
         self.step(super().begin_round)
 
-    def _job_done(self, job: Job) -> None:
-        self.step(lambda: super(TimedMachine, self)._job_done(job))
+    def job_done(self, job: Job) -> None:
+        self.step(lambda: super(TimedMachine, self).job_done(job))
 
-    def _carry_out(self, effect: Effect) -> None:
+    def carry_out_effect(self, effect: Effect) -> None:
         if isinstance(effect, Reply | RunJob):
-            super()._carry_out(effect)
+            super().carry_out_effect(effect)
         else:
-            self.step(lambda: super(TimedMachine, self)._carry_out(effect))
+            self.step(lambda: super(TimedMachine, self).carry_out_effect(effect))
 
 
 @dataclass(eq=False)

@@ -4,19 +4,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.hostile.healthy import Healthy
-from tests.kafka_clients.harness import BrokerProcess
+from tests.kafka_clients.harness import BrokerProcess, serving, starter
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    running = BrokerProcess(tmp_path_factory.mktemp("attacked"))
-    running.start()
-    try:
+    with serving(tmp_path_factory.mktemp("attacked")) as running:
         yield running
-        assert running.is_alive(), running.log[-4000:]
-        assert running.stop() == 0
-    finally:
-        running.kill()
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +22,7 @@ def no_bugs(request: pytest.FixtureRequest) -> Iterator[None]:
     running: BrokerProcess = request.getfixturevalue("broker")
     before = len(running.bugs())
     yield
-    assert running.is_alive(), running.log[-4000:]
+    assert running.is_running, running.log[-4000:]
     assert running.bugs()[before:] == []
 
 
@@ -40,16 +34,5 @@ def healthy(broker: BrokerProcess) -> Iterator[Healthy]:
 
 @pytest.fixture
 def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., BrokerProcess]]:
-    """Brokers with settings of their own, killed after the test, whatever became of it."""
-    started: list[BrokerProcess] = []
-
-    def start(settings: dict[str, str] | None = None, log_level: str = "info") -> BrokerProcess:
-        one = BrokerProcess(tmp_path_factory.mktemp("broker"), settings, log_level)
-        started.append(one)
-        one.start()
-        return one
-
-    yield start
-    for one in started:
-        one.kill()
-    assert [bug for one in started for bug in one.bugs()] == []
+    with starter(tmp_path_factory.mktemp) as start:
+        yield start

@@ -57,7 +57,7 @@ def attack(broker: BrokerProcess, seed: int, count: int) -> Report:
         for case in islice(cases(chance, pool), count):
             report.cases += 1
             report.outcomes[probe.send(case.frame).name.lower()] += 1
-            if not broker.is_alive():
+            if not broker.is_running:
                 report.found.append(f"{case.what} ended the broker: {case.frame.hex()}")
                 break
     finally:

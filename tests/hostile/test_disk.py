@@ -68,8 +68,7 @@ def running(broker: BrokerProcess) -> Iterator[BrokerProcess]:
     try:
         yield broker
     finally:
-        if broker._process is not None:
-            broker.kill()
+        broker.kill()
 
 
 def create(wire: Wire, topic: str, partitions: int) -> None:
@@ -134,7 +133,7 @@ def test_a_batch_that_went_to_disk_in_part_is_neither_acknowledged_nor_found_aga
         create(wire, "t", 1)
         full = fill(lambda n: wire.produce("t", record(n)).error_code)
         assert full == FILE_BYTES // len(record(0))
-        wait_for(lambda: not broker.is_alive(), 20, "the end of the broker")
+        wait_for(lambda: not broker.is_running, 20, "the end of the broker")
         assert broker.process.returncode == 1
         assert "the last log directory failed: [Errno 27] File too large" in broker.log
         assert broker.bugs() == []

@@ -5,8 +5,9 @@ import struct
 import pytest
 from tests.hostile.probe import Outcome, Probe
 from tests.kafka_clients.harness import BrokerProcess
-from tests.kafka_clients.wire_client import Wire, decode, frame_of, framed
+from tests.kafka_clients.wire_client import Wire, frame_of, framed
 
+from ottla.wire.codec import decode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.metadata import MetadataRequest
 

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from tests.forging import forge
 from tests.group.forgeries import UNREADABLE
 from tests.hostile.healthy import Healthy
 from tests.kafka_clients.harness import BrokerProcess, wait_for
 from tests.kafka_clients.wire_client import Wire, frame_of, produce_request
+from tests.support.forging import forge
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition

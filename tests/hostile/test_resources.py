@@ -215,7 +215,7 @@ def test_a_lack_of_file_descriptors_costs_requests_and_never_the_broker(tmp_path
                     refused += bool(first.produce("many", bytes(batch(b"x")), partition=partition).error_code)
             assert refused
             assert first.produce("few", bytes(batch(b"y"))).error_code == 0
-            assert broker.is_alive(), broker.log[-4000:]
+            assert broker.is_running, broker.log[-4000:]
         wait_for(lambda: is_served(broker.port), 30, "a place")
         assert broker.bugs() == []
         assert "the broker stops" not in broker.log

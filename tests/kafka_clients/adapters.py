@@ -9,6 +9,7 @@ import contextlib
 import logging
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -73,31 +74,43 @@ class Reader(Protocol):
     def offset_for_time(self, partition: int, timestamp_ms: int) -> int | None: ...
 
 
-class Client(Protocol):
+class Sending(NamedTuple):
+    codec: str = "none"
+    acks: str = "all"
+    idempotent: bool = False
+    partition: int | None = None
+
+
+class Reading(NamedTuple):
+    offset: int = 0
+    max_wait_ms: int = 100
+    min_bytes: int = 1
+    partition_bytes: int = 1 << 20
+
+
+class Client(ABC):
     name: str
 
-    def missing_codec(self, codec: str) -> str | None: ...
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
 
-    def produce(
-        self,
-        topic: str,
-        records: Sequence[Sent],
-        *,
-        codec: str = "none",
-        acks: str = "all",
-        idempotent: bool = False,
-        partition: int | None = None,
-    ) -> list[Placed]: ...
+    def missing_codec(self, _codec: str) -> str | None:
+        return None
+
+    def produce(self, topic: str, records: Sequence[Sent], **how: Any) -> list[Placed]:
+        return self._produce(topic, records, Sending(**how))
 
     def reader(
-        self,
-        topic: str,
-        partitions: Sequence[int] = (0,),
-        *,
-        offset: int = 0,
-        max_wait_ms: int = 100,
-        min_bytes: int = 1,
-        partition_bytes: int = 1 << 20,
+        self, topic: str, partitions: Sequence[int] = (0,), **how: Any
+    ) -> contextlib.AbstractContextManager[Reader]:
+        return self._reader(topic, partitions, Reading(**how))
+
+    @abstractmethod
+    def _produce(self, topic: str, records: Sequence[Sent], how: Sending) -> list[Placed]: ...
+
+    @abstractmethod
+    def _reader(
+        self, topic: str, partitions: Sequence[int], how: Reading
     ) -> contextlib.AbstractContextManager[Reader]: ...
 
 
@@ -120,30 +133,15 @@ def _received(one: Any) -> Received:
 # -- confluent-kafka -----------------------------------------------------------------------------------------
 
 
-class Confluent:
+class Confluent(Client):
     name = "confluent"
 
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-
-    def missing_codec(self, codec: str) -> str | None:
-        return None
-
-    def produce(
-        self,
-        topic: str,
-        records: Sequence[Sent],
-        *,
-        codec: str = "none",
-        acks: str = "all",
-        idempotent: bool = False,
-        partition: int | None = None,
-    ) -> list[Placed]:
+    def _produce(self, topic: str, records: Sequence[Sent], how: Sending) -> list[Placed]:
         options = {
             "bootstrap.servers": self.bootstrap,
-            "compression.type": codec,
-            "acks": acks,
-            "enable.idempotence": idempotent,
+            "compression.type": how.codec,
+            "acks": how.acks,
+            "enable.idempotence": how.idempotent,
             "linger.ms": 5,
             "message.max.bytes": UNLIMITED,
             "message.timeout.ms": int(DEADLINE_S * 1000),
@@ -156,8 +154,8 @@ class Confluent:
                 reports[number] = error or Placed(message.partition(), message.offset())
 
             extra: dict[str, Any] = {} if record.timestamp_ms is None else {"timestamp": record.timestamp_ms}
-            if partition is not None:
-                extra["partition"] = partition
+            if how.partition is not None:
+                extra["partition"] = how.partition
             producer.produce(
                 topic, record.value, record.key, headers=list(record.headers), on_delivery=report, **extra
             )
@@ -168,28 +166,19 @@ class Confluent:
         return [reports[number] for number in range(len(records))]
 
     @contextlib.contextmanager
-    def reader(
-        self,
-        topic: str,
-        partitions: Sequence[int] = (0,),
-        *,
-        offset: int = 0,
-        max_wait_ms: int = 100,
-        min_bytes: int = 1,
-        partition_bytes: int = 1 << 20,
-    ) -> Iterator[Reader]:
+    def _reader(self, topic: str, partitions: Sequence[int], how: Reading) -> Iterator[Reader]:
         consumer = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
                 "group.id": "unused",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
-                "fetch.wait.max.ms": max_wait_ms,
-                "fetch.min.bytes": min_bytes,
-                "max.partition.fetch.bytes": partition_bytes,
+                "fetch.wait.max.ms": how.max_wait_ms,
+                "fetch.min.bytes": how.min_bytes,
+                "max.partition.fetch.bytes": how.partition_bytes,
             }
         )
-        consumer.assign([confluent_kafka.TopicPartition(topic, one, offset) for one in partitions])
+        consumer.assign([confluent_kafka.TopicPartition(topic, one, how.offset) for one in partitions])
         try:
             yield _ConfluentReader(consumer, topic)
         finally:
@@ -240,11 +229,8 @@ class _ConfluentReader:
 # -- aiokafka ------------------------------------------------------------------------------------------------
 
 
-class AioKafka:
+class AioKafka(Client):
     name = "aiokafka"
-
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
 
     def missing_codec(self, codec: str) -> str | None:
         has = {
@@ -254,22 +240,13 @@ class AioKafka:
         }
         return None if codec not in has or has[codec]() else f"aiokafka has no library for {codec}"
 
-    def produce(
-        self,
-        topic: str,
-        records: Sequence[Sent],
-        *,
-        codec: str = "none",
-        acks: str = "all",
-        idempotent: bool = False,
-        partition: int | None = None,
-    ) -> list[Placed]:
+    def _produce(self, topic: str, records: Sequence[Sent], how: Sending) -> list[Placed]:
         async def run() -> list[Placed]:
             producer = aiokafka.AIOKafkaProducer(
                 bootstrap_servers=self.bootstrap,
-                compression_type=None if codec == "none" else codec,
-                acks=acks if acks == "all" else int(acks),
-                enable_idempotence=idempotent,
+                compression_type=None if how.codec == "none" else how.codec,
+                acks=how.acks if how.acks == "all" else int(how.acks),
+                enable_idempotence=how.idempotent,
                 linger_ms=5,
                 max_request_size=UNLIMITED,
                 max_batch_size=UNLIMITED,
@@ -280,7 +257,7 @@ class AioKafka:
                         topic,
                         record.value,
                         record.key,
-                        partition,
+                        how.partition,
                         record.timestamp_ms,
                         list(record.headers),
                     )
@@ -295,16 +272,7 @@ class AioKafka:
             raise Refused(getattr(error, "errno", -1), repr(error)) from None
 
     @contextlib.contextmanager
-    def reader(
-        self,
-        topic: str,
-        partitions: Sequence[int] = (0,),
-        *,
-        offset: int = 0,
-        max_wait_ms: int = 100,
-        min_bytes: int = 1,
-        partition_bytes: int = 1 << 20,
-    ) -> Iterator[Reader]:
+    def _reader(self, topic: str, partitions: Sequence[int], how: Reading) -> Iterator[Reader]:
         with asyncio.Runner() as runner:
 
             async def open_consumer() -> aiokafka.AIOKafkaConsumer:
@@ -312,15 +280,15 @@ class AioKafka:
                     bootstrap_servers=self.bootstrap,
                     enable_auto_commit=False,
                     auto_offset_reset="earliest",
-                    fetch_max_wait_ms=max_wait_ms,
-                    fetch_min_bytes=min_bytes,
-                    max_partition_fetch_bytes=partition_bytes,
+                    fetch_max_wait_ms=how.max_wait_ms,
+                    fetch_min_bytes=how.min_bytes,
+                    max_partition_fetch_bytes=how.partition_bytes,
                 )
                 await made.start()
                 wanted = [aiokafka.TopicPartition(topic, one) for one in partitions]
                 made.assign(wanted)
                 for one in wanted:
-                    made.seek(one, offset)
+                    made.seek(one, how.offset)
                 return made
 
             consumer = runner.run(open_consumer())
@@ -342,13 +310,7 @@ class _AioReader:
             found = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000))
         except aiokafka.errors.KafkaError as error:
             raise Refused(getattr(error, "errno", -1), repr(error)) from None
-        return [
-            Received(
-                one.partition, one.offset, one.key, one.value, one.headers, one.timestamp, one.timestamp_type
-            )
-            for records in found.values()
-            for one in records
-        ]
+        return [_received(one) for records in found.values() for one in records]
 
     def seek(self, partition: int, offset: int) -> None:
         async def run() -> None:
@@ -377,31 +339,19 @@ class _AioReader:
 # -- kafka-python --------------------------------------------------------------------------------------------
 
 
-class KafkaPython:
+class KafkaPython(Client):
     name = "kafka-python"
-
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
 
     def missing_codec(self, codec: str) -> str | None:
         has = {"snappy": kafka.codec.has_snappy, "lz4": kafka.codec.has_lz4, "zstd": kafka.codec.has_zstd}
         return None if codec not in has or has[codec]() else f"kafka-python has no library for {codec}"
 
-    def produce(
-        self,
-        topic: str,
-        records: Sequence[Sent],
-        *,
-        codec: str = "none",
-        acks: str = "all",
-        idempotent: bool = False,
-        partition: int | None = None,
-    ) -> list[Placed]:
+    def _produce(self, topic: str, records: Sequence[Sent], how: Sending) -> list[Placed]:
         producer = kafka.KafkaProducer(
             bootstrap_servers=self.bootstrap,
-            compression_type=None if codec == "none" else codec,
-            acks=acks if acks == "all" else int(acks),
-            enable_idempotence=idempotent,
+            compression_type=None if how.codec == "none" else how.codec,
+            acks=how.acks if how.acks == "all" else int(how.acks),
+            enable_idempotence=how.idempotent,
             linger_ms=5,
             max_request_size=UNLIMITED,
             batch_size=1 << 20,
@@ -414,7 +364,7 @@ class KafkaPython:
                     record.value,
                     record.key,
                     headers=list(record.headers),
-                    partition=partition,
+                    partition=how.partition,
                     timestamp_ms=record.timestamp_ms,
                 )
                 for record in records
@@ -427,29 +377,20 @@ class KafkaPython:
             producer.close()
 
     @contextlib.contextmanager
-    def reader(
-        self,
-        topic: str,
-        partitions: Sequence[int] = (0,),
-        *,
-        offset: int = 0,
-        max_wait_ms: int = 100,
-        min_bytes: int = 1,
-        partition_bytes: int = 1 << 20,
-    ) -> Iterator[Reader]:
+    def _reader(self, topic: str, partitions: Sequence[int], how: Reading) -> Iterator[Reader]:
         consumer = kafka.KafkaConsumer(
             bootstrap_servers=self.bootstrap,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            fetch_max_wait_ms=max_wait_ms,
-            fetch_min_bytes=min_bytes,
-            max_partition_fetch_bytes=partition_bytes,
+            fetch_max_wait_ms=how.max_wait_ms,
+            fetch_min_bytes=how.min_bytes,
+            max_partition_fetch_bytes=how.partition_bytes,
         )
         try:
             wanted = [kafka.TopicPartition(topic, one) for one in partitions]
             consumer.assign(wanted)
             for one in wanted:
-                consumer.seek(one, offset)
+                consumer.seek(one, how.offset)
             yield _KafkaPythonReader(consumer, topic)
         finally:
             consumer.close()
@@ -464,19 +405,7 @@ class _KafkaPythonReader:
             found = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
         except kafka.errors.KafkaError as error:
             raise Refused(getattr(error, "errno", -1), repr(error)) from None
-        return [
-            Received(
-                one.partition,
-                one.offset,
-                one.key,
-                one.value,
-                tuple(one.headers),
-                one.timestamp,
-                one.timestamp_type,
-            )
-            for records in found.values()
-            for one in records
-        ]
+        return [_received(one) for records in found.values() for one in records]
 
     def seek(self, partition: int, offset: int) -> None:
         self._consumer.seek(kafka.TopicPartition(self._topic, partition), offset)

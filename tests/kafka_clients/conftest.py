@@ -8,39 +8,21 @@ import pytest
 
 # The adapters import kafka-python under a filter for the warnings it gives: they must be the first to do it.
 import tests.kafka_clients.adapters  # noqa: F401
-from tests.kafka_clients.harness import BrokerProcess
+from tests.kafka_clients.harness import BrokerProcess, serving, starter
 
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    running = BrokerProcess(tmp_path_factory.mktemp("broker"))
-    running.start()
-    try:
+    with serving(tmp_path_factory.mktemp("broker")) as running:
         yield running
-        assert running.is_alive(), running.log[-4000:]
-        assert running.stop() == 0
-        assert running.bugs() == []
-    finally:
-        running.kill()
 
 
 @pytest.fixture
 def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., BrokerProcess]]:
-    """Brokers with settings of their own, killed after the test, whatever became of it."""
-    started: list[BrokerProcess] = []
-
-    def start(settings: dict[str, str] | None = None) -> BrokerProcess:
-        one = BrokerProcess(tmp_path_factory.mktemp("broker"), settings)
-        started.append(one)
-        one.start()
-        return one
-
-    yield start
-    for one in started:
-        one.kill()
-    assert [bug for one in started for bug in one.bugs()] == []
+    with starter(tmp_path_factory.mktemp) as start:
+        yield start
 
 
 @pytest.fixture

@@ -8,22 +8,15 @@ from typing import Any
 import pytest
 from tests.kafka_clients.groups_harness import SETTINGS, Join
 from tests.kafka_clients.groups_members import CLIENTS, Member, Wish
-from tests.kafka_clients.harness import BrokerProcess
+from tests.kafka_clients.harness import BrokerProcess, serving
 
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def groups_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    running = BrokerProcess(tmp_path_factory.mktemp("groups"), SETTINGS)
-    running.start()
-    try:
+    with serving(tmp_path_factory.mktemp("groups"), SETTINGS) as running:
         yield running
-        assert running.is_alive(), running.log[-4000:]
-        assert running.stop() == 0
-        assert running.bugs() == []
-    finally:
-        running.kill()
 
 
 @pytest.fixture

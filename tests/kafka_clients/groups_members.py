@@ -268,8 +268,35 @@ class Modern(Classic):
         return {"group.protocol": "consumer"}
 
 
-class Python(Member):
+class PythonMember(Member):
+    """What kafka-python and aiokafka have in common."""
+
+    topic_partition: Any
+
+    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int | None]:
+        places = {partition: self.topic_partition(*partition) for partition in partitions}
+        return {partition: self._committed(place) for partition, place in places.items()}
+
+    def _committed(self, place: Any) -> int | None:
+        offset: int | None = self.do(lambda consumer: consumer.committed(place))
+        return offset
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        self.do(lambda consumer: consumer.seek(self.topic_partition(*partition), offset))
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        places = [self.topic_partition(*partition) for partition in partitions]
+        self.do(lambda consumer: consumer.pause(*places))
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        places = [self.topic_partition(*partition) for partition in partitions]
+        self.do(lambda consumer: consumer.resume(*places))
+
+
+class Python(PythonMember):
     """kafka-python."""
+
+    topic_partition = kafka.TopicPartition
 
     def _run(self) -> None:
         wish = self.wish
@@ -318,23 +345,6 @@ class Python(Member):
 
         self.do(lambda consumer: consumer.commit_async(wanted, callback=note))
 
-    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int | None]:
-        return {
-            one: self.do(lambda consumer, one=one: consumer.committed(kafka.TopicPartition(*one)))  # type: ignore[misc]
-            for one in partitions
-        }
-
-    def seek(self, partition: Partition, offset: int) -> None:
-        self.do(lambda consumer: consumer.seek(kafka.TopicPartition(*partition), offset))
-
-    def pause(self, partitions: Iterable[Partition]) -> None:
-        wanted = [kafka.TopicPartition(*one) for one in partitions]
-        self.do(lambda consumer: consumer.pause(*wanted))
-
-    def resume(self, partitions: Iterable[Partition]) -> None:
-        wanted = [kafka.TopicPartition(*one) for one in partitions]
-        self.do(lambda consumer: consumer.resume(*wanted))
-
 
 def _listener(member: Member) -> kafka.ConsumerRebalanceListener:
     class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
@@ -361,8 +371,10 @@ def _code(error: BaseException) -> int:
     return int(getattr(error, "errno", -1) or -1)
 
 
-class Aio(Member):
+class Aio(PythonMember):
     """aiokafka."""
+
+    topic_partition = aiokafka.TopicPartition
 
     def _run(self) -> None:
         asyncio.run(self._main())
@@ -437,23 +449,6 @@ class Aio(Member):
             task.add_done_callback(tasks.discard)
 
         self.do(begin)
-
-    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int | None]:
-        return {
-            one: self.do(lambda consumer, one=one: consumer.committed(aiokafka.TopicPartition(*one)))  # type: ignore[misc]
-            for one in partitions
-        }
-
-    def seek(self, partition: Partition, offset: int) -> None:
-        self.do(lambda consumer: consumer.seek(aiokafka.TopicPartition(*partition), offset))
-
-    def pause(self, partitions: Iterable[Partition]) -> None:
-        wanted = [aiokafka.TopicPartition(*one) for one in partitions]
-        self.do(lambda consumer: consumer.pause(*wanted))
-
-    def resume(self, partitions: Iterable[Partition]) -> None:
-        wanted = [aiokafka.TopicPartition(*one) for one in partitions]
-        self.do(lambda consumer: consumer.resume(*wanted))
 
 
 CLIENTS: dict[str, type[Member]] = {"classic": Classic, "modern": Modern, "aio": Aio, "python": Python}

@@ -1,45 +1,19 @@
-"""A real broker in a process of its own, and how to wait for things.
+"""A real broker in a process of its own: a free port of the loopback, data in a temporary folder."""
 
-Rules: loopback only, a free port, data in a temporary folder. The process dies with the test run, however
-that ends. Nothing here sleeps for a time that a test depends on: `wait_for` polls, with a deadline.
-"""
-
-import ctypes
 import os
 import re
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import psutil
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.ports import free_ports
-
-T = TypeVar("T")
-
-STOP_S = 60.0
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None)
+from tests.support.ports import free_ports
+from tests.support.processes import OttlaProcess
+from tests.support.waiting import wait_for as wait_for
 
 # What a broker never writes to its log unless something is wrong with the broker itself.
 BUGS = re.compile(r"bug:|Traceback|Exception in callback|never retrieved|was never awaited|ResourceWarning")
-
-
-def wait_for(condition: Callable[[], T], deadline_s: float = 30.0, what: str = "") -> T:
-    """The first true value of `condition`; AssertionError when it does not come in time. It is looked at once
-    more after the deadline: this process may have stood still."""
-    end = time.monotonic() + deadline_s
-    while True:
-        is_late = time.monotonic() > end
-        value = condition()
-        if value:
-            return value
-        assert not is_late, f"waited {deadline_s} s in vain for {what or condition}"
-        time.sleep(0.005)
 
 
 def is_gone(process: psutil.Process) -> bool:
@@ -49,85 +23,29 @@ def is_gone(process: psutil.Process) -> bool:
         return True
 
 
-def _die_with_parent() -> None:
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-class BrokerProcess:
-    """`ottla start` as its user would run it. It can be killed and started again on the same port."""
+class BrokerProcess(OttlaProcess):
+    """A single broker, with its keeper in its data directory."""
 
     def __init__(self, folder: Path, settings: dict[str, str] | None = None, log_level: str = "info") -> None:
+        super().__init__(folder, *free_ports(1), settings or {})
         self.data = folder / "data"
         self.log_level = log_level
-        (self.port,) = free_ports(1)
-        self.settings = settings or {}
-        self.log_path = folder / "broker.log"
-        self._process: subprocess.Popen[str] | None = None
         self._admin: AdminClient | None = None
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    @property
-    def process(self) -> subprocess.Popen[str]:
-        assert self._process is not None, "the broker is not running"
-        return self._process
+        return self.address
 
     @property
     def pids(self) -> list[int]:
         return [self.process.pid]
 
-    @property
-    def log(self) -> str:
-        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
-
     def command(self) -> list[str]:
-        sets = [part for key, value in self.settings.items() for part in ("--set", f"{key}={value}")]
-        where = ["--listen", self.bootstrap, "--data", str(self.data)]
-        return [sys.executable, "-m", "ottla.cli", "start", *where, *sets, "--log-level", self.log_level]
+        return [*super().command(), "--data", str(self.data)]
 
-    def start(self) -> float:
-        """Start, and wait until it serves. The seconds that took."""
-        began = time.monotonic()
-        with self.log_path.open("a") as log:
-            self._process = subprocess.Popen(
-                self.command(),
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                preexec_fn=_die_with_parent,
-            )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if "ready" not in line:
-            self.kill()
-            raise AssertionError(f"the broker did not start: {line!r}\n{self.log[-4000:]}")
-        return time.monotonic() - began
-
-    def kill(self) -> None:
-        """kill -9."""
-        if self._process is not None:
-            self._process.kill()
-            self._forget()
-
-    def stop(self) -> int:
-        """SIGTERM. The exit code."""
-        self.process.terminate()
-        try:
-            return self.process.wait(STOP_S)
-        finally:
-            self.process.kill()
-            self._forget()
-
-    def _forget(self) -> None:
-        process, self._process, self._admin = self.process, None, None
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-
-    def is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+    def launch(self) -> None:
+        self._admin = None
+        super().launch()
 
     def rss_bytes(self) -> int:
         return int(psutil.Process(self.process.pid).memory_info().rss)
@@ -164,3 +82,36 @@ class BrokerProcess:
 
     def segments(self, topic: str, partition: int = 0) -> list[Path]:
         return sorted((self.data / f"{topic}-{partition}").glob("*.log"))
+
+
+@contextmanager
+def serving(folder: Path, settings: dict[str, str] | None = None) -> Iterator[BrokerProcess]:
+    """A broker that serves all tests of a folder, and stops cleanly after them."""
+    broker = BrokerProcess(folder, settings)
+    broker.start()
+    try:
+        yield broker
+        assert broker.is_running, broker.log[-4000:]
+        assert broker.stop() == 0
+        assert broker.bugs() == []
+    finally:
+        broker.kill()
+
+
+@contextmanager
+def starter(folders: Callable[[str], Path]) -> Iterator[Callable[..., BrokerProcess]]:
+    """Starts brokers with settings of their own, which are killed in the end, whatever became of the test."""
+    started: list[BrokerProcess] = []
+
+    def start(settings: dict[str, str] | None = None, log_level: str = "info") -> BrokerProcess:
+        broker = BrokerProcess(folders("broker"), settings, log_level)
+        started.append(broker)
+        broker.start()
+        return broker
+
+    try:
+        yield start
+    finally:
+        for broker in started:
+            broker.kill()
+    assert [bug for broker in started for bug in broker.bugs()] == []

@@ -10,7 +10,6 @@ from tests.kafka_clients.wire_client import (
     Wire,
     all_requests,
     batch,
-    decode,
     fetch_request,
     frame_of,
     framed,
@@ -18,6 +17,7 @@ from tests.kafka_clients.wire_client import (
 )
 
 from ottla.records.batch import split
+from ottla.wire.codec import decode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest

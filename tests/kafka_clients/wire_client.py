@@ -8,19 +8,14 @@ from functools import cache
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from tests.support.frames import decode_answer, encode_request
+
 from ottla.base.ids import ZERO_UUID
 from ottla.records.batch import split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.records.record import Record, read_records
 from ottla.wire import messages
-from ottla.wire.codec import decode, encode
-from ottla.wire.header import (
-    RequestHeader,
-    decode_response_header,
-    encode_request_header,
-    response_is_flexible,
-)
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.produce import (
     PartitionProduceData,
@@ -38,26 +33,17 @@ TIMEOUT_S = 30.0
 @cache
 def all_requests() -> tuple[type, ...]:
     """The request class of every API we have a message for."""
-    return tuple(cls for cls in _classes().values() if cls.__name__.endswith("Request"))
-
-
-@cache
-def response_class(request: type) -> type:
-    return _classes()[request.__name__.removesuffix("Request") + "Response"]
-
-
-@cache
-def _classes() -> dict[str, type]:
-    found: dict[str, type] = {}
-    for module in sorted(each.name for each in pkgutil.iter_modules(messages.__path__)):
-        names = vars(importlib.import_module(f"{messages.__name__}.{module}"))
-        found |= {name: value for name, value in names.items() if hasattr(value, "API_KEY")}
-    return found
+    modules = sorted(
+        f"{messages.__name__}.{module.name}" for module in pkgutil.iter_modules(messages.__path__)
+    )
+    values = [value for module in modules for value in vars(importlib.import_module(module)).values()]
+    return tuple(
+        value for value in values if hasattr(value, "API_KEY") and value.__name__.endswith("Request")
+    )
 
 
 def frame_of(request: Any, version: int, correlation_id: int = 1, client_id: str | None = "wire") -> bytes:
-    header = encode_request_header(RequestHeader(request.API_KEY, version, correlation_id, client_id))
-    return framed(header + encode(request, version))
+    return framed(encode_request(request, version, correlation_id, client_id))
 
 
 def framed(payload: bytes) -> bytes:
@@ -103,10 +89,7 @@ class Wire:
 
     def receive(self, request: type, version: int) -> tuple[int, Any]:
         """Correlation id and response."""
-        frame = self.receive_frame()
-        flexible = response_is_flexible(request.API_KEY, version)  # type: ignore[attr-defined]
-        correlation_id, at = decode_response_header(frame, flexible)
-        return correlation_id, decode(response_class(request), version, frame, at)
+        return decode_answer(request, version, self.receive_frame())
 
     def call(self, request: Any, version: int) -> Any:
         expected = self.send(request, version)

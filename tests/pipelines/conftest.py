@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from tests.cli.commands import run  # noqa: F401
-from tests.kafka_clients.harness import _die_with_parent as die_with_parent
+from tests.support.processes import die_with_parent
 
 from ottla import Broker
 from ottla.pipelines import spark_environment, status

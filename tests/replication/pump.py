@@ -20,33 +20,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.api.harness import CLUSTER_ID, NOW, Client, Disk, Machine, MemoryKeeper, Pending
+from tests.api.harness import CLUSTER_ID, NOW, Client, Disk, Machine, Pending
 from tests.log.simdisk import Keep, page_cache
 
 from ottla.api.dispatch import Silence, on_request
 from ottla.base.errors import ErrorCode
+from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.effects import (
-    Close,
-    ConfirmTree,
-    CopyLog,
-    Effect,
-    Halt,
-    Reply,
-    RunJob,
-    Send,
-    SyncLog,
-    TakeOffline,
-    WriteNodes,
-)
+from ottla.broker.effects import Close, Probe, Send
 from ottla.controller import znodes
-from ottla.controller.keeper import Create, Delete, NodeChanged, Operation, Outcome, Put, Written
+from ottla.controller.keeper import Create, Delete, NodeChanged, Operation, Put, Written
 from ottla.controller.registration import registration
+from ottla.controller.tree import Tree
 from ottla.controller.znodes import State
 from ottla.replication.partition import Partition
-from ottla.wire.codec import encode
-from ottla.wire.header import RequestHeader, encode_request_header
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -58,29 +46,6 @@ from ottla.wire.messages.alter_partition import (
 CONTROLLER = 0
 STEP_MS = 50
 TOPIC_ID = b"i" * 16
-
-
-class Tree(MemoryKeeper):
-    """A keeper that counts its writes, so that broker epochs differ."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.zxid = 100
-        self.created: dict[str, int] = {}
-
-    def write(self, operations: Any) -> tuple[list[NodeChanged], Outcome]:
-        operations = list(operations)
-        changed, outcome = super().write(operations)
-        if outcome == Written():
-            self.zxid += 1
-            self.created |= {one.path: self.zxid for one in operations if isinstance(one, Create)}
-        return [self._dated(one) for one in changed], outcome
-
-    def load(self) -> list[NodeChanged]:
-        return [self._dated(one) for one in super().load()]
-
-    def _dated(self, one: NodeChanged) -> NodeChanged:
-        return NodeChanged(one.path, one.data, one.version, self.created.get(one.path, 0))
 
 
 @dataclass(eq=False)
@@ -106,26 +71,37 @@ class Node(Machine):
         self.reports = self.broker.open(self.keeper.load(), self.now_ms)
         self.is_up = True
 
+    @property
+    def session(self) -> int:
+        return self.id
+
     def write(self, *operations: Operation) -> None:
         self.cluster.write(*operations)
 
-    def _carry_out(self, effect: Effect) -> None:
-        match effect:
-            case Send(peer, channel, token, request):
-                self.cluster.on_send(self.id, peer, channel, token, request)
-            case Reply(connection, chunks, counted_bytes) if connection in self.cluster.asked:
-                self.broker.allowance.unsent_bytes -= counted_bytes
-                self.cluster.on_reply(connection, [b"".join(chunks)])
-            case WriteNodes(token, operations):
-                changed, outcome = self.keeper.write(operations)
-                self.cluster.tell(changed)
-                self.broker.outbox.on_written(token, outcome, self.now_ms)
-            case ConfirmTree(asked_ms) if self.id not in self.cluster.deaf:
-                self.broker.proofs.on_confirmed(asked_ms, self.now_ms)
-            case Close(connection, _, _) if connection not in self.clients:
-                pass  # a peer's: it connects again
-            case SyncLog() | Reply() | Close() | RunJob() | Halt() | TakeOffline() | CopyLog():
-                super()._carry_out(effect)
+    # Effects
+
+    def reply(self, connection: int, chunks: list[Buffer]) -> None:
+        if connection in self.cluster.asked:
+            self.cluster.on_reply(connection, [b"".join(chunks)])
+        else:
+            super().reply(connection, chunks)
+
+    def close(self, effect: Close) -> None:
+        if effect.connection in self.clients:  # not a peer's: that one connects again
+            super().close(effect)
+
+    def tell(self, changed: list[NodeChanged]) -> None:
+        self.cluster.tell(changed)
+
+    def confirm_tree(self, asked_ms: int) -> None:
+        if self.id not in self.cluster.deaf:
+            super().confirm_tree(asked_ms)
+
+    def send(self, effect: Send) -> None:
+        self.cluster.on_send(self.id, effect.peer, effect.channel, effect.token, effect.request)
+
+    def probe(self, effect: Probe) -> None:
+        """It stays without an answer."""
 
 
 @dataclass(eq=False)
@@ -153,7 +129,8 @@ class Cluster:
                 Create(znodes.CONTROLLER_EPOCH, b"1"),
                 Create(znodes.CONTROLLER, znodes.controller_node(CONTROLLER)),
                 *registration(CONTROLLER, "controller", 9000, None),
-            ]
+            ],
+            CONTROLLER,
         )
         for id in self.brokers:
             properties = {
@@ -170,10 +147,11 @@ class Cluster:
     def register(self, id: int, *, is_clean: bool = True) -> None:
         rack = self.racks.get(id)
         lost = self.nodes[id].broker.store.lost if id in self.nodes else ()
-        self.write(*registration(id, f"host{id}", 9090 + id, rack, is_clean=is_clean, lost=lost))
+        operations = registration(id, f"host{id}", 9090 + id, rack, is_clean=is_clean, lost=lost)
+        self.write(*operations, session=id)
 
-    def write(self, *operations: Operation) -> None:
-        changed, outcome = self.keeper.write(operations)
+    def write(self, *operations: Operation, session: int = CONTROLLER) -> None:
+        changed, outcome = self.keeper.write(operations, session)
         assert outcome == Written(), outcome
         self.tell(changed)
 
@@ -206,7 +184,7 @@ class Cluster:
         )
 
     def epochs(self, brokers: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(self.keeper.created[znodes.BROKERS + str(id)] for id in brokers)
+        return tuple(self.keeper.nodes[znodes.BROKERS + str(id)].created for id in brokers)
 
     def states(self, topic: str) -> dict[int, State]:
         return znodes.parse_state_node(self.keeper.nodes[znodes.state_path(topic)][0])
@@ -256,11 +234,7 @@ class Cluster:
         self.end_session(id)
 
     def end_session(self, id: int) -> None:
-        for path in (znodes.OFFLINE + str(id), znodes.BROKERS + str(id), znodes.CONTROLLER):
-            found = self.keeper.nodes.get(path)
-            if found and (path != znodes.CONTROLLER or znodes.parse(found[0])["brokerid"] == id):
-                del self.keeper.nodes[path]
-                self.tell([NodeChanged(path, None, 0)])
+        self.tell(self.keeper.end(id))
 
     def start(self, id: int, *, is_clean: bool = True) -> None:
         node = self.nodes[id]
@@ -301,11 +275,9 @@ class Cluster:
             self._answer(sender, token, None)
             return
         self._connections += 1
-        version = request.VERSIONS[1]
-        pending = Pending(request, version, self._connections)
+        pending = Pending(request, request.VERSIONS[1], self._connections)
         self.asked[self._connections] = sender, token, pending
-        header = RequestHeader(request.API_KEY, version, self._connections, "a peer")
-        frame = bytearray(encode_request_header(header) + encode(request, version))
+        frame = bytearray(pending.frame("a peer"))
         node.broker.identities.admit(self._connections, sender)
         answer = on_request(node.broker, self._connections, memoryview(frame), self.now_ms)
         if not isinstance(answer, Silence):

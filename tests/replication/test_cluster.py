@@ -1,6 +1,6 @@
 """Brokers that replicate, joined by the pump: what a leader acknowledges survives what befalls brokers.
 
-The names of rules and rows are those of faults.md.
+The names of rules and rows are those of design note 015.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The leader's side: the high watermark and the ISR. Rules and rows are those of faults.md."""
+"""The leader's side: the high watermark and the ISR. Rules and rows are those of design note 015."""
 
 import pytest
 

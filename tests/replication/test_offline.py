@@ -231,12 +231,12 @@ def test_a_write_without_an_answer_is_tried_until_it_shows(
     cluster = started()
     write, lost = cluster.keeper.write, list[Any]()
 
-    def losing(operations: Any) -> Any:
+    def losing(operations: Any, session: Any) -> Any:
         operations = list(operations)
         if not lost and any(one.path == znodes.OFFLINE + "1" for one in operations):
             lost.append(operations)
-            return (write(operations)[0] if is_written else []), Unknown("lost")
-        return write(operations)
+            return (write(operations, session)[0] if is_written else []), Unknown("lost")
+        return write(operations, session)
 
     monkeypatch.setattr(cluster.keeper, "write", losing)
     fail(cluster, 1)

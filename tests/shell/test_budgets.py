@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 from tests.api.harness import Machine
 from tests.kafka_clients.wire_client import frame_of, framed
+from tests.support.waiting import until
 
 from ottla.cli.broker.process import DEFAULT_LEVEL
 from ottla.shell.budgets import LINGER_MS, Budgets
@@ -21,7 +22,6 @@ from ottla.shell.server import Server
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 KIBIBYTE = 1024
-WITHIN_S = 30.0
 
 
 @dataclass
@@ -111,13 +111,6 @@ def serving(
             await server.stop()
 
     asyncio.run(live())
-
-
-async def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = asyncio.get_running_loop().time() + WITHIN_S
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, what
-        await asyncio.sleep(0.01)
 
 
 def test_what_a_gently_closed_connection_was_not_read_counts_until_it_is_given_up(tmp_path: Path) -> None:

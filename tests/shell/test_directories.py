@@ -4,7 +4,6 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from tests.kafka_clients.harness import wait_for
 from tests.kafka_clients.wire_client import Wire, batch
 from tests.shell.test_halt import MARKER, connect
 from tests.shell.test_server import refusal, run, server
+from tests.support.waiting import until
 
 from ottla.base.errors import ErrorCode
 from ottla.base.files import OsFile
@@ -176,12 +176,6 @@ def on_tree(tree: SharedTree, *directories: Path) -> Server:
 
 def lost_by(one: Server) -> list[tuple[str, int]]:
     return sorted(one.broker.image.offline.get(1, ()))
-
-
-async def until(what: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not what():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
 
 
 def test_in_a_cluster_any_directory_may_be_offline_at_the_start_and_each_session_says_what_is_lost(

@@ -4,8 +4,8 @@ import struct
 from collections.abc import Iterator
 
 import pytest
-from tests.cluster.zookeeper import wait_for
 from tests.kafka_clients.wire_client import Closed, Wire
+from tests.support.waiting import wait_for
 
 from ottla import Cluster
 from ottla.shell.admission import GUESTS_MAX

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.cluster.zookeeper import Ensemble
 from tests.shell.keepers import Watcher
+from tests.support.processes import running
 
 from ottla.controller import znodes
 from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Put, Refused, Written
@@ -26,12 +27,8 @@ Story = Callable[[Make], Coroutine[Any, Any, None]]
 
 @pytest.fixture(scope="module")
 def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
-    made = Ensemble(tmp_path_factory.mktemp("keeper"))
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+    with running(Ensemble(tmp_path_factory.mktemp("keeper"))) as servers:
+        yield servers
 
 
 @pytest.fixture(params=["local", "shared", "zookeeper"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.api.harness import MemoryKeeper
+from tests.api.harness import lone_tree
 
 from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Operation, Put, Refused, Written
 from ottla.shell.keeper_embedded import EmbeddedKeeper
@@ -97,7 +97,7 @@ OPERATIONS = st.one_of(
 @settings(max_examples=60)
 @given(st.lists(st.lists(OPERATIONS, max_size=4), max_size=8))
 def test_the_keeper_of_the_pure_tests_does_the_same(writes: list[list[Operation]]) -> None:
-    real, model = EmbeddedKeeper(":memory:"), MemoryKeeper()
+    real, model = EmbeddedKeeper(":memory:"), lone_tree()
     for operations in writes:
         assert real.write(operations) == model.write(operations)
         assert real.load() == model.load()

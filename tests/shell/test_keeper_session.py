@@ -5,10 +5,10 @@ import errno
 import json
 import shutil
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import until
 
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged
@@ -56,12 +56,6 @@ def run(world: World, story: Callable[[], Awaitable[None]]) -> None:
     assert world.halted == []
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while not condition():  # noqa: ASYNC110 - the condition is somebody else's
-            await asyncio.sleep(0.005)
-
-
 def node(one: Server) -> dict[str, object]:
     nodes = {changed.path: changed.data for changed in one_look(one)}
     found: dict[str, object] = json.loads(nodes[f"/brokers/ids/{one.broker.id}"] or b"{}")
@@ -72,7 +66,7 @@ def one_look(one: Server) -> list[NodeChanged]:
     keeper = one._session.keeper
     assert isinstance(keeper, SharedKeeper)
     tree = keeper._tree
-    return [NodeChanged(path, found.data, found.version) for path, found in tree._nodes.items()]
+    return [NodeChanged(path, found.data, found.version) for path, found in tree._tree.nodes.items()]
 
 
 def test_after_its_session_expired_a_broker_is_registered_again_as_another_incarnation(
@@ -161,7 +155,7 @@ def test_brokers_that_come_at_once_agree_on_one_secret(
     async def story() -> None:
         if is_founded:
             await servers[0].start()
-            del world.tree._nodes[znodes.PEER_SECRET]
+            del world.tree._tree.nodes[znodes.PEER_SECRET]
             servers[0].broker.image.peer_secret = b""
         monkeypatch.setattr(KeeperSession, "register", register_together)
         await asyncio.gather(*(one.start() for one in servers[is_founded:]))
@@ -182,8 +176,8 @@ def test_a_secret_that_is_none_is_one_line_that_says_what_to_do_and_running_brok
         running = world.server(1)
         await running.start()
         secret = running.broker.image.peer_secret
-        kept = world.tree._nodes[znodes.PEER_SECRET]
-        world.tree._nodes[znodes.PEER_SECRET] = replace(kept, data=spoiled)
+        kept = world.tree._tree.nodes[znodes.PEER_SECRET]
+        world.tree._tree.nodes[znodes.PEER_SECRET] = kept._replace(data=spoiled)
         running.core.on_nodes([NodeChanged(znodes.PEER_SECRET, spoiled, 1)])
         assert running.broker.image.peer_secret == secret
         second = world.server(2)
@@ -193,7 +187,7 @@ def test_a_secret_that_is_none_is_one_line_that_says_what_to_do_and_running_brok
         assert "node /cluster/peer_secret cannot be read: " in str(refused.value)
         assert str(refused.value).endswith("; delete it: the next broker that starts makes another")
         assert "\n" not in str(refused.value)
-        del world.tree._nodes[znodes.PEER_SECRET]
+        del world.tree._tree.nodes[znodes.PEER_SECRET]
         third = world.server(3)
         await third.start()
         assert len(third.broker.image.peer_secret) == 32

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 from tests.cluster.zookeeper import Ensemble
-from tests.ports import free_ports
 from tests.shell.keepers import Watcher
+from tests.support.ports import free_ports
+from tests.support.processes import running
 
 from ottla.controller.keeper import Create, Delete, NodeChanged, Put, Refused, Unknown, Written
 from ottla.controller.znodes import DELETIONS
@@ -30,12 +31,8 @@ pytestmark = pytest.mark.timeout(90)
 
 @pytest.fixture(scope="module")
 def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
-    made = Ensemble(tmp_path_factory.mktemp("zookeeper"))
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+    with running(Ensemble(tmp_path_factory.mktemp("zookeeper"))) as servers:
+        yield servers
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 from ottla import Broker, Cluster
 from ottla.broker.effects import Probe, Send, Sign
@@ -88,7 +88,7 @@ def cluster() -> Iterator[Cluster]:
 
 def secret_of(cluster: Cluster) -> bytes:
     tree: SharedTree = cluster._tree
-    return znodes.parse_peer_secret_node(tree._nodes[znodes.PEER_SECRET].data)
+    return znodes.parse_peer_secret_node(tree._tree.nodes[znodes.PEER_SECRET].data)
 
 
 def run(story: Callable[[Host, Peers], Awaitable[None]], cluster: Cluster | None = None) -> None:

@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 from ottla.base.config import ConfigError
 from ottla.shell.lock import DirectoryLock, StartError

@@ -5,7 +5,7 @@ import resource
 
 import pytest
 from tests.api.asking import BY_NAME, batch, create, fetch, fetch_of, produce, values
-from tests.api.harness import Machine
+from tests.api.harness import Client, Machine
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
@@ -41,14 +41,18 @@ def test_a_segment_that_could_not_be_made_is_never_written_to() -> None:
         assert values(fetch(client, "t", 1)) == ["c" * 90]
 
 
+def restarted() -> tuple[Machine, Client]:
+    """A broker that has a record, and has opened nothing of it yet."""
+    machine = Machine()
+    create(machine.client(), "t")
+    produce(machine.client(), "t", batch("a"))
+    machine.restart()
+    return machine, machine.client()
+
+
 @SHORTAGES
 def test_a_fetch_that_finds_no_descriptor_is_refused_and_the_next_is_served(number: int) -> None:
-    machine = Machine()
-    client = machine.client()
-    create(client, "t")
-    produce(client, "t", batch("a"))
-    machine.restart()
-    client = machine.client()
+    machine, client = restarted()
     machine.disk.fail("open", number)
     answer = fetch(client, "t")
     assert (answer.error_code, answer.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
@@ -58,12 +62,7 @@ def test_a_fetch_that_finds_no_descriptor_is_refused_and_the_next_is_served(numb
 
 @pytest.mark.parametrize(("number", "is_fatal"), [(errno.EMFILE, False), (errno.EIO, True)])
 def test_so_is_any_other_request(number: int, is_fatal: bool) -> None:
-    machine = Machine()
-    client = machine.client()
-    create(client, "t")
-    produce(client, "t", batch("a"))
-    machine.restart()
-    client = machine.client()
+    machine, client = restarted()
     machine.disk.fail("open", number)
     machine.disk.fail("read", number)
     by_time = ListOffsetsPartition(partition_index=0, timestamp=1)

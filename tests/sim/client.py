@@ -107,11 +107,12 @@ class Client(ABC):
     def any_broker(self) -> int:
         return self.brokers[self.world.draw(0, len(self.brokers) - 1)]
 
-    def refresh(self, topic: str) -> Script:
-        """Ask somebody who leads; answers the topic, or None."""
+    def refresh(self, topic: str, broker: int | None = None) -> Script:
+        """Ask somebody, or this broker, who leads; answers the topic, or None."""
         named = MetadataRequestTopic(name=topic)
         request = MetadataRequest(topics=[named], allow_auto_topic_creation=False)
-        answer = yield self.ask(self.any_broker(), request, timeout_ms=1_000)
+        asked = self.any_broker() if broker is None else broker
+        answer = yield self.ask(asked, request, timeout_ms=1_000)
         if answer is None:
             return None
         found: MetadataResponseTopic = answer.topics[0]

@@ -4,7 +4,7 @@ from tests.sim.admin import Admin, Founder, new_topic
 from tests.sim.client import Client
 from tests.sim.consumers import Consumer
 from tests.sim.forger import Forger
-from tests.sim.inquirers import Inquirer
+from tests.sim.inquirers import Inquirer, Loyal
 from tests.sim.invariants import Invariants
 from tests.sim.keeper import SimKeeper
 from tests.sim.latecomers import Latecomer
@@ -126,6 +126,26 @@ class Cluster:
             topics=self.partitions, coordinator_of=self._coordinator_of,
         )  # fmt: skip
 
+    def add_witnesses(self, broker: int, partitions: list[tuple[str, int]], pace_ms: int) -> None:
+        """Of what becomes of partitions that this broker leads: clients who write to whoever leads them, as
+        the others say, and one who asks this broker, come what may."""
+        others = [other for other in self.machines if other != broker]
+        loyal = Loyal(
+            *self._place(f"loyal-{broker}"), broker=broker, partitions=partitions, pace_ms=pace_ms,
+            ledger=self.ledger, groups=[], read="", topics=self.partitions,
+            coordinator_of=lambda _group: NOBODY,
+        )  # fmt: skip
+        newcomers = [
+            Newcomer(
+                self.world, self.network, f"w-{topic}{partition}", others,
+                ledger=self.ledger, topic=topic, partition=partition, pace_ms=pace_ms,
+            )
+            for topic, partition in partitions
+        ]  # fmt: skip
+        for witness in (loyal, *newcomers):
+            self.clients.append(witness)
+            witness.start()
+
     def _forger(self, name: str) -> Forger:
         return Forger(
             *self._place(name), topics=self.partitions, epochs=self._epochs, controller=self.controller,
@@ -183,6 +203,17 @@ class Cluster:
 
     def leaders(self) -> list[int]:
         return sorted({state.leader for state in self.invariants.states.values() if state.leader >= 0})
+
+    def replaceable(self) -> dict[int, list[tuple[str, int]]]:
+        """What each leader leads that another could lead in its place, of what clients write to."""
+        led: dict[int, list[tuple[str, int]]] = {}
+        for topic in self.partitions:
+            topic_id, partitions = self.invariants.topics.get(topic, (b"", {}))
+            for index in partitions:
+                state = self.invariants.states.get((topic_id, index))
+                if state is not None and state.leader >= 0 and len(state.isr) > 1:
+                    led.setdefault(state.leader, []).append((topic, index))
+        return led
 
     def is_in_sync(self, broker: int) -> bool:
         """Is it up, and in every ISR that it belongs to, as the incarnation that it is?"""

@@ -15,6 +15,9 @@ from tests.sim.keeper_client import KEEPER
 
 LATE_MS = 1_500  # longer than a leader may count on what its followers said
 ESTRANGED_MS_MAX = 9_000  # as long as all the noise
+DEPOSED_OF, DEPOSED_AT = 5, 1  # in these seeds a leader is deposed: one in five, and none of seeds.txt
+DEPOSED_MS = (2_000, 4_000)  # its successor waits for a second before it commits (design note 007)
+WITNESS_MS = 60
 
 
 class Faults:
@@ -34,6 +37,9 @@ class Faults:
     def start(self) -> None:
         self.world.note("faults:", *self.kinds, f"every {self.pace_ms} ms")
         self.world.after(self.world.draw(0, self.pace_ms), self._next)
+        if self.world.seed % DEPOSED_OF == DEPOSED_AT:
+            latest_ms = max(self.end_ms - self.world.now_ms - DEPOSED_MS[0], 0)
+            self.world.after(self.world.draw(0, latest_ms), self._depose)
 
     def _next(self) -> None:
         if self.world.now_ms >= self.end_ms:
@@ -58,7 +64,7 @@ class Faults:
             assert not any(id in link for link in broken), "every cut was mended"
         self.network.loss = self.network.slow = 0
 
-    def _for_a_while(self, heal: Callable[[], None], longest_ms: int = 5_000) -> None:
+    def _for_a_while(self, heal: Callable[[], None], longest_ms: int = 5_000, shortest_ms: int = 50) -> None:
         self.healing.append(heal)
 
         def due() -> None:
@@ -66,7 +72,7 @@ class Faults:
                 self.healing.remove(heal)
                 heal()
 
-        self.world.after(self.world.draw(50, longest_ms), due)
+        self.world.after(self.world.draw(shortest_ms, longest_ms), due)
 
     def _any(self) -> int:
         """A broker; the controller and leaders more often than others."""
@@ -199,7 +205,9 @@ class Faults:
 
     # The network
 
-    def _cut_links(self, what: str, links: list[tuple[object, object]], longest_ms: int = 5_000) -> None:
+    def _cut_links(
+        self, what: str, links: list[tuple[object, object]], longest_ms: int = 5_000, shortest_ms: int = 50
+    ) -> None:
         self.world.note("cut:", what)
         for source, target in links:
             self.network.cut(source, target)
@@ -209,7 +217,7 @@ class Faults:
             for source, target in links:
                 self.network.mend(source, target)
 
-        self._for_a_while(mend, longest_ms)
+        self._for_a_while(mend, longest_ms, shortest_ms)
 
     def _strangers(self) -> list[tuple[object, object]]:
         """The controller and a broker, a leader more often than not; one way or both."""
@@ -274,6 +282,25 @@ class Faults:
         both = [(broker, KEEPER), (KEEPER, broker)]
         way = self.world.draw(0, 2)
         self._cut_links(f"b{broker} and the keeper ({way})", [both[:1], both[1:], both][way])
+
+    def _depose(self) -> None:
+        """A leader loses its session, cannot hear of it, and is reached by clients all the while: its
+        successors take writes that it knows nothing of, and somebody goes on asking it."""
+        led = self.cluster.replaceable()
+        running = {id: self.cluster.machines[id].running for id in sorted(led)}
+        candidates = [id for id, process in running.items() if process is not None and not process.is_paused]
+        if not candidates or not self.cluster.keeper.is_up:
+            if self.world.now_ms < self.end_ms:
+                self.world.after(50, self._depose)
+            return
+        broker = candidates[self.world.draw(0, len(candidates) - 1)]
+        others: list[object] = [KEEPER]
+        if self.world.chance(0.5):
+            others += [other for other in self.cluster.machines if other != broker]
+        links = [link for other in others for link in ((broker, other), (other, broker))]
+        self._cut_links(f"b{broker} from {others}, to be replaced", links, DEPOSED_MS[1], DEPOSED_MS[0])
+        self.cluster.keeper.close_session(running[broker].keeper.session, "expired early")
+        self.cluster.add_witnesses(broker, led[broker], WITNESS_MS)
 
     def _late_news(self) -> None:
         """A broker hears late of what is written to the keeper, while its session lives; most often of its

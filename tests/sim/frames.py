@@ -1,18 +1,9 @@
-"""Requests and answers as bytes, the way any client makes and reads them."""
+"""Requests and answers as the simulated clients make and read them: an answer belongs to its request."""
 
-from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 from tests.sim.world import ViolationError
-
-from ottla.wire.codec import decode, encode
-from ottla.wire.header import (
-    RequestHeader,
-    decode_response_header,
-    encode_request_header,
-    response_is_flexible,
-)
+from tests.support import frames
 
 BY_NAME = 12  # the last version of Produce and of Fetch that names topics
 
@@ -22,20 +13,11 @@ def encode_request(
 ) -> tuple[bytes, int]:
     """A frame without its length, and the version it is in: the newest, unless told."""
     version = request.VERSIONS[1] if version is None else version
-    header = RequestHeader(request.API_KEY, version, correlation, client_id)
-    return encode_request_header(header) + encode(request, version), version
+    return frames.encode_request(request, version, correlation, client_id), version
 
 
 def decode_answer(request: type, version: int, frame: bytes, correlation: int = 0) -> Any:
-    view = memoryview(frame)[4:]
-    answered, at = decode_response_header(view, response_is_flexible(request.API_KEY, version))
+    answered, answer = frames.decode_answer(request, version, memoryview(frame)[4:])
     if answered != correlation:
         raise ViolationError(f"{request.__name__} {correlation} gets the answer to request {answered}")
-    return decode(response_class(request), version, view, at)
-
-
-@lru_cache(None)
-def response_class(request: type) -> type[Any]:
-    module = import_module(request.__module__)
-    found: type[Any] = getattr(module, request.__name__.removesuffix("Request") + "Response")
-    return found
+    return answer

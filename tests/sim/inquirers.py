@@ -110,15 +110,18 @@ class Inquirer(Client):
             self._answered["_ask_committed"] = broker
             self._compare(broker, f"committed offset of {group}", found.committed_offset, before)
 
-    def _ask_end(self, broker: int, partition: int) -> Script:
-        before = self._acknowledged_end(partition)
+    def _list_offsets(self, broker: int, partition: int, epoch: int = -1) -> Script:
         wanted = [
-            ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=LATEST)
+            ListOffsetsPartition(partition_index=index, current_leader_epoch=epoch, timestamp=LATEST)
             for index in (partition, *range(100, 100 + self._others()))
         ]
         topic = ListOffsetsTopic(name=self.topic, partitions=wanted)
         answer = yield self.ask(broker, ListOffsetsRequest(replica_id=-1, topics=[topic]))
-        found = answer.topics[0].partitions[0] if answer else None
+        return answer.topics[0].partitions[0] if answer else None
+
+    def _ask_end(self, broker: int, partition: int) -> Script:
+        before = self._acknowledged_end(partition)
+        found = yield from self._list_offsets(broker, partition)
         if found is not None and not found.error_code:
             self._answered["_ask_end"] = broker
             self._compare(broker, f"end of {self.topic}-{partition}", found.offset, before)
@@ -176,3 +179,40 @@ class Inquirer(Client):
         self.answers += 1
         if found < before:
             raise ViolationError(f"broker {broker} says that the {what} is {found}, when it was {before}")
+
+
+class Loyal(Inquirer):
+    """Asks one broker, about the ends of the `partitions` that it led when it was asked first: it may have
+    been replaced, and not know it. Now and then it asks any leader, as if it had missed the last election."""
+
+    def __init__(
+        self, *place: Any, broker: int, partitions: list[tuple[str, int]], pace_ms: int, **known: Any
+    ) -> None:
+        super().__init__(*place, **known)
+        self.broker, self.partitions, self.pace_ms = broker, partitions, pace_ms
+
+    def script(self) -> Script:
+        while not self.is_stopping:
+            for topic, partition in self.partitions:
+                self.topic = topic
+                if topic not in self.topic_ids:
+                    yield from self.refresh(topic)
+                ask = self._ask_end if self.world.chance(0.7) else self._fetch_at_end
+                yield from ask(self.broker, partition)
+                if self.world.chance(0.2):
+                    yield from self._ask_in_an_earlier_epoch(self.any_broker(), partition)
+            yield self.world.draw(3, self.pace_ms)
+
+    def _ask_in_an_earlier_epoch(self, broker: int, partition: int) -> Script:
+        """A leader refuses who believes in an epoch that it knows to be over (KIP-320)."""
+        topic = yield from self.refresh(self.topic, broker)
+        partitions = topic.partitions if topic is not None else []
+        led = {one.partition_index: one.leader_epoch for one in partitions if one.leader_id == broker}
+        epoch = led.get(partition, 0)
+        if epoch > 0:
+            found = yield from self._list_offsets(broker, partition, epoch - 1)
+            if found is not None and not found.error_code:
+                raise ViolationError(
+                    f"broker {broker} leads {self.topic}-{partition} in epoch {epoch} and answers somebody "
+                    f"who believes in {epoch - 1}"
+                )

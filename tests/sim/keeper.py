@@ -6,23 +6,15 @@ lost answers, watches that come late) is in `keeper_client`.
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from tests.sim.world import World
 
-from ottla.controller.keeper import ANY, Check, Create, Delete, Operation, Outcome, Put, Refused, Written
+from ottla.controller.keeper import NodeChanged, Operation, Outcome
+from ottla.controller.tree import Node, Tree
 
 NOBODY = 0
 
 
-class Znode(NamedTuple):
-    data: bytes
-    version: int
-    created: int
-    owner: int = NOBODY
-
-
-Nodes = dict[str, Znode]
 Watcher = Callable[[Iterable[str]], None]
 Observer = Callable[[int, Iterable[str]], None]
 
@@ -31,8 +23,7 @@ class SimKeeper:
     def __init__(self, world: World, session_ms: int) -> None:
         self.world = world
         self.session_ms = session_ms
-        self.nodes: Nodes = {}
-        self.order = 0
+        self._tree = Tree()
         self.is_up = True
         self.watchers: dict[object, Watcher] = {}
         self.observers: list[Observer] = []
@@ -58,8 +49,7 @@ class SimKeeper:
         if self._heard_ms.pop(session, None) is None:
             return
         self.world.note("keeper: session", session, why)
-        gone = sorted(path for path, node in self.nodes.items() if node.owner == session)
-        self._commit({path: node for path, node in self.nodes.items() if node.owner != session}, gone, NOBODY)
+        self._tell(self._tree.end(session), NOBODY)
 
     def _watch_session(self, session: int) -> None:
         heard_ms = self._heard_ms.get(session)
@@ -81,55 +71,22 @@ class SimKeeper:
         self.is_up = True
         self._heard_ms = dict.fromkeys(self._heard_ms, self.world.now_ms)
 
-    # Writes
+    # Nodes
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        return self._tree.nodes
 
     def write(self, operations: Iterable[Operation], session: int) -> Outcome:
-        nodes, order = dict(self.nodes), self.order + 1
-        changed: list[str] = []
-        for operation in operations:
-            refusal = _refusal(nodes, operation)
-            if refusal is not None:
-                return Refused(operation.path, refusal)
-            changed += _apply(nodes, operation, order, session)
-        self._commit(nodes, changed, session)
-        return Written()
+        changed, outcome = self._tree.write(operations, session)
+        self._tell(changed, session)
+        return outcome
 
-    def _commit(self, nodes: Nodes, changed: list[str], session: int) -> None:
+    def _tell(self, changed: list[NodeChanged], session: int) -> None:
         if not changed:
             return
-        self.order += 1
-        self.nodes = nodes
+        paths = [node.path for node in changed]
         for observe in self.observers:
-            observe(session, changed)
+            observe(session, paths)
         for watch in list(self.watchers.values()):
-            watch(changed)
-
-
-def _refusal(nodes: Nodes, operation: Operation) -> str | None:
-    path = operation.path
-    if isinstance(operation, Create):
-        return f"{path} is there already" if path in nodes else None
-    if path not in nodes:
-        return f"{path} is not there"
-    version = nodes[path].version
-    if operation.version in {ANY, version}:
-        return None
-    return f"{path} is at version {version}, not {operation.version}"
-
-
-def _apply(nodes: Nodes, operation: Operation, order: int, session: int) -> list[str]:
-    match operation:
-        case Create(path, data, ephemeral):
-            nodes[path] = Znode(data, 0, order, session if ephemeral else NOBODY)
-            return [path]
-        case Put(path, data):
-            known = nodes[path]
-            nodes[path] = known._replace(data=data, version=known.version + 1)
-            return [path]
-        case Delete(path):
-            below = sorted((p for p in nodes if p == path or p.startswith(path + "/")), reverse=True)
-            for one in below:
-                del nodes[one]
-            return below
-        case Check():
-            return []
+            watch(paths)

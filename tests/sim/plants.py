@@ -276,9 +276,9 @@ def _checked_for_another(stack: ExitStack) -> None:
 def _no_copy(stack: ExitStack) -> None:
     original = LargeCheck.__init__
 
-    def begin(self: LargeCheck, validator: Any, view: memoryview, *about: int) -> None:
+    def begin(self: LargeCheck, validator: Any, view: memoryview, *about: Any) -> None:
         original(self, validator, view, *about)
-        self._arguments = (view, *about)
+        self._arguments = (view, *about[:2])
 
     _replace(stack, LargeCheck, "__init__", begin)
 

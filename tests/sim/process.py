@@ -17,35 +17,20 @@ from tests.sim.network import Connection, Network
 from tests.sim.peer_line import PeerLine
 from tests.sim.worker import Worker
 from tests.sim.world import START_MS, ViolationError, World
+from tests.support.interpreter import Interpreter
 
 from ottla.api.call import CloseConnection, Silence
 from ottla.api.dispatch import on_request
-from ottla.base.files import Files
+from ottla.base.files import Buffer, Files
 from ottla.broker import slices as slicing
 from ottla.broker.broker import Broker
-from ottla.broker.effects import (
-    Close,
-    ConfirmTree,
-    CopyLog,
-    Effect,
-    Halt,
-    Probe,
-    Reply,
-    RunJob,
-    Send,
-    Sign,
-    SyncFolder,
-    SyncLog,
-    TakeOffline,
-    WriteNodes,
-)
-from ottla.broker.parked import ROUND
-from ottla.broker.slices import Job
-from ottla.controller.keeper import NodeChanged, Outcome, Written
+from ottla.broker.effects import CleanLog, Close, Job, Probe, Send, Sign
+from ottla.broker.parked import ROUND, Parked
+from ottla.broker.slices import Job as Slice
+from ottla.controller.keeper import NodeChanged, Operation, Outcome, Written
 from ottla.controller.registration import founding, registration, succession
 from ottla.log import validation
 from ottla.log.directories import LogDirectoryError
-from ottla.log.directory_moves import MoveError
 from ottla.wire.primitives import ProtocolError
 
 TICK_MS = 200
@@ -74,7 +59,7 @@ class Clock:
         return max(int((due_ms - self.now_ms()) / self.rate) + 1, 0)
 
 
-class Process:
+class Process(Interpreter):
     def __init__(
         self, world: World, network: Network, keeper: SimKeeper, clock: Clock, disk: Files,
         properties: dict[str, str], random: Random, *, is_successor: bool = False,
@@ -84,7 +69,7 @@ class Process:
         self.is_successor = is_successor
         self.broker = Broker(disk, random, properties)
         self.broker.allowance.begin_round(self.clock_ms())
-        self.worker = Worker(world, self._after, lambda job: self.broker.waiting.wake(job, self.clock_ms()))
+        self.worker = Worker(world, self._after, self.job_done)
         coordinator = self.broker.coordinators.groups.runtime
         coordinator.slice_work = LOAD_RECORDS
         coordinator.on_tick(clock.now_ms())
@@ -260,7 +245,7 @@ class Process:
             self.world.reached["served in slices"] += 1
         buffer[:] = b"\xee" * len(buffer)  # a frame's bytes are gone once it was handled
 
-    def _jobs(self) -> list[Job]:
+    def _jobs(self) -> list[Slice]:
         """What takes long, under way or waiting."""
         return [*self.broker.slices.jobs, *self.broker.slices.queue]
 
@@ -276,10 +261,7 @@ class Process:
         if self._is_carrying:
             return
         self._is_carrying = True
-        while self.broker.outbox.effects and not self.is_dead:
-            asked, self.broker.outbox.effects = self.broker.outbox.effects, []
-            for effect in asked:
-                self._carry_out_one(effect)
+        self.carry_out_effects()
         self._is_carrying = False
         self._schedule_deadline()
         broker = self.broker
@@ -293,49 +275,25 @@ class Process:
         self._is_round_over = False
         self.broker.allowance.begin_round(self.clock_ms())
 
-    def _carry_out_one(self, effect: Effect) -> None:
-        match effect:
-            case Reply(number, chunks, counted_bytes):
-                self.broker.allowance.unsent_bytes -= counted_bytes
-                if number in self._gone:
-                    raise ViolationError(f"broker {self.place} answers somebody who is gone")
-                connection = self.network.connections.get(number)
-                if connection is not None and connection.server is self:
-                    connection.answer(b"".join(chunks) if chunks else None)
-                    connection.read_on()
-            case Close(number, _, _):
-                connection = self.network.connections.get(number)
-                if connection is not None and connection.server is self:
-                    connection.close_by_server()
-            case WriteNodes(token, operations):
-                self.keeper.write(operations, lambda changes, outcome: self._wrote(token, changes, outcome))
-            case ConfirmTree(asked_ms):
-                self.keeper.confirm(lambda: self.broker.proofs.on_confirmed(asked_ms, self.clock_ms()))
-            case Send(peer, channel, token, request):
-                self._send(peer, channel, token, request)
-            case Probe(peer, epoch):
-                self._probe(peer, epoch)
-            case Halt(reason):
-                raise ViolationError(f"broker {self.place} halts: {reason}")
-            case _:
-                self._work(effect)
+    def reply(self, number: int, chunks: list[Buffer]) -> None:
+        if number in self._gone:
+            raise ViolationError(f"broker {self.place} answers somebody who is gone")
+        connection = self._connection(number)
+        if connection is not None:
+            connection.answer(b"".join(chunks) if chunks else None)
+            connection.read_on()
 
-    def _work(self, effect: Effect) -> None:
-        """What workers do, and what becomes of directories."""
-        match effect:
-            case SyncLog(log, sync):
-                self._after(self.world.draw(1, 15), lambda: self._synced(log, sync))
-            case SyncFolder(log, folder):
-                self._after(self.world.draw(1, 15), lambda: self._folder_synced(log, folder))
-            case CopyLog(move, part):
-                self._after(self.world.draw(1, 15), lambda: self._copied(move, part))
-            case RunJob(job, parked):
-                self.worker.put(job, parked)
-            case TakeOffline(directory, reason):
-                self.world.note(f"b{self.place} takes {directory} offline: {reason}")
-                self.broker.on_directory_failed(directory, reason, self.clock_ms())
-            case _:
-                raise ViolationError(f"an effect the simulator does not know: {effect}")
+    def close(self, effect: Close) -> None:
+        connection = self._connection(effect.connection)
+        if connection is not None:
+            connection.close_by_server()
+
+    def _connection(self, number: int) -> Connection | None:
+        connection = self.network.connections.get(number)
+        return connection if connection is not None and connection.server is self else None
+
+    def write_nodes(self, token: int, operations: tuple[Operation, ...]) -> None:
+        self.keeper.write(operations, lambda changes, outcome: self._wrote(token, changes, outcome))
 
     def _wrote(self, token: int, changes: list[NodeChanged], outcome: Outcome) -> None:
         if not isinstance(outcome, Written):
@@ -343,32 +301,27 @@ class Process:
         self._see(changes)
         self.broker.outbox.on_written(token, outcome, self.clock_ms())
 
-    def _synced(self, log: Any, sync: Any) -> None:
-        try:
-            for file in sync.files:
-                file.sync()
-        except LogDirectoryError as error:
-            self.broker.storage.on_sync_failed(log, error)
-        else:
-            self.broker.partitions.on_synced(log, sync, self.clock_ms())
+    def confirm_tree(self, asked_ms: int) -> None:
+        self.keeper.confirm(lambda: self.broker.proofs.on_confirmed(asked_ms, self.clock_ms()))
 
-    def _folder_synced(self, log: Any, folder: Any) -> None:
-        try:
-            folder.sync()
-        except LogDirectoryError as error:
-            self.broker.storage.failed(error)
-        else:
-            self.broker.storage.on_folder_synced(log, self.clock_ms())
+    def work(self, task: Callable[[], None]) -> None:
+        self._after(self.world.draw(1, 15), task)
 
-    def _copied(self, move: Any, part: Any) -> None:
-        failure = None
-        try:
-            part.run()
-        except (OSError, MoveError) as error:
-            failure = error
-        self.broker.moves.on_copied(move, failure, self.clock_ms())
+    def run_job(self, job: Job, parked: Parked) -> None:
+        self.worker.put(job, parked)
 
-    def _send(self, peer: int, channel: str, token: int, request: Any) -> None:
+    def clean_log(self, effect: CleanLog) -> None:
+        raise ViolationError(f"compaction is left out of the simulator: {effect}")
+
+    def take_offline(self, directory: str, reason: str) -> None:
+        self.world.note(f"b{self.place} takes {directory} offline: {reason}")
+        super().take_offline(directory, reason)
+
+    def halt(self, reason: str) -> None:
+        raise ViolationError(f"broker {self.place} halts: {reason}")
+
+    def send(self, effect: Send) -> None:
+        peer, channel, token, request = effect.peer, effect.channel, effect.token, effect.request
         line = self._peers.get((peer, channel))
         if line is None or not line.is_open:
             connection, initiator = (
@@ -384,7 +337,8 @@ class Process:
 
         line.ask(frame, on_answer)
 
-    def _probe(self, peer: int, epoch: int) -> None:
+    def probe(self, effect: Probe) -> None:
+        peer, epoch = effect.peer, effect.epoch
         asked, line = self._probes.get(peer, (-1, None))
         if line is not None and line.is_open and asked != epoch:
             line.close()  # that was another incarnation

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 from ottla import Broker
 from ottla.base.config import ConfigError

@@ -7,64 +7,35 @@ changes is posted to every session's loop while it is held, so that all see it i
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable
 
-from ottla.controller.keeper import (
-    ANY,
-    Check,
-    Create,
-    Delete,
-    NodeChanged,
-    Operation,
-    Outcome,
-    Put,
-    Refused,
-    Written,
-)
+from ottla.controller.keeper import NodeChanged, Operation
+from ottla.controller.tree import Tree
 from ottla.shell.keeper import KeeperListener, OnOutcome, Session
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    data: bytes
-    version: int
-    created: int
-    owner: "SharedKeeper | None"
-
-
-class _RefusedError(Exception):
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(reason)
-        self.refused = Refused(path, reason)
 
 
 class SharedTree:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._nodes: dict[str, Node] = {}
-        self._writes = 0
+        self._tree = Tree()
         self._sessions: list[SharedKeeper] = []
 
     def join(self, session: "SharedKeeper") -> list[NodeChanged]:
         with self._lock:
             self._sessions.append(session)
-            return [
-                NodeChanged(path, node.data, node.version, node.created)
-                for path, node in sorted(self._nodes.items())
-            ]
+            return self._tree.load()
 
     def leave(self, session: "SharedKeeper") -> None:
         """The session ends, and its ephemeral nodes go."""
         with self._lock:
             if session in self._sessions:
                 self._sessions.remove(session)
-            self._drop_nodes_of(session)
+            self._tell(self._tree.end(session))
 
     def expire(self, session: "SharedKeeper") -> None:
         """As if nothing had been heard of it for too long: its nodes go, and it gets a new session."""
         with self._lock:
-            self._drop_nodes_of(session)
+            self._tell(self._tree.end(session))
             if session in self._sessions:
                 session.post(session.on_expired)
 
@@ -74,20 +45,14 @@ class SharedTree:
             if session in self._sessions:
                 self._sessions.remove(session)
 
-    def owner_of(self, path: str) -> "SharedKeeper | None":
+    def owner_of(self, path: str) -> Hashable | None:
         with self._lock:
-            node = self._nodes.get(path)
+            node = self._tree.nodes.get(path)
             return node.owner if node else None
 
     def write(self, session: "SharedKeeper", operations: Iterable[Operation], done: OnOutcome) -> None:
         with self._lock:
-            before = dict(self._nodes)
-            self._writes += 1
-            outcome: Outcome = Written()
-            try:
-                changed = [node for one in operations for node in self._apply(session, one)]
-            except _RefusedError as error:
-                self._nodes, changed, outcome = before, [], error.refused
+            changed, outcome = self._tree.write(operations, session)
             self._tell(changed)
             session.post(done, outcome)
 
@@ -97,42 +62,9 @@ class SharedTree:
             if session in self._sessions:
                 session.post(done)
 
-    def _drop_nodes_of(self, session: "SharedKeeper") -> None:
-        self._writes += 1
-        gone = sorted((path for path, node in self._nodes.items() if node.owner is session), reverse=True)
-        nodes = [(path, self._nodes.pop(path)) for path in gone]
-        self._tell([NodeChanged(path, None, node.version, node.created) for path, node in nodes])
-
     def _tell(self, changed: list[NodeChanged]) -> None:
         for session in self._sessions if changed else ():
             session.post(session.on_nodes, changed)
-
-    def _expect(self, path: str, expected: int) -> Node:
-        node = self._nodes.get(path)
-        if node is None:
-            raise _RefusedError(path, f"{path} is not there")
-        if expected not in {ANY, node.version}:
-            raise _RefusedError(path, f"{path} is at version {node.version}, not {expected}")
-        return node
-
-    def _apply(self, session: "SharedKeeper", operation: Operation) -> Iterator[NodeChanged]:
-        match operation:
-            case Create(path, content, ephemeral):
-                if path in self._nodes:
-                    raise _RefusedError(path, f"{path} is there already")
-                node = self._nodes[path] = Node(content, 0, self._writes, session if ephemeral else None)
-                yield NodeChanged(path, content, 0, node.created)
-            case Put(path, content, expected):
-                known = self._expect(path, expected)
-                node = self._nodes[path] = Node(content, known.version + 1, known.created, known.owner)
-                yield NodeChanged(path, content, node.version, node.created)
-            case Delete(path, expected):
-                self._expect(path, expected)
-                for gone in sorted((p for p in self._nodes if f"{p}/".startswith(f"{path}/")), reverse=True):
-                    node = self._nodes.pop(gone)
-                    yield NodeChanged(gone, None, node.version, node.created)
-            case Check(path, expected):
-                self._expect(path, expected)
 
 
 class SharedKeeper:
