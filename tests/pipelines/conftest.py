@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from tests.clients.harness import _die_with_parent as die_with_parent
+from tests.support.processes import die_with_parent
 
 from ottla import Broker
 from ottla.cli import pipeline_spark, pipeline_status

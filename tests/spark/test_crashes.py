@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from tests.clients.harness import BrokerProcess, wait_for
-from tests.clients.harness import _die_with_parent as die_with_parent
 from tests.spark.harness import (
     Topic,
     held_up,
@@ -27,6 +26,7 @@ from tests.spark.harness import (
     to_topic,
     values,
 )
+from tests.support.processes import die_with_parent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
