@@ -286,12 +286,13 @@ class Faults:
     def _depose(self) -> None:
         """A leader loses its session, cannot hear of it, and is reached by clients all the while: its
         successors take writes that it knows nothing of, and somebody goes on asking it."""
+        if self.world.now_ms >= self.end_ms:
+            return
         led = self.cluster.replaceable()
         running = {id: self.cluster.machines[id].running for id in sorted(led)}
         candidates = [id for id, process in running.items() if process is not None and not process.is_paused]
         if not candidates or not self.cluster.keeper.is_up:
-            if self.world.now_ms < self.end_ms:
-                self.world.after(50, self._depose)
+            self.world.after(50, self._depose)
             return
         broker = candidates[self.world.draw(0, len(candidates) - 1)]
         others: list[object] = [KEEPER]
