@@ -15,10 +15,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-<<<<<<< HEAD
 from tests.cli.commands import run  # noqa: F401
-=======
->>>>>>> testsupport
 from tests.support.processes import die_with_parent
 
 from ottla import Broker

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from tests.clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.harness import BrokerProcess, wait_for
 from tests.spark.harness import (
     Topic,
     held_up,

@@ -195,7 +195,7 @@ class Broker:
         """The tree changed: apply all of it, then open, close and configure what that touches."""
         changes = [change for node in nodes for change in self.image.apply(node)]
         self.answers = {}  # another: an answer that is being made out of what was known before is not kept
-        self.partitions.pending.begin()
+        self.partitions.log_queue.begin()
         for change in reversed(dict.fromkeys(reversed(changes))):  # the last word on each
             self._on_change(change, now_ms)
         self.replicas.on_brokers(now_ms)
@@ -256,7 +256,7 @@ class Broker:
         """When `on_deadline` should be called, unless something happens before."""
         due = [
             self.waiting.next_deadline_ms(), self.slices.next_ms(), self.replicas.next_ms(),
-            self.isr.next_ms(), self.partitions.pending.next_ms(), self.copies.next_ms(),
+            self.isr.next_ms(), self.partitions.log_queue.next_ms(), self.copies.next_ms(),
             self.liveness.next_ms(), self.proofs.next_ms(), self.coordinators.next_ms(),
             self.store.next_sync_ms,
         ]  # fmt: skip
@@ -272,7 +272,7 @@ class Broker:
         self.proofs.pump(now_ms)
         self.outbox.effects += self.liveness.pump(now_ms)
         self.copies.pump(now_ms)
-        self.partitions.pending.pump(now_ms)  # late: these two may fail for lack of descriptors
+        self.partitions.log_queue.pump(now_ms)  # late: these two may fail for lack of descriptors
         self.storage.start_syncs(now_ms)
 
     def on_tick(self, now_ms: int, wall_offset_ms: int = 0) -> None:

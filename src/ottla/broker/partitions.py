@@ -1,6 +1,6 @@
 """The partitions that are here: they come, change and go as the image says.
 
-A partition that should be here is opened, or its log is made when its turn comes (`pending_logs`). One that
+A partition that should be here is opened, or its log is made when its turn comes (`log_queue`). One that
 is lost with its directory is not made anew elsewhere: it is gone until the next start, requests for it are
 answered KAFKA_STORAGE_ERROR, and what is parked on it is woken to hear that.
 """
@@ -12,8 +12,8 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.config_copies import ConfigCopies
 from ottla.broker.coordinators import Coordinators
+from ottla.broker.log_queue import LogQueue
 from ottla.broker.parked import Waiting
-from ottla.broker.pending_logs import PendingLogs
 from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.settings import Settings
 from ottla.broker.storage import Storage
@@ -50,7 +50,7 @@ class Partitions(Mapping[TopicPartition, Partition]):
         self._followers = followers
         self._coordinators = coordinators
         self._copies = copies
-        self.pending = PendingLogs(image, storage.store, self.follow)
+        self.log_queue = LogQueue(image, storage.store, self.follow)
 
     def __getitem__(self, topic_partition: TopicPartition) -> Partition:
         return self._here[topic_partition]
@@ -106,7 +106,7 @@ class Partitions(Mapping[TopicPartition, Partition]):
         seen = (topic.states[index], replicas, epoch)
         if partition is not None and partition.seen == seen:
             return  # of thousands in a node, few have changed
-        if topic_partition in self._store.lost or not self.pending.may_open(topic_partition, now_ms):
+        if topic_partition in self._store.lost or not self.log_queue.may_open(topic_partition, now_ms):
             return
         try:
             partition = self._here.get(topic_partition) or self._open(topic_partition, topic.id, now_ms)
@@ -150,7 +150,7 @@ class Partitions(Mapping[TopicPartition, Partition]):
     def _drop(self, partition: Partition, now_ms: int) -> None:
         """It was deleted, or its replicas are elsewhere now: its log goes."""
         self._release(partition, now_ms)
-        self.pending.delete(partition.topic_partition, now_ms)
+        self.log_queue.delete(partition.topic_partition, now_ms)
         self._waiting.wake(partition.topic_partition, now_ms)
         self._followers.wake(partition, now_ms)
 

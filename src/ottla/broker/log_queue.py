@@ -27,7 +27,7 @@ DELETED_MAX = 500
 AGAIN_MS = 1_000  # after what goes by itself: a lack of file descriptors
 
 
-class PendingLogs:
+class LogQueue:
     """`follow` lets a partition be here as the image says, whose turn it is."""
 
     def __init__(self, image: Image, store: LogStore, follow: Callable[[Topic, int, int], None]) -> None:

@@ -8,7 +8,7 @@ from tests.api.harness import OTHER_BROKER, Machine
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID
-from ottla.broker import pending_logs
+from ottla.broker import log_queue
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.metadata import MetadataRequest
 
@@ -17,8 +17,8 @@ PORTION = 3
 
 @pytest.fixture(autouse=True)
 def _small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending_logs, "PORTION_MAX", PORTION)
-    monkeypatch.setattr(pending_logs, "DELETED_MAX", PORTION)
+    monkeypatch.setattr(log_queue, "PORTION_MAX", PORTION)
+    monkeypatch.setattr(log_queue, "DELETED_MAX", PORTION)
 
 
 def here(machine: Machine, topic: str = "t") -> list[int]:
@@ -90,7 +90,7 @@ def test_a_topic_made_again_while_the_first_waits_is_made_as_the_new_one() -> No
     create(machine.client(), "t", partitions=5)
     delete(machine, "t")
     topic_id = create(machine.client(), "t", partitions=4)
-    while machine.broker.partitions.pending.todo:
+    while machine.broker.partitions.log_queue.todo:
         go_on(machine)
     assert here(machine) == [0, 1, 2, 3]
     assert {one.topic_id for one in machine.broker.partitions.values()} == {topic_id}
@@ -103,7 +103,7 @@ def folders(machine: Machine) -> list[str]:
 
 def large_topic(machine: Machine) -> None:
     create(machine.client(), "t", partitions=7)
-    while machine.broker.partitions.pending.todo:
+    while machine.broker.partitions.log_queue.todo:
         go_on(machine)
     assert len(folders(machine)) == 7
 
@@ -166,7 +166,7 @@ def test_a_start_makes_what_an_earlier_life_did_not_get_to() -> None:
     create(machine.client(), "t", partitions=7)
     machine.crash()
     assert here(machine) == list(range(7))
-    assert machine.broker.partitions.pending.todo == {}
+    assert machine.broker.partitions.log_queue.todo == {}
 
 
 def test_for_a_lack_of_descriptors_it_is_tried_again_later_and_nothing_is_forgotten() -> None:
@@ -175,10 +175,10 @@ def test_for_a_lack_of_descriptors_it_is_tried_again_later_and_nothing_is_forgot
     machine.disk.fail("open", errno.EMFILE, "t-3")
     with pytest.raises(OSError, match="Too many open files"):
         machine.broker.on_deadline(machine.now_ms)
-    assert machine.broker.partitions.pending.next_ms() == machine.now_ms + pending_logs.AGAIN_MS
+    assert machine.broker.partitions.log_queue.next_ms() == machine.now_ms + log_queue.AGAIN_MS
     machine.broker.on_deadline(machine.now_ms)
     assert here(machine) == [0, 1, 2]
-    machine.pass_time(pending_logs.AGAIN_MS)
+    machine.pass_time(log_queue.AGAIN_MS)
     assert here(machine) == list(range(5))
 
 
@@ -187,7 +187,7 @@ def test_a_disk_that_fails_meanwhile_costs_what_should_have_been_made_there() ->
     create(machine.client(), "t", partitions=6)
     machine.disk.break_down("/b", errno.EIO)
     go_on(machine)
-    while machine.broker.partitions.pending.todo:
+    while machine.broker.partitions.log_queue.todo:
         go_on(machine)
     broker = machine.broker
     assert list(broker.store.disks) == ["/a"]
