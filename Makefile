@@ -80,7 +80,7 @@ bench: setup
 	$(BIN)/python -m bench
 
 reference: setup
-	$(BIN)/python tools/generate_reference.py
+	$(BIN)/python -m tools.generate_reference
 
 messages: setup
 	$(BIN)/python tools/generate_messages.py

@@ -1,10 +1,12 @@
-"""Writes docs/reference/ from the rows the code is made of: APIs, config keys, error codes.
+"""Writes the pages of docs/ that are made from the code: APIs, config keys, error codes, the command line.
 
 A test compares what is on disk with what this would write, so the pages cannot drift. Run: make reference
 """
 
 import ast
 from pathlib import Path
+
+from tools import generate_cli
 
 from ottla.api.table import TABLE, Api
 from ottla.base.config import Row, rows, rows_by_group_key
@@ -13,12 +15,18 @@ from ottla.broker.config_classes import TITLES
 from ottla.wire.messages import FLEXIBLE_SINCE
 
 ROOT = Path(__file__).parent.parent
-TARGET = ROOT / "docs" / "reference"
+TARGET = ROOT / "docs"
 MADE = "Made by `make reference` from the code; change that, not this page."
 
 
 def pages() -> dict[str, str]:
-    return {"apis.md": apis(), "configs.md": configs(), "errors.md": errors()}
+    """The text of each page, by its path under docs/."""
+    return {
+        "cli.md": generate_cli.page(MADE),
+        "reference/apis.md": apis(),
+        "reference/configs.md": configs(),
+        "reference/errors.md": errors(),
+    }
 
 
 def apis() -> str:
@@ -83,7 +91,6 @@ def errors() -> str:
 
 
 def main() -> None:
-    TARGET.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():
         (TARGET / name).write_text(text)
 
