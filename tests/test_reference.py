@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests import tidy
 from tools import generate_reference
 from typer.testing import CliRunner
 
@@ -11,6 +12,7 @@ from ottla.cli.app import app
 
 TREE = Path(__file__).parents[1]
 DOCS = TREE / "docs"
+SOURCE = TREE / "src" / "ottla"
 
 
 @pytest.mark.parametrize("page", sorted(generate_reference.pages()))
@@ -56,3 +58,58 @@ def test_the_rows_of_faults_that_tests_cite_are_in_the_design_note() -> None:
     }
     assert len(cited) > 15
     assert {(part, row) for part, row in cited if row.replace("isr", "ISR") not in rows[part]} == set()
+
+
+def test_every_page_under_docs_is_linked_from_the_index_and_every_link_leads_somewhere() -> None:
+    links = set(re.findall(r"\]\(([^)#]+)\)", (DOCS / "README.md").read_text()))
+    assert [link for link in sorted(links) if not (DOCS / link).is_file()] == []
+    pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*") if path.is_file()}
+    assert pages - links == {"README.md"}
+
+
+def test_every_link_to_a_page_or_a_heading_of_this_tree_leads_there() -> None:
+    for page in [*TREE.glob("*.md"), *DOCS.rglob("*.md")]:
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text()):
+            there = page.parent / target if target else page
+            assert there.exists(), f"{page.name} links to {target}"
+            headings = re.findall(r"^#+ (.*)$", there.read_text(), re.MULTILINE) if anchor else []
+            slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert not anchor or anchor in slugs, f"{page.name} links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/design/014-rooms.md"])
+def test_the_layer_line_on_the_page_is_the_one_that_tidy_holds(page: str) -> None:
+    line = " · ".join(layer if isinstance(layer, str) else "|".join(layer) for layer in tidy.LAYERS)
+    assert f"\n{line}\n" in (TREE / page).read_text()
+
+
+def test_the_tour_names_every_room_and_no_file_that_is_not_there() -> None:
+    tour = (DOCS / "ARCHITECTURE.md").read_text()
+    rooms = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    assert set(re.findall(r"^\| `(\w+)/` \|", tour, re.MULTILINE)) >= rooms
+    named = {path for path in re.findall(r"`([a-z_]+/[a-z_/]*)`", tour) if path.split("/")[0] in rooms}
+    assert len(named) > 30
+    assert {path for path in named if not (SOURCE / path).is_dir() and not is_module(path)} == set()
+
+
+def test_the_walks_of_the_tour_are_counted_right() -> None:
+    tour = (DOCS / "ARCHITECTURE.md").read_text()
+    section = tour.partition("## Four walks\n")[2].partition("\n## ")[0]
+    walks = re.findall(r"^\| (\*\*.*?) \| (\d+) \| (\d+) \| (.*) \|$", section, re.MULTILINE)
+    assert len(walks) == 5
+    for walk, files, returns, way in walks:
+        steps = way.split(" · ")
+        visited = [step.removeprefix("↩ ").strip("`") for step in steps]
+        assert [path for path in visited if not is_module(path)] == []
+        first_visits = [path for step, path in zip(steps, visited, strict=True) if not step.startswith("↩ ")]
+        assert len(first_visits) == len(set(first_visits)) == int(files), walk
+        assert len(steps) - len(first_visits) == int(returns), walk
+        assert set(visited) == set(first_visits), walk
+    _, files, returns, _ = walks[0]
+    assert "follower fetch" in walks[0][0]
+    assert int(files) <= 16
+    assert int(returns) <= 3
+
+
+def is_module(path: str) -> bool:
+    return (SOURCE / f"{path}.py").is_file()

@@ -1,4 +1,4 @@
-"""What README.md promises is run as it stands there."""
+"""What README.md and docs/tour.md promise is run as it stands there."""
 
 import json
 import os
@@ -8,29 +8,34 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from ottla import Broker
+from ottla.api.table import TABLE
 from ottla.base.config import load
 from ottla.base.properties import parse
 from ottla.broker.config_classes import CONFIG_CLASSES
+from ottla.cli.app import app
 from ottla.cli.properties import without_effect
 from ottla.group.config import GroupConfig
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+TOUR = (ROOT / "docs" / "tour.md").read_text()
+PERFORMANCE = (ROOT / "docs" / "performance.md").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
 EXAMPLE_LINES_MAX = 20
 
 
-def blocks(language: str) -> list[str]:
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-    return [block for named, block in found if named == language]
+def blocks(language: str, page: str = README) -> list[str]:
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    return [block for named, block in fenced if named == language]
 
 
-def commands(topic: str) -> list[str]:
-    """The tour that begins with creating that topic."""
-    (tour,) = [block for block in blocks("bash") if block.startswith(f"ottla topics create {topic} ")]
-    return tour.splitlines()
+def commands(topic: str, page: str = TOUR) -> list[str]:
+    """The block of a page that begins with creating that topic."""
+    (block,) = [block for block in blocks("bash", page) if block.startswith(f"ottla topics create {topic} ")]
+    return block.splitlines()
 
 
 def run_all(commands: list[str], folder: Path, config: dict[str, str] | None = None) -> dict[str, str]:
@@ -100,6 +105,11 @@ def test_the_pytest_examples_pass(tmp_path: Path, number: int) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_first_three_commands_of_the_readme_send_a_record_and_show_it(tmp_path: Path) -> None:
+    shown = run_all(commands("greetings", README), tmp_path)
+    assert shown["ottla consume greetings"] == "hello\n"
+
+
 def test_the_commands_of_the_tour_work_one_after_the_other(tmp_path: Path) -> None:
     shown = run_all(commands("orders"), tmp_path)
     assert sorted(shown["ottla consume orders"].splitlines()) == ["1 apple", "2 pears", '{"plums":3}']
@@ -107,7 +117,7 @@ def test_the_commands_of_the_tour_work_one_after_the_other(tmp_path: Path) -> No
 
 
 def test_the_files_that_the_tour_leaves_are_dumped_and_verified(tmp_path: Path) -> None:
-    (block,) = [block for block in blocks("") if block.startswith("ottla dump ")]
+    (block,) = [block for block in blocks("", TOUR) if block.startswith("ottla dump ")]
     dump, verify = block.splitlines()
     with Broker(data=tmp_path / "data") as broker:
         for command in commands("orders"):
@@ -148,21 +158,48 @@ def test_committed_offsets_survive_a_restart(tmp_path: Path) -> None:
 
 
 def test_offsets_of_a_group_without_members_are_kept_for_a_week() -> None:
-    assert "go after a week (`offsets.retention.minutes`)" in README
+    assert "are deleted after a week (`offsets.retention.minutes`)" in TOUR
     assert GroupConfig().offsets_retention_minutes == 7 * 24 * 60
 
 
-def test_every_command_is_in_the_tour_or_named(tmp_path: Path) -> None:
-    for command in ("start", "topics", "configs", "groups", "produce", "consume", "dump", "verify", "demo"):
-        assert f"ottla {command}" in README or f"make {command}" in README
+def test_every_command_is_in_the_readme_or_in_the_tour() -> None:
+    names = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    assert len(names) > 12
+    for name in names:
+        assert f"ottla {name}" in README + TOUR or f"make {name}" in README, name
 
 
 def test_the_config_example_is_made_of_keys_that_exist() -> None:
-    properties = parse(blocks("properties")[0])
+    properties = parse(blocks("properties", TOUR)[0])
     assert len(properties) == 5
     assert list(without_effect(properties)) == []
     for config in CONFIG_CLASSES:
         load(config, properties)
+
+
+def test_the_figures_of_the_readme_are_those_that_were_measured() -> None:
+    rows = re.findall(r"^\| (.*?) \| (.*?) \| (.*?) \| (W\d+) \|$", README, re.MULTILINE)
+    assert len(rows) == 5
+    for _, ottla, kafka, workload in rows:
+        measured = re.findall(rf"^\| {workload} .*\|$", PERFORMANCE, re.MULTILINE)
+        columns = [[cell.strip() for cell in row.split("|")] for row in measured]
+        assert any(
+            is_figure(ottla, cells[3]) and is_figure(kafka.split(",")[0], cells[4]) for cells in columns
+        ), (workload, ottla, kafka)
+
+
+def is_figure(figure: str, cell: str) -> bool:
+    """Is it in the cell, with its unit? Of several figures in a cell the last alone may have the unit."""
+    number, unit = figure.split()
+    return re.search(rf"(?<![\d.]){re.escape(number)}(?![\d.])(; [\d.]+)* {unit}\b", cell) is not None
+
+
+def test_what_the_readme_says_is_left_out_is_not_advertised() -> None:
+    left_out = README.partition("## What it does not do\n")[2].partition("\n## ")[0]
+    keys = {"Transactions": 24, "ACLs": 29, "quotas": 48, "KRaft": 62, "share groups": 76, "Streams": 88}
+    for word, key in keys.items():
+        assert word in left_out
+        assert key not in TABLE, word
 
 
 def test_a_replication_factor_above_1_is_refused(ottla_broker: Broker) -> None:
