@@ -1,7 +1,14 @@
-"""The object everything hangs from: one broker, its state, its inputs and its effects.
+"""One broker: its state, its inputs and its effects. `broker` puts the parts together.
 
-Inputs are method calls with `now_ms` (`on_tick`, `on_nodes`, `on_written`, `on_synced`, and requests
-through `api/dispatch`); what the broker wants done outside is left in `Broker.effects`, which the shell
-carries out after every input. Nothing here waits: an answer that is not ready is `Parked`, under the keys
-of what it waits for.
+    settings · config · configs · listeners      what it is set to
+    storage · moves · offline                    its logs on their disks
+    partitions · log_queue · replicas            its partitions, and what happens to them
+    fetchers · isr · proofs                      to follow, to propose an ISR, to be sure to lead
+    coordinators · groups · journal              what is stored in internal topics
+    seat · state_changes                         the controller
+    liveness · reports · departure · identities  the other brokers
+    parked · slices · allowance                  answers that wait, long work, and how much at once
+    adoption · config_copies                     logs and settings that outlive their keeper
+
+Rules: inputs are method calls with `now_ms`. What is wanted of the world is left in `outbox`. Nothing waits.
 """
