@@ -2,10 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-# The pure layers: deterministic, no sockets, no clock. Their tests run in `check`, and their branches are counted.
+# The pure layers: deterministic, no sockets, no clock. Their tests run in `check`, with branch coverage in `test`.
 PURE := base wire records log coordinator controller group replication security broker api
 PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PURE))
-# Real sockets, processes and clients; and, apart because they take long, real clusters and a real Spark.
+# Tests with real sockets, processes and clients; and, in a lane of their own because they take long, clusters and Spark.
 REAL_TESTS := tests/test_second_chance.py tests/shell tests/testing tests/cli tests/client tests/ship tests/kafka_clients \
   tests/hostile tests/compat
 LONG_TESTS := tests/cluster tests/arrow tests/spark tests/pipelines
@@ -39,8 +39,8 @@ lint: setup
 check: lint
 	$(BIN)/pytest -q -p no:cacheprovider $(PURE_TESTS)
 
-# Three lanes side by side: most of the real tests wait for timeouts, and leave the processors to the others. Each
-# leaves in .results how it went, for `tools/second_chance.py`.
+# Three lanes side by side: most of the real tests wait for timeouts, while the others use the processors. Each lane writes
+# its result into .results, for `tools/second_chance.py`.
 RESULTS := .results
 test:
 	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
@@ -54,7 +54,7 @@ test-pure: setup
 	$(BIN)/pytest -q -p no:cacheprovider tests/sim
 	@mkdir -p $(RESULTS) && touch $(RESULTS)/pure.ok
 
-# A test that hangs in a C library ends its lane; no test of these may take as long.
+# A test that hangs in a C library ends its lane after this many seconds; no test takes that long otherwise.
 HANGS := -o faulthandler_timeout=900
 
 test-real: setup
@@ -63,14 +63,14 @@ test-real: setup
 test-long: setup
 	OTTLA_SLOW_MACHINE=1 $(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=5 --junitxml=$(RESULTS)/long.xml $(LONG_TESTS)
 
-# Simulated clusters: `make sim N=20000`, from seed FIRST on; `make sim SEED=7` is one of them, with its transcript.
+# Simulated clusters: `make sim N=20000` runs that many seeds from FIRST on, `make sim SEED=7` one, with its transcript.
 N ?= 1000
 FIRST ?= 0
 sim: setup
 	$(BIN)/python -m tests.sim.run $(if $(SEED),--seed $(SEED),--count $(N) --first $(FIRST) --keep-going)
 
-# Hostile requests, batches and bytes: `make fuzz N=1000000 SEED=7`; `make fuzz CASE=.fuzz/...` is one that was found. Where
-# atheris cannot be installed, all but the search by coverage runs.
+# Hostile requests, batches and bytes: `make fuzz N=1000000 SEED=7`; `make fuzz CASE=.fuzz/...` repeats one that failed. Where
+# atheris cannot be installed, everything but the search by coverage runs.
 fuzz: setup
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]' || true
