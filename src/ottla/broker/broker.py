@@ -301,8 +301,10 @@ class Broker:
 
     def on_committed(self, partition: Partition, now_ms: int) -> None:
         """What is stored in a partition of an internal topic is safe as far as its high watermark."""
+        if self._groups is None:
+            return
         topic, index = partition.topic_partition
-        if self._groups is not None and topic == OFFSETS_TOPIC:
+        if topic == OFFSETS_TOPIC:
             self._groups.runtime.on_committed(index, partition.high_watermark, now_ms)
 
     # -- the keeper -------------------------------------------------------------------------------
