@@ -5,7 +5,7 @@ wait, or None where the protocol wants no answer. `dispatch` does the rest: head
 encoding. ApiVersions and the reference documentation are derived from the table, so they cannot drift from
 the code.
 
-    writes · controlled · coordinated   requests that change the keeper, for the controller, for a group
+    writes · coordinated                requests that change the keeper, and requests to a group
     consumer_fetch · follower_fetch     the two kinds of Fetch, over `partition_reads`
     proven · apart                      answers that wait for a proof of leadership, or for a worker
     named · leaders · internal_topics   partitions that requests name, who leads them, who may write

@@ -11,9 +11,9 @@ v2 topic ids · v3 the broker epoch of every member (KIP-903)
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.controlled import Asks, Item
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.parked import Parked
+from ottla.broker.state_changes import Asks, Item
 from ottla.controller.isr import NO_EPOCH, Proposal, propose
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -38,7 +38,9 @@ def alter_partition(call: Call, request: AlterPartitionRequest) -> AlterPartitio
     if leader is None or leader.epoch != request.broker_epoch:
         return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     topics = [TopicDataResponse(topic_id=topic.topic_id) for topic in request.topics]
-    asks: Asks[PartitionDataResponse] = Asks(broker, lambda items: _respond(request.broker_id, topics, items))
+    asks: Asks[PartitionDataResponse] = Asks(
+        broker.state_changes, broker.waiting, lambda items: _respond(request.broker_id, topics, items)
+    )
     for topic, answer in zip(request.topics, topics, strict=True):
         name = image.topic_names.get(topic.topic_id)
         for asked in topic.partitions:
@@ -53,7 +55,7 @@ def alter_partition(call: Call, request: AlterPartitionRequest) -> AlterPartitio
             else:
                 proposal = _proposal(call.version, request.broker_id, asked)
                 asks.add(result, name, partial(propose, proposal=proposal, topic_id=topic.topic_id))
-    return asks.answer(call, WAIT_MS)  # type: ignore[no-any-return]
+    return asks.answer(WAIT_MS, call.now_ms)  # type: ignore[no-any-return]
 
 
 def _proposal(version: int, broker_id: int, asked: PartitionData) -> Proposal:

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.controlled import Asks, Item, unknown
+from ottla.api.named import unknown_partition
 from ottla.base.errors import ErrorCode
 from ottla.broker.slices import Steps
+from ottla.broker.state_changes import Asks, Item
 from ottla.controller.draft import Draft
 from ottla.controller.plan import elect_preferred, elect_unclean
 from ottla.wire.messages.elect_leaders import (
@@ -35,7 +36,9 @@ def elect_leaders(call: Call, request: ElectLeadersRequest) -> Steps:
         code = ErrorCode.NOT_CONTROLLER if election else ErrorCode.INVALID_REQUEST
         return _refuse(call.version, wanted, code)
     is_all = request.topic_partitions is None
-    asks: Asks[tuple[str, PartitionResult]] = Asks(broker, lambda items: _respond(items, is_all=is_all))
+    asks: Asks[tuple[str, PartitionResult]] = Asks(
+        broker.state_changes, broker.waiting, lambda items: _respond(items, is_all=is_all)
+    )
     for name, partitions in wanted.items():
         for index in partitions:
             yield
@@ -44,8 +47,8 @@ def elect_leaders(call: Call, request: ElectLeadersRequest) -> Steps:
             if topic is not None and index in topic.states:
                 asks.add(result, name, partial(_elect, election, index))
             else:
-                asks.refuse(result, unknown(topic, name, index))
-    return asks.answer(call, request.timeout_ms)
+                asks.refuse(result, unknown_partition(topic, name, index))
+    return asks.answer(request.timeout_ms, call.now_ms)
 
 
 def _elect(election: Callable[..., None], partition: int, draft: Draft) -> None:

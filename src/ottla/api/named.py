@@ -6,9 +6,10 @@ A request may name very many (`wire/decoders`), so going through them lets other
 from collections.abc import Generator, Iterable, Mapping
 from typing import TypeVar
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
+from ottla.controller.image import Topic
 from ottla.replication.partition import Partition
 from ottla.wire.messages.produce import PartitionProduceData, PartitionProduceResponse, TopicProduceResponse
 
@@ -57,3 +58,9 @@ def named_once(
                 )
             )
     return [batch for batch in named.values() if batch is not None]
+
+
+def unknown_partition(topic: Topic | None, name: str, partition: int) -> ApiError:
+    """The error for what is not there."""
+    missing = f"topic '{name}'" if topic is None else f"partition {name}-{partition}"
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no {missing}.")

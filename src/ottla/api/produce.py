@@ -109,19 +109,22 @@ class Produce:
     unsafe: list[Unsafe] = field(default_factory=list)
 
     def ready(self, _key: Key, now_ms: int) -> ProduceResponse | None:
-        self.unsafe = [batch for batch in self.unsafe if self._must_wait(batch, now_ms)]
-        return None if self.unsafe else self.response
+        still = []
+        for batch in self.unsafe:
+            if self._must_wait(batch, now_ms):
+                still.append(batch)  # noqa: PERF401 - a comprehension is a call more with every request
+        self.unsafe = still
+        return None if still else self.response
 
     def _must_wait(self, batch: Unsafe, now_ms: int) -> bool:
         """Is it still open what becomes of a batch? If not, its reply says it."""
         broker, partition = self.broker, batch.partition
-        name = partition.topic_partition
-        if broker.partitions.get(name) is not partition and name in broker.store.lost:
+        if broker.store.lost and self._is_lost(partition):
             self._fail(batch, ErrorCode.KAFKA_STORAGE_ERROR)
             return False
         if not partition.is_leader or partition.leader_epoch != batch.leader_epoch:
             self._fail(batch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            leader = leader_of(broker, *name)
+            leader = leader_of(broker, *partition.topic_partition)
             if leader is not None:
                 self.hint(batch.reply, *leader)
             return False
@@ -133,6 +136,10 @@ class Produce:
             self._fail(batch, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
             return False
         return self._may_wait(batch, now_ms)
+
+    def _is_lost(self, partition: Partition) -> bool:
+        name = partition.topic_partition
+        return name in self.broker.store.lost and self.broker.partitions.get(name) is not partition
 
     def _may_wait(self, batch: Unsafe, now_ms: int) -> bool:
         """Not if it is in doubt whether this broker leads. What takes its time asks for a proof."""

@@ -35,7 +35,8 @@ def check_led(broker: Broker, partition: Partition, asked_ms: int, now_ms: int) 
 
 def check_no_doubt(broker: Broker, partition: Partition, now_ms: int) -> None:
     """Refuse to work for a partition that others have probably led for some time."""
-    if partition.topic_partition in broker.proofs.in_doubt:
+    in_doubt = broker.proofs.in_doubt
+    if in_doubt and partition.topic_partition in in_doubt:
         check_led(broker, partition, now_ms, now_ms)
 
 

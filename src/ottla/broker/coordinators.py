@@ -74,8 +74,10 @@ class Coordinators:
 
     def on_committed(self, partition: Partition, now_ms: int) -> None:
         """The high watermark of a partition has moved."""
+        if self._groups is None:
+            return
         topic, index = partition.topic_partition
-        if self._groups is not None and topic == OFFSETS_TOPIC:
+        if topic == OFFSETS_TOPIC:
             self._groups.runtime.on_committed(index, partition.high_watermark, now_ms)
 
     # -- what else happens --

@@ -17,12 +17,14 @@ Rules
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, Generic, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.liveness import Liveness
 from ottla.broker.outbox import Outbox
+from ottla.broker.parked import Key, Parked, Waiting
 from ottla.broker.seat import Seat
 from ottla.broker.settings import Settings
 from ottla.controller import image as images
@@ -36,6 +38,8 @@ from ottla.controller.reach import is_reported
 from ottla.controller.topics import fence, same_topics
 
 log = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 LOOK_INTERVAL_MS = 5_000  # at everything, whether something changed or not
 WRITE_TOPICS_MAX = 64
@@ -285,6 +289,68 @@ class StateChanges:
         """Give leadership back to the first replicas. Whoever cannot lead now gets the next chance."""
         for name, partition in imbalanced(self._image, percentage_max):
             self.ask(Ask(name, _preferred(partition), lambda _draft, _error, _now_ms: None))
+
+
+@dataclass(slots=True, eq=False)
+class Item(Generic[R]):
+    """What one partition is answered with; the error stays None if all went well."""
+
+    result: R
+    draft: Draft | None = None
+    error: ApiError | None = None
+    is_settled: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Asks(Generic[R]):
+    """What a request asks for several partitions: each is decided in its topic's turn, and one answer is
+    given when all are settled. `respond` makes it, once each item has its draft or its error.
+
+    What is written after the deadline is written all the same; nobody is told."""
+
+    state_changes: StateChanges
+    waiting: Waiting
+    respond: Callable[[list[Item[R]]], Any]
+    items: list[Item[R]] = field(default_factory=list)
+    asks: list[Ask] = field(default_factory=list)
+    unsettled: int = 0
+
+    def add(self, result: R, topic: str, decide: Callable[[Draft], None]) -> None:
+        item = Item(result)
+        self.items.append(item)
+        self.unsettled += 1
+        ask = Ask(topic, decide, lambda draft, error, now_ms: self._settle(item, draft, error, now_ms))
+        self.asks.append(ask)
+        self.state_changes.ask(ask)
+
+    def refuse(self, result: R, error: ApiError) -> None:
+        """A partition that needs no decision: it is wrong as it is."""
+        self.items.append(Item(result, error=error, is_settled=True))
+
+    def answer(self, timeout_ms: int, now_ms: int) -> Any:
+        self.state_changes.work(now_ms)
+        if not self.unsettled:
+            return self.respond(self.items)
+        return Parked(
+            keys=(self,), deadline_ms=now_ms + max(timeout_ms, 0), ready=self._ready, expire=self._expire
+        )
+
+    def _settle(self, item: Item[R], draft: Draft | None, error: ApiError | None, now_ms: int) -> None:
+        item.draft, item.error, item.is_settled = draft, error, True
+        self.unsettled -= 1
+        if not self.unsettled:
+            self.waiting.wake(self, now_ms)
+
+    def _ready(self, _key: Key, _now_ms: int) -> Any | None:
+        return None if self.unsettled else self.respond(self.items)
+
+    def _expire(self, _now_ms: int) -> Any:
+        for ask in self.asks:
+            ask.is_dropped = True
+        for item in self.items:
+            if not item.is_settled:
+                item.error = ApiError(ErrorCode.REQUEST_TIMED_OUT, "The keeper did not answer in time.")
+        return self.respond(self.items)
 
 
 def _decide_reported(draft: Draft, proposal: Proposal, topic_id: bytes) -> None:
