@@ -45,8 +45,8 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
         if asked.name == KRAFT_TOPIC:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Nobody creates {KRAFT_TOPIC}.")
         check_partition_count(count)
-        known = call.broker.image.topics.get(asked.name)
-        if known is not None and asked.name in planned and known.id == planned[asked.name].id:
+        existing = call.broker.image.topics.get(asked.name)
+        if existing is not None and asked.name in planned and existing.id == planned[asked.name].id:
             return []  # the keeper's answer was lost; the topic is ours all the same
         planned[asked.name] = _plan(call.broker, _new_topic(asked))
         return [] if request.validate_only else planned[asked.name].operations(call.broker.image)
@@ -87,7 +87,10 @@ def _new_topic(asked: CreatableTopic) -> NewTopic:
         raise ApiError(
             ErrorCode.INVALID_REQUEST, f"A config of topic '{asked.name}' is given more than once."
         )
-    assignment = {one.partition_index: tuple(one.broker_ids) for one in asked.assignments}
+    assignment = {
+        replica_assignment.partition_index: tuple(replica_assignment.broker_ids)
+        for replica_assignment in asked.assignments
+    }
     if len(assignment) != len(asked.assignments):
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned more than once.")
     return NewTopic(

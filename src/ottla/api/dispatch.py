@@ -82,9 +82,9 @@ def on_request(
             return exchange.answer_at_once(fetch, now_ms)
     if api.cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
         answers, key = broker.answers, (header.api_key, header.api_version, bytes(frame[at:]))
-        known = answers.get(key)
-        if known is not None:
-            return _framed(header, [known])
+        answer = answers.get(key)
+        if answer is not None:
+            return _framed(header, [answer])
         exchange.keep = partial(_keep, broker, answers, key, broker.proofs.doubts)
     exchange.is_broker = broker.identities.is_broker(connection)
     if len(frame) > LARGE_REQUEST_BYTES or not broker.slices.may_begin(

@@ -111,15 +111,15 @@ def _answer(
             check_led(call.broker, partition, call.now_ms, now_ms)
             end = partition.visible_end(request.isolation_level == READ_COMMITTED)
             is_settled = partition.is_settled
-        found = _look_up(partition, asked.timestamp, end, done)
+        position = _look_up(partition, asked.timestamp, end, done)
         is_beyond = asked.timestamp in BEYOND_END or asked.timestamp >= 0
-        if not is_settled and is_beyond and (found == NOT_FOUND or asked.timestamp == LATEST):
+        if not is_settled and is_beyond and (position == NOT_FOUND or asked.timestamp == LATEST):
             raise ApiError(
                 ErrorCode.OFFSET_NOT_AVAILABLE
                 if call.version >= NOT_AVAILABLE_SINCE
                 else ErrorCode.LEADER_NOT_AVAILABLE
             )
-        answer.offset, answer.timestamp, answer.leader_epoch = found
+        answer.offset, answer.timestamp, answer.leader_epoch = position
     except LargeWalkError as large:
         return large.walk
     except ApiError as error:
@@ -141,7 +141,7 @@ def _look_up(partition: Partition, timestamp: int, end: int, done: list[Walk]) -
     if timestamp in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
         return NOT_FOUND
     if timestamp == MAX_TIMESTAMP:
-        found = log.offset_of_max_timestamp(done)
+        position = log.offset_of_max_timestamp(done)
     else:
-        found = log.offset_for_timestamp(timestamp, done)
-    return found if found is not None and found[0] < end else NOT_FOUND
+        position = log.offset_for_timestamp(timestamp, done)
+    return position if position is not None and position[0] < end else NOT_FOUND

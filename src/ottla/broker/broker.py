@@ -171,8 +171,8 @@ class Broker:
             self.partitions.follow_topic(topic, now_ms)
         return reports
 
-    def _load_settings(self, found: Adoption | None = None) -> None:
-        self.settings.load(found)
+    def _load_settings(self, adoption: Adoption | None = None) -> None:
+        self.settings.load(adoption)
         self.storage.configure(self.settings)
 
     def begin_stop(self, now_ms: int) -> None:

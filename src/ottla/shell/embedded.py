@@ -139,7 +139,11 @@ class EmbeddedBroker:
         if image is None:
             return False
         there = list(image.brokers)
-        return len(there) == count and all(one in brokers for one in there) and image.controller_id in there
+        return (
+            len(there) == count
+            and all(broker_id in brokers for broker_id in there)
+            and image.controller_id in there
+        )
 
     def __enter__(self) -> Self:
         return self.start()

@@ -165,8 +165,8 @@ class Peers:
         reminder.say(f"broker {endpoint.id} is not at {endpoint.host}:{endpoint.port}: {error}")
 
     def _forget(self, channel: "Channel") -> None:
-        for key, known in list(self._channels.items()):
-            if known is channel:
+        for key, candidate in list(self._channels.items()):
+            if candidate is channel:
                 del self._channels[key]
 
     def _answer_none(self, token: int) -> None:
@@ -405,6 +405,6 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.abort()
         log.debug("connection to broker %d ended: %s", self.endpoint.id, reason)
         asked, self._asked = self._asked, deque()
-        for one in asked:
-            self._host.on_peer_reply(one.token, None)
+        for request in asked:
+            self._host.on_peer_reply(request.token, None)
         self._host.carry_out()
