@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.support.brokers import epoch_of
 from tests.support.waiting import until
 
 from ottla.controller import znodes
@@ -80,12 +81,12 @@ def test_after_its_session_expired_a_broker_is_registered_again_as_another_incar
         await other.start()
         await until(lambda: set(one.broker.image.brokers) == {1, 2} and other.broker.image.controller_id > 0)
         assert node(one)["is_clean"] is False, "a new folder says nothing of before"
-        epoch = one.broker.epoch
+        epoch = epoch_of(one.broker)
         world.tree.expire(world.keepers[one])
-        await until(lambda: one.broker.epoch > epoch)
+        await until(lambda: epoch_of(one.broker) > epoch)
         assert node(one)["is_clean"] is True, "it has not stopped"
         assert node(one)["clean_since"] == epoch, "but nothing is known of before its start"
-        await until(lambda: other.broker.image.brokers[1].epoch == one.broker.epoch)
+        await until(lambda: other.broker.image.brokers[1].epoch == epoch_of(one.broker))
         assert other.broker.image.controller_id > 0
 
     run(world, story)
@@ -123,13 +124,13 @@ def test_a_broker_that_was_killed_takes_its_place_at_once_with_the_seat_it_had(t
     async def story() -> None:
         first = world.server(1)
         await first.start()
-        epoch = first.broker.epoch
+        epoch = epoch_of(first.broker)
         assert first.broker.seat.is_active
         await first.kill()
         world.keepers[first].abandon(3600)
         again = world.server(1)
         await again.start()
-        assert again.broker.epoch > epoch
+        assert epoch_of(again.broker) > epoch
         await until(lambda: again.broker.seat.is_active)
 
     run(world, story)
@@ -209,7 +210,7 @@ def test_a_copy_of_a_directory_is_no_proof_that_its_broker_is_gone(
         with pytest.raises(StartError, match="broker id 1 is registered already"):
             await copy.start()
         del world.keepers[copy]
-        assert owner.broker.epoch > 0
+        assert epoch_of(owner.broker) > 0
 
     run(world, story)
 
@@ -223,11 +224,11 @@ def test_an_id_that_is_taken_is_refused_and_its_owner_is_not_disturbed(
     async def story() -> None:
         owner, second = world.server(1), world.server(1, "second")
         await owner.start()
-        epoch = owner.broker.epoch
+        epoch = epoch_of(owner.broker)
         with pytest.raises(StartError, match=f"broker id 1 is registered already by {owner.address}"):
             await second.start()
         del world.keepers[second]
-        assert owner.broker.epoch == epoch
+        assert epoch_of(owner.broker) == epoch
         assert owner.broker.image.controller_id == 1
 
     run(world, story)
@@ -254,7 +255,7 @@ def test_while_the_keeper_is_away_a_broker_waits_for_its_earlier_session_as_long
         world.keepers[crashed].abandon(0.0)
         again._session.on_session(Session.RESUMED)
         await starting
-        assert again.broker.epoch > 0
+        assert epoch_of(again.broker) > 0
 
     run(world, story)
 

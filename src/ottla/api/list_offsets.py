@@ -38,13 +38,20 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.wire.offset_times import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    READ_COMMITTED,
+)
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 NOT_AVAILABLE_SINCE = 5
 BEYOND_END = {LATEST, MAX_TIMESTAMP}
 NOT_FOUND = (-1, -1, -1)
-READ_COMMITTED = 1
 SEARCH_MS_MAX = 30_000
 Answers: TypeAlias = Generator[Walk | None, bool, ListOffsetsResponse]
 

@@ -138,11 +138,6 @@ class Broker:
     def store(self) -> LogStore:
         return self.storage.store
 
-    @property
-    def epoch(self) -> int:
-        """This broker's epoch; -1 while it is not registered."""
-        return self.image.epoch_of(self.id)
-
     # -- start and stop ---------------------------------------------------------------------------
 
     def open(self, nodes: Iterable[NodeChanged], now_ms: int) -> list[str]:

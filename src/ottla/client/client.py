@@ -14,9 +14,10 @@ from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.fetch import Fetch
 from ottla.client.first_batches import Begun, fetch_together
-from ottla.client.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.offsets import list_offsets
 from ottla.client.retry import Deadline
 from ottla.records.fetched import Fetched
+from ottla.wire.offset_times import EARLIEST, LATEST
 
 FETCH_BYTES_MAX = 32 << 20
 

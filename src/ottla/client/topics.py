@@ -17,8 +17,6 @@ from ottla.wire.messages.create_topics import (
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.metadata import MetadataResponse
 
-_DEFAULT = -1
-
 
 def topics(cluster: Cluster, deadline: Deadline) -> list[str]:
     response = until(deadline, "asking for the topics", lambda: cluster.refresh(None, deadline))

@@ -18,6 +18,7 @@ from kazoo.exceptions import ConnectionLoss, KazooException
 from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 from kazoo.protocol.states import Callback, EventType, KazooState, KeeperState, WatchedEvent
 
+from ottla.broker.listeners import PORT_MAX
 from ottla.shell.lock import StartError
 
 IN_FLIGHT_MAX = 128  # kazoo wakes its thread by a byte in a pipe, and blocks when that is full
@@ -42,7 +43,7 @@ def split_ensemble(text: str) -> tuple[str, str]:
         named, numbered = (
             (host, port) if colon and not server.strip().endswith("]") else (server.strip(), "2181")
         )
-        if not named or not numbered.isdecimal() or int(numbered) > 65_535:
+        if not named or not numbered.isdecimal() or int(numbered) > PORT_MAX:
             raise StartError(f"zookeeper.connect: {text!r} is not HOST:PORT[,HOST:PORT...][/CHROOT]")
     return hosts, f"/{chroot}" if chroot else ""
 

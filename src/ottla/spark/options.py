@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ottla.client import TopicPartition
+from ottla.records.compression import CODEC_NAMES
 from ottla.spark import kafka_options
 from ottla.spark.errors import OptionError
 from ottla.spark.java_regex import translate
 from ottla.spark.plan import Split
 from ottla.spark.positions import (
-    EARLIEST,
-    LATEST,
     ByOffset,
     ByTime,
     Everywhere,
@@ -29,6 +28,7 @@ from ottla.spark.positions import (
     parse_offsets,
     per_partition,
 )
+from ottla.wire.offset_times import EARLIEST, LATEST
 
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
 STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -73,7 +73,6 @@ FETCH_BYTES = 8 << 20
 BATCH_BYTES = 1_000_000
 REQUEST_BYTES = 1 << 20
 DELIVERY_TIMEOUT_MS = 120_000
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _UNIT_MS = {
     "us": 0.001,
@@ -252,9 +251,9 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     if topic is not None and not topic:
         raise OptionError("option topic is empty")
     codec = kafka.get("compression.type", "none").lower()
-    if codec not in CODECS:
+    if codec not in CODEC_NAMES:
         raise OptionError(
-            f"option kafka.compression.type: expected one of {', '.join(CODECS)}, got {codec!r}"
+            f"option kafka.compression.type: expected one of {', '.join(CODEC_NAMES)}, got {codec!r}"
         )
     acks = {"all": -1, "-1": -1, "0": 0, "1": 1}.get(kafka.get("acks", "all").lower())
     if acks is None:
