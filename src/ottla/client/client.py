@@ -4,7 +4,6 @@ It connects on first use. Every method is done when it returns, or raises `Clien
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import Self
 
 from ottla.base.files import Buffer
@@ -43,9 +42,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ ApiVersions is sent in version 3. A broker that does not know that version answe
 import socket
 import struct
 from collections import deque
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from ottla.base.errors import ErrorCode
@@ -76,9 +75,7 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -18,7 +18,6 @@ import threading
 from collections.abc import Container, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from types import TracebackType
 from typing import Self
 
 from ottla.shell.keeper_session import KeeperMaker
@@ -148,9 +147,7 @@ class EmbeddedBroker:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     # -- in the broker's thread --

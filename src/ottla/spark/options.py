@@ -345,14 +345,7 @@ def _start(given: _Given, *, is_stream: bool) -> Position:
         given, "starting", or_latest=strategy == "latest", default=LATEST if is_stream else EARLIEST
     )
     if not is_stream:
-        if start == Everywhere(LATEST):
-            raise OptionError("option startingOffsets can't be latest for batch queries")
-        if isinstance(start, ByOffset):
-            for topic_partition, offset in start.offsets:
-                if offset == LATEST:
-                    raise OptionError(
-                        f"option startingOffsets for {topic_partition} can't be latest (-1) for batch queries"
-                    )
+        _refuse_offset(start, "startingOffsets", LATEST, "latest")
     return start
 
 
@@ -362,15 +355,19 @@ def _end(given: _Given, *, is_stream: bool) -> Position:
             if name in given:
                 raise OptionError(f"option {name} is not valid in streaming queries")
     end = _position(given, "ending", or_latest=True, default=LATEST)
-    if end == Everywhere(EARLIEST):
-        raise OptionError("option endingOffsets can't be earliest for batch queries")
-    if isinstance(end, ByOffset):
-        for topic_partition, offset in end.offsets:
-            if offset == EARLIEST:
-                raise OptionError(
-                    f"option endingOffsets for {topic_partition} can't be earliest (-2) for batch queries"
-                )
+    _refuse_offset(end, "endingOffsets", EARLIEST, "earliest")
     return end
+
+
+def _refuse_offset(position: Position, option: str, refused: int, word: str) -> None:
+    if position == Everywhere(refused):
+        raise OptionError(f"option {option} can't be {word} for batch queries")
+    if isinstance(position, ByOffset):
+        for topic_partition, offset in position.offsets:
+            if offset == refused:
+                raise OptionError(
+                    f"option {option} for {topic_partition} can't be {word} ({refused}) for batch queries"
+                )
 
 
 def _position(given: _Given, which: str, *, or_latest: bool, default: int) -> Position:

@@ -11,7 +11,6 @@ import time
 from asyncio import AbstractEventLoop
 from collections.abc import Mapping
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 from ottla.broker.config import cluster_defaults
@@ -114,9 +113,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _checked(self, broker_id: int) -> int:

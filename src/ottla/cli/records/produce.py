@@ -12,7 +12,7 @@ import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
-from ottla.cli.options import Bootstrap
+from ottla.cli.options import Bootstrap, ClientSettings
 from ottla.cli.properties import parse_settings
 from ottla.cli.records.formats import Outgoing, from_json, from_line, unescape
 from ottla.client.librdkafka import cluster, connections
@@ -79,10 +79,7 @@ def produce(
     acks: Annotated[
         str, typer.Option("--acks", help="Wait for: 0 nobody, 1 the leader, all in-sync replicas.")
     ] = "all",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-X", metavar="KEY=VALUE", help="A property of librdkafka; may be repeated."),
-    ] = None,
+    settings: ClientSettings = None,
     progress: Annotated[
         bool | None,
         typer.Option("--progress/--no-progress", help="Draw a progress bar. (for a large file)"),
