@@ -17,6 +17,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import KRAFT_TOPIC
 from ottla.broker.broker import Broker
 from ottla.broker.configs import describe_topic
+from ottla.broker.settings import Settings
 from ottla.broker.slices import Steps
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import DEFAULT, NewTopic, PlannedTopic, check_partition_count, plan_topic
@@ -115,13 +116,13 @@ def _respond(
             result.topic_id = topic.id if not request.validate_only else bytes(16)
             result.num_partitions = len(topic.assignment)
             result.replication_factor = topic.replication_factor
-            result.configs = _configs(call.broker, topic)
+            result.configs = _configs(call.broker.settings, topic)
         return result
 
     return CreateTopicsResponse(topics=lazily(answer, items))
 
 
-def _configs(broker: Broker, topic: PlannedTopic) -> list[CreatableTopicConfigs]:
+def _configs(settings: Settings, topic: PlannedTopic) -> list[CreatableTopicConfigs]:
     return [
         CreatableTopicConfigs(
             name=entry.name,
@@ -130,5 +131,5 @@ def _configs(broker: Broker, topic: PlannedTopic) -> list[CreatableTopicConfigs]
             config_source=entry.source,
             is_sensitive=False,
         )
-        for entry in describe_topic(broker, topic.configs)
+        for entry in describe_topic(settings, topic.configs)
     ]

@@ -44,6 +44,11 @@ class Settings:
     def _source(self) -> ConfigSource:
         return self._image if self._image.cluster_id else self._adopted
 
+    def layers(self) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+        """The configs of this broker, of all brokers, and of its file. The first that has a key wins."""
+        image = self._image
+        return image.broker_config(str(self.broker_id)), image.broker_config(""), self.properties
+
     def topic_config(self, topic: str) -> dict[str, str]:
         """The configs that a topic overrides."""
         return self._source.topic_config(topic)
