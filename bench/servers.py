@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from types import TracebackType
 from typing import Self
 
 import psutil
@@ -143,9 +142,7 @@ class Peer:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _processes(self) -> list[psutil.Process]:

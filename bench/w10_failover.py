@@ -11,7 +11,6 @@ not there, or is there twice, fails the round.
 import itertools
 import threading
 import time
-from types import TracebackType
 from typing import Any, Self
 
 from bench.clusters import SESSION_S, Cluster, clusters_of
@@ -110,9 +109,7 @@ class _Load:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._thread.join()
 
 

@@ -13,8 +13,23 @@ tidy = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tidy)
 
 
+SOURCE = TESTS.parent / "src" / "ottla"
+
+
 def test_the_source_is_tidy() -> None:
-    assert list(tidy.problems(TESTS.parent / "src" / "ottla")) == []
+    assert list(tidy.problems(SOURCE)) == []
+
+
+def test_no_modules_of_the_source_import_each_other() -> None:
+    assert list(tidy.hidden_cycles(SOURCE)) == []
+
+
+def test_things_in_the_source_have_names() -> None:
+    assert list(tidy.weak_names(SOURCE)) == []
+
+
+def test_modules_of_the_source_are_nouns() -> None:
+    assert list(tidy.verb_modules(SOURCE)) == []
 
 
 @pytest.mark.parametrize(
@@ -110,6 +125,10 @@ def test_a_room_that_is_imported_by_its_own_modules_is_a_cycle_only_if_it_import
         "def f(one): ...",
         "def f(*, id=0): ...",
         "def f(*one): ...",
+        "def f(place): ...",
+        "def f():\n    found = 1",
+        "def f():\n    known += 1",
+        "def f():\n    for each in (): ...",
         "f = lambda one: 0",
         "def f():\n    one = 1",
         "def f():\n    one: int = 1",

@@ -30,7 +30,7 @@ IMPURE = {"asyncio", "kazoo", "random", "select", "socket", "subprocess", "threa
 ASYNC_ROOMS = {"shell"}
 FILE_LINES_MAX, FUNCTION_LINES_MAX, COLUMNS_MAX = 500, 60, 110
 BANNED = re.compile(r"(Manager|Helper|Util|Impl|Base|Data|Info)s?$|^(Manager|Helper|Util|Impl|Base)")
-WEAK_NAMES = {"one", "id"}
+WEAK_NAMES = {"each", "found", "id", "known", "one", "place"}
 NOUNS_IN_ING = {"testing"}  # the room of the pytest plugin, as in `numpy.testing`
 GENERATED = ("wire", "messages")
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.api.asking import BY_NAME, batch, create, produce
 from tests.api.harness import Client, Machine, Pending
+from tests.support.brokers import jobs_waiting
 
 from ottla.api import dispatch, offset_fetch
 from ottla.base.errors import ErrorCode
@@ -286,7 +287,7 @@ def test_a_follower_does_not_wait_for_the_large_requests_of_clients(client: Clie
         machine.broker.on_deadline(machine.now_ms)
         machine.carry_out()
     assert pending.answer is not None
-    assert len(machine.broker.slices.queue) > 10
+    assert len(jobs_waiting(machine.broker.slices)) > 10
 
 
 def test_many_requests_in_one_round_take_a_share_of_it_and_a_small_one_passes_them(client: Client) -> None:
@@ -301,15 +302,15 @@ def test_many_requests_in_one_round_take_a_share_of_it_and_a_small_one_passes_th
     for _ in range(300):
         machine.client().ask(hostile, 5)
     assert slices.elapsed_us() - before_us < 2 * SHARE_US
-    assert sum(job.is_begun for job in slices.queue) < 10, "the others are bytes, and not decoded"
+    assert sum(job.is_begun for job in jobs_waiting(slices)) < 10, "the others are bytes, and not decoded"
     honest = machine.client().ask(DescribeGroupsRequest(groups=[f"g{at}" for at in range(200)]), 5)
     rounds = 0
     while honest.answer is None:
         rounds += 1
         machine.broker.on_deadline(machine.now_ms)
         machine.carry_out()
-    assert rounds < 60, f"{len(slices.queue)} were before it"
-    assert len(slices.queue) > 250
+    assert rounds < 60, f"{len(jobs_waiting(slices))} were before it"
+    assert len(jobs_waiting(slices)) > 250
 
 
 def test_small_fetches_of_a_large_session_take_a_share_of_the_round_too(client: Client) -> None:
@@ -354,7 +355,7 @@ def test_fetches_of_many_partitions_that_one_moment_ends_are_answered_in_turns(
         machine.broker.waiting.on_tick(machine.now_ms)
         machine.carry_out()
     assert [one.answer for one in pending] == [None] * 30
-    assert len(slices.queue) == 30
+    assert len(jobs_waiting(slices)) == 30
     machine.release()
     for one in pending:
         records = [part.records for topic in one.answer.responses for part in topic.partitions]

@@ -5,6 +5,7 @@ import logging
 import pytest
 from tests.api.asking import batch, create, produce
 from tests.api.harness import Machine
+from tests.log.cleaning_helpers import running
 
 from ottla.base.ids import TopicPartition
 from ottla.broker.effects import CleanLog
@@ -44,7 +45,7 @@ def next_cleaning(machine: Machine) -> CleanLog:
 def test_what_is_dirty_is_owed_until_it_has_been_cleaned(caplog: pytest.LogCaptureFixture) -> None:
     machine = dirty()
     cleaner, before = machine.broker.store.cleaner, debt(machine)
-    assert [task.name for task in cleaner.running] == ["t-0"]
+    assert [task.name for task in running(cleaner)] == ["t-0"]
     assert before.keys() == {T0, T1}
     assert before[T0].dirty_bytes == before[T1].dirty_bytes > 0
     assert (before[T0].ratio, before[T0].is_due) == (1.0, True)
@@ -59,7 +60,7 @@ def test_what_is_dirty_is_owed_until_it_has_been_cleaned(caplog: pytest.LogCaptu
     assert cleaner.progress.cleanings == 1
     assert not after[T0].is_due
     assert after[T1].is_due
-    assert (cleaner.running, cleaner.uncleanable) == ([], {})
+    assert (running(cleaner), cleaner.uncleanable) == ([], {})
 
 
 @pytest.mark.parametrize(("damaged", "when"), [(True, "not before the next start"), (False, "in 150000 ms")])

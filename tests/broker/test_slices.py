@@ -4,6 +4,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from tests.support.brokers import jobs_under_way, jobs_waiting
 
 from ottla.broker.slices import (
     FIRST_US,
@@ -94,7 +95,7 @@ def test_a_broker_does_not_wait_for_clients() -> None:
     slices.on_deadline(now_ms=5)
     before = len(trace)
     slices.put("follower", work(trace, "follower", 300), size=16_000_000, is_broker=True)
-    while "follower" in {job.owner for job in (*slices.jobs, *slices.queue)}:
+    while "follower" in {job.owner for job in (*jobs_under_way(slices), *jobs_waiting(slices))}:
         slices.on_deadline(now_ms=5)
     assert len(trace) - before < 3 * 300, "it has every other turn"
 
@@ -137,7 +138,7 @@ def test_few_requests_that_are_not_small_are_decoded_at_a_time() -> None:
         else:
             slices.put(round_, work([], "a", 10_000), size=50_000, is_large=False)
         slices.on_deadline(now_ms=5)
-    held = [job for job in (*slices.jobs, *slices.queue) if job.is_begun]
+    held = [job for job in (*jobs_under_way(slices), *jobs_waiting(slices)) if job.is_begun]
     assert len(held) <= GROWN_MAX + PLACES + LARGE_PLACES + 1
     assert slices.may_begin(100, is_broker=False)
 

@@ -1,13 +1,19 @@
 """Commands run in the process, with streams of their own; for the tests of products that they start, too."""
 
 import io
+import os
+import pty
+import select
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from ottla import Broker
+from ottla.base.command_error import CommandError
 from ottla.cli import main
 
 
@@ -45,6 +51,37 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         return Outcome(code, raw.decode(errors="replace"), errors.decode(), raw)
 
     return run
+
+
+def consumer_settings(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The settings of the consumer that the next command makes; it gets no further than that."""
+    given: dict[str, str] = {}
+
+    def consumer(_bootstrap: str, settings: dict[str, str]) -> None:
+        given.update(settings)
+        raise CommandError("no further")
+
+    monkeypatch.setattr("ottla.client.librdkafka.connections.consumer", consumer)
+    return given
+
+
+def on_a_terminal(*arguments: str) -> str:
+    """What `ottla` shows where its output is a terminal."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ottla.cli", *arguments], stdout=theirs, env=environment
+    )
+    os.close(theirs)
+    shown, deadline = b"", time.monotonic() + 20
+    while time.monotonic() < deadline and select.select([ours], [], [], 20)[0]:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:  # the other side is gone
+            break
+    os.close(ours)
+    assert process.wait(20) == 0
+    return shown.decode()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import pytest
+from tests.cli.commands import consumer_settings
 
 from ottla import Broker
 from ottla.base.command_error import CommandError
@@ -117,13 +118,7 @@ def test_following_commits_what_comes_until_interrupted(
 def test_a_group_without_offsets_begins_as_it_is_told(
     quick: Any, topic: str, fresh: str, monkeypatch: pytest.MonkeyPatch, arguments: Any, expected: str
 ) -> None:
-    given: dict[str, str] = {}
-
-    def consumer(_bootstrap: str, settings: dict[str, str]) -> None:
-        given.update(settings)
-        raise CommandError("no further")
-
-    monkeypatch.setattr("ottla.client.librdkafka.connections.consumer", consumer)
+    given = consumer_settings(monkeypatch)
     assert quick("consume", topic, "--group", fresh, *arguments).code == 1
     given.pop("check.crcs")
     assert given == {"group.id": fresh, "group.protocol": "classic", "auto.offset.reset": expected}

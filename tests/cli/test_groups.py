@@ -1,15 +1,10 @@
 """`ottla groups list` and `describe` against a real broker with real members, in both protocols."""
 
 import json
-import os
-import pty
-import select
-import subprocess
-import sys
-import time
 from typing import Any
 
 import pytest
+from tests.cli.commands import on_a_terminal
 
 from ottla import Broker
 from ottla.client.librdkafka import cluster
@@ -200,20 +195,6 @@ def test_groups_are_drawn_on_a_terminal(
     quick: Any, group: Any, topic: str, fresh: str, quick_broker: Broker
 ) -> None:
     group.commit(fresh, topic, 1)
-    ours, theirs = pty.openpty()
-    arguments = ["groups", "describe", fresh, "--bootstrap", quick_broker.bootstrap_servers]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ottla.cli", *arguments], stdout=theirs, env=environment
-    )
-    os.close(theirs)
-    shown, deadline = b"", time.monotonic() + 20
-    while time.monotonic() < deadline and select.select([ours], [], [], 20)[0]:
-        try:
-            shown += os.read(ours, 65536)
-        except OSError:  # the other side is gone
-            break
-    os.close(ours)
-    assert process.wait(20) == 0
-    assert "─" in shown.decode()
-    assert topic in shown.decode()
+    shown = on_a_terminal("groups", "describe", fresh, "--bootstrap", quick_broker.bootstrap_servers)
+    assert "─" in shown
+    assert topic in shown

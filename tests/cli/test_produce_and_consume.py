@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.commands import consumer_settings
 
 from ottla import Broker
-from ottla.base.command_error import CommandError
 from ottla.client import Client, TopicPartition
 from ottla.client.librdkafka import cluster, connections
 from ottla.client.librdkafka.messages import next_messages
@@ -116,13 +116,7 @@ def test_a_name_that_no_record_has_is_an_error_with_its_line(ottla: Any, ottla_t
 def test_consume_has_checksums_checked_unless_told_otherwise(
     ottla: Any, ottla_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: dict[str, str] = {}
-
-    def consumer(_bootstrap: str, settings: dict[str, str]) -> None:
-        given.update(settings)
-        raise CommandError("no further")
-
-    monkeypatch.setattr("ottla.client.librdkafka.connections.consumer", consumer)
+    given = consumer_settings(monkeypatch)
     for arguments, expected in (((), "true"), (("--set", "check.crcs=false"), "false")):
         assert ottla("consume", ottla_topic, *arguments).code == 1
         assert given["check.crcs"] == expected

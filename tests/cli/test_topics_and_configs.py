@@ -1,11 +1,6 @@
 """`ottla topics` and `ottla configs` against a real broker."""
 
 import json
-import os
-import pty
-import select
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -13,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.commands import on_a_terminal
 
 from ottla import Broker, Cluster
 
@@ -135,23 +131,9 @@ def test_tables_are_plain_in_a_pipe(ottla: Any, name: str) -> None:
 
 
 def test_tables_are_drawn_on_a_terminal(ottla_broker: Broker, ottla_topic: str) -> None:
-    ours, theirs = pty.openpty()
-    arguments = ["topics", "list", "--bootstrap", ottla_broker.bootstrap_servers]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ottla.cli", *arguments], stdout=theirs, env=environment
-    )
-    os.close(theirs)
-    shown, deadline = b"", time.monotonic() + 20
-    while time.monotonic() < deadline and select.select([ours], [], [], 20)[0]:
-        try:
-            shown += os.read(ours, 65536)
-        except OSError:  # the other side is gone
-            break
-    os.close(ours)
-    assert process.wait(20) == 0
-    assert "─" in shown.decode()
-    assert ottla_topic in shown.decode()
+    shown = on_a_terminal("topics", "list", "--bootstrap", ottla_broker.bootstrap_servers)
+    assert "─" in shown
+    assert ottla_topic in shown
 
 
 def test_configs_of_a_topic_are_set_shown_and_deleted(ottla: Any, ottla_topic: str) -> None:

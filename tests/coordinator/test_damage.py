@@ -87,7 +87,7 @@ def test_leaving_out_the_wrong_offset_or_one_of_two_is_not_enough() -> None:
 def test_a_batch_that_cannot_be_read_is_left_out_by_its_first_offset() -> None:
     world = World()
     world.journal.append([GOOD, GOOD], 0, 0)
-    damage = Unreadable(2, "the checksum is wrong", is_batch=True)
+    damage = Unreadable(2, "the checksum is wrong")
     stored = world.journal.stored
     world.journal.stored = lambda: iter([*stored(), damage])  # type: ignore[method-assign]
     world.runtime.load(7, world.journal, 0, now_ms=0)

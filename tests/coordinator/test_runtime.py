@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.support.journal import Journal as MemoryJournal
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.runtime import RETRY_MS, UNIT_BYTES, Runtime, Stored
@@ -48,43 +49,18 @@ class Counter:
         turn.answer(answer, f"was {self.counts.get(key, 0)}")
 
 
-@dataclass
-class Journal:
-    """In memory; commits on its own unless told to wait."""
+class Journal(MemoryJournal):
+    """It raises what is in `unreadable`, by offset, once each."""
 
-    records: list[tuple[StoredRecord, int, int]] = field(default_factory=list)
-    committed: int = 0
-    waits: bool = False
-    error: ApiError | None = None
-    unreadable: dict[int, Exception] = field(default_factory=dict)
-
-    @property
-    def end_offset(self) -> int:
-        return len(self.records)
-
-    @property
-    def committed_offset(self) -> int:
-        return self.committed if self.waits else self.end_offset
-
-    @property
-    def batch_bytes_max(self) -> int:
-        return 1 << 20
-
-    def place(self, offset: int) -> str:
-        return f"file of {offset}"
+    def __init__(self) -> None:
+        super().__init__()
+        self.unreadable: dict[int, Exception] = {}
 
     def stored(self) -> Iterator[Stored]:
-        for at, stored in enumerate(list(self.records)):
+        for at, stored in enumerate(super().stored()):
             if at in self.unreadable:
                 raise self.unreadable.pop(at)
             yield stored
-
-    def append(self, records: list[StoredRecord], now_ms: int, wall_ms: int) -> int:
-        if self.error is not None:
-            raise self.error
-        start = self.end_offset
-        self.records += [(record, start + at, wall_ms) for at, record in enumerate(records)]
-        return start
 
 
 class World:

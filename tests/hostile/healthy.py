@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 import confluent_kafka
@@ -62,9 +61,7 @@ class Healthy(threading.Thread):
         assert self._begun.wait(20), "the healthy client could not begin"
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         if error is None:
             wait_for(lambda: len(self.seconds) >= ROUNDS_MIN or not self.is_alive(), 30, "the healthy client")
         self._stopping.set()
@@ -146,6 +143,6 @@ class Peak(threading.Thread):
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         self._is_over.set()
         self.join(30)

@@ -10,6 +10,7 @@ from functools import cache
 
 import cramjam
 import pytest
+from tests.hostile.generate import uvarint
 from tests.hostile.healthy import WAIT_S_MAX, Healthy
 from tests.kafka_clients.harness import BrokerProcess, wait_for
 from tests.kafka_clients.wire_client import Wire, batch
@@ -61,13 +62,7 @@ def with_body(codec: Codec, body: bytes, count: int = 1) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    zigzag = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while zigzag > 0x7F:
-        out.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    out.append(zigzag)
-    return bytes(out)
+    return uvarint((number << 1) ^ (number >> 63))
 
 
 def record(content: bytes, length: int | None = None) -> bytes:

@@ -268,6 +268,23 @@ class Modern(Classic):
         return {"group.protocol": "consumer"}
 
 
+def _settings(wish: Wish) -> dict[str, Any]:
+    """What kafka-python and aiokafka call by the same names."""
+    return {
+        "bootstrap_servers": wish.bootstrap,
+        "group_id": wish.group,
+        "group_instance_id": wish.instance,
+        "enable_auto_commit": wish.auto_commit,
+        "auto_commit_interval_ms": 100,
+        "auto_offset_reset": "earliest",
+        "session_timeout_ms": wish.session_ms,
+        "heartbeat_interval_ms": HEARTBEAT_MS,
+        "metadata_max_age_ms": METADATA_MS,
+        "fetch_max_wait_ms": 50,
+        "retry_backoff_ms": 20,
+    }
+
+
 class PythonMember(Member):
     """What kafka-python and aiokafka have in common."""
 
@@ -304,17 +321,7 @@ class Python(PythonMember):
             "partition_assignment_strategy": [CooperativeStickyAssignor] if wish.cooperative else None
         }
         consumer = kafka.KafkaConsumer(
-            bootstrap_servers=wish.bootstrap,
-            group_id=wish.group,
-            group_instance_id=wish.instance,
-            enable_auto_commit=wish.auto_commit,
-            auto_commit_interval_ms=100,
-            auto_offset_reset="earliest",
-            session_timeout_ms=wish.session_ms,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            metadata_max_age_ms=METADATA_MS,
-            fetch_max_wait_ms=50,
-            retry_backoff_ms=20,
+            **_settings(wish),
             reconnect_backoff_max_ms=200,
             **(strategy if wish.cooperative else {}),
             **wish.extra,
@@ -391,17 +398,7 @@ class Aio(PythonMember):
                 member._on("assigned", assigned)
 
         consumer = aiokafka.AIOKafkaConsumer(
-            bootstrap_servers=wish.bootstrap,
-            group_id=wish.group,
-            group_instance_id=wish.instance,
-            enable_auto_commit=wish.auto_commit,
-            auto_commit_interval_ms=100,
-            auto_offset_reset="earliest",
-            session_timeout_ms=wish.session_ms,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            metadata_max_age_ms=METADATA_MS,
-            fetch_max_wait_ms=50,
-            retry_backoff_ms=20,
+            **_settings(wish),
             partition_assignment_strategy=(RangePartitionAssignor, RoundRobinPartitionAssignor),
             **wish.extra,
         )

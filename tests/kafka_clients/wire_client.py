@@ -5,7 +5,6 @@ import pkgutil
 import socket
 import struct
 from functools import cache
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tests.support.frames import decode_answer, encode_request
@@ -63,9 +62,7 @@ class Wire:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from tests.log.helpers import NOW, append, records, run_syncs
 
 from ottla.log.compaction.cleaner import Cleaner
 from ottla.log.compaction.rewrite import clean
-from ottla.log.compaction.task import CleanResult
+from ottla.log.compaction.task import CleanResult, CleanTask
 from ottla.log.config import StoreConfig
 from ottla.log.log import Log
 from ottla.records.batch import BatchHeader, split
@@ -18,6 +18,10 @@ COMPACT = {
     "index_interval_bytes": 64,
     "min_cleanable_dirty_ratio": 0.0,
 }
+
+
+def running(cleaner: Cleaner) -> list[CleanTask]:
+    return [cleaning.task for cleaning in cleaner._running.values()]
 
 
 def keyed(*pairs: tuple[str | None, str | None], at: int = NOW, **fields: Any) -> memoryview:

@@ -1,6 +1,6 @@
 """Which log is cleaned when, and what becomes of a cleaning that fails."""
 
-from tests.log.cleaning_helpers import COMPACT, close_segment, compact, place, write
+from tests.log.cleaning_helpers import COMPACT, close_segment, compact, place, running, write
 from tests.log.helpers import NOW, open_log
 from tests.log.simdisk import SimDisk
 
@@ -127,7 +127,7 @@ def test_the_dirtiest_comes_first_one_at_a_time_or_several():
     ratios = {dirt.log.topic_partition.topic: dirt.ratio for dirt in cleaner.debt(lambda _: 9, NOW)}
     assert round(ratios["all"], 2) == 1.0 == round(max(ratios.values()), 2)
     assert next_names(cleaner) == ["all-0"]
-    assert [task.name for task in cleaner.running] == ["all-0"]
+    assert [task.name for task in running(cleaner)] == ["all-0"]
     assert next_names(cleaner, cleaner_threads=2) == []
     assert next_names(cleaner, NOW + 15_000, cleaner_threads=2) == ["most-0"]
     for log in logs:
@@ -170,7 +170,7 @@ def test_damage_takes_a_log_off_the_list_and_other_failures_are_tried_again():
         "full-0": "no space left",
     }
     assert next_names(cleaner, NOW + 150_000) == ["full-0"]
-    place(cleaner, full, clean(disk, cleaner.running[0]))
+    place(cleaner, full, clean(disk, running(cleaner)[0]))
     assert [str(id) for id in cleaner.uncleanable] == ["bad-0"]
     assert next_names(cleaner, NOW + 10**12) == []
     cleaner.forget(bad)

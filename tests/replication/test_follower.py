@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.log.helpers import NOW, batch
 from tests.log.simdisk import SimDisk
+from tests.support.partitions import new_partition
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
@@ -37,16 +38,7 @@ def partition(index: int = 0, *, epoch: int = 3, **config: Any) -> Partition:
     folder = f"/data/{id}"
     disk.make_directory(folder)
     log = Log.open(disk, folder, id, LogConfig(**config), now_ms=NOW)
-    made = Partition(
-        topic_partition=id,
-        topic_id=TOPIC_ID,
-        log=log,
-        broker_id=2,
-        leader=-1,
-        leader_epoch=-1,
-        isr=(),
-        high_watermark=0,
-    )
+    made = new_partition(log, id, TOPIC_ID, broker_id=2)
     made.on_state(leader=1, leader_epoch=epoch, isr=(1, 2), replicas=(1, 2))
     return made
 

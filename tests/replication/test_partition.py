@@ -3,6 +3,7 @@
 import pytest
 from tests.log.helpers import FOLDER, NOW, TP, batch
 from tests.log.simdisk import SimDisk
+from tests.support.partitions import new_partition
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.log.config import LogConfig
@@ -15,16 +16,7 @@ def partition(**config: int) -> Partition:
     disk = SimDisk()
     disk.make_directory(FOLDER)
     log = Log.open(disk, FOLDER, TP, LogConfig(**config), now_ms=NOW)  # type: ignore[arg-type]
-    made = Partition(
-        topic_partition=TP,
-        topic_id=bytes(16),
-        log=log,
-        broker_id=1,
-        leader=-1,
-        leader_epoch=-1,
-        isr=(),
-        high_watermark=0,
-    )
+    made = new_partition(log, TP, bytes(16), broker_id=1)
     made.on_state(leader=1, leader_epoch=0, isr=(1,))
     return made
 

@@ -43,7 +43,12 @@ class Room:
     def __init__(self) -> None:
         self.broker = Machine({"queued.max.request.bytes": str(KIBIBYTE * KIBIBYTE)}).broker
         self.holders: dict[int, Holder] = {}
-        self.budgets = Budgets(self.broker, cast("dict[int, Connection]", self.holders))
+        self.budgets = Budgets(
+            self.broker.settings,
+            self.broker.identities,
+            self.broker.allowance,
+            cast("dict[int, Connection]", self.holders),
+        )
 
     def hold(self, number: int, kibibytes: int, now_ms: int) -> Holder:
         holder = self.holders.setdefault(number, Holder(number))

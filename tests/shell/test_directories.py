@@ -11,6 +11,7 @@ from tests.kafka_clients.harness import wait_for
 from tests.kafka_clients.wire_client import Wire, batch
 from tests.shell.test_halt import MARKER, connect
 from tests.shell.test_server import refusal, run, server
+from tests.support.brokers import epoch_of
 from tests.support.waiting import until
 
 from ottla.base.errors import ErrorCode
@@ -199,11 +200,11 @@ def test_in_a_cluster_any_directory_may_be_offline_at_the_start_and_each_session
         assert lost_by(again) == [("t", 0)]
         await until(lambda: again.broker.image.topics["t"].states[0].leader == -1)
         assert again.broker.image.topics["t"].states[1].leader == 1
-        epoch = again.broker.epoch
+        epoch = epoch_of(again.broker)
         keeper = tree.owner_of(znodes.OFFLINE + "1")
         assert keeper is not None
         tree.expire(keeper)
-        await until(lambda: again.broker.epoch > epoch)
+        await until(lambda: epoch_of(again.broker) > epoch)
         assert lost_by(again) == [("t", 0)]
         assert tree.owner_of(znodes.OFFLINE + "1") is not None
         await again.stop()

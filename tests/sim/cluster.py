@@ -14,6 +14,7 @@ from tests.sim.members import Auditor, ClassicMember, ConsumerMember
 from tests.sim.network import Network
 from tests.sim.producers import HastyProducer, Newcomer, SafeProducer
 from tests.sim.world import World
+from tests.support.brokers import epoch_of
 
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.groups import java_hash
@@ -218,7 +219,7 @@ class Cluster:
     def is_in_sync(self, broker: int) -> bool:
         """Is it up, and in every ISR that it belongs to, as the incarnation that it is?"""
         process = self.machines[broker].running
-        if process is None or process.broker.epoch < 0:
+        if process is None or epoch_of(process.broker) < 0:
             return False
         for topic_id, partitions in self.invariants.topics.values():
             for index, replicas in partitions.items():
@@ -226,6 +227,6 @@ class Cluster:
                 if broker not in replicas or state is None:
                     continue
                 recorded = dict(zip(state.isr, state.isr_epochs, strict=False))
-                if recorded.get(broker) != process.broker.epoch:
+                if recorded.get(broker) != epoch_of(process.broker):
                     return False
         return True

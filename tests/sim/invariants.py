@@ -15,6 +15,7 @@ from tests.sim.keeper import SimKeeper
 from tests.sim.ledger import Ledger
 from tests.sim.machine import Machine
 from tests.sim.world import ViolationError, World
+from tests.support.brokers import epoch_of
 
 from ottla.base.ids import TopicPartition, uuid_from_text
 from ottla.controller import znodes
@@ -112,7 +113,7 @@ class Invariants:
         recorded += zip(state.elr, state.elr_epochs, strict=False)
         for broker, epoch in recorded:
             partition = self.replica(broker, TopicPartition(topic, index), topic_id)
-            if partition is None or epoch == LOST or self.machines[broker].process.broker.epoch != epoch:
+            if partition is None or epoch == LOST or epoch_of(self.machines[broker].process.broker) != epoch:
                 continue  # LOST is -1, and so is the epoch of a broker that does not know its own yet
             if partition.log.log_end_offset < end:
                 raise ViolationError(

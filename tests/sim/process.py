@@ -17,6 +17,7 @@ from tests.sim.network import Connection, Network
 from tests.sim.peer_line import PeerLine
 from tests.sim.worker import Worker
 from tests.sim.world import START_MS, ViolationError, World
+from tests.support.brokers import epoch_of, jobs_under_way, jobs_waiting
 from tests.support.interpreter import Interpreter
 
 from ottla.api.call import CloseConnection, Silence
@@ -220,7 +221,7 @@ class Process(Interpreter):
         if not self.is_serving:
             self.is_serving = True
             self.network.servers[self.place] = self
-            self.world.note(f"b{self.place} serves, epoch {self.broker.epoch}")
+            self.world.note(f"b{self.place} serves, epoch {epoch_of(self.broker)}")
 
     # Requests
 
@@ -247,7 +248,7 @@ class Process(Interpreter):
 
     def _jobs(self) -> list[Slice]:
         """What takes long, under way or waiting."""
-        return [*self.broker.slices.jobs, *self.broker.slices.queue]
+        return [*jobs_under_way(self.broker.slices), *jobs_waiting(self.broker.slices)]
 
     def on_closed(self, connection: Connection) -> None:
         goes_on = any(job.owner == connection.number and job.is_to_be_finished for job in self._jobs())

@@ -11,9 +11,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.spark.harness import JAVA_MIN, Topic, close_shared_session, java_version, shared_session
+from tests.spark.harness import (
+    JAVA_MIN,
+    Topic,
+    close_clients,
+    close_shared_session,
+    java_version,
+    shared_session,
+)
 
-from ottla.spark.clients import close_clients
 from ottla.testing.embedded import Broker
 
 if TYPE_CHECKING:

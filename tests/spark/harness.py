@@ -23,6 +23,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from pyarrow import parquet
 
 from ottla.pipelines import spark_environment
+from ottla.spark import clients
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,6 +46,12 @@ SETTINGS = {
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.log.level": "ERROR",
 }
+
+
+def close_clients() -> None:
+    """Close the connections of tasks that ran in this process, which outlives its brokers."""
+    while clients._clients:
+        clients._clients.popitem()[1].close()
 
 
 def java_version() -> int:

@@ -10,7 +10,8 @@ from ottla.client import TopicPartition
 from ottla.spark.errors import OptionError, SourceError
 from ottla.spark.options import Assigned, Pattern, Topics, read_options, write_options
 from ottla.spark.plan import Split
-from ottla.spark.positions import EARLIEST, LATEST, ByOffset, ByTime, Everywhere
+from ottla.spark.positions import ByOffset, ByTime, Everywhere
+from ottla.wire.offset_times import EARLIEST, LATEST
 
 BASE = {"kafka.bootstrap.servers": "h:1"}
 

@@ -9,11 +9,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
-from tests.spark.harness import Topic
+from tests.spark.harness import Topic, close_clients
 
 from ottla.client import Client, ClientError, TopicPartition
 from ottla.records.batch import read_header
-from ottla.spark.clients import close_clients
 from ottla.spark.errors import OptionError, SourceError
 from ottla.spark.options import write_options
 from ottla.spark.schema import HEADERS, check_written

@@ -3,16 +3,18 @@
 `Coordinator` is a whole shard in the real runtime, with its journal in memory.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
+
+from tests.support.journal import Journal
 
 from ottla.api.consumer_group_heartbeat import check_heartbeat
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.coordinator.runtime import Runtime
-from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
+from ottla.coordinator.turn import Answer, TimerKey, Turn
 from ottla.group.commits import Commit
 from ottla.group.config import GroupConfig
 from ottla.group.group import Caller
@@ -266,41 +268,6 @@ class Topics:
 
     def partition_count(self, name: str) -> int:
         return self.counts.get(name, 0)
-
-
-class Journal:
-    """In memory. What is written is committed at once, unless `waits`; then `committed` is the watermark."""
-
-    def __init__(self) -> None:
-        self.records: list[tuple[StoredRecord, int, int]] = []
-        self.waits = False
-        self.committed = 0
-        self.error: ApiError | None = None
-
-    @property
-    def end_offset(self) -> int:
-        return len(self.records)
-
-    @property
-    def committed_offset(self) -> int:
-        return self.committed if self.waits else self.end_offset
-
-    @property
-    def batch_bytes_max(self) -> int:
-        return 1 << 20
-
-    def place(self, offset: int) -> str:
-        return f"file of {offset}"
-
-    def stored(self) -> Iterator[tuple[StoredRecord, int, int]]:
-        return iter(list(self.records))
-
-    def append(self, records: list[StoredRecord], now_ms: int, wall_ms: int) -> int:
-        if self.error is not None:
-            raise self.error
-        base = len(self.records)
-        self.records.extend((record, base + at, wall_ms) for at, record in enumerate(records))
-        return base
 
 
 @cache

@@ -14,7 +14,7 @@ from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.parked import Parked
 from ottla.broker.state_changes import Asks, Item
-from ottla.controller.isr import NO_EPOCH, Proposal, propose
+from ottla.controller.isr import NO_BROKER_EPOCH, Proposal, propose
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -62,7 +62,7 @@ def _proposal(version: int, broker_id: int, asked: PartitionData) -> Proposal:
     if version >= EPOCHS_SINCE:
         isr = tuple((member.broker_id, member.broker_epoch) for member in asked.new_isr_with_epochs)
     else:
-        isr = tuple((member, NO_EPOCH) for member in asked.new_isr)
+        isr = tuple((member, NO_BROKER_EPOCH) for member in asked.new_isr)
     return Proposal(broker_id, asked.partition_index, asked.leader_epoch, asked.partition_epoch, isr)
 
 

@@ -58,8 +58,8 @@ def alter_partition_reassignments(call: Call, request: AlterPartitionReassignmen
     return asks.answer(request.timeout_ms, call.now_ms)
 
 
-def _reassign(one: ReassignablePartition, allows: bool, draft: Draft) -> None:
-    if one.replicas is None:
-        reassignment.cancel(draft, one.partition_index)
+def _reassign(partition: ReassignablePartition, allows: bool, draft: Draft) -> None:
+    if partition.replicas is None:
+        reassignment.cancel(draft, partition.partition_index)
     else:
-        reassignment.begin(draft, one.partition_index, one.replicas, allows_factor_change=allows)
+        reassignment.begin(draft, partition.partition_index, partition.replicas, allows_factor_change=allows)

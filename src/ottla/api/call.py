@@ -62,7 +62,7 @@ class Call:
         """The topic a request names, which newer versions do by id."""
         if not by_id:
             return name
-        known = self.broker.image.topic_names.get(topic_id)
-        if known is None:
+        topic = self.broker.image.topic_names.get(topic_id)
+        if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        return known
+        return topic

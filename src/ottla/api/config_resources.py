@@ -88,7 +88,7 @@ def plan_change(
     elif resource.resource_type == ConfigResourceType.GROUP:
         configs = broker.image.group_configs.get(name) or Configs({}, -1)
         values = change(dict(configs.values))
-        check_group_configs(broker, name, values)
+        check_group_configs(broker.coordinators.groups.config, name, values)
         path = znodes.group_config_path(name)
     else:
         raise unsupported(resource.resource_type)

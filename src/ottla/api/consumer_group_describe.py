@@ -4,12 +4,10 @@
 v1 member type
 """
 
-from ottla.api.authorized_operations import ON_GROUP
 from ottla.api.call import Call
-from ottla.api.coordinated import answer_about_groups, check_coordinator
+from ottla.api.coordinated import answer_with_descriptions, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.slices import Steps
-from ottla.wire.lazy import lazily
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -18,18 +16,13 @@ from ottla.wire.messages.consumer_group_describe import (
 
 
 def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -> Steps:
-    group_ids = dict.fromkeys(request.group_ids)
-
-    def respond(now_ms: int) -> ConsumerGroupDescribeResponse:
-        def describe(group_id: str) -> DescribedGroup:
-            group = _describe(call, group_id, now_ms)
-            if request.include_authorized_operations and not group.error_code:
-                group.authorized_operations = ON_GROUP
-            return group
-
-        return ConsumerGroupDescribeResponse(groups=lazily(describe, group_ids))
-
-    return answer_about_groups(call, group_ids, respond)
+    return answer_with_descriptions(
+        call,
+        request.group_ids,
+        _describe,
+        lambda groups: ConsumerGroupDescribeResponse(groups=groups),
+        with_operations=request.include_authorized_operations,
+    )
 
 
 def _describe(call: Call, group_id: str, now_ms: int) -> DescribedGroup:

@@ -2,8 +2,9 @@
 committed, and when it is certain that this broker was the coordinator (`broker/proofs`)."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from ottla.api.authorized_operations import ON_GROUP
 from ottla.api.call import Call
 from ottla.api.proven import proven
 from ottla.base.errors import ApiError, ErrorCode
@@ -15,8 +16,19 @@ from ottla.broker.slices import Steps
 from ottla.coordinator.turn import Answer, Turn
 from ottla.group.group import Caller
 from ottla.group.shard import GroupShard
+from ottla.wire.lazy import lazily
 
 R = TypeVar("R")
+
+
+class Described(Protocol):
+    """A group, in the answer of either API that describes groups."""
+
+    error_code: int
+    authorized_operations: int
+
+
+D = TypeVar("D", bound=Described)
 
 PATIENCE_MS = 7 * 24 * 3600 * 1000
 
@@ -138,3 +150,26 @@ def answer_about_groups(call: Call, group_ids: Iterable[str], respond: Callable[
         if topic_partition in broker.partitions
     ]
     return proven(call, partitions, respond, settled=True)
+
+
+def answer_with_descriptions(
+    call: Call,
+    group_ids: Iterable[str],
+    describe: Callable[[Call, str, int], D],
+    respond: Callable[[list[D]], Any],
+    *,
+    with_operations: bool,
+) -> Steps:
+    """A response with the description of every group, each of them once."""
+    unique = dict.fromkeys(group_ids)
+
+    def answer(now_ms: int) -> Any:
+        def description(group_id: str) -> D:
+            group = describe(call, group_id, now_ms)
+            if with_operations and not group.error_code:
+                group.authorized_operations = ON_GROUP
+            return group
+
+        return respond(lazily(description, unique))
+
+    return answer_about_groups(call, unique, answer)

@@ -38,7 +38,9 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{asked.name}'.")
         if items[asked.name].is_doubtful and len(topic.assignment) == asked.count:
             return []
-        assignments = None if asked.assignments is None else [one.broker_ids for one in asked.assignments]
+        assignments = (
+            None if asked.assignments is None else [assignment.broker_ids for assignment in asked.assignments]
+        )
         operations, _ = plan_partitions(call.broker.image, topic, asked.count, assignments)
         return [] if request.validate_only else operations
 

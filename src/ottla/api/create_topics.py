@@ -17,6 +17,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import KRAFT_TOPIC
 from ottla.broker.broker import Broker
 from ottla.broker.configs import describe_topic
+from ottla.broker.settings import Settings
 from ottla.broker.slices import Steps
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import DEFAULT, NewTopic, PlannedTopic, check_partition_count, plan_topic
@@ -45,8 +46,8 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
         if asked.name == KRAFT_TOPIC:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Nobody creates {KRAFT_TOPIC}.")
         check_partition_count(count)
-        known = call.broker.image.topics.get(asked.name)
-        if known is not None and asked.name in planned and known.id == planned[asked.name].id:
+        existing = call.broker.image.topics.get(asked.name)
+        if existing is not None and asked.name in planned and existing.id == planned[asked.name].id:
             return []  # the keeper's answer was lost; the topic is ours all the same
         planned[asked.name] = _plan(call.broker, _new_topic(asked))
         return [] if request.validate_only else planned[asked.name].operations(call.broker.image)
@@ -87,7 +88,10 @@ def _new_topic(asked: CreatableTopic) -> NewTopic:
         raise ApiError(
             ErrorCode.INVALID_REQUEST, f"A config of topic '{asked.name}' is given more than once."
         )
-    assignment = {one.partition_index: tuple(one.broker_ids) for one in asked.assignments}
+    assignment = {
+        replica_assignment.partition_index: tuple(replica_assignment.broker_ids)
+        for replica_assignment in asked.assignments
+    }
     if len(assignment) != len(asked.assignments):
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned more than once.")
     return NewTopic(
@@ -112,13 +116,13 @@ def _respond(
             result.topic_id = topic.id if not request.validate_only else bytes(16)
             result.num_partitions = len(topic.assignment)
             result.replication_factor = topic.replication_factor
-            result.configs = _configs(call.broker, topic)
+            result.configs = _configs(call.broker.settings, topic)
         return result
 
     return CreateTopicsResponse(topics=lazily(answer, items))
 
 
-def _configs(broker: Broker, topic: PlannedTopic) -> list[CreatableTopicConfigs]:
+def _configs(settings: Settings, topic: PlannedTopic) -> list[CreatableTopicConfigs]:
     return [
         CreatableTopicConfigs(
             name=entry.name,
@@ -127,5 +131,5 @@ def _configs(broker: Broker, topic: PlannedTopic) -> list[CreatableTopicConfigs]
             config_source=entry.source,
             is_sensitive=False,
         )
-        for entry in describe_topic(broker, topic.configs)
+        for entry in describe_topic(settings, topic.configs)
     ]

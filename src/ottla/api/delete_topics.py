@@ -38,16 +38,16 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> Steps:
     given: Counter[tuple[str | None, bytes]] = Counter()
 
     def plan(at: int) -> Sequence[Operation]:
-        one, result = asked[at], results[at]
+        topic_state, result = asked[at], results[at]
         if writes.items[at].is_doubtful and result.topic_id not in call.broker.image.topic_names:
             return []  # the keeper's answer was lost; the topic is gone all the same
         if not call.broker.config.delete_topic_enable:
-            known = call.version >= DISABLED_SINCE
-            code = ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
+            has_code = call.version >= DISABLED_SINCE
+            code = ErrorCode.TOPIC_DELETION_DISABLED if has_code else ErrorCode.INVALID_REQUEST
             raise ApiError(code, "delete.topic.enable is false on this broker.")
-        if given[one.name, one.topic_id] > 1:
+        if given[topic_state.name, topic_state.topic_id] > 1:
             raise ApiError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once.")
-        topic = _find(call, one)
+        topic = _find(call, topic_state)
         result.name, result.topic_id = topic.name, topic.id
         return plan_deletion(call.broker.image, topic)
 
@@ -59,24 +59,24 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> Steps:
         result.error_code, result.error_message = item.error_code, item.error_message
         return result
 
-    for at, one in enumerate(asked):
-        results.append(DeletableTopicResult(name=one.name, topic_id=one.topic_id))
-        given[one.name, one.topic_id] += 1
+    for at, topic_state in enumerate(asked):
+        results.append(DeletableTopicResult(name=topic_state.name, topic_id=topic_state.topic_id))
+        given[topic_state.name, topic_state.topic_id] += 1
         writes.add(partial(plan, at))
         yield
     return (yield from writes.answer(call, request.timeout_ms))
 
 
-def _find(call: Call, one: DeleteTopicState) -> Topic:
+def _find(call: Call, asked: DeleteTopicState) -> Topic:
     image = call.broker.image
-    if (one.name is None) == (one.topic_id == ZERO_UUID):
+    if (asked.name is None) == (asked.topic_id == ZERO_UUID):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Give a topic's name or its id, and not both.")
-    if one.name is None:
-        name = image.topic_names.get(one.topic_id)
+    if asked.name is None:
+        name = image.topic_names.get(asked.topic_id)
         if name is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This broker knows no topic with this id.")
         return image.topics[name]
-    topic = image.topics.get(one.name)
+    topic = image.topics.get(asked.name)
     if topic is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{one.name}'.")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{asked.name}'.")
     return topic

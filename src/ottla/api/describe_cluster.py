@@ -20,15 +20,17 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
     image = call.broker.image
     response = DescribeClusterResponse(cluster_id=image.cluster_id, endpoint_type=request.endpoint_type)
     if request.endpoint_type != BROKERS:
-        known = request.endpoint_type == CONTROLLERS
-        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        is_controller = request.endpoint_type == CONTROLLERS
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_controller else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         response.error_code, response.error_message = code, "This endpoint belongs to a broker."
         return response
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = ON_CLUSTER
     response.controller_id = image.controller_id
     response.brokers = [
-        DescribeClusterBroker(broker_id=one.id, host=one.host, port=one.port, rack=one.rack)
-        for one in listed_brokers(call.broker)
+        DescribeClusterBroker(
+            broker_id=endpoint.id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack
+        )
+        for endpoint in listed_brokers(call.broker)
     ]
     return response

@@ -73,17 +73,19 @@ def _describe(
 
 
 def _entries(call: Call, resource_type: int, name: str) -> list[Entry]:
+    image, settings = call.broker.image, call.broker.settings
     if resource_type == ConfigResourceType.TOPIC:
         check_topic(call, name)
-        return describe_topic(call.broker, call.broker.image.topic_config(name))
+        return describe_topic(settings, image.topic_config(name))
     if resource_type == ConfigResourceType.BROKER:
         check_broker_name(call, name)
-        return describe_broker(call.broker) if name else describe_default_broker(call.broker)
+        return describe_broker(settings) if name else describe_default_broker(image.broker_config(""))
     if resource_type == ConfigResourceType.BROKER_LOGGER:
         return describe_loggers(call, name)
     if resource_type == ConfigResourceType.GROUP:
-        check_group_configs(call.broker, name, {})
-        return describe_group(call.broker, name)
+        config = call.broker.coordinators.groups.config
+        check_group_configs(config, name, {})
+        return describe_group(config, image.group_config(name))
     raise unsupported(resource_type)
 
 

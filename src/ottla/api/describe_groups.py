@@ -6,30 +6,23 @@ A group that is not there is described as Dead without an error, up to v5; v6 an
 v3 authorized operations · v4 static members · v5 flexible · v6 error message
 """
 
-from ottla.api.authorized_operations import ON_GROUP
 from ottla.api.call import Call
-from ottla.api.coordinated import answer_about_groups, check_coordinator
+from ottla.api.coordinated import answer_with_descriptions, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.slices import Steps
-from ottla.wire.lazy import lazily
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 NOT_FOUND_SINCE = 6
 
 
 def describe_groups(call: Call, request: DescribeGroupsRequest) -> Steps:
-    group_ids = dict.fromkeys(request.groups)
-
-    def respond(now_ms: int) -> DescribeGroupsResponse:
-        def describe(group_id: str) -> DescribedGroup:
-            group = _describe(call, group_id, now_ms)
-            if request.include_authorized_operations and not group.error_code:
-                group.authorized_operations = ON_GROUP
-            return group
-
-        return DescribeGroupsResponse(groups=lazily(describe, group_ids))
-
-    return answer_about_groups(call, group_ids, respond)
+    return answer_with_descriptions(
+        call,
+        request.groups,
+        _describe,
+        lambda groups: DescribeGroupsResponse(groups=groups),
+        with_operations=request.include_authorized_operations,
+    )
 
 
 def _describe(call: Call, group_id: str, now_ms: int) -> DescribedGroup:

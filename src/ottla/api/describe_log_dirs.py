@@ -35,18 +35,24 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> Steps:
             results.append(_offline(directory))
             continue
         topics: dict[str, DescribeLogDirsTopic] = {}
-        for id, log in sorted(store.logs.items()):
+        for topic_partition, log in sorted(store.logs.items()):
             yield
-            if store.logs.get(id) is not log:
+            if store.logs.get(topic_partition) is not log:
                 continue  # deleted meanwhile
-            if store.directory_of(id) == directory and (wanted is None or id in wanted):
-                topic = topics.setdefault(id.topic, DescribeLogDirsTopic(name=id.topic))
-                topic.partitions.append(_describe(call, id, log))
-        for id, move in sorted(store.moves.by_topic_partition.items()):
-            if move.directory == directory and (wanted is None or id in wanted):
-                topic = topics.setdefault(id.topic, DescribeLogDirsTopic(name=id.topic))
+            if store.directory_of(topic_partition) == directory and (
+                wanted is None or topic_partition in wanted
+            ):
+                topic = topics.setdefault(
+                    topic_partition.topic, DescribeLogDirsTopic(name=topic_partition.topic)
+                )
+                topic.partitions.append(_describe(call, topic_partition, log))
+        for topic_partition, move in sorted(store.moves.by_topic_partition.items()):
+            if move.directory == directory and (wanted is None or topic_partition in wanted):
+                topic = topics.setdefault(
+                    topic_partition.topic, DescribeLogDirsTopic(name=topic_partition.topic)
+                )
                 future = DescribeLogDirsPartition(
-                    partition_index=id.partition,
+                    partition_index=topic_partition.partition,
                     partition_size=move.size,
                     offset_lag=move.lag,
                     is_future_key=True,
@@ -73,9 +79,12 @@ def _offline(directory: str) -> DescribeLogDirsResult:
     return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory)
 
 
-def _describe(call: Call, id: TopicPartition, log: Log) -> DescribeLogDirsPartition:
-    partition = call.broker.partitions.get(id)
+def _describe(call: Call, topic_partition: TopicPartition, log: Log) -> DescribeLogDirsPartition:
+    partition = call.broker.partitions.get(topic_partition)
     lag = max(partition.high_watermark - log.log_end_offset, 0) if partition else 0
     return DescribeLogDirsPartition(
-        partition_index=id.partition, partition_size=log.size, offset_lag=lag, is_future_key=False
+        partition_index=topic_partition.partition,
+        partition_size=log.size,
+        offset_lag=lag,
+        is_future_key=False,
     )

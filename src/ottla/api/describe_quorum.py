@@ -65,6 +65,6 @@ def _describe(call: Call, topic: str, index: int) -> PartitionDataResponse:
         )
         for broker in sorted(image.brokers)
     ]
-    answer.current_voters = [one for one in replicas if one.replica_id == image.controller_id]
-    answer.observers = [one for one in replicas if one.replica_id != image.controller_id]
+    answer.current_voters = [replica for replica in replicas if replica.replica_id == image.controller_id]
+    answer.observers = [replica for replica in replicas if replica.replica_id != image.controller_id]
     return answer

@@ -89,7 +89,7 @@ def _describe(
             TopicPartition(topic.name, index),
             states[index],
             eligible_leader_replicas=list(states[index].elr),
-            last_known_elr=[one for one in (states[index].last_leader,) if one != NO_LEADER],
+            last_known_elr=[leader for leader in (states[index].last_leader,) if leader != NO_LEADER],
         )
         for index in page[:limit]
     ]

@@ -30,6 +30,7 @@ from ottla.broker.effects import Close, Reply
 from ottla.broker.parked import Parked
 from ottla.broker.slices import LARGE, SMALL_BYTES, Steps
 from ottla.wire.codec import decode_in_slices, decoder, encode_in_slices, encoder
+from ottla.wire.frame import LENGTH
 from ottla.wire.header import (
     API_VERSIONS,
     RequestHeader,
@@ -52,7 +53,6 @@ SMALL_FETCH_BYTES = 2 * 1024  # some 60 partitions: answered in half a milliseco
 FETCH_PARTITION_BYTES = 32  # of a request, for each partition it names
 SHARED_BYTES = 16 * 1024  # a cached answer is sent to many: what is larger is not copied for each
 ANSWER_BYTES_MAX = 100 * 1024 * 1024  # librdkafka receives no more, either
-_LENGTH = struct.Struct(">i")
 Answers: TypeAlias = dict[tuple[int, int, bytes], bytes]
 _loaded: dict[int, tuple[type[Any], Callable[..., Any]]] = {}
 
@@ -82,9 +82,9 @@ def on_request(
             return exchange.answer_at_once(fetch, now_ms)
     if api.cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
         answers, key = broker.answers, (header.api_key, header.api_version, bytes(frame[at:]))
-        known = answers.get(key)
-        if known is not None:
-            return _framed(header, [known])
+        answer = answers.get(key)
+        if answer is not None:
+            return _framed(header, [answer])
         exchange.keep = partial(_keep, broker, answers, key, broker.proofs.doubts)
     exchange.is_broker = broker.identities.is_broker(connection)
     if len(frame) > LARGE_REQUEST_BYTES or not broker.slices.may_begin(
@@ -340,7 +340,7 @@ def _framed(header: RequestHeader, chunks: list[Buffer]) -> list[Buffer]:
     flexible = response_is_flexible(header.api_key, header.api_version)
     start = response_header(header.correlation_id, flexible)
     size = len(start) + sum(map(len, chunks))
-    head = _LENGTH.pack(size) + start
+    head = LENGTH.pack(size) + start
     if len(chunks[0]) > SHARED_BYTES:
         return [head, *chunks]
     return [head + chunks[0], *chunks[1:]]

@@ -59,8 +59,8 @@ def _wanted(call: Call, request: ElectLeadersRequest) -> dict[str, list[int]]:
     if request.topic_partitions is None:
         return {topic.name: sorted(topic.states) for topic in call.broker.image.topics.values()}
     wanted: dict[str, list[int]] = {}
-    for one in request.topic_partitions:
-        wanted.setdefault(one.topic, []).extend(one.partitions)
+    for asked in request.topic_partitions:
+        wanted.setdefault(asked.topic, []).extend(asked.partitions)
     return {name: list(dict.fromkeys(partitions)) for name, partitions in wanted.items()}
 
 

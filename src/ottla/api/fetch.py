@@ -29,11 +29,11 @@ from ottla.broker.slices import Steps, finished
 from ottla.replication.leader import UNKNOWN
 from ottla.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from ottla.wire.offset_times import READ_COMMITTED
 
 STORAGE_ERROR_SINCE = 6
 FOLLOWERS_SINCE = 11
 TOPIC_IDS_SINCE = 13
-READ_COMMITTED = 1
 
 
 def fetch(call: Call, request: FetchRequest) -> Any:

@@ -73,9 +73,10 @@ def _list_change(call: Call, resource: AlterConfigsResource, config: AlterableCo
     if row is None or row.type != ConfigType.LIST:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"{config.name} is not a list: it cannot be appended to.")
     if resource.resource_type == ConfigResourceType.TOPIC:
-        entries = describe_topic(call.broker, call.broker.image.topic_config(resource.resource_name))
+        configs = call.broker.image.topic_config(resource.resource_name)
+        entries = describe_topic(call.broker.settings, configs)
     else:
-        entries = describe_broker(call.broker)
+        entries = describe_broker(call.broker.settings)
     text = next(entry.value for entry in entries if entry.name == config.name)
     present = [part for part in (text or "").split(",") if part]
     given = [part.strip() for part in value.split(",")]

@@ -14,15 +14,18 @@ class NodeClass(Protocol[Node]):
     def __call__(self, *, node_id: int, host: str, port: int, rack: str | None) -> Node: ...
 
 
-def leader_of(broker: Broker, topic: str, index: int) -> tuple[int, int] | None:
+def leader_of(broker: Broker, name: str, index: int) -> tuple[int, int] | None:
     """The leader of a partition and its epoch, as far as known."""
-    known = broker.image.topics.get(topic)
-    state = known.states.get(index) if known else None
+    topic = broker.image.topics.get(name)
+    state = topic.states.get(index) if topic else None
     return (state.leader, state.leader_epoch) if state else None
 
 
 def endpoints(broker: Broker, leaders: Iterable[int], make: NodeClass[Node]) -> list[Node]:
     """Where the brokers are that an answer points to."""
     brokers = broker.image.brokers
-    found = (brokers[leader] for leader in sorted(set(leaders)) if leader in brokers)
-    return [make(node_id=one.id, host=one.host, port=one.port, rack=one.rack) for one in found]
+    there = (brokers[leader] for leader in sorted(set(leaders)) if leader in brokers)
+    return [
+        make(node_id=endpoint.id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
+        for endpoint in there
+    ]

@@ -38,13 +38,20 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.wire.offset_times import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    READ_COMMITTED,
+)
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 NOT_AVAILABLE_SINCE = 5
 BEYOND_END = {LATEST, MAX_TIMESTAMP}
 NOT_FOUND = (-1, -1, -1)
-READ_COMMITTED = 1
 SEARCH_MS_MAX = 30_000
 Answers: TypeAlias = Generator[Walk | None, bool, ListOffsetsResponse]
 
@@ -111,15 +118,15 @@ def _answer(
             check_led(call.broker, partition, call.now_ms, now_ms)
             end = partition.visible_end(request.isolation_level == READ_COMMITTED)
             is_settled = partition.is_settled
-        found = _look_up(partition, asked.timestamp, end, done)
+        position = _look_up(partition, asked.timestamp, end, done)
         is_beyond = asked.timestamp in BEYOND_END or asked.timestamp >= 0
-        if not is_settled and is_beyond and (found == NOT_FOUND or asked.timestamp == LATEST):
+        if not is_settled and is_beyond and (position == NOT_FOUND or asked.timestamp == LATEST):
             raise ApiError(
                 ErrorCode.OFFSET_NOT_AVAILABLE
                 if call.version >= NOT_AVAILABLE_SINCE
                 else ErrorCode.LEADER_NOT_AVAILABLE
             )
-        answer.offset, answer.timestamp, answer.leader_epoch = found
+        answer.offset, answer.timestamp, answer.leader_epoch = position
     except LargeWalkError as large:
         return large.walk
     except ApiError as error:
@@ -141,7 +148,7 @@ def _look_up(partition: Partition, timestamp: int, end: int, done: list[Walk]) -
     if timestamp in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
         return NOT_FOUND
     if timestamp == MAX_TIMESTAMP:
-        found = log.offset_of_max_timestamp(done)
+        position = log.offset_of_max_timestamp(done)
     else:
-        found = log.offset_for_timestamp(timestamp, done)
-    return found if found is not None and found[0] < end else NOT_FOUND
+        position = log.offset_for_timestamp(timestamp, done)
+    return position if position is not None and position[0] < end else NOT_FOUND

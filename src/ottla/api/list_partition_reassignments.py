@@ -30,7 +30,7 @@ def list_partition_reassignments(
         if topic is None:
             continue
         moving = sorted(topic.adding.keys() | topic.removing.keys())
-        found = [
+        ongoing = [
             OngoingPartitionReassignment(
                 partition_index=index,
                 replicas=list(topic.assignment[index]),
@@ -40,6 +40,6 @@ def list_partition_reassignments(
             for index in moving
             if indexes is None or index in indexes
         ]
-        if found:
-            response.topics.append(OngoingTopicReassignment(name=name, partitions=found))
+        if ongoing:
+            response.topics.append(OngoingTopicReassignment(name=name, partitions=ongoing))
     return response

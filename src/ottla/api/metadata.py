@@ -85,7 +85,9 @@ def _plan_topic(broker: Broker, name: str) -> Sequence[Operation]:
 
 def listed_brokers(broker: Broker) -> list[BrokerEndpoint]:
     image = broker.image
-    return list(image.brokers.values()) or [one for one in image.seen.values() if one.id == broker.id]
+    return list(image.brokers.values()) or [
+        endpoint for endpoint in image.seen.values() if endpoint.id == broker.id
+    ]
 
 
 def _respond(
@@ -103,8 +105,10 @@ def _respond(
         return described
 
     brokers = [
-        MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
-        for one in listed_brokers(broker)
+        MetadataResponseBroker(
+            node_id=endpoint.id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack
+        )
+        for endpoint in listed_brokers(broker)
     ]
     response = MetadataResponse(
         brokers=brokers,
@@ -150,19 +154,25 @@ def _refused(asked: MetadataRequestTopic) -> MetadataResponseTopic:
 
 
 def describe_partition(
-    made: Callable[..., P], broker: Broker, id: TopicPartition, state: PartitionState, **more: Any
+    made: Callable[..., P],
+    broker: Broker,
+    topic_partition: TopicPartition,
+    state: PartitionState,
+    **more: Any,
 ) -> P:
     """A partition, as the class `made` of an answer: DescribeTopicPartitions has one with `more` fields.
 
     A replica whose log directory failed counts as one whose broker is gone; of our own we know it first.
     """
-    there = endpoints(broker.image, *id, state.replicas)
-    if id in broker.store.lost:
+    there = endpoints(broker.image, *topic_partition, state.replicas)
+    if topic_partition in broker.store.lost:
         there.pop(broker.id, None)
-    alive = state.leader in there and not (state.leader == broker.id and id in broker.proofs.in_doubt)
+    alive = state.leader in there and not (
+        state.leader == broker.id and topic_partition in broker.proofs.in_doubt
+    )
     return made(
         error_code=ErrorCode.NONE if alive else ErrorCode.LEADER_NOT_AVAILABLE,
-        partition_index=id.partition,
+        partition_index=topic_partition.partition,
         leader_id=state.leader if alive else -1,
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
@@ -193,8 +203,10 @@ def _describe_partitions(broker: Broker, topic: Topic) -> list[MetadataResponseP
         kind = (replicas, state.leader, state.isr)
         like = seen.get(kind)
         if like is None or may_differ:
-            id, whole = TopicPartition(topic.name, index), PartitionState(replicas, *state)
-            seen[kind] = described = describe_partition(MetadataResponsePartition, broker, id, whole)
+            topic_partition, whole = TopicPartition(topic.name, index), PartitionState(replicas, *state)
+            seen[kind] = described = describe_partition(
+                MetadataResponsePartition, broker, topic_partition, whole
+            )
             return described
         return MetadataResponsePartition(
             error_code=like.error_code,

@@ -44,11 +44,11 @@ def named_once(
     named = dict[tuple[str, bytes, int], tuple[TopicProduceResponse, PartitionProduceData] | None]()
     for batch in batches:
         topic, asked = batch
-        place = topic.name, topic.topic_id, asked.index
-        if place not in named:
-            named[place] = batch
-        elif named[place] is not None:
-            named[place] = None
+        key = topic.name, topic.topic_id, asked.index
+        if key not in named:
+            named[key] = batch
+        elif named[key] is not None:
+            named[key] = None
             topic.partition_responses.append(
                 PartitionProduceResponse(
                     index=asked.index,

@@ -22,13 +22,12 @@ from ottla.arrow.slices import column_of, strings
 from ottla.arrow.varints import RAW_MAX, ZERO, Pieces, Varints, counted, varints, zigzag
 from ottla.arrow.words import Ints
 from ottla.base.files import Buffer
-from ottla.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
+from ottla.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, SEQUENCES, BatchHeader
 from ottla.records.builder import encode_record, seal, varint
 from ottla.records.compression import Codec
 from ottla.records.record import read_varint
 
 BATCH_BYTES_MAX = 1_000_000  # brokers take 1 MiB and a little, unless told otherwise
-SEQUENCES = 1 << 31
 TOGETHER_BYTES_MAX = 2 << 20  # more leaves the processor's cache
 _ATTRIBUTES_BYTES = np.uint64(1)
 _FIXED_BYTES = 1 + 5  # attributes, and the longest length

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ottla.arrow.words import Cursor, Ints, Malformed, Words
+from ottla.records.check import RECORD_BYTES_MIN
 
-RECORD_BYTES_MIN = 7
 _LENGTH_MIN = RECORD_BYTES_MIN - 1
 _LENGTH_MAX = 1 << 30
 _FALSE_MAX = 3  # candidates per record, beyond which looking closer costs more than the loop

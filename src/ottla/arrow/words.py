@@ -13,13 +13,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ottla.records.record import VARINT_BYTES_MAX, VARLONG_BYTES_MAX
+
 Ints: TypeAlias = npt.NDArray[np.int64]
 Unsigned: TypeAlias = npt.NDArray[np.uint64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 SPARE_BYTES = 16
-VARINT_BYTES_MAX = 5
-VARLONG_BYTES_MAX = 10
 _WORD_BYTES = 8
 
 _GOES_ON = np.uint64(0x80)

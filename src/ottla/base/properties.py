@@ -19,9 +19,9 @@ _NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 def parse(text: str) -> dict[str, str]:
     properties = {}
     for line in _logical_lines(text):
-        found = _KEY.match(line)
-        assert found is not None
-        properties[_unescape(found[1])] = _unescape(line[found.end() :])
+        key = _KEY.match(line)
+        assert key is not None
+        properties[_unescape(key[1])] = _unescape(line[key.end() :])
     return properties
 
 
@@ -42,11 +42,11 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _unescape(text: str) -> str:
-    def one(found: re.Match[str]) -> str:
-        what = found[1]
-        return chr(int(what[1:], 16)) if len(what) == 5 else _NAMED.get(what, what)
+    def character(escape: re.Match[str]) -> str:
+        code = escape[1]
+        return chr(int(code[1:], 16)) if len(code) == 5 else _NAMED.get(code, code)
 
-    return _ESCAPE.sub(one, text)
+    return _ESCAPE.sub(character, text)
 
 
 def read_file(path: str) -> dict[str, str]:

@@ -119,13 +119,15 @@ class Adoption:
         self, disk: DirectoryFiles, directory: str, topics: dict[str, _Folders], copies: list[ConfigCopy]
     ) -> None:
         for name in sorted(name for name, kind in disk.kinds(directory).items() if kind == FOLDER):
-            id, path = parse_folder(name), os.path.join(directory, name)
-            if id is None:
+            topic_partition, path = parse_folder(name), os.path.join(directory, name)
+            if topic_partition is None:
                 continue
-            if id.topic == KRAFT_TOPIC:
+            if topic_partition.topic == KRAFT_TOPIC:
                 self._read_metadata(disk, path)
-            elif _is_topic(id.topic):
-                topics.setdefault(id.topic, _Folders()).look(disk, path, id.partition)
+            elif _is_topic(topic_partition.topic):
+                topics.setdefault(topic_partition.topic, _Folders()).look(
+                    disk, path, topic_partition.partition
+                )
         copy = read_broker_copy(disk, directory)
         if copy is not None:
             copies.append(copy)
@@ -178,12 +180,12 @@ class Adoption:
 
     def _usable(self, topic: str, configs: Configs) -> dict[str, str]:
         """Without what we do not know. A value that cannot be is no reason to delete anything either."""
-        known, usable, is_certain = rows_by_topic_key(LogConfig), dict[str, str](), True
+        rows, usable, is_certain = rows_by_topic_key(LogConfig), dict[str, str](), True
         for name, value in configs.items():
-            if name in known and _is_legal(known[name], name, value):
+            if name in rows and _is_legal(rows[name], name, value):
                 usable[name] = value
             else:
-                is_certain &= name not in known
+                is_certain &= name not in rows
                 self.lines.append(f"{name}={value} of topic {topic} is not known here, and is left out")
         return usable if is_certain else usable | UNTOUCHED
 
@@ -241,10 +243,10 @@ def adopted_line(store: LogStore) -> list[str]:
             f"{min(store.unfit)} has something in its place that is not its log (`ottla verify` says what), "
             "and no keeper knows its topic: move that away and start again"
         )
-    topics = {id.topic for id in store.logs if _is_topic(id.topic)}
+    topics = {topic_partition.topic for topic_partition in store.logs if _is_topic(topic_partition.topic)}
     if not topics:
         return []
-    partitions = sum(id.topic in topics for id in store.logs)
+    partitions = sum(topic_partition.topic in topics for topic_partition in store.logs)
     line = (
         f"the keeper is new (there was no keeper.db): topics taken over from their folders: {len(topics)}, "
         f"with {partitions} partitions"

@@ -138,11 +138,6 @@ class Broker:
     def store(self) -> LogStore:
         return self.storage.store
 
-    @property
-    def epoch(self) -> int:
-        """This broker's epoch; -1 while it is not registered."""
-        return self.image.epoch_of(self.id)
-
     # -- start and stop ---------------------------------------------------------------------------
 
     def open(self, nodes: Iterable[NodeChanged], now_ms: int) -> list[str]:
@@ -171,8 +166,8 @@ class Broker:
             self.partitions.follow_topic(topic, now_ms)
         return reports
 
-    def _load_settings(self, found: Adoption | None = None) -> None:
-        self.settings.load(found)
+    def _load_settings(self, adoption: Adoption | None = None) -> None:
+        self.settings.load(adoption)
         self.storage.configure(self.settings)
 
     def begin_stop(self, now_ms: int) -> None:

@@ -12,6 +12,14 @@ LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 # What a broker that keeps its cluster itself has by default: there will never be a second one.
 ALONE = {"offsets.topic.replication.factor": "1"}
 
+REPLICAS_MAX = 3
+
+
+def cluster_defaults(brokers: int) -> dict[str, str]:
+    """What a cluster of so many brokers on one machine has by default."""
+    replicas = str(min(REPLICAS_MAX, brokers))
+    return {"default.replication.factor": replicas, "offsets.topic.replication.factor": replicas}
+
 
 def _protocol_map(value: tuple[str, ...]) -> str | None:
     are_known = all(pair.count(":") == 1 and pair.partition(":")[2].upper() in PROTOCOLS for pair in value)

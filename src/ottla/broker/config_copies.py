@@ -13,6 +13,7 @@ from functools import partial
 from itertools import islice
 
 from ottla.base.ids import KRAFT_TOPIC, TopicPartition
+from ottla.broker.log_queue import AGAIN_MS
 from ottla.controller.image import Image
 from ottla.log.config_copy import BROKER_CONFIG, TOPIC_CONFIG, ConfigCopy, format_copy, read_file, says_none
 from ottla.log.directories import LogDirectoryError
@@ -20,7 +21,6 @@ from ottla.log.log import Log
 from ottla.log.store import LogStore
 
 PORTION_MAX = 100
-AGAIN_MS = 1_000  # after what goes by itself: a lack of file descriptors
 _KRAFT_LOG = TopicPartition(KRAFT_TOPIC, 0)
 
 

@@ -22,9 +22,9 @@ from ottla.base.config import (
     rows_by_group_key,
 )
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.broker import Broker
 from ottla.broker.config_classes import CONFIG_CLASSES, broker_names, broker_rows
 from ottla.broker.security import asks_for_security
+from ottla.broker.settings import Settings
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig
 
@@ -67,13 +67,13 @@ class Entry:
         return self.synonyms[0].source
 
 
-def describe_topic(broker: Broker, configs: Mapping[str, str]) -> list[Entry]:
+def describe_topic(settings: Settings, configs: Mapping[str, str]) -> list[Entry]:
     """Every topic-level key, for a topic with these configs of its own."""
     entries = []
     for row in rows(LogConfig):
         if row.topic is None:
             continue
-        chain = list(_broker_chain(broker, row))
+        chain = list(_broker_chain(settings, row))
         if row.topic in configs:
             own = row.text(row.parse(row.topic, configs[row.topic]))
             chain.insert(0, Synonym(row.topic, own, DYNAMIC_TOPIC_CONFIG))
@@ -81,37 +81,36 @@ def describe_topic(broker: Broker, configs: Mapping[str, str]) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.name)
 
 
-def describe_group(broker: Broker, group: str) -> list[Entry]:
-    """Every key that a group can have; what it has not set comes from the broker, which Kafka calls the
-    default."""
-    own, config = broker.image.group_config(group), broker.coordinators.groups.config
+def describe_group(config: GroupConfig, configs: Mapping[str, str]) -> list[Entry]:
+    """Every key that a group can have, for a group with these configs of its own. What it has not set comes
+    from the broker's `config`, which Kafka calls the default."""
     entries = []
     for name, row in rows_by_group_key(GroupConfig).items():
         chain = [Synonym(name, row.text(getattr(config, row.attribute)), DEFAULT_CONFIG)]
-        if name in own:
-            chain.insert(0, Synonym(name, own[name], DYNAMIC_GROUP_CONFIG))
+        if name in configs:
+            chain.insert(0, Synonym(name, configs[name], DYNAMIC_GROUP_CONFIG))
         entries.append(Entry(name, tuple(chain), False, row.type, row.doc))
     return sorted(entries, key=lambda entry: entry.name)
 
 
-def describe_broker(broker: Broker) -> list[Entry]:
+def describe_broker(settings: Settings) -> list[Entry]:
     entries = [
-        Entry(row.name, tuple(_broker_chain(broker, row)), not row.dynamic, row.type, row.doc)
+        Entry(row.name, tuple(_broker_chain(settings, row)), not row.dynamic, row.type, row.doc)
         for row in broker_rows()
     ]
     unknown: dict[str, list[Synonym]] = {}
-    for properties, source in _layers(broker)[:2]:
+    for properties, source in _layers(settings)[:2]:
         for name in properties.keys() - _NAMES:
             unknown.setdefault(name, []).append(Synonym(name, None, source))
     entries += [_unknown(name, chain) for name, chain in unknown.items()]
     return sorted(entries, key=lambda entry: entry.name)
 
 
-def describe_default_broker(broker: Broker) -> list[Entry]:
-    """What was set for all brokers at once: only that, as Kafka shows it."""
+def describe_default_broker(configs: Mapping[str, str]) -> list[Entry]:
+    """The configs that were set for all brokers at once, and no others, as Kafka shows them."""
     source = DYNAMIC_DEFAULT_BROKER_CONFIG
     entries = []
-    for name, value in broker.image.broker_config("").items():
+    for name, value in configs.items():
         row = _ROWS.get(name)
         if row is None:
             entries.append(_unknown(name, [Synonym(name, None, source)]))
@@ -124,16 +123,13 @@ def _unknown(name: str, chain: Sequence[Synonym]) -> Entry:
     return Entry(name, tuple(chain), read_only=True, is_sensitive=True)
 
 
-def _layers(broker: Broker) -> tuple[tuple[Mapping[str, str], int], ...]:
-    return (
-        (broker.image.broker_config(str(broker.id)), DYNAMIC_BROKER_CONFIG),
-        (broker.image.broker_config(""), DYNAMIC_DEFAULT_BROKER_CONFIG),
-        (broker.settings.properties, STATIC_BROKER_CONFIG),
-    )
+def _layers(settings: Settings) -> list[tuple[Mapping[str, str], int]]:
+    sources = (DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG)
+    return list(zip(settings.layers(), sources, strict=True))
 
 
-def _broker_chain(broker: Broker, row: Row) -> Iterator[Synonym]:
-    for properties, source in _layers(broker):
+def _broker_chain(settings: Settings, row: Row) -> Iterator[Synonym]:
+    for properties, source in _layers(settings):
         setting = lookup(row, properties)
         if setting is not None:
             yield Synonym(setting[0], row.text(setting[1]), source)
@@ -167,12 +163,12 @@ def _refuse_security(configs: Mapping[str, str]) -> None:
             )
 
 
-def check_group_configs(broker: Broker, group: str, configs: Mapping[str, str]) -> None:
+def check_group_configs(config: GroupConfig, group: str, configs: Mapping[str, str]) -> None:
     if not group:
         raise ApiError(
             ErrorCode.INVALID_REQUEST, "A group needs a name: there are no defaults of all groups."
         )
     try:
-        override(broker.coordinators.groups.config, configs)
+        override(config, configs)
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None

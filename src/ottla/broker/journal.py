@@ -65,7 +65,7 @@ class PartitionJournal:
                 try:
                     records = _records(header, batch)
                 except ApiError as error:
-                    yield Unreadable(header.base_offset, str(error), is_batch=True)
+                    yield Unreadable(header.base_offset, str(error))
                     continue
                 if not records:
                     yield None

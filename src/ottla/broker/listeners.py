@@ -33,7 +33,7 @@ def advertised(config: BrokerConfig) -> list[Listener]:
 
 
 def _parsed(key: str, text: str, config: BrokerConfig) -> list[Listener]:
-    parsed = [_listener(key, one.strip(), config) for one in text.split(",") if one.strip()]
+    parsed = [_listener(key, part.strip(), config) for part in text.split(",") if part.strip()]
     return [listener for listener in parsed if listener is not None]
 
 
@@ -42,9 +42,9 @@ def _listener(key: str, text: str, config: BrokerConfig) -> Listener | None:
     if not parts or int(parts["port"]) > PORT_MAX:
         raise ConfigError(f"{key}: {text!r} is not HOST:PORT or PLAINTEXT://HOST:PORT")
     name = (parts["name"] or PLAINTEXT).upper()
-    if name in {one.upper() for one in config.controller_listener_names}:
+    if name in {controllers.upper() for controllers in config.controller_listener_names}:
         return None
-    mapped = dict(one.upper().split(":", 1) for one in config.listener_protocols)
+    mapped = dict(pair.upper().split(":", 1) for pair in config.listener_protocols)
     protocol = mapped.get(name, name)
     if protocol not in PROTOCOLS:
         raise ConfigError(

@@ -59,28 +59,32 @@ class Liveness:
         nobody."""
         if self._own_id not in brokers:
             brokers = {}
-        for id in [id for id in self.peers if id not in brokers or brokers[id].epoch != self.peers[id].epoch]:
-            del self.peers[id]
-            self.suspected.discard(id)
-        for id, broker in brokers.items():
-            if id != self._own_id and id not in self.peers:
-                self.peers[id] = Peer(broker.epoch, now_ms, now_ms, now_ms)
+        for broker_id in [
+            broker_id
+            for broker_id in self.peers
+            if broker_id not in brokers or brokers[broker_id].epoch != self.peers[broker_id].epoch
+        ]:
+            del self.peers[broker_id]
+            self.suspected.discard(broker_id)
+        for broker_id, broker in brokers.items():
+            if broker_id != self._own_id and broker_id not in self.peers:
+                self.peers[broker_id] = Peer(broker.epoch, now_ms, now_ms, now_ms)
 
     def pump(self, now_ms: int) -> list[Probe]:
         """The probes that are due."""
-        found = []
-        for id, peer in sorted(self.peers.items()):
+        probes = []
+        for broker_id, peer in sorted(self.peers.items()):
             if not peer.is_asked and now_ms >= peer.due_ms:
                 peer.is_asked, peer.asked_ms = True, now_ms
-                found.append(Probe(id, peer.epoch))
-        return found
+                probes.append(Probe(broker_id, peer.epoch))
+        return probes
 
     def next_ms(self) -> int | None:
         return min([peer.due_ms for peer in self.peers.values() if not peer.is_asked], default=None)
 
-    def on_probed(self, id: int, epoch: int, sign: Sign, now_ms: int) -> bool:
+    def on_probed(self, broker_id: int, epoch: int, sign: Sign, now_ms: int) -> bool:
         """Did that change who is suspected?"""
-        peer = self.peers.get(id)
+        peer = self.peers.get(broker_id)
         if peer is None or peer.epoch != epoch:
             return False
         was_asked, peer.is_asked = peer.is_asked, False
@@ -91,7 +95,7 @@ class Liveness:
             peer.failures += was_asked
             return False
         if sign is Sign.ANSWERED:
-            return self._on_answer(id, peer, now_ms)
+            return self._on_answer(broker_id, peer, now_ms)
         peer.failures += 1
         if sign is not Sign.REFUSED:
             return False
@@ -99,26 +103,26 @@ class Liveness:
             peer.refused_ms, peer.due_ms = now_ms, now_ms + REFUSED_APART_MS
             return False
         is_sure = now_ms - peer.refused_ms >= REFUSED_APART_MS and now_ms >= peer.calm_ms
-        if not is_sure or peer.is_trusted or id in self.suspected:
+        if not is_sure or peer.is_trusted or broker_id in self.suspected:
             return False
         peer.suspected_ms = now_ms
-        self.suspected.add(id)
+        self.suspected.add(broker_id)
         return True
 
-    def _on_answer(self, id: int, peer: Peer, now_ms: int) -> bool:
+    def _on_answer(self, broker_id: int, peer: Peer, now_ms: int) -> bool:
         peer.answered_ms, peer.failures, peer.refused_ms, peer.is_trusted = now_ms, 0, None, False
-        return self._unsuspect(id, peer, now_ms)
+        return self._unsuspect(broker_id, peer, now_ms)
 
-    def trust(self, id: int, now_ms: int) -> bool:
+    def trust(self, broker_id: int, now_ms: int) -> bool:
         """Others reach it: the trouble is our own. Was it suspected?"""
-        peer = self.peers[id]
+        peer = self.peers[broker_id]
         peer.is_trusted = True
-        return self._unsuspect(id, peer, now_ms)
+        return self._unsuspect(broker_id, peer, now_ms)
 
-    def _unsuspect(self, id: int, peer: Peer, now_ms: int) -> bool:
-        if id not in self.suspected:
+    def _unsuspect(self, broker_id: int, peer: Peer, now_ms: int) -> bool:
+        if broker_id not in self.suspected:
             return False
-        self.suspected.discard(id)
+        self.suspected.discard(broker_id)
         peer.suspected_ms, peer.calm_ms = None, now_ms + AGAIN_MS
         return True
 
@@ -127,20 +131,20 @@ class Liveness:
     def unreachable(self, now_ms: int) -> dict[int, int]:
         """With the epoch of each."""
         return {
-            id: peer.epoch
-            for id, peer in sorted(self.peers.items())
+            broker_id: peer.epoch
+            for broker_id, peer in sorted(self.peers.items())
             if peer.failures > 1 and now_ms - peer.answered_ms >= UNREACHABLE_MS
         }
 
     def doubtful(self, now_ms: int) -> list[int]:
         """Whoever has been suspected for so long that others must have noticed, if it is gone."""
         return [
-            id
-            for id in sorted(self.suspected)
-            if (since_ms := self.peers[id].suspected_ms) is not None and now_ms - since_ms >= DOUBT_MS
+            broker_id
+            for broker_id in sorted(self.suspected)
+            if (since_ms := self.peers[broker_id].suspected_ms) is not None and now_ms - since_ms >= DOUBT_MS
         ]
 
-    def is_witness(self, id: int, now_ms: int) -> bool:
+    def is_witness(self, broker_id: int, now_ms: int) -> bool:
         """Has it been there for long enough to know whom it cannot reach, and does it answer?"""
-        peer = self.peers.get(id)
+        peer = self.peers.get(broker_id)
         return peer is not None and not peer.failures and now_ms - peer.since_ms >= DOUBT_MS

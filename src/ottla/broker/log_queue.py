@@ -24,7 +24,7 @@ from ottla.log.store import LogStore
 PORTION_MAX = 50
 PUMPED_MAX = 10  # of these later, at a time
 DELETED_MAX = 500
-AGAIN_MS = 1_000  # after what goes by itself: a lack of file descriptors
+AGAIN_MS = 1_000  # after an error that passes by itself, such as a lack of file descriptors
 
 
 class LogQueue:

@@ -5,15 +5,13 @@ write to the keeper and a request to another broker are called back once each, b
 with.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.broker.effects import Effect, Send, WriteNodes
+from ottla.broker.ports import OnAnswer, OnOutcome
 from ottla.controller.keeper import Operation, Outcome
-
-OnOutcome = Callable[[Outcome, int], None]  # of a write to the keeper; now_ms
-OnAnswer = Callable[[Any, int], None]  # the answer, or None if there will be none; now_ms
 
 
 @dataclass(slots=True)

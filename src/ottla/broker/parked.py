@@ -108,7 +108,7 @@ class Waiting:
         reply(answer)
 
     def _forget(self, parked: Parked) -> None:
-        """Unfile it. Its place in the heap stays for now, and is skipped when it comes up."""
+        """Unfile it. Its deadline stays in the heap for now, and is skipped when it comes up."""
         parked.reply = None
         for index, key in [(self.by_owner, parked.owner), *((self.by_key, key) for key in parked.keys)]:
             filed = index.get(key)
@@ -117,7 +117,7 @@ class Waiting:
         parked.keys, parked.ready, parked.expire = (), _gone, _gone
         self.parked -= 1
         if len(self.deadlines) > max(2 * self.parked, DEADLINES_MIN):
-            self.deadlines = [place for place in self.deadlines if place[2].reply is not None]
+            self.deadlines = [deadline for deadline in self.deadlines if deadline[2].reply is not None]
             heapq.heapify(self.deadlines)
 
 

@@ -1,8 +1,7 @@
-"""What this broker is set to: its file, then what was set for all brokers, then for this one.
+"""The configs of this broker: its file, overridden by those of all brokers, overridden by its own.
 
-Until the broker is in a cluster, what was found beside its logs counts in place of what the keeper says
-(`adoption`). The id never changes; everything else may, so whoever needs a setting asks for it when it
-counts.
+Until the broker is in a cluster, the copies beside its logs take the place of the keeper's configs
+(`adoption`). The broker id never changes. Every other config may, so code reads it each time it needs it.
 """
 
 from typing import Protocol
@@ -13,8 +12,8 @@ from ottla.controller.image import Image
 from ottla.log.config import LogConfig, StoreConfig
 
 
-class Known(Protocol):
-    """Who knows what was set: the keeper's tree, or what lies beside the logs."""
+class ConfigSource(Protocol):
+    """Where dynamic configs come from: the keeper's tree, or the copies beside the logs."""
 
     def broker_config(self, broker: str) -> dict[str, str]: ...
     def topic_config(self, topic: str) -> dict[str, str]: ...
@@ -24,31 +23,36 @@ class Settings:
     def __init__(self, properties: dict[str, str], image: Image) -> None:
         self.properties = properties
         self._image = image
-        self._found: Known = image
+        self._adopted: ConfigSource = image
         self.config = load(BrokerConfig, properties)
         self.broker_id = self.config.node_id
         self.load()
 
-    def load(self, found: Known | None = None) -> None:
-        """Set everything anew. `found` is what counts as long as this broker is in no cluster."""
-        self._found = found or self._found
+    def load(self, adopted: ConfigSource | None = None) -> None:
+        """Read all configs again. `adopted` is used as long as this broker is in no cluster."""
+        self._adopted = adopted or self._adopted
         merged = {
             **self.properties,
-            **self._known.broker_config(""),
-            **self._known.broker_config(str(self.broker_id)),
+            **self._source.broker_config(""),
+            **self._source.broker_config(str(self.broker_id)),
         }
         self.config = load(BrokerConfig, merged)
         self.log_config = load(LogConfig, merged)
         self.store_config = load(StoreConfig, merged)
 
     @property
-    def _known(self) -> Known:
-        return self._image if self._image.cluster_id else self._found
+    def _source(self) -> ConfigSource:
+        return self._image if self._image.cluster_id else self._adopted
+
+    def layers(self) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+        """The configs of this broker, of all brokers, and of its file. The first that has a key wins."""
+        image = self._image
+        return image.broker_config(str(self.broker_id)), image.broker_config(""), self.properties
 
     def topic_config(self, topic: str) -> dict[str, str]:
-        """What is set for a topic."""
-        return self._known.topic_config(topic)
+        """The configs that a topic overrides."""
+        return self._source.topic_config(topic)
 
     def topic_log_config(self, topic: str) -> LogConfig:
-        """What counts for the logs of a topic of the cluster."""
+        """The configs of the logs of a topic of the cluster, overrides included."""
         return override(self.log_config, self._image.topic_config(topic))

@@ -242,21 +242,6 @@ class Slices:
         """Is a large job under way?"""
         return bool(self.clients.large.under_way or self.brokers.large.under_way)
 
-    @property
-    def jobs(self) -> list[Job]:
-        """Those under way."""
-        return [*self.brokers.turns, *self.clients.turns]
-
-    @property
-    def queue(self) -> list[Job]:
-        """Those that wait for a place."""
-        return [
-            job
-            for lane in (self.brokers, self.clients)
-            for line in (lane.line, lane.large)
-            for job in line.waiting
-        ]
-
     def on_deadline(self, now_ms: int) -> None:
         """One slice, for as many jobs as it is enough for."""
         if not self.clients and not self.brokers:

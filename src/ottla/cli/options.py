@@ -27,4 +27,8 @@ MaybeBootstrap = Annotated[
         help="A broker, or several with commas; overrides --dir.", show_default=False,
     ),
 ]  # fmt: skip
+ClientSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-X", metavar="KEY=VALUE", help="A property of librdkafka; may be repeated."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]

@@ -6,7 +6,7 @@ import typer
 
 from ottla.cli import output
 from ottla.cli.interrupts import INTERRUPTED, stopping
-from ottla.cli.options import Bootstrap
+from ottla.cli.options import Bootstrap, ClientSettings
 from ottla.cli.properties import parse_settings
 from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.ship.shipper import Shipper
@@ -31,10 +31,7 @@ def ship(
         str | None,
         typer.Option("--state", metavar="PATH", help="Where to remember how far files have gone. (by topic)"),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-X", metavar="KEY=VALUE", help="A property of librdkafka; may be repeated."),
-    ] = None,
+    settings: ClientSettings = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Follow log files and send every line to a topic, once.

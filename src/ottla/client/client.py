@@ -4,7 +4,6 @@ It connects on first use. Every method is done when it returns, or raises `Clien
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import Self
 
 from ottla.base.files import Buffer
@@ -14,9 +13,10 @@ from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.fetch import Fetch
 from ottla.client.first_batches import Begun, fetch_together
-from ottla.client.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.offsets import list_offsets
 from ottla.client.retry import Deadline
 from ottla.records.fetched import Fetched
+from ottla.wire.offset_times import EARLIEST, LATEST
 
 FETCH_BYTES_MAX = 32 << 20
 
@@ -42,9 +42,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ ApiVersions is sent in version 3. A broker that does not know that version answe
 import socket
 import struct
 from collections import deque
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from ottla.base.errors import ErrorCode
@@ -18,6 +17,7 @@ from ottla.base.files import Buffer
 from ottla.client.errors import ClientError
 from ottla.client.retry import ANSWER_S, CONNECT_S, Deadline
 from ottla.wire.codec import decode, encode_chunks
+from ottla.wire.frame import LENGTH
 from ottla.wire.header import (
     RequestHeader,
     decode_response_header,
@@ -32,7 +32,6 @@ R = TypeVar("R")
 
 ANSWER_BYTES_MAX = 1 << 30
 _CHUNKS_MAX = 1024  # of one call (Linux' IOV_MAX)
-_LENGTH = struct.Struct(">i")
 _ERROR = struct.Struct(">h")
 
 # After these versions a topic is an id, which this client does not keep.
@@ -76,9 +75,7 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -156,7 +153,7 @@ class Connection:
         header = RequestHeader(request.API_KEY, version, self._next_id, self._client_id)
         chunks = [encode_request_header(header), *encode_chunks(request, version)]
         self._socket.settimeout(deadline.within(ANSWER_S))
-        self._send_all([_LENGTH.pack(sum(map(len, chunks))), *chunks])
+        self._send_all([LENGTH.pack(sum(map(len, chunks))), *chunks])
         if answered:
             self._expected.append(_Expected(self._next_id, request.API_KEY, version, response))
 
@@ -170,7 +167,7 @@ class Connection:
 
     def _receive(self, deadline: Deadline) -> tuple[_Expected, memoryview]:
         self._socket.settimeout(deadline.within(ANSWER_S))
-        (size,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        (size,) = LENGTH.unpack(self._exactly(LENGTH.size))
         if not 0 < size <= ANSWER_BYTES_MAX:
             raise ProtocolError(f"this is no answer of a broker: it says it has {size} bytes")
         view = self._exactly(size)

@@ -13,8 +13,6 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 
-LATEST = -1
-EARLIEST = -2
 _CONSUMER = -1
 
 

@@ -1,6 +1,6 @@
 """Topics: which there are, new ones, and old ones away."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 
 from ottla.base.errors import ErrorCode
@@ -11,13 +11,12 @@ from ottla.client.retry import Deadline, until
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
+    CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.metadata import MetadataResponse
-
-_DEFAULT = -1
 
 
 def topics(cluster: Cluster, deadline: Deadline) -> list[str]:
@@ -66,25 +65,34 @@ def create_topics(
         timeout_ms=int(deadline.within(10.0) * 1000),
     )
 
-    def attempt() -> None:
-        with controller(cluster, deadline) as connection:
-            response = connection.call(request, CreateTopicsResponse, deadline)
-        for topic in response.topics:
-            check(topic.error_code, f"creating topic {topic.name!r}", topic.error_message)
-
-    until(deadline, "creating topics", attempt)
+    _have_done(
+        cluster, deadline, "creating", lambda on: on.call(request, CreateTopicsResponse, deadline).topics
+    )
 
 
 def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadline) -> None:
     request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=int(deadline.within(10.0) * 1000))
 
+    _have_done(
+        cluster, deadline, "deleting", lambda on: on.call(request, DeleteTopicsResponse, deadline).responses
+    )
+
+
+def _have_done(
+    cluster: Cluster,
+    deadline: Deadline,
+    action: str,
+    ask: Callable[[Connection], Iterable[CreatableTopicResult | DeletableTopicResult]],
+) -> None:
+    """Ask the controller until it has done it for every topic."""
+
     def attempt() -> None:
         with controller(cluster, deadline) as connection:
-            response = connection.call(request, DeleteTopicsResponse, deadline)
-        for topic in response.responses:
-            check(topic.error_code, f"deleting topic {topic.name!r}", topic.error_message)
+            results = ask(connection)
+        for topic in results:
+            check(topic.error_code, f"{action} topic {topic.name!r}", topic.error_message)
 
-    until(deadline, "deleting topics", attempt)
+    until(deadline, f"{action} topics", attempt)
 
 
 def controller(cluster: Cluster, deadline: Deadline) -> AbstractContextManager[Connection]:

@@ -25,7 +25,7 @@ from ottla.controller.draft import Draft
 from ottla.controller.election import Around, changed, eligible, in_sync, remembered
 from ottla.controller.znodes import State
 
-NO_EPOCH = -1  # before v3 a proposal did not say
+NO_BROKER_EPOCH = -1  # before v3 a proposal did not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def _check(state: State, around: Around, proposal: Proposal, partition_epoch: in
         there = around.there.get(broker)
         if (
             there is None
-            or epoch not in {NO_EPOCH, there.epoch}
+            or epoch not in {NO_BROKER_EPOCH, there.epoch}
             or (there.is_stopping and broker not in before)
         ):
             raise ApiError(ErrorCode.INELIGIBLE_REPLICA, f"Broker {broker} cannot be in sync now.")

@@ -21,11 +21,10 @@ _VALUE: Final = b"\0\0"
 
 
 class Unreadable(NamedTuple):
-    """A record that makes no sense or, with `is_batch`, all records of a batch."""
+    """A record that makes no sense, or all records of a batch."""
 
     offset: int
     problem: str
-    is_batch: bool = False
 
 
 class Damage:

@@ -6,13 +6,11 @@ from functools import partial
 from itertools import islice
 
 from ottla.coordinator.turn import Turn
+from ottla.group.expiry import GROUPS_PER_SLICE, RECORDS_PER_SLICE, SLICE_PAUSE_MS
 from ottla.group.offsets import Offsets
 from ottla.group.records import OffsetCommit, store
 
 FORGET_SLICE = ("forget", "slice")
-GROUPS_PER_SLICE = 500
-RECORDS_PER_SLICE = 500
-SLICE_PAUSE_MS = 10
 
 
 class DeletedTopics:

@@ -29,7 +29,6 @@ Left out: the index of aborted transactions (.txnindex), and the transaction ver
 """
 
 from bisect import insort
-from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
@@ -42,7 +41,7 @@ BATCHES_KEPT = 5
 PRODUCERS_MAX = 50_000  # about 20 MB, and 3 MB in a snapshot
 SPARE = PRODUCERS_MAX // 16  # a follower has room for so many more, so that it knows all that its leader does
 SILENT_MS = 300_000  # Java sends again for two minutes (delivery.timeout.ms), librdkafka for five
-NO_EPOCH = -1
+NO_PRODUCER_EPOCH = -1
 
 
 class AppendedBatch(NamedTuple):
@@ -66,7 +65,9 @@ class Producer:
         "batches", "coordinator_epoch", "epoch", "is_whole", "last_timestamp", "seen_ms", "txn_first_offset",
     )  # fmt: skip
 
-    def __init__(self, epoch: int = NO_EPOCH, coordinator_epoch: int = -1, last_timestamp: int = -1) -> None:
+    def __init__(
+        self, epoch: int = NO_PRODUCER_EPOCH, coordinator_epoch: int = -1, last_timestamp: int = -1
+    ) -> None:
         self.epoch = epoch
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
@@ -106,7 +107,7 @@ class Producers:
         if producer is None:
             self._make_room(now_ms)
             return None
-        if producer.epoch == NO_EPOCH:
+        if producer.epoch == NO_PRODUCER_EPOCH:
             return None
         epoch, first = header.producer_epoch, header.base_sequence
         if epoch < producer.epoch:
@@ -192,7 +193,7 @@ class Producers:
 
     def epoch_of(self, producer_id: int) -> int:
         producer = self.by_id.get(producer_id)
-        return NO_EPOCH if producer is None else producer.epoch
+        return NO_PRODUCER_EPOCH if producer is None else producer.epoch
 
     def forget_first(self, count: int) -> int:
         """Forget those that have not written for longest, unless they are in a transaction; how many."""
@@ -260,10 +261,6 @@ class Producers:
         for producer_id in silent:
             del self.by_id[producer_id]
         return len(silent)
-
-    def transactions(self) -> Iterable[tuple[int, Producer]]:
-        """The producers that have a transaction open."""
-        return [item for item in self.by_id.items() if item[1].txn_first_offset >= 0]
 
 
 def marker_of(header: BatchHeader, view: memoryview) -> EndTransaction | None:

@@ -75,6 +75,7 @@ class Codec(IntEnum):
 
 
 _CODECS = tuple(Codec)
+CODEC_NAMES = tuple(codec.label for codec in _CODECS)
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:

@@ -33,10 +33,10 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from ottla.wire.offset_times import EARLIEST
 
 log = logging.getLogger(__name__)
 
-EARLIEST = -2
 FIRST_REST_MS = 25
 SESSION_ERRORS = {
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,

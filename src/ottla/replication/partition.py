@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.log.epochs import NO_EPOCH
 from ottla.log.log import Appended, Log
 from ottla.log.segment_reader import Read
 from ottla.log.validation import Checked, Judge
@@ -27,7 +28,6 @@ from ottla.records.check import Budget
 from ottla.replication import leader as leaders
 from ottla.replication.leader import ANY_EPOCH, LEASE_MS, UNKNOWN, HighWatermarkAdvanced, Leader, ProposeIsr
 
-NO_EPOCH = -1
 LAG_MS_MAX = 30_000
 
 

@@ -8,7 +8,9 @@ it gets much, and of all of them in every sweep.
 
 from contextlib import suppress
 
-from ottla.broker.broker import Broker
+from ottla.broker.allowance import Allowance
+from ottla.broker.identities import Identities
+from ottla.broker.settings import Settings
 from ottla.shell.connection import Connection
 from ottla.shell.notices import Notices
 
@@ -17,8 +19,16 @@ LINGER_MS = 5_000  # that the last answers of a connection wait for a client whi
 
 
 class Budgets:
-    def __init__(self, broker: Broker, connections: dict[int, Connection]) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        settings: Settings,
+        identities: Identities,
+        allowance: Allowance,
+        connections: dict[int, Connection],
+    ) -> None:
+        self._settings = settings
+        self._identities = identities
+        self._allowance = allowance
         self._connections = connections
         self.closings = Notices("closed")
         self._held: dict[int, tuple[int, int]] = {}  # bytes, and since when it has held any
@@ -45,11 +55,11 @@ class Budgets:
             self._close_greatest(now_ms)
 
     def _close_greatest(self, now_ms: int) -> None:
-        limit = self._broker.config.queued_request_bytes_max
+        limit = self._settings.config.queued_request_bytes_max
         if not 0 < limit < self._held_total:
             return
         greatest = sorted(
-            (number for number in self._held if not self._broker.identities.is_broker(number)),
+            (number for number in self._held if not self._identities.is_broker(number)),
             key=lambda number: self._held[number][0] * (now_ms - self._held[number][1] + 1),
         )
         while greatest and limit < self._held_total:
@@ -68,19 +78,19 @@ class Budgets:
 
     def on_unsent(self, now_ms: int) -> None:
         """There is more that clients have not read."""
-        limit = self._broker.config.unsent_bytes_max
-        if self._broker.allowance.unsent_bytes <= limit:
+        limit = self._settings.config.unsent_bytes_max
+        if self._allowance.unsent_bytes <= limit:
             return
         readers = [connection for connection in self._connections.values() if connection.unsent_bytes]
         for reader in readers:
             reader.count_unsent(now_ms)
         readers.sort(key=lambda reader: reader.unsent_bytes * (now_ms - reader.unsent_ms + 1))
-        while readers and self._broker.allowance.unsent_bytes > limit:
+        while readers and self._allowance.unsent_bytes > limit:
             slowest = readers.pop()
             unread, since_ms = slowest.unsent_bytes, now_ms - slowest.unsent_ms
             slowest.close(
                 f"it has left {unread} bytes unread for {since_ms} ms, and clients together "
-                f"{self._broker.allowance.unsent_bytes} (ottla.unsent.max.bytes)",
+                f"{self._allowance.unsent_bytes} (ottla.unsent.max.bytes)",
                 over_limit=True,
             )
             slowest.count_unsent(now_ms)

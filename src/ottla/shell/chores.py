@@ -101,7 +101,7 @@ class Chores:
             from ottla.shell.cleaner import Cleaners  # a broker that compacts nothing need not pay for it
 
             self._cleaners = Cleaners(self._loop)
-        log.info("compaction of %s begins: %d bytes", task.name, sum(one.size for one in task.sources))
+        log.info("compaction of %s begins: %d bytes", task.name, sum(source.size for source in task.sources))
         self._cleaners.submit(task, lambda outcome: self._on_cleaned(cleaned, outcome))
 
     def _on_cleaned(self, cleaned: Log, outcome: CleanOutcome) -> None:

@@ -21,7 +21,8 @@ class Clients:
     def __init__(self, core: Core, scratch: bytearray) -> None:
         self.connections: dict[int, Connection] = {}
         self.admission = Admission()
-        self.budgets = Budgets(core.broker, self.connections)
+        broker = core.broker
+        self.budgets = Budgets(broker.settings, broker.identities, broker.allowance, self.connections)
         self.address = Address("", 0)
         self._core = core
         self._scratch = scratch

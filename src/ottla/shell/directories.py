@@ -8,7 +8,7 @@ import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 
-from ottla.broker.broker import Broker
+from ottla.broker.storage import Storage
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import DirectoryFiles, LogDirectoryError
@@ -48,12 +48,12 @@ def check_alone(store: LogStore) -> None:
                 )
 
 
-def cluster_ids(broker: Broker, *, holds_keeper: bool) -> dict[str, str | None]:
+def cluster_ids(store: LogStore, broker_id: int, *, holds_keeper: bool) -> dict[str, str | None]:
     """Which cluster each directory says it belongs to."""
-    claims, store = {}, broker.store
+    claims = {}
     for directory, disk in list(store.disks.items()):
         try:
-            claims[directory] = read_cluster_id(disk, directory, broker.id)
+            claims[directory] = read_cluster_id(disk, directory, broker_id)
         except LogDirectoryError as error:
             _pass_over(store, directory, StartError(str(error)), holds_keeper=holds_keeper)
     return claims
@@ -99,14 +99,15 @@ def _holds_logs(disk: DirectoryFiles, directory: str) -> bool:
         return False  # it will be found to be offline
 
 
-def write_metas(broker: Broker, *, shared: bool) -> None:
-    for directory, disk in broker.store.disks.items():
+def write_metas(storage: Storage, broker_id: int, cluster_id: str, *, shared: bool) -> None:
+    disks = storage.store.disks
+    for directory, disk in disks.items():
         try:
-            write_meta(disk, directory, broker.id, broker.image.cluster_id, shared=shared)
+            write_meta(disk, directory, broker_id, cluster_id, shared=shared)
         except LogDirectoryError as error:
-            if len(broker.store.disks) == 1:
+            if len(disks) == 1:
                 raise
-            broker.storage.failed(error)
+            storage.failed(error)
 
 
 def _pass_over(store: LogStore, directory: str, error: StartError, *, holds_keeper: bool) -> None:

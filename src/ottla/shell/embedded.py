@@ -18,7 +18,6 @@ import threading
 from collections.abc import Container, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from types import TracebackType
 from typing import Self
 
 from ottla.shell.keeper_session import KeeperMaker
@@ -139,14 +138,16 @@ class EmbeddedBroker:
         if image is None:
             return False
         there = list(image.brokers)
-        return len(there) == count and all(one in brokers for one in there) and image.controller_id in there
+        return (
+            len(there) == count
+            and all(broker_id in brokers for broker_id in there)
+            and image.controller_id in there
+        )
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     # -- in the broker's thread --

@@ -66,9 +66,9 @@ class EmbeddedKeeper:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
         database.execute(SCHEMA)
-        (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
-        if found != "ok":
-            raise ValueError(found)
+        (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise ValueError(verdict)
         for node in self.load():
             if not (isinstance(node.data, bytes) and isinstance(node.version, int)):
                 raise ValueError(f"node {node.path} is no bytes with a version")

@@ -124,8 +124,8 @@ class ZooKeeperKeeper:
         await self._link.stop()
 
     def owns(self, path: str) -> bool:
-        known = self._known.get(path)
-        return known is not None and known.owner == self._link.session_id != 0
+        node = self._known.get(path)
+        return node is not None and node.owner == self._link.session_id != 0
 
     # -- the session ------------------------------------------------------------------------------
 
@@ -149,9 +149,9 @@ class ZooKeeperKeeper:
 
     def _after(self, delay_s: float, name: str, what: Callable[[], None]) -> None:
         """Do this later, once, whoever asked for it before."""
-        known = self._timers.pop(name, None)
-        if known is not None:
-            known.cancel()
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
         if not self._is_closed:
             self._timers[name] = self._loop.call_later(delay_s, what)
 
@@ -234,9 +234,9 @@ class ZooKeeperKeeper:
         return answered
 
     def _read(self, path: str, *, is_visit: bool = False, then: Callable[[], None] | None = None) -> None:
-        def answered(found: tuple[bytes, ZnodeStat] | None, error: Exception | None) -> None:
-            if found is not None:
-                self._on_seen(path, *found, is_visit=is_visit)
+        def answered(answer: tuple[bytes, ZnodeStat] | None, error: Exception | None) -> None:
+            if answer is not None:
+                self._on_seen(path, *answer, is_visit=is_visit)
             elif isinstance(error, NoNodeError):
                 self._on_gone(path)
             elif error is not None:
@@ -272,44 +272,44 @@ class ZooKeeperKeeper:
         if folder == "/":
             names.intersection_update(TOPS)
         stem = "" if folder == "/" else folder
-        known = self._children.get(folder, set())
+        before = self._children.get(folder, set())
         self._children[folder] = names
-        for name in sorted(known - names):
+        for name in sorted(before - names):
             self._on_gone(f"{stem}/{name}")
-        for name in sorted(names if is_visit else names - known):
+        for name in sorted(names if is_visit else names - before):
             path = f"{stem}/{name}"
             self._read(path, is_visit=is_visit)
             if is_folder(path):
                 self._list(path, is_visit=is_visit)
 
-    def _on_seen(self, path: str, found: bytes, stat: ZnodeStat, *, is_visit: bool = False) -> None:
-        known = self._known.get(path)
+    def _on_seen(self, path: str, packed: bytes, stat: ZnodeStat, *, is_visit: bool = False) -> None:
+        node = self._known.get(path)
         if not self._is_current:
             self._met.add(path)
-        if not found or (known is not None and stat.mzxid <= known.modified):
+        if not packed or (node is not None and stat.mzxid <= node.modified):
             return
-        is_new = known is None or known.created != stat.czxid
+        is_new = node is None or node.created != stat.czxid
         above = self._known.get(parent_of(path))
         if is_new and above is not None and above.created != stat.czxid:
             if stat.czxid < above.created:
                 return  # it was below another parent; what is below this one is read behind it
             # The parent may have been made again, too, and must then be told first.
-            self._read(parent_of(path), is_visit=is_visit, then=lambda: self._tell(path, found, stat))
+            self._read(parent_of(path), is_visit=is_visit, then=lambda: self._tell(path, packed, stat))
         elif path == DELETIONS and self._is_current:
-            self._deletions = found, stat
+            self._deletions = packed, stat
             self._list_now()
         else:
-            self._tell(path, found, stat)
+            self._tell(path, packed, stat)
 
-    def _tell(self, path: str, found: bytes, stat: ZnodeStat) -> None:
-        known, above = self._known.get(path), self._known.get(parent_of(path))
-        if (known is not None and stat.mzxid <= known.modified) or (above and stat.czxid < above.created):
+    def _tell(self, path: str, packed: bytes, stat: ZnodeStat) -> None:
+        node, above = self._known.get(path), self._known.get(parent_of(path))
+        if (node is not None and stat.mzxid <= node.modified) or (above and stat.czxid < above.created):
             return
-        if is_folder(path) and known is not None and known.created != stat.czxid:
+        if is_folder(path) and node is not None and node.created != stat.czxid:
             self._forget_below(path)
             self._list(path)
         self._known[path] = Known(stat.czxid, stat.mzxid, stat.version, stat.ephemeralOwner)
-        self._change(NodeChanged(path, unpacked(found), stat.version, stat.czxid))
+        self._change(NodeChanged(path, unpacked(packed), stat.version, stat.czxid))
 
     def _on_gone(self, path: str) -> None:
         self._forget_below(path)
@@ -320,12 +320,12 @@ class ZooKeeperKeeper:
             self._on_gone(f"{path}/{name}")
 
     def _forget(self, path: str) -> None:
-        known = self._known.pop(path, None)
+        node = self._known.pop(path, None)
         siblings = self._children.get(parent_of(path))
         if siblings is not None:
             siblings.discard(path.rpartition("/")[2])
-        if known is not None:
-            self._change(NodeChanged(path, None, known.version, known.created))
+        if node is not None:
+            self._change(NodeChanged(path, None, node.version, node.created))
 
     def _change(self, node: NodeChanged) -> None:
         self._changed.append(node)
@@ -406,10 +406,10 @@ class ZooKeeperKeeper:
 
     def _below(self, path: str) -> list[str]:
         """What is known below a node, children first."""
-        found: list[str] = []
+        paths: list[str] = []
         for name in sorted(self._children.get(path, ()), reverse=True):
-            found += [*self._below(f"{path}/{name}"), f"{path}/{name}"]
-        return found
+            paths += [*self._below(f"{path}/{name}"), f"{path}/{name}"]
+        return paths
 
     def _is_there(self, path: str) -> bool:
         return path in self._known or path in self._children or path == ""

@@ -56,7 +56,7 @@ def _advertised(config: BrokerConfig) -> Listener | None:
     except ConfigError as error:
         raise StartError(str(error)) from None
     if len(listeners) > 1:
-        listeners = [one for one in listeners if one.name == _listener(config).name]
+        listeners = [listener for listener in listeners if listener.name == _listener(config).name]
         if len(listeners) != 1:
             raise StartError(
                 f"advertised.listeners: one listener is served, not {config.advertised_listeners!r}"

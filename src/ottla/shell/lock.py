@@ -74,10 +74,10 @@ class DirectoryLock:
         is gone. Nothing in a copy of the directory: its lock says nothing about the original's broker."""
         try:
             path = os.path.join(self.directory, INCARNATION)
-            place, _, word = OsFiles().read(path).decode().partition(" ")
+            identity, _, word = OsFiles().read(path).decode().partition(" ")
         except (OSError, ValueError):
             return ""
-        return word.strip() if place == self._place() else ""
+        return word.strip() if identity == self._place() else ""
 
     def write_incarnation(self, word: str) -> None:
         """Before registering with it. Where that fails, the next start waits for the session to end."""
@@ -89,8 +89,8 @@ class DirectoryLock:
 
     def _place(self) -> str:
         """Of the lock itself, which stays as long as the directory."""
-        found = os.fstat(self._fd)
-        return f"{found.st_dev}:{found.st_ino}"
+        status = os.fstat(self._fd)
+        return f"{status.st_dev}:{status.st_ino}"
 
     def release(self) -> None:
         if self._fd >= 0:
@@ -110,15 +110,15 @@ def read_cluster_id(files: Files, directory: str, broker_id: int) -> str | None:
 
 def check_cluster(claims: dict[str, str | None]) -> str | None:
     """The one cluster that everything here belongs to, None if all of it is new."""
-    known = {where: cluster_id for where, cluster_id in claims.items() if cluster_id}
-    for where, cluster_id in known.items():
-        first = next(iter(known))
-        if cluster_id != known[first]:
+    cluster_ids = {where: cluster_id for where, cluster_id in claims.items() if cluster_id}
+    for where, cluster_id in cluster_ids.items():
+        first = next(iter(cluster_ids))
+        if cluster_id != cluster_ids[first]:
             raise StartError(
-                f"{first} belongs to cluster {known[first]}, and {where} to cluster {cluster_id}; "
+                f"{first} belongs to cluster {cluster_ids[first]}, and {where} to cluster {cluster_id}; "
                 "start with directories of one cluster only"
             )
-    return next(iter(known.values()), None)
+    return next(iter(cluster_ids.values()), None)
 
 
 def read_meta(files: Files, directory: str) -> list[str]:
@@ -128,8 +128,8 @@ def read_meta(files: Files, directory: str) -> list[str]:
 
 def write_meta(files: Files, directory: str, broker_id: int, cluster_id: str, *, shared: bool) -> None:
     """What is there stays, of whoever it is; Apache Kafka takes no notice of the line that is ours."""
-    known = read_meta(files, directory)
-    lines = [*known] or ["version=0", f"broker.id={broker_id}", f"cluster.id={cluster_id}"]
+    written = read_meta(files, directory)
+    lines = [*written] or ["version=0", f"broker.id={broker_id}", f"cluster.id={cluster_id}"]
     lines += [SHARED] if shared and SHARED not in lines else []
-    if lines != known:
+    if lines != written:
         files.write_atomic(os.path.join(directory, META), "\n".join([*lines, ""]).encode())

@@ -18,7 +18,6 @@ import errno
 import logging
 import re
 import socket
-import struct
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -30,7 +29,7 @@ from ottla.controller.image import BrokerEndpoint
 from ottla.shell.core import Carriers, Core
 from ottla.shell.keeper import Reminder
 from ottla.wire.codec import decoder, encode_chunks
-from ottla.wire.frame import Splitter
+from ottla.wire.frame import LENGTH, Splitter
 from ottla.wire.header import (
     RequestHeader,
     decode_response_header,
@@ -50,7 +49,6 @@ UNANSWERED_MAX = 256
 ANSWER_BYTES_MAX = 256 << 20
 UNSENT_BYTES_MAX = 16 << 20
 NOBODY = -1  # the token of what the handshake asks
-_LENGTH = struct.Struct(">i")
 
 
 class Host(Protocol):
@@ -165,8 +163,8 @@ class Peers:
         reminder.say(f"broker {endpoint.id} is not at {endpoint.host}:{endpoint.port}: {error}")
 
     def _forget(self, channel: "Channel") -> None:
-        for key, known in list(self._channels.items()):
-            if known is channel:
+        for key, candidate in list(self._channels.items()):
+            if candidate is channel:
                 del self._channels[key]
 
     def _answer_none(self, token: int) -> None:
@@ -292,7 +290,7 @@ class Channel(asyncio.BufferedProtocol):
         asked.append(Asked(token, number, kind.API_KEY, version, answer))
         header = encode_request_header(RequestHeader(kind.API_KEY, version, number, self._host.client_id()))
         body = b"".join([header, *encode_chunks(request, version)])
-        return _LENGTH.pack(len(body)) + body
+        return LENGTH.pack(len(body)) + body
 
     def _greet(self, requests: list[Any]) -> None:
         for request in requests:
@@ -405,6 +403,6 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.abort()
         log.debug("connection to broker %d ended: %s", self.endpoint.id, reason)
         asked, self._asked = self._asked, deque()
-        for one in asked:
-            self._host.on_peer_reply(one.token, None)
+        for request in asked:
+            self._host.on_peer_reply(request.token, None)
         self._host.carry_out()

@@ -102,7 +102,7 @@ class Server:
 
     async def _enter(self, undo: contextlib.AsyncExitStack) -> None:
         """Take up what the keeper and the disk hold, and register."""
-        claims = directories.cluster_ids(self.broker, holds_keeper=self._holds_keeper)
+        claims = directories.cluster_ids(self.broker.store, self.broker.id, holds_keeper=self._holds_keeper)
         nodes, keeper = await self._session.load(), self._session.keeper
         tree_id = directories.tree_cluster_id(nodes, keeper.where)
         if keeper.is_shared:
@@ -120,7 +120,9 @@ class Server:
         try:
             self.core.on_nodes(self._session.open())
             await self._session.register(cluster_id or uuid_text(self.broker.random.randbytes(16)), claims)
-            directories.write_metas(self.broker, shared=keeper.is_shared)
+            directories.write_metas(
+                self.broker.storage, self.broker.id, self.broker.image.cluster_id, shared=keeper.is_shared
+            )
             self.core.carry_out()
         except OSError as error:
             raise StartError(f"cannot open the logs: {error}") from None

@@ -18,6 +18,7 @@ from kazoo.exceptions import ConnectionLoss, KazooException
 from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 from kazoo.protocol.states import Callback, EventType, KazooState, KeeperState, WatchedEvent
 
+from ottla.broker.listeners import PORT_MAX
 from ottla.shell.lock import StartError
 
 IN_FLIGHT_MAX = 128  # kazoo wakes its thread by a byte in a pipe, and blocks when that is full
@@ -37,10 +38,12 @@ def split_ensemble(text: str) -> tuple[str, str]:
     """`HOST:PORT,.../CHROOT` as the hosts and the chroot, '' if there is none."""
     hosts, _, chroot = text.strip().partition("/")
     chroot = "/".join(filter(None, chroot.split("/")))
-    for one in hosts.split(","):
-        host, colon, port = one.strip().rpartition(":")
-        named, numbered = (host, port) if colon and not one.strip().endswith("]") else (one.strip(), "2181")
-        if not named or not numbered.isdecimal() or int(numbered) > 65_535:
+    for server in hosts.split(","):
+        host, colon, port = server.strip().rpartition(":")
+        named, numbered = (
+            (host, port) if colon and not server.strip().endswith("]") else (server.strip(), "2181")
+        )
+        if not named or not numbered.isdecimal() or int(numbered) > PORT_MAX:
             raise StartError(f"zookeeper.connect: {text!r} is not HOST:PORT[,HOST:PORT...][/CHROOT]")
     return hosts, f"/{chroot}" if chroot else ""
 
@@ -72,14 +75,14 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
         self, readers: list[Any], writers: list[Any], _x: list[Any], timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
         poller = select.poll()
-        for one in readers:
-            poller.register(one, select.POLLIN)
-        for one in writers:
-            poller.register(one, select.POLLOUT)
+        for reader in readers:
+            poller.register(reader, select.POLLIN)
+        for writer in writers:
+            poller.register(writer, select.POLLOUT)
         ready = {fd for fd, _event in poller.poll(None if timeout is None else timeout * 1000)}
         return (
-            [one for one in readers if one.fileno() in ready],
-            [one for one in writers if one.fileno() in ready],
+            [reader for reader in readers if reader.fileno() in ready],
+            [writer for writer in writers if writer.fileno() in ready],
             [],
         )
 
@@ -133,8 +136,8 @@ class Link:
 
     @property
     def session_id(self) -> int:
-        known = self._client.client_id
-        return known[0] if known else 0
+        client_id = self._client.client_id
+        return client_id[0] if client_id else 0
 
     @property
     def is_dead(self) -> bool:

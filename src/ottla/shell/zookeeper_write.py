@@ -109,10 +109,10 @@ class Multi:
 
     def has_met_strangers(self, results: Any) -> bool:
         """A node that was to be deleted has children nobody knew of."""
-        return any(isinstance(one, NotEmptyError) for one in results or ())
+        return any(isinstance(result, NotEmptyError) for result in results or ())
 
     def outcome(
-        self, results: Any, error: Exception | None, known: Callable[[str], Versioned | None]
+        self, results: Any, error: Exception | None, version_of: Callable[[str], Versioned | None]
     ) -> Outcome:
         if isinstance(error, LOST):
             return Unknown(f"ZooKeeper's answer was lost: {type(error).__name__} {error}".rstrip())
@@ -123,7 +123,7 @@ class Multi:
             if isinstance(result, Exception) and not isinstance(
                 result, RolledBackError | RuntimeInconsistency
             ):
-                return Refused(step.path, _reason(step, result, known(step.path)))
+                return Refused(step.path, _reason(step, result, version_of(step.path)))
         return Written()
 
 
@@ -140,13 +140,13 @@ def _folders_of(path: str) -> Iterator[str]:
         yield parent
 
 
-def _reason(step: Operation, error: Exception, known: Versioned | None) -> str:
+def _reason(step: Operation, error: Exception, node: Versioned | None) -> str:
     if isinstance(error, NodeExistsError):
         return f"{step.path} is there already"
     if isinstance(error, NoNodeError):
         return f"{step.path} is not there"
     if isinstance(error, BadVersionError):
         expected = "?" if isinstance(step, Create) else step.version
-        now = known.version if known else "another"
+        now = node.version if node else "another"
         return f"{step.path} is at version {now}, not {expected}"
     return f"ZooKeeper refuses {step.path}: {type(error).__name__} {error}".rstrip()

@@ -24,9 +24,3 @@ def client(where: Where) -> Client:
     while len(_clients) > CLIENTS_MAX:
         _clients.pop(next(iter(_clients))).close()
     return current
-
-
-def close_clients() -> None:
-    """All of this process: for those who do not end with it."""
-    while _clients:
-        _clients.popitem()[1].close()

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ottla.client import TopicPartition
+from ottla.records.compression import CODEC_NAMES
 from ottla.spark import kafka_options
 from ottla.spark.errors import OptionError
 from ottla.spark.java_regex import translate
 from ottla.spark.plan import Split
 from ottla.spark.positions import (
-    EARLIEST,
-    LATEST,
     ByOffset,
     ByTime,
     Everywhere,
@@ -29,6 +28,7 @@ from ottla.spark.positions import (
     parse_offsets,
     per_partition,
 )
+from ottla.wire.offset_times import EARLIEST, LATEST
 
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
 STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -73,7 +73,6 @@ FETCH_BYTES = 8 << 20
 BATCH_BYTES = 1_000_000
 REQUEST_BYTES = 1 << 20
 DELIVERY_TIMEOUT_MS = 120_000
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _UNIT_MS = {
     "us": 0.001,
@@ -252,9 +251,9 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     if topic is not None and not topic:
         raise OptionError("option topic is empty")
     codec = kafka.get("compression.type", "none").lower()
-    if codec not in CODECS:
+    if codec not in CODEC_NAMES:
         raise OptionError(
-            f"option kafka.compression.type: expected one of {', '.join(CODECS)}, got {codec!r}"
+            f"option kafka.compression.type: expected one of {', '.join(CODEC_NAMES)}, got {codec!r}"
         )
     acks = {"all": -1, "-1": -1, "0": 0, "1": 1}.get(kafka.get("acks", "all").lower())
     if acks is None:
@@ -346,14 +345,7 @@ def _start(given: _Given, *, is_stream: bool) -> Position:
         given, "starting", or_latest=strategy == "latest", default=LATEST if is_stream else EARLIEST
     )
     if not is_stream:
-        if start == Everywhere(LATEST):
-            raise OptionError("option startingOffsets can't be latest for batch queries")
-        if isinstance(start, ByOffset):
-            for topic_partition, offset in start.offsets:
-                if offset == LATEST:
-                    raise OptionError(
-                        f"option startingOffsets for {topic_partition} can't be latest (-1) for batch queries"
-                    )
+        _refuse_offset(start, "startingOffsets", LATEST, "latest")
     return start
 
 
@@ -363,15 +355,19 @@ def _end(given: _Given, *, is_stream: bool) -> Position:
             if name in given:
                 raise OptionError(f"option {name} is not valid in streaming queries")
     end = _position(given, "ending", or_latest=True, default=LATEST)
-    if end == Everywhere(EARLIEST):
-        raise OptionError("option endingOffsets can't be earliest for batch queries")
-    if isinstance(end, ByOffset):
-        for topic_partition, offset in end.offsets:
-            if offset == EARLIEST:
-                raise OptionError(
-                    f"option endingOffsets for {topic_partition} can't be earliest (-2) for batch queries"
-                )
+    _refuse_offset(end, "endingOffsets", EARLIEST, "earliest")
     return end
+
+
+def _refuse_offset(position: Position, option: str, refused: int, word: str) -> None:
+    if position == Everywhere(refused):
+        raise OptionError(f"option {option} can't be {word} for batch queries")
+    if isinstance(position, ByOffset):
+        for topic_partition, offset in position.offsets:
+            if offset == refused:
+                raise OptionError(
+                    f"option {option} for {topic_partition} can't be {word} ({refused}) for batch queries"
+                )
 
 
 def _position(given: _Given, which: str, *, or_latest: bool, default: int) -> Position:

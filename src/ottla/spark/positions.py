@@ -13,8 +13,7 @@ from ottla.client import TopicPartition
 from ottla.spark import errors
 from ottla.spark.errors import OptionError
 from ottla.spark.offsets import Offsets
-
-LATEST, EARLIEST = -1, -2
+from ottla.wire.offset_times import EARLIEST, LATEST
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,13 @@ import time
 from asyncio import AbstractEventLoop
 from collections.abc import Mapping
 from functools import partial
-from types import TracebackType
 from typing import Self
 
+from ottla.broker.config import cluster_defaults
 from ottla.shell.embedded import TEMPORARY, EmbeddedBroker
 from ottla.shell.keeper_shared import SharedKeeper, SharedTree
 from ottla.testing.embedded import Setting, create_topic, delete_topic, texts, warn_of_unknown
 
-REPLICAS_MAX = 3
 SETTLE_S = 30.0
 SESSION_S = 1.0
 
@@ -42,13 +41,8 @@ class Cluster:
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster has brokers, not {brokers}")
-        replicas = str(min(REPLICAS_MAX, brokers))
-        own = {
-            "default.replication.factor": replicas,
-            "offsets.topic.replication.factor": replicas,
-            "offsets.topic.num.partitions": "8",
-        }
-        self.replication_factor = int(replicas)
+        own = {**cluster_defaults(brokers), "offsets.topic.num.partitions": "8"}
+        self.replication_factor = int(own["default.replication.factor"])
         self.config = TEMPORARY | own | texts(config)
         warn_of_unknown(self.config)
         self._count = brokers
@@ -119,9 +113,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _checked(self, broker_id: int) -> int:

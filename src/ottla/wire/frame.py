@@ -26,7 +26,7 @@ RETAINED_BYTES_MAX: Final = 2 << 20
 # Copied again with every read until the frame is complete, so that it must be little.
 _JOINED_BYTES_MAX: Final = 4096
 
-_LENGTH: Final = struct.Struct(">i")
+LENGTH: Final = struct.Struct(">i")
 
 
 class Splitter:
@@ -78,20 +78,20 @@ class Splitter:
         """The payload of the next frame, or None until more is received."""
         at = self._at
         have = self._end - at
-        if have < _LENGTH.size:
+        if have < LENGTH.size:
             return None
-        (length,) = _LENGTH.unpack_from(self._source, at)
+        (length,) = LENGTH.unpack_from(self._source, at)
         if not 0 <= length <= self.limit:
             raise ProtocolError(f"a frame of {length} bytes, where 0 to {self.limit} are allowed")
-        need = _LENGTH.size + length
+        need = LENGTH.size + length
         if have < need:
             return None
         self._at = at + need
-        return self._source[at + _LENGTH.size : at + need]
+        return self._source[at + LENGTH.size : at + need]
 
     def put_back(self, frame: memoryview) -> None:
         """The frame that `next` has just handed out is not wanted yet."""
-        self._at -= _LENGTH.size + len(frame)
+        self._at -= LENGTH.size + len(frame)
 
     def keep(self) -> None:
         """Move what is left out of the scratch. Call this before the event loop runs again."""
@@ -113,10 +113,10 @@ class Splitter:
 
     def _need(self) -> int:
         """The bytes of the next frame with its length, or 0 while that is not known or not allowed."""
-        if self._end - self._at < _LENGTH.size:
+        if self._end - self._at < LENGTH.size:
             return 0
-        length: int = _LENGTH.unpack_from(self._source, self._at)[0]
-        return _LENGTH.size + length if 0 <= length <= self.limit else 0
+        length: int = LENGTH.unpack_from(self._source, self._at)[0]
+        return LENGTH.size + length if 0 <= length <= self.limit else 0
 
     def _make_room(self, have: int, need: int) -> None:
         """See to it that the own buffer, which is the source here, has room after its last byte."""

@@ -18,6 +18,7 @@ from ottla.base.config import ConfigError, load
 from ottla.base.properties import read_file
 from ottla.broker.config import BrokerConfig
 from ottla.broker.config_classes import CONFIG_CLASSES
+from ottla.broker.listeners import PORT_MAX
 from ottla.broker.security import check_security
 from ottla.cli.properties import lay_over, parse_settings, without_effect
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 LEVELS = ("debug", "info", "warning", "error", "critical")
 DEFAULT_LEVEL = "warning"
 
-PORT_MAX = 65_535
 NOT_YET = {"SSL": "TLS is", "SASL_SSL": "TLS and SASL are", "SASL_PLAINTEXT": "SASL is"}
 
 log = logging.getLogger(__name__)

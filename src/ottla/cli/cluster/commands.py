@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ottla.base.command_error import FAILED, USAGE, CommandError
+from ottla.broker.config import REPLICAS_MAX, cluster_defaults
 from ottla.cli import output
 from ottla.cli.cluster import elect, rebalance
 from ottla.cli.cluster.local_cluster import LocalCluster, Process
@@ -23,7 +24,6 @@ app.command()(rebalance.rebalance)
 app.command()(elect.elect)
 
 ZOOKEEPER_PORT_STEP = 100  # from the first broker's port to the first ZooKeeper's
-REPLICAS_MAX = 3
 LISTED_MAX = 20
 METADATA_S = 3.0
 
@@ -104,8 +104,7 @@ def _planned(
 ) -> LocalCluster:
     given = parse_settings(settings, "--set")
     defaults = {
-        "default.replication.factor": str(min(REPLICAS_MAX, brokers)),
-        "offsets.topic.replication.factor": str(min(REPLICAS_MAX, brokers)),
+        **cluster_defaults(brokers),
         "min.insync.replicas": "2" if brokers >= REPLICAS_MAX else "1",
     }
     made = LocalCluster(

@@ -12,7 +12,7 @@ import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
-from ottla.cli.options import Bootstrap
+from ottla.cli.options import Bootstrap, ClientSettings
 from ottla.cli.properties import parse_settings
 from ottla.cli.records.formats import VALUE, formatter, shows_headers
 from ottla.cli.records.group_member import PROTOCOLS, Membership
@@ -83,10 +83,7 @@ def consume(
         str, typer.Option("--separator", metavar="SEP", help="Between key and value.", show_default="a tab")
     ] = "\t",
     null: Annotated[str, typer.Option("--null", metavar="TEXT", help="Write this for null.")] = "null",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-X", metavar="KEY=VALUE", help="A property of librdkafka; may be repeated."),
-    ] = None,
+    settings: ClientSettings = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Print the records of a topic: all there are, or with --follow what comes.

@@ -12,12 +12,13 @@ import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
-from ottla.cli.options import Bootstrap
+from ottla.cli.options import Bootstrap, ClientSettings
 from ottla.cli.properties import parse_settings
 from ottla.cli.records.formats import Outgoing, from_json, from_line, unescape
 from ottla.client.librdkafka import cluster, connections
 from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.client.librdkafka.errors import explain
+from ottla.records.compression import CODEC_NAMES
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -27,7 +28,6 @@ DELIVERY_S = 30.0
 QUEUE_FULL_S = 0.1
 PROBLEMS_SHOWN = 5
 RECORD_BYTES_MAX = 1_000_000_000  # all that librdkafka allows: how large a record may be, the broker says
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 Parse = Callable[[bytes], Outgoing]
 
@@ -73,14 +73,13 @@ def produce(
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", metavar="N", min=0, help="To this partition.")
     ] = None,
-    compression: Annotated[str, typer.Option("--compression", "-z", help=f"{', '.join(CODECS)}.")] = "none",
+    compression: Annotated[
+        str, typer.Option("--compression", "-z", help=f"{', '.join(CODEC_NAMES)}.")
+    ] = "none",
     acks: Annotated[
         str, typer.Option("--acks", help="Wait for: 0 nobody, 1 the leader, all in-sync replicas.")
     ] = "all",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-X", metavar="KEY=VALUE", help="A property of librdkafka; may be repeated."),
-    ] = None,
+    settings: ClientSettings = None,
     progress: Annotated[
         bool | None,
         typer.Option("--progress/--no-progress", help="Draw a progress bar. (for a large file)"),
@@ -101,7 +100,7 @@ def produce(
     """
     parse = _parser(key_separator, json, header or [], null, partition)
     own = {
-        "compression.type": _one_of(compression, CODECS, "--compression"),
+        "compression.type": _one_of(compression, CODEC_NAMES, "--compression"),
         "acks": _one_of(acks, ("0", "1", "all", "-1"), "--acks"),
         "linger.ms": 5,
         "message.max.bytes": RECORD_BYTES_MAX,

@@ -25,10 +25,10 @@ from ottla.log.scan import TornError, batches
 from ottla.log.snapshots import SnapshotError, decode
 from ottla.log.verify.segment import index_damage
 from ottla.records.batch import CODEC_MASK, BatchHeader, crc_ok
+from ottla.records.compression import CODEC_NAMES
 from ottla.records.control import control_type
 from ottla.records.record import Record, read_records
 
-CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 ANY_SIZE = 1 << 62
 SET_ASIDE = (DELETED, CLEANED, SWAP)
 
@@ -129,13 +129,14 @@ def _batch(position: int, header: BatchHeader, is_sound: bool) -> dict[str, Any]
         )
         if is_set
     ]
+    codec = header.attributes & CODEC_MASK
     return {
         "position": position,
         "base_offset": header.base_offset,
         "last_offset": header.last_offset,
         "count": header.count,
         "size": header.size,
-        "codec": CODECS.get(header.attributes & CODEC_MASK, "unknown"),
+        "codec": CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else "unknown",
         "max_timestamp": show_ms(header.max_timestamp),
         "leader_epoch": header.leader_epoch,
         "producer_id": header.producer_id,

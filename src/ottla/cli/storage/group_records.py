@@ -37,14 +37,14 @@ class GroupRecords:
 
     def on_damage(self, path: str, offset: int, problem: str) -> None:
         self._paths[offset] = path
-        self._damage.on_batch(Unreadable(offset, problem, is_batch=True))
+        self._damage.on_batch(Unreadable(offset, problem))
 
     def findings(self) -> Findings:
-        for offset, problem, _ in self._damage.left():
+        for offset, problem in self._damage.left():
             remedy = f"`ottla skip {self._topic_partition} {offset}` leaves it out"
             fate = f"the groups stored in this partition are not served; {remedy}"
             yield Finding(Severity.ERROR, self._paths[offset], problem, fate, None, offset)
-        for offset, problem, _ in self._damage.left_out():
+        for offset, problem in self._damage.left_out():
             yield Finding(
                 Severity.NOTE, self._paths[offset], problem, "it is left out, as was said", None, offset
             )

@@ -75,12 +75,7 @@ def _bounds(client: "AdminClient", partitions: Iterable[Partition], spec: Any) -
         for topic, number in partitions
         if topic in topics and number in topics[topic].partitions
     ]
-    offsets = _offsets(client, there, spec)
-    return {
-        topic_partition: offset
-        for topic_partition, offset in offsets.items()
-        if offset is not None and offset >= 0
-    }
+    return _offsets(client, there, spec)
 
 
 def at_time(
@@ -91,28 +86,21 @@ def at_time(
 
     # Negative times have a meaning of their own in ListOffsets; nothing is older than 1970.
     spec = OffsetSpec.for_timestamp(max(0, timestamp_ms))
-    offsets = _offsets(client, partitions, spec)
-    return {
-        topic_partition: offset
-        for topic_partition, offset in offsets.items()
-        if offset is not None and offset >= 0
-    }
+    return _offsets(client, partitions, spec)
 
 
-def _offsets(
-    client: "AdminClient", partitions: Iterable[Partition], spec: Any
-) -> dict[Partition, int | None]:
+def _offsets(client: "AdminClient", partitions: Iterable[Partition], spec: Any) -> dict[Partition, int]:
     from confluent_kafka import KafkaException, TopicPartition
 
     asked: dict[Any, Any] = {TopicPartition(*partition): spec for partition in partitions}
-    offsets: dict[Partition, int | None] = dict.fromkeys(
-        (topic_partition.topic, topic_partition.partition) for topic_partition in asked
-    )
     if not asked:
-        return offsets
+        return {}
+    offsets: dict[Partition, int] = dict.fromkeys(
+        ((topic_partition.topic, topic_partition.partition) for topic_partition in asked), -1
+    )
     with errors_explained("the offsets of the partitions are not known"):
         answers = client.list_offsets(asked, request_timeout=REQUEST_S)
         for topic_partition, future in answers.items():
             with contextlib.suppress(KafkaException):  # one partition's error is that partition's
                 offsets[topic_partition.topic, topic_partition.partition] = future.result(REQUEST_S).offset
-    return offsets
+    return {topic_partition: offset for topic_partition, offset in offsets.items() if offset >= 0}

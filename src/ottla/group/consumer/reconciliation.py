@@ -41,31 +41,6 @@ def reconcile(
             return member
         case MemberState.UNREVOKED_PARTITIONS if overlaps(owned, member.pending):
             return member
-    return _next(member, target_epoch, target, is_free, owned)
-
-
-def check_state(member: ConsumerMember, owned: Partitions | None) -> None:
-    """What a member in a state that we do not know owns can only be known if it says that it is nothing."""
-    if member.state is MemberState.UNKNOWN and (owned is None or owned):
-        raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, "The member's state is unknown: it has to rejoin.")
-
-
-def overlaps(owned: Partitions | None, revoked: Partitions) -> bool:
-    """Whether the member still owns something of `revoked`; it does until it says otherwise."""
-    if owned is None:
-        return True
-    return any(
-        topic in revoked and not partitions.isdisjoint(revoked[topic]) for topic, partitions in owned.items()
-    )
-
-
-def _next(
-    member: ConsumerMember,
-    target_epoch: int,
-    target: Partitions,
-    is_free: Callable[[bytes, int], bool],
-    owned: Partitions | None,
-) -> ConsumerMember:
     none = frozenset[int]()
     assigned: dict[bytes, frozenset[int]] = {}
     dropped: dict[bytes, frozenset[int]] = {}
@@ -94,4 +69,19 @@ def _next(
         previous_epoch=member.previous_epoch if member.epoch == target_epoch else member.epoch,
         assigned=assigned,
         pending={},
+    )
+
+
+def check_state(member: ConsumerMember, owned: Partitions | None) -> None:
+    """What a member in a state that we do not know owns can only be known if it says that it is nothing."""
+    if member.state is MemberState.UNKNOWN and (owned is None or owned):
+        raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, "The member's state is unknown: it has to rejoin.")
+
+
+def overlaps(owned: Partitions | None, revoked: Partitions) -> bool:
+    """Whether the member still owns something of `revoked`; it does until it says otherwise."""
+    if owned is None:
+        return True
+    return any(
+        topic in revoked and not partitions.isdisjoint(revoked[topic]) for topic, partitions in owned.items()
     )

@@ -279,9 +279,9 @@ class Builder:
 
     def _sequence(self, items: tuple[Node, ...], at_begin: bool, at_end: bool) -> Part:
         done = Part(True)
-        for place, item in enumerate(items):
-            first = at_begin and all(isinstance(before, Anchor) for before in items[:place])
-            last = at_end and all(isinstance(after, Anchor) for after in items[place + 1 :])
+        for index, item in enumerate(items):
+            first = at_begin and all(isinstance(before, Anchor) for before in items[:index])
+            last = at_end and all(isinstance(after, Anchor) for after in items[index + 1 :])
             done = self._join(done, self.build(item, first, last))
         return done
 

@@ -80,10 +80,6 @@ class Cleaner:
             if len(log.segments) > 1 and log.config.compacts
         ]
 
-    @property
-    def running(self) -> list[CleanTask]:
-        return [cleaning.task for cleaning in self._running.values()]
-
     def next_tasks(
         self, config: StoreConfig, last_stable: LastStable, now_ms: int, wall_ms: int
     ) -> Iterator[tuple[Log, CleanTask]]:
