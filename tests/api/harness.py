@@ -27,8 +27,8 @@ from ottla.broker.adoption import adopted_topics, elections
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE
 from ottla.broker.effects import Close, Effect, Send
+from ottla.broker.long_work import Slices
 from ottla.broker.parked import ROUND
-from ottla.broker.slices import Slices
 from ottla.controller.keeper import Operation, Put, Written
 from ottla.controller.registration import candidacy, founding, registration
 from ottla.controller.tree import Tree

@@ -10,7 +10,7 @@ from tests.api.test_describe_configs import describe
 
 from ottla.base.errors import ErrorCode
 from ottla.base.loggers import LEVELS
-from ottla.broker.configs import DYNAMIC_BROKER_LOGGER_CONFIG
+from ottla.broker.config_entries import DYNAMIC_BROKER_LOGGER_CONFIG
 
 NAME = "ottla.test.logger"
 

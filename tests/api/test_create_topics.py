@@ -7,7 +7,7 @@ from tests.api.harness import Client, Machine
 from ottla.api.writes import ATTEMPTS_MAX
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID
-from ottla.broker.configs import DEFAULT_CONFIG, DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG
+from ottla.broker.config_entries import DEFAULT_CONFIG, DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG
 from ottla.broker.effects import WriteNodes
 from ottla.controller.keeper import Put, Refused
 from ottla.controller.topics import PARTITIONS_PER_REQUEST_MAX

@@ -8,7 +8,7 @@ from tests.api.test_alter_configs import BROKER, BROKER_LOGGER, GROUP, TOPIC, se
 from ottla.base.config import ConfigType, rows
 from ottla.base.errors import ErrorCode
 from ottla.broker.config_classes import broker_rows
-from ottla.broker.configs import (
+from ottla.broker.config_entries import (
     DEFAULT_CONFIG,
     DYNAMIC_BROKER_CONFIG,
     DYNAMIC_DEFAULT_BROKER_CONFIG,

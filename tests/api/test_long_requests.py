@@ -12,8 +12,8 @@ from ottla.api import dispatch, offset_fetch
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID, TopicPartition
 from ottla.broker.effects import Close, Reply
-from ottla.broker.proofs import DOUBT_MS
-from ottla.broker.slices import SHARE_US, Slices
+from ottla.broker.leadership_proofs import DOUBT_MS
+from ottla.broker.long_work import SHARE_US, Slices
 from ottla.group.classic.group import ClassicGroup
 from ottla.group.records import OffsetCommitValue
 from ottla.wire.codec import encode

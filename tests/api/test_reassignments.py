@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tests.broker.controllers import Controllers
-from tests.broker.test_state_changes import proposal
+from tests.broker.test_controller_writes import proposal
 
 from ottla.base.errors import ErrorCode
 from ottla.wire.messages.alter_partition_reassignments import (

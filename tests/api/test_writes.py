@@ -135,7 +135,7 @@ def test_a_topic_that_grows_while_an_isr_changes_keeps_both() -> None:
     cluster.ask(2, grow("t", 2))
     cluster.blind.clear()
     cluster.brokers[1].image.brokers.pop(3)
-    cluster.brokers[1].state_changes.on_tick(cluster.now_ms + 10_000)
+    cluster.brokers[1].controller_writes.on_tick(cluster.now_ms + 10_000)
     cluster.carry_out()
     assert cluster.state("t") == before, "decided on old knowledge, so it was refused"
     cluster.brokers[1].open(cluster.keeper.load(), cluster.now_ms)

@@ -22,7 +22,7 @@ from tests.kafka_clients.harness import BrokerProcess, wait_for
 
 from ottla.base.files import OsFiles
 from ottla.base.ids import uuid_from_text
-from ottla.controller.kraft import ClusterMetadata, read_cluster_metadata
+from ottla.controller.kraft_log import ClusterMetadata, read_cluster_metadata
 from ottla.log.partition_metadata import format_partition_metadata, parse_partition_metadata
 
 HOUR_MS = 3_600_000

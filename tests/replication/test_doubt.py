@@ -12,7 +12,7 @@ from tests.support.groups import codes, committing, fetching
 from ottla.api.produce import UNSURE_MS
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import ConfirmTree
-from ottla.broker.proofs import DOUBT_MS
+from ottla.broker.leadership_proofs import DOUBT_MS
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest

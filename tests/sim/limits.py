@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from ottla.api import dispatch, partition_reads, produce
-from ottla.broker import allowance, slices
+from ottla.broker import allowance, long_work
 from ottla.log import validation
 
 ORDINARY_SEEDS = 0.25
@@ -64,8 +64,8 @@ def limits_of(seed: int) -> Limits:
 def _slices(random: Random) -> list[Patch]:
     """A look at the meter takes a step: a slice of one would have no time for anything."""
     return [
-        (slices, "FIRST_US", slices.STEP_US * random.choice([1, 2, 4])),
-        (slices, "SLICE_US", slices.STEP_US * random.choice([3, 6, 12])),
+        (long_work, "FIRST_US", long_work.STEP_US * random.choice([1, 2, 4])),
+        (long_work, "SLICE_US", long_work.STEP_US * random.choice([3, 6, 12])),
     ]
 
 

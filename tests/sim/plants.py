@@ -15,10 +15,10 @@ from ottla.api import consumer_fetch, coordinated, follower_fetch, offset_fetch
 from ottla.api.dispatch import Exchange
 from ottla.api.produce import Appending, Produce
 from ottla.base.errors import ErrorCode
-from ottla.broker import state_changes
+from ottla.broker import controller_writes
 from ottla.broker.effects import Reply
 from ottla.broker.identities import Identities
-from ottla.broker.slices import Slices
+from ottla.broker.long_work import Slices
 from ottla.controller import draft, election
 from ottla.controller.election import Around, Rule
 from ottla.controller.keeper import ANY, Put
@@ -221,8 +221,8 @@ def _zombie_controller(stack: ExitStack) -> None:
 
     _replace(stack, KeeperClient, "forgets_writes", False)
     _replace(stack, draft.Draft, "operations", operations)
-    _replace(stack, state_changes, "fence", lambda _image: [])
-    _replace(stack, state_changes, "same_topics", lambda _image: [])
+    _replace(stack, controller_writes, "fence", lambda _image: [])
+    _replace(stack, controller_writes, "same_topics", lambda _image: [])
 
 
 # What takes its time

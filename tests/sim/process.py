@@ -23,11 +23,11 @@ from tests.support.interpreter import Interpreter
 from ottla.api.call import CloseConnection, Silence
 from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer, Files
-from ottla.broker import slices as slicing
+from ottla.broker import long_work as slicing
 from ottla.broker.broker import Broker
 from ottla.broker.effects import CleanLog, Close, Job, Probe, Send, Sign
+from ottla.broker.long_work import Job as Slice
 from ottla.broker.parked import ROUND, Parked
-from ottla.broker.slices import Job as Slice
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Written
 from ottla.controller.registration import founding, registration, succession
 from ottla.log import validation

@@ -9,7 +9,7 @@ from tests.sim.producers import SafeProducer
 from tests.sim.test_suspicion import begun
 from tests.sim.world import ViolationError
 
-from ottla.broker import proofs
+from ottla.broker import leadership_proofs
 
 SEEDS = range(2)
 GETS_ON_MS = 30_000
@@ -54,5 +54,6 @@ def test_it_gets_on(seed: int) -> None:
 
 
 def test_if_it_is_not_sent_away_it_does_not() -> None:
-    with patch.object(proofs, "DOUBT_MS", 1 << 40), pytest.raises(ViolationError, match="its client gets on"):
+    is_sure = patch.object(leadership_proofs, "DOUBT_MS", 1 << 40)
+    with is_sure, pytest.raises(ViolationError, match="its client gets on"):
         a_client_of_a_broker_that_is_cut_off(0)

@@ -10,9 +10,9 @@ from tests.sim.keeper_client import KEEPER
 from tests.sim.stories import SESSION_MS, Story
 from tests.sim.world import ViolationError
 
+from ottla.broker.controller_seat import Seat
+from ottla.broker.controller_writes import ControllerWrites
 from ottla.broker.liveness import DOUBT_MS, Liveness
-from ottla.broker.seat import Seat
-from ottla.broker.state_changes import StateChanges
 from ottla.replication.partition import Partition
 
 SEEDS = range(2)
@@ -210,10 +210,10 @@ BUGS: dict[str, tuple[Told, type, str, Any]] = {
     "the seat waits for the session": (a_killed_controller, Seat, "_may_be_taken", _if_free),
     "the seat is taken back": (brokers_that_all_refuse_each_other, Seat, "_spare", _never),
     "a suspicion is never doubted": (
-        a_broker_that_only_the_controller_cannot_reach, StateChanges, "doubt", _never,
+        a_broker_that_only_the_controller_cannot_reach, ControllerWrites, "doubt", _never,
     ),
     "proposals in the keeper are not read": (
-        a_leader_that_is_cut_off_from_the_controller, StateChanges, "_take_reports", _never,
+        a_leader_that_is_cut_off_from_the_controller, ControllerWrites, "_take_reports", _never,
     ),
     "a deaf controller keeps its seat": (
         a_controller_that_hears_no_broker, Seat, "_leave", _never,

@@ -1,7 +1,7 @@
 """What tests look at in a broker: its epoch, and the jobs that take several slices."""
 
 from ottla.broker.broker import Broker
-from ottla.broker.slices import Job, Slices
+from ottla.broker.long_work import Job, Slices
 
 
 def epoch_of(broker: Broker) -> int:

@@ -11,7 +11,7 @@ from functools import partial
 from ottla.api.call import Call
 from ottla.api.config_resources import alter, plan_change
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,

@@ -12,8 +12,8 @@ from functools import partial
 
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.controller_writes import Asks, Item
 from ottla.broker.parked import Parked
-from ottla.broker.state_changes import Asks, Item
 from ottla.controller.isr import NO_BROKER_EPOCH, Proposal, propose
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -39,7 +39,7 @@ def alter_partition(call: Call, request: AlterPartitionRequest) -> AlterPartitio
         return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     topics = [TopicDataResponse(topic_id=topic.topic_id) for topic in request.topics]
     asks: Asks[PartitionDataResponse] = Asks(
-        broker.state_changes, broker.waiting, lambda items: _respond(request.broker_id, topics, items)
+        broker.controller_writes, broker.waiting, lambda items: _respond(request.broker_id, topics, items)
     )
     for topic, answer in zip(request.topics, topics, strict=True):
         name = image.topic_names.get(topic.topic_id)

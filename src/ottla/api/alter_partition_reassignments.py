@@ -10,10 +10,10 @@ v1 allow_replication_factor_change
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.named import by_topic, unknown_partition
+from ottla.api.named_partitions import by_topic, unknown_partition
 from ottla.base.errors import ErrorCode
-from ottla.broker.slices import Steps
-from ottla.broker.state_changes import Asks, Item
+from ottla.broker.controller_writes import Asks, Item
+from ottla.broker.long_work import Steps
 from ottla.controller import reassignment
 from ottla.controller.draft import Draft
 from ottla.wire.messages.alter_partition_reassignments import (
@@ -39,7 +39,7 @@ def alter_partition_reassignments(call: Call, request: AlterPartitionReassignmen
                 item.result.error_code, item.result.error_message = item.error.code, str(item.error)
         return response
 
-    asks: Asks[ReassignablePartitionResponse] = Asks(broker.state_changes, broker.waiting, respond)
+    asks: Asks[ReassignablePartitionResponse] = Asks(broker.controller_writes, broker.waiting, respond)
     named = yield from by_topic(
         (topic.name, asked.partition_index, asked) for topic in request.topics for asked in topic.partitions
     )

@@ -8,10 +8,10 @@ Left out: a limit on the rate of copying.
 """
 
 from ottla.api.call import Call
-from ottla.api.named import by_topic
+from ottla.api.named_partitions import by_topic
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.broker.slices import TO_BE_FINISHED, Steps
+from ottla.broker.long_work import TO_BE_FINISHED, Steps
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.loggers import LEVELS, ROOT, levels, set_level
-from ottla.broker.configs import DYNAMIC_BROKER_LOGGER_CONFIG, Entry, Synonym
+from ottla.broker.config_entries import DYNAMIC_BROKER_LOGGER_CONFIG, Entry, Synonym
 
 log = logging.getLogger(__name__)
 

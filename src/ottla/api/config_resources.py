@@ -9,8 +9,8 @@ from ottla.api.call import Call
 from ottla.api.writes import Writes
 from ottla.base.config import ConfigResourceType
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.configs import check_broker_configs, check_group_configs
-from ottla.broker.slices import Steps
+from ottla.broker.config_entries import check_broker_configs, check_group_configs
+from ottla.broker.long_work import Steps
 from ottla.controller import znodes
 from ottla.controller.image import Configs
 from ottla.controller.keeper import Operation

@@ -1,8 +1,8 @@
 """A consumer's fetch: it reads what is committed, from the leader or, since v11, from any replica.
 
 With a rack-aware selector the leader sends consumers of another rack to a replica in theirs (KIP-392). A
-leader that says "nothing more" or "out of range" must be sure that it still leads (`proven`): such an answer
-waits for the proof, and is refused without it.
+leader that says "nothing more" or "out of range" must be sure that it still leads (`leadership_proof`): such
+an answer waits for the proof, and is refused without it.
 
 A transaction that was aborted is to be named in `_fill`, to those who read what is committed only.
 """
@@ -10,13 +10,13 @@ A transaction that was aborted is to be named in `_fill`, to those who read what
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.api.leadership_proof import WAIT_MS, check_led
 from ottla.api.partition_reads import FEW, NO_REPLICA, PartitionReads, check_offset, diverging, is_long
-from ottla.api.proven import WAIT_MS, check_led
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.broker.leadership_proofs import Proof
+from ottla.broker.long_work import LARGE, Steps, finished
 from ottla.broker.parked import Key, Parked
-from ottla.broker.proofs import Proof
-from ottla.broker.slices import LARGE, Steps, finished
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import Wanted
 from ottla.wire.messages.fetch import PartitionData

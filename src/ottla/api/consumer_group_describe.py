@@ -7,7 +7,7 @@ v1 member type
 from ottla.api.call import Call
 from ottla.api.coordinated import answer_with_descriptions, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

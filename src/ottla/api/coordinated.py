@@ -1,18 +1,18 @@
 """Requests to a group's coordinator: run on the group's shard, answered when what they rest on is
-committed, and when it is certain that this broker was the coordinator (`broker/proofs`)."""
+committed, and when it is certain that this broker was the coordinator (`broker/leadership_proofs`)."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 from ottla.api.authorized_operations import ON_GROUP
 from ottla.api.call import Call
-from ottla.api.proven import proven
+from ottla.api.leadership_proof import proven
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.broker.broker import Broker
+from ottla.broker.leadership_proofs import Proof
+from ottla.broker.long_work import Steps
 from ottla.broker.parked import Key, Parked
-from ottla.broker.proofs import Proof
-from ottla.broker.slices import Steps
 from ottla.coordinator.turn import Answer, Turn
 from ottla.group.group import Caller
 from ottla.group.shard import GroupShard

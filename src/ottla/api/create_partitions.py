@@ -10,7 +10,7 @@ from functools import partial
 from ottla.api.call import Call
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import plan_partitions
 from ottla.wire.lazy import lazily

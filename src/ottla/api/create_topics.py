@@ -16,9 +16,9 @@ from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import KRAFT_TOPIC
 from ottla.broker.broker import Broker
-from ottla.broker.configs import describe_topic
+from ottla.broker.config_entries import describe_topic
+from ottla.broker.long_work import Steps
 from ottla.broker.settings import Settings
-from ottla.broker.slices import Steps
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import DEFAULT, NewTopic, PlannedTopic, check_partition_count, plan_topic
 from ottla.wire.lazy import lazily

@@ -9,8 +9,8 @@ from functools import partial
 from ottla.api.call import Call
 from ottla.api.coordinated import coordinated
 from ottla.base.errors import ErrorCode
+from ottla.broker.long_work import TO_BE_FINISHED, Steps
 from ottla.broker.parked import Key, Parked
-from ottla.broker.slices import TO_BE_FINISHED, Steps
 from ottla.group.shard import GroupShard
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 

@@ -1,8 +1,8 @@
 """DeleteRecords (key 21): everything before an offset goes; -1 means up to the high watermark.
 
 It is answered when all replicas in sync have let go of it (Kafka's low watermark), or the time is up. A new
-leader deletes nothing before it knows how much is committed (`proven`). Of a partition that is named twice
-the last offset counts.
+leader deletes nothing before it knows how much is committed (`leadership_proof`). Of a partition that is
+named twice the last offset counts.
 
 v2 flexible
 """
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.named import by_topic, held_partitions
-from ottla.api.proven import check_led, proven
+from ottla.api.leadership_proof import check_led, proven
+from ottla.api.named_partitions import by_topic, held_partitions
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS
+from ottla.broker.long_work import TO_BE_FINISHED, Steps
 from ottla.broker.parked import Key, Parked
-from ottla.broker.slices import TO_BE_FINISHED, Steps
 from ottla.replication.partition import Partition
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,

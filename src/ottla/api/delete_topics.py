@@ -13,7 +13,7 @@ from ottla.api.call import Call
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.controller.image import Topic
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import plan_deletion

@@ -21,7 +21,7 @@ from ottla.api.config_resources import (
 )
 from ottla.base.config import ConfigResourceType
 from ottla.base.errors import ApiError
-from ottla.broker.configs import (
+from ottla.broker.config_entries import (
     DYNAMIC_BROKER_LOGGER_CONFIG,
     Entry,
     check_group_configs,
@@ -30,7 +30,7 @@ from ottla.broker.configs import (
     describe_group,
     describe_topic,
 )
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,

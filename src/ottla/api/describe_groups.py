@@ -9,7 +9,7 @@ v3 authorized operations · v4 static members · v5 flexible · v6 error message
 from ottla.api.call import Call
 from ottla.api.coordinated import answer_with_descriptions, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 NOT_FOUND_SINCE = 6

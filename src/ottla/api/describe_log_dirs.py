@@ -8,7 +8,7 @@ v2 flexible · v3 top-level error · v4 total and usable bytes of the volume · 
 from ottla.api.call import Call
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.broker.slices import LARGE, Steps
+from ottla.broker.long_work import LARGE, Steps
 from ottla.log.log import Log
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

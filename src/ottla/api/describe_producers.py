@@ -5,10 +5,10 @@ A partition that is named twice is described once."""
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.named import by_topic, held_partitions
-from ottla.api.proven import check_led, proven
+from ottla.api.leadership_proof import check_led, proven
+from ottla.api.named_partitions import by_topic, held_partitions
 from ottla.base.errors import ApiError
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.log.producers import Producer
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.describe_producers import (

@@ -12,7 +12,7 @@ from ottla.api.metadata import describe_partition
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.controller.image import Topic
 from ottla.controller.znodes import NO_LEADER
 from ottla.wire.lazy import lazily

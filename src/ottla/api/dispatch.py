@@ -8,7 +8,7 @@ that connection, not the broker.
 
 No request keeps others waiting (design note 011). Produce and small fetches are answered as they come.
 Everything else is done at once only while this round of the loop has time left. It is a job of
-`broker/slices`: decoding, if the request is large; the handler, if it is a generator; encoding, which is
+`broker/long_work`: decoding, if the request is large; the handler, if it is a generator; encoding, which is
 where lazy lists are made (`wire/lazy`). What an answer has so far counts as unsent; one that gets too large
 is given up.
 """
@@ -27,8 +27,8 @@ from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
 from ottla.broker.effects import Close, Reply
+from ottla.broker.long_work import LARGE, SMALL_BYTES, Steps
 from ottla.broker.parked import Parked
-from ottla.broker.slices import LARGE, SMALL_BYTES, Steps
 from ottla.wire.codec import decode_in_slices, decoder, encode_in_slices, encoder
 from ottla.wire.frame import LENGTH
 from ottla.wire.header import (

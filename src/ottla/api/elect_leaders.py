@@ -11,10 +11,10 @@ from collections.abc import Callable
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.named import unknown_partition
+from ottla.api.named_partitions import unknown_partition
 from ottla.base.errors import ErrorCode
-from ottla.broker.slices import Steps
-from ottla.broker.state_changes import Asks, Item
+from ottla.broker.controller_writes import Asks, Item
+from ottla.broker.long_work import Steps
 from ottla.controller.draft import Draft
 from ottla.controller.plan import elect_preferred, elect_unclean
 from ottla.wire.messages.elect_leaders import (
@@ -37,7 +37,7 @@ def elect_leaders(call: Call, request: ElectLeadersRequest) -> Steps:
         return _refuse(call.version, wanted, code)
     is_all = request.topic_partitions is None
     asks: Asks[tuple[str, PartitionResult]] = Asks(
-        broker.state_changes, broker.waiting, lambda items: _respond(items, is_all=is_all)
+        broker.controller_writes, broker.waiting, lambda items: _respond(items, is_all=is_all)
     )
     for name, partitions in wanted.items():
         for index in partitions:

@@ -25,7 +25,7 @@ from ottla.api.partition_reads import NO_REPLICA, PartitionReads, answer_bytes_m
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.config import RACK_AWARE_SELECTOR
-from ottla.broker.slices import Steps, finished
+from ottla.broker.long_work import Steps, finished
 from ottla.replication.leader import UNKNOWN
 from ottla.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData

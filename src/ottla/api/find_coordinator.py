@@ -1,11 +1,11 @@
 """FindCoordinator (key 10): which broker coordinates a group.
 
-It is the leader of the partition of `__consumer_offsets` that the group's id hashes to. The topic is
-created when it is first asked for, and the answer waits for that. While there are fewer brokers than
+It is the leader of the partition of `__consumer_offsets` that the group's id hashes to. The topic is created
+when it is first asked for, and the answer waits for that. While there are fewer brokers than
 offsets.topic.replication.factor asks for, the answer is COORDINATOR_NOT_AVAILABLE, and the client asks again.
 A broker names itself only if it was certain to lead a moment ago: one that was replaced, and does not know
-it, would draw clients to itself for ever. Where it is in doubt for longer (`broker/proofs`), that is the last
-answer on the connection, and the client asks another broker.
+it, would draw clients to itself for ever. Where it is in doubt for longer (`broker/leadership_proofs`), that
+is the last answer on the connection, and the client asks another broker.
 
 v1 key type: groups (0); transactions (1) and share groups (2) · v3 flexible · v4 several keys at once
 (KIP-699)
@@ -17,11 +17,11 @@ from functools import partial
 
 from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
-from ottla.api.proven import last_if_in_doubt
+from ottla.api.leadership_proof import last_if_in_doubt
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.controller.image import BrokerEndpoint
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse

@@ -14,9 +14,9 @@ from typing import Any
 from ottla.api.partition_reads import NO_REPLICA, PartitionReads, check_offset, diverging, is_long
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.broker.long_work import LARGE, Steps, finished
 from ottla.broker.parked import Key
 from ottla.broker.replicas import Follows
-from ottla.broker.slices import LARGE, Steps, finished
 from ottla.replication.leader import Follower
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import Wanted

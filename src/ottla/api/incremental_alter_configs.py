@@ -13,8 +13,8 @@ from ottla.api.config_resources import alter, plan_change
 from ottla.base.config import ConfigResourceType, ConfigType, Row, rows_by_group_key, rows_by_topic_key
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.config_classes import broker_rows
-from ottla.broker.configs import describe_broker, describe_topic
-from ottla.broker.slices import Steps
+from ottla.broker.config_entries import describe_broker, describe_topic
+from ottla.broker.long_work import Steps
 from ottla.controller.keeper import Operation
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig

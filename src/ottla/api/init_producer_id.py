@@ -14,7 +14,7 @@ from ottla.api.call import Call
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.controller import znodes
 from ottla.controller.keeper import Create, Operation, Put
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

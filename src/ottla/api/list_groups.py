@@ -9,11 +9,11 @@ v3 flexible · v4 filter by state (KIP-518) · v5 filter by type (KIP-848)
 """
 
 from ottla.api.call import Call, LastAnswer
-from ottla.api.proven import proven
+from ottla.api.leadership_proof import proven
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.broker.long_work import LARGE, Steps
 from ottla.broker.parked import Parked
-from ottla.broker.slices import LARGE, Steps
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 

@@ -10,8 +10,8 @@ Only the leader answers. A new one may not know yet how much of what it began wi
 high watermark gets there, what lies beyond it, and where it is, is OFFSET_NOT_AVAILABLE (KIP-207). A follower
 (replica id, on a connection that is proved to be its own, else CLUSTER_AUTHORIZATION_FAILED) asks about the
 log, not about what is committed. Consumers are answered once it is certain that this broker led when it was
-asked (`proven`). A partition that is named twice is INVALID_REQUEST, as in Kafka. Where a batch is large, a
-worker looks for the time in it (`log/time_search`); what is not found in time is REQUEST_TIMED_OUT.
+asked (`leadership_proof`). A partition that is named twice is INVALID_REQUEST, as in Kafka. Where a batch is
+large, a worker looks for the time in it (`log/time_search`); what is not found in time is REQUEST_TIMED_OUT.
 
 v1 offset and timestamp · v2 isolation level · v4 leader epochs · v6 flexible · v7 max timestamp · v8 -4 ·
 v9 -5
@@ -23,12 +23,12 @@ from collections.abc import Generator
 from functools import partial
 from typing import TypeAlias
 
-from ottla.api.apart import with_jobs
 from ottla.api.call import Call
-from ottla.api.named import held_partitions
-from ottla.api.proven import check_led, proven
+from ottla.api.leadership_proof import check_led, proven
+from ottla.api.named_partitions import held_partitions
+from ottla.api.worker_jobs import with_jobs
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.log.time_search import LargeWalkError, Walk
 from ottla.replication.partition import Partition
 from ottla.wire.messages.list_offsets import (

@@ -1,12 +1,12 @@
 """Metadata (key 3): brokers, topics, partitions and their leaders.
 
-A topic that is not there is created if the client allows it and `auto.create.topics.enable` does; the
-answer waits for that, so that a first produce needs no second try. Answers are encoded once and kept until
-the image changes (`dispatch`). A broker about to stop is listed: it serves until it is gone. The list is
-never empty: when all sessions have ended, because ZooKeeper was away, whoever answers is there all the same.
-A replica is offline if its broker is not there or its directory failed; a leader that is, is none
-(LEADER_NOT_AVAILABLE). Nor is this broker itself where that is in doubt (`broker/proofs`): then the answer is
-the last one on its connection, and the client asks another broker next time.
+A topic that is not there is created if the client allows it and `auto.create.topics.enable` does; the answer
+waits for that, so that a first produce needs no second try. Answers are encoded once and kept until the image
+changes (`dispatch`). A broker about to stop is listed: it serves until it is gone. The list is never empty:
+when all sessions have ended, because ZooKeeper was away, whoever answers is there all the same. A replica is
+offline if its broker is not there or its directory failed; a leader that is, is none (LEADER_NOT_AVAILABLE).
+Nor is this broker itself where that is in doubt (`broker/leadership_proofs`): then the answer is the last one
+on its connection, and the client asks another broker next time.
 
 v0 an empty list asks for all topics; v1 null does · v2 cluster id · v4 allow_auto_topic_creation
 v5 offline replicas · v7 leader epochs · v8 authorized operations, the cluster's up to v10 · v9 flexible
@@ -20,12 +20,12 @@ from typing import Any, TypeVar
 from ottla.api.authorized_operations import ON_CLUSTER, ON_TOPIC
 from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
-from ottla.api.proven import last_if_in_doubt
+from ottla.api.leadership_proof import last_if_in_doubt
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, OFFSETS_TOPIC, ZERO_UUID, TopicPartition, is_topic_name
 from ottla.broker.broker import Broker
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.controller.draft import endpoints
 from ottla.controller.image import BrokerEndpoint, PartitionState, Topic
 from ottla.controller.keeper import Operation

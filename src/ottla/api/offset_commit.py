@@ -13,7 +13,7 @@ from ottla.api.call import Call
 from ottla.api.coordinated import coordinated
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.group.commits import Commit, OffsetToCommit
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,

@@ -19,7 +19,7 @@ from ottla.api.call import Call
 from ottla.api.coordinated import answer_about_groups, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
-from ottla.broker.slices import LARGE, Steps
+from ottla.broker.long_work import LARGE, Steps
 from ottla.group.offsets import CommittedOffset, Offsets
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.offset_fetch import (

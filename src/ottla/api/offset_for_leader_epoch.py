@@ -3,9 +3,9 @@ cut.
 
 The answer is the largest epoch not above the one asked for, and the offset at which it ended (KIP-101,
 KIP-279). Only the leader answers, and only to who knows its epoch (KIP-320); a consumer hears of it once it
-is certain that this broker led when it was asked (`proven`). In the name of a replica only that broker asks,
-on a connection that is proved to be its own; others are told CLUSTER_AUTHORIZATION_FAILED. A partition that
-is named twice is answered once.
+is certain that this broker led when it was asked (`leadership_proof`). In the name of a replica only that
+broker asks, on a connection that is proved to be its own; others are told CLUSTER_AUTHORIZATION_FAILED. A
+partition that is named twice is answered once.
 
 v2 current leader epoch · v3 replica id · v4 flexible
 """
@@ -13,10 +13,10 @@ v2 current leader epoch · v3 replica id · v4 flexible
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.named import by_topic, held_partitions
-from ottla.api.proven import check_led, proven
+from ottla.api.leadership_proof import check_led, proven
+from ottla.api.named_partitions import by_topic, held_partitions
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.slices import Steps
+from ottla.broker.long_work import Steps
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,

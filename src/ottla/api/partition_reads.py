@@ -13,8 +13,8 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
+from ottla.broker.long_work import Steps
 from ottla.broker.parked import Key, Parked
-from ottla.broker.slices import Steps
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import NO_SESSION, Session, Wanted
 from ottla.wire.messages.fetch import (

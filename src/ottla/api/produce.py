@@ -7,8 +7,8 @@ acks=-1  append, answer when the high watermark passes the batch, or the time is
 While it waits, this broker may stop leading: then nobody knows what becomes of the batch, and the answer is
 NOT_LEADER_OR_FOLLOWER. Too few replicas in sync is NOT_ENOUGH_REPLICAS before the append, and
 NOT_ENOUGH_REPLICAS_AFTER_APPEND after it. Where others may lead in our place without our knowledge
-(`broker/proofs`), acks=1 waits for the proof, and what is wrong with a sequence is not said: this broker may
-not know the latest of it. Where that lasts, nothing is appended: NOT_LEADER_OR_FOLLOWER.
+(`broker/leadership_proofs`), acks=1 waits for the proof, and what is wrong with a sequence is not said: this
+broker may not know the latest of it. Where that lasts, nothing is appended: NOT_LEADER_OR_FOLLOWER.
 
 Clients do not write to internal topics (INVALID_TOPIC_EXCEPTION), except for Kafka's admin client, which goes
 by a client id of its own. What that writes is read before it is appended, so that no coordinator finds there
@@ -38,15 +38,15 @@ from dataclasses import dataclass, field, replace
 from ottla.api.call import Call, CloseConnection, Silence
 from ottla.api.internal_topics import judge_of
 from ottla.api.leaders import endpoints, leader_of
-from ottla.api.named import named_once
-from ottla.api.proven import WAIT_MS, check_no_doubt
+from ottla.api.leadership_proof import WAIT_MS, check_no_doubt
+from ottla.api.named_partitions import named_once
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.effects import RunJob
+from ottla.broker.leadership_proofs import Proof
 from ottla.broker.parked import ROUND, Key, Parked
-from ottla.broker.proofs import Proof
 from ottla.log.validation import (
     LargeBatchError,
     LargeCheck,

@@ -16,8 +16,8 @@ from typing import Any
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
+from ottla.broker.long_work import TO_BE_FINISHED, Steps
 from ottla.broker.parked import Key, Parked
-from ottla.broker.slices import TO_BE_FINISHED, Steps
 from ottla.controller.keeper import Operation, Outcome, Unknown, Written
 
 ATTEMPTS_MAX = 20

@@ -5,7 +5,7 @@
     partitions · log_queue · replicas            its partitions, and what happens to them
     fetchers · isr · proofs                      to follow, to propose an ISR, to be sure to lead
     coordinators · groups · journal              what is stored in internal topics
-    seat · state_changes                         the controller
+    seat · controller_writes                         the controller
     liveness · reports · departure · identities  the other brokers
     parked · slices · allowance                  answers that wait, long work, and how much at once
     adoption · config_copies                     logs and settings that outlive their keeper

@@ -38,7 +38,7 @@ from ottla.log.partition_metadata import read_topic_id
 from ottla.log.store import LogStore
 
 if TYPE_CHECKING:
-    from ottla.controller.kraft import ClusterMetadata
+    from ottla.controller.kraft_log import ClusterMetadata
 
 Configs = Mapping[str, str]
 
@@ -133,7 +133,9 @@ class Adoption:
             copies.append(copy)
 
     def _read_metadata(self, disk: DirectoryFiles, path: str) -> None:
-        from ottla.controller.kraft import read_cluster_metadata  # only a folder of Kafka's has a use for it
+        from ottla.controller.kraft_log import (
+            read_cluster_metadata,  # only a folder of Kafka's has a use for it
+        )
         from ottla.controller.kraft_records import MetadataError
 
         try:

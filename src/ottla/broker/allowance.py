@@ -6,8 +6,8 @@ the next round (`ROUND`). Answers that clients have not read yet are counted by 
 
 from dataclasses import dataclass
 
+from ottla.broker.long_work import SHARE_US, Slices
 from ottla.broker.parked import ROUND, Waiting
-from ottla.broker.slices import SHARE_US, Slices
 from ottla.log.segment_reader import READ_BYTES_PER_ROUND
 from ottla.log.validation import ITEMS_AT_ONCE, ITEMS_FOR_SMALL, ITEMS_PER_ROUND
 

@@ -4,7 +4,7 @@
     storage, moves              its logs on their disks
     partitions, replicas, isr   its partitions: which are here, what happens to them, what leaders propose
     coordinators                what is stored in internal topics, for groups
-    seat, state_changes         the controller, on the broker that has its seat
+    seat, controller_writes         the controller, on the broker that has its seat
     liveness, report, departure what it tells other brokers, and hears of them
     waiting, slices, allowance  requests that wait, that take long, and how much may be done at once
     outbox                      what it asks of the world
@@ -23,27 +23,27 @@ from ottla.broker.adoption import Adoption
 from ottla.broker.allowance import Allowance
 from ottla.broker.config import BrokerConfig
 from ottla.broker.config_copies import ConfigCopies
+from ottla.broker.controller_seat import Seat
+from ottla.broker.controller_writes import ControllerWrites
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.departure import Departure
 from ottla.broker.effects import ConfirmTree, Halt, Sign
 from ottla.broker.fetchers import Fetchers
 from ottla.broker.identities import Identities
 from ottla.broker.isr import IsrChanges
+from ottla.broker.leadership_proofs import Proofs
 from ottla.broker.liveness import Liveness
+from ottla.broker.long_work import Slices
 from ottla.broker.moves import Moves
 from ottla.broker.offline import OfflineNotice, assume_lost
 from ottla.broker.outbox import Outbox
+from ottla.broker.own_report import OwnReport
 from ottla.broker.parked import Waiting
 from ottla.broker.partitions import Partitions
 from ottla.broker.ports import Random
 from ottla.broker.producer_ids import ProducerIds
-from ottla.broker.proofs import Proofs
 from ottla.broker.replicas import Followers, Replicas
-from ottla.broker.reports import OwnReport
-from ottla.broker.seat import Seat
 from ottla.broker.settings import Settings
-from ottla.broker.slices import Slices
-from ottla.broker.state_changes import StateChanges
 from ottla.broker.storage import Storage
 from ottla.controller import image as images
 from ottla.controller import znodes
@@ -125,9 +125,9 @@ class Broker:
         self.departure = Departure(self.id, image, liveness, outbox)
         self.seat = Seat(
             self.id, image, liveness, self.departure, outbox,
-            on_taken=lambda now_ms: self.state_changes.on_seat(now_ms),
+            on_taken=lambda now_ms: self.controller_writes.on_seat(now_ms),
         )  # fmt: skip
-        self.state_changes = StateChanges(image, self.settings, self.seat, liveness, outbox)
+        self.controller_writes = ControllerWrites(image, self.settings, self.seat, liveness, outbox)
         self.report = OwnReport(self.id, image, liveness, self.isr.unanswered, outbox)
 
     @property
@@ -173,7 +173,7 @@ class Broker:
     def begin_stop(self, now_ms: int) -> None:
         """This broker will stop: let others lead first."""
         self.departure.begin()
-        self.state_changes.work(now_ms)
+        self.controller_writes.work(now_ms)
 
     def close(self, now_ms: int, *, clean: bool = True) -> None:  # noqa: ARG002 - as every input
         """Not `clean`: close the files and write nothing: the next start looks at what the disk has."""
@@ -200,7 +200,7 @@ class Broker:
         self.liveness.on_brokers(self.image.brokers, now_ms)
         self.departure.on_changes()
         self.seat.on_changes(now_ms)
-        self.state_changes.on_changes(changes, now_ms)
+        self.controller_writes.on_changes(changes, now_ms)
 
     def _on_change(self, change: images.Change, now_ms: int) -> None:
         match change:
@@ -236,7 +236,7 @@ class Broker:
 
     def on_probed(self, peer: int, epoch: int, sign: Sign, now_ms: int) -> None:
         if self.liveness.on_probed(peer, epoch, sign, now_ms):
-            self.state_changes.on_suspicion(now_ms)
+            self.controller_writes.on_suspicion(now_ms)
         self.outbox.effects += self.liveness.pump(now_ms)
 
     def on_closed(self, connection: int) -> None:
@@ -276,10 +276,10 @@ class Broker:
         self.on_deadline(now_ms)
         self.notice.pump()
         self.report.pump(now_ms)
-        self.state_changes.doubt(now_ms)
+        self.controller_writes.doubt(now_ms)
         self.seat.on_tick(now_ms)
         self.departure.announce()
-        self.state_changes.on_tick(now_ms)
+        self.controller_writes.on_tick(now_ms)
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
         self.storage.start_cleanings(now_ms)
         self.moves.start_copies(now_ms)

@@ -26,9 +26,9 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import TopicPartition
 from ottla.broker.fetchers import Fetchers
 from ottla.broker.isr import IsrChanges
+from ottla.broker.leadership_proofs import Proofs
 from ottla.broker.parked import Waiting
 from ottla.broker.ports import Coordinators, Disks
-from ottla.broker.proofs import Proofs
 from ottla.controller.image import Image, PartitionState
 from ottla.log.directories import LogDirectoryError
 from ottla.log.log import Appended

@@ -2,7 +2,7 @@
 
 Rules: one request is in flight per connection. While its answer is parked, or while the client does not
 read fast enough, nothing more is read from it, so order, back-pressure and a bound on memory come at once.
-Who sends very much at once is served in turns with the others (`turns`).
+Who sends very much at once is served in turns with the others (`connection_turns`).
 Whatever is wrong with the bytes costs this connection and nobody else's.
 """
 

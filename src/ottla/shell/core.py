@@ -22,8 +22,8 @@ from ottla.broker.effects import Effect, is_shortage
 from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import LogDirectoryError
 from ottla.shell.clock import Clock
-from ottla.shell.collector import Collector
-from ottla.shell.turns import Turns
+from ottla.shell.connection_turns import Turns
+from ottla.shell.garbage_collection import Collector
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from ottla.shell.collector import spare_survivors
 from ottla.shell.descriptors import raise_limit
+from ottla.shell.garbage_collection import spare_survivors
 from ottla.shell.server import Server
 
 

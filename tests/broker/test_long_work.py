@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.support.brokers import jobs_under_way, jobs_waiting
 
-from ottla.broker.slices import (
+from ottla.broker.long_work import (
     FIRST_US,
     GROWN_MAX,
     IN_A_ROW,

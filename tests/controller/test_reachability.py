@@ -5,7 +5,7 @@ from tests.controller.worlds import World
 
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged
-from ottla.controller.reach import is_cut_off, is_reported
+from ottla.controller.reachability import is_cut_off, is_reported
 from ottla.controller.znodes import Proposed, Report
 
 

@@ -20,7 +20,7 @@ from tests.controller.kraft_logs import (
 from tests.log.simdisk import SimDisk
 
 from ottla.base.ids import uuid_from_text
-from ottla.controller.kraft import ClusterMetadata, read_cluster_metadata
+from ottla.controller.kraft_log import ClusterMetadata, read_cluster_metadata
 from ottla.controller.kraft_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,

@@ -1,4 +1,5 @@
-"""Answers that wait until this broker surely led what they speak of when it was asked (`broker/proofs`).
+"""Answers that wait until this broker surely led what they speak of when it was asked
+(`broker/leadership_proofs`).
 
 In nearly all cases that is known at once, and nothing waits. What cannot be proven in time is refused,
 partition by partition, with an error after which clients look for the leader and try again. Where a
@@ -12,9 +13,9 @@ from typing import TypeVar
 from ottla.api.call import Call, LastAnswer
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
+from ottla.broker.leadership_proofs import Proof
+from ottla.broker.long_work import Steps
 from ottla.broker.parked import Key, Parked
-from ottla.broker.proofs import Proof
-from ottla.broker.slices import Steps
 from ottla.replication.partition import Partition
 
 WAIT_MS = 2_000

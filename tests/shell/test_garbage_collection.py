@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.shell import collector as collector_module
-from ottla.shell.collector import Collector, spare_survivors
+from ottla.shell import garbage_collection as collector_module
+from ottla.shell.garbage_collection import Collector, spare_survivors
 
 
 @pytest.fixture(autouse=True)

@@ -22,10 +22,10 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.controller_seat import Seat
 from ottla.broker.liveness import Liveness
 from ottla.broker.outbox import Outbox
 from ottla.broker.parked import Key, Parked, Waiting
-from ottla.broker.seat import Seat
 from ottla.broker.settings import Settings
 from ottla.controller import image as images
 from ottla.controller import znodes
@@ -34,7 +34,7 @@ from ottla.controller.image import Image
 from ottla.controller.isr import Proposal, propose
 from ottla.controller.keeper import Check, Operation, Outcome, Put, Unknown, Written
 from ottla.controller.plan import elect_preferred, imbalanced, is_settled, repair
-from ottla.controller.reach import is_reported
+from ottla.controller.reachability import is_reported
 from ottla.controller.topics import fence, same_topics
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class _Planned:
         return sum(len(operation.data) for operation in self.operations if isinstance(operation, Put))
 
 
-class StateChanges:
+class ControllerWrites:
     def __init__(
         self, image: Image, settings: Settings, seat: Seat, liveness: Liveness, outbox: Outbox
     ) -> None:
@@ -308,7 +308,7 @@ class Asks(Generic[R]):
 
     What is written after the deadline is written all the same; nobody is told."""
 
-    state_changes: StateChanges
+    controller_writes: ControllerWrites
     waiting: Waiting
     respond: Callable[[list[Item[R]]], Any]
     items: list[Item[R]] = field(default_factory=list)
@@ -321,14 +321,14 @@ class Asks(Generic[R]):
         self.unsettled += 1
         ask = Ask(topic, decide, lambda draft, error, now_ms: self._settle(item, draft, error, now_ms))
         self.asks.append(ask)
-        self.state_changes.ask(ask)
+        self.controller_writes.ask(ask)
 
     def refuse(self, result: R, error: ApiError) -> None:
         """A partition that needs no decision: it is wrong as it is."""
         self.items.append(Item(result, error=error, is_settled=True))
 
     def answer(self, timeout_ms: int, now_ms: int) -> Any:
-        self.state_changes.work(now_ms)
+        self.controller_writes.work(now_ms)
         if not self.unsettled:
             return self.respond(self.items)
         return Parked(

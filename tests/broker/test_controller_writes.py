@@ -63,7 +63,7 @@ def test_fault_4_what_a_controller_writes_after_its_seat_is_gone_is_refused() ->
     assert cluster.controller == 2
     before = cluster.state("t")
     zombie.image.brokers.pop(2)
-    zombie.state_changes.on_tick(cluster.now_ms + 10_000)
+    zombie.controller_writes.on_tick(cluster.now_ms + 10_000)
     assert any(isinstance(effect, WriteNodes) for effect in zombie.outbox.effects)
     cluster.carry_out()
     assert cluster.state("t") == before

@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.kafka_clients.wire_client import frame_of
 from tests.shell.test_budgets import serving, until
 
+from ottla.shell.connection_turns import SHARE_US, Turns, Waiter
 from ottla.shell.server import Server
-from ottla.shell.turns import SHARE_US, Turns, Waiter
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 
 REQUESTS = 300

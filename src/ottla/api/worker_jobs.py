@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from ottla.api.call import Call
 from ottla.broker.effects import Job, RunJob
+from ottla.broker.long_work import Steps
 from ottla.broker.parked import Parked
-from ottla.broker.slices import Steps
 
 
 class LargeJob(Job, Protocol):

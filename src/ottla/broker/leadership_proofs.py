@@ -15,7 +15,7 @@ under `Proof`, and woken by whichever comes first.
 A partition whose proof has been awaited for DOUBT_MS is in doubt: most likely others lead it, and only this
 broker has not heard of it. Clients would stay with it for as long as it is cut off (librdkafka asks whom it
 is connected to, and that may be one broker alone), so they are sent away: it does not say any more that it
-leads, and ends the connections of those who ask (`api/proven`).
+leads, and ends the connections of those who ask (`api/leadership_proof`).
 """
 
 from collections.abc import Callable

@@ -4,7 +4,7 @@ seat.
 Rules
 - The seat is taken when it is free, or its holder is suspected to be gone, in one write with the controller's
   next epoch, and left when the image says that somebody else has it. Nothing is assumed about being alone:
-  every write of a controller checks the epoch (`state_changes`).
+  every write of a controller checks the epoch (`controller_writes`).
 - Nobody takes the seat twice from the same incarnation, nor back from one who took it, unless that one has
   answered since: so brokers that cannot reach each other do not pass it around for ever.
 - A controller that is cut off from all the others leaves the seat to them (design note 008).
@@ -19,7 +19,7 @@ from ottla.broker.liveness import Liveness
 from ottla.broker.outbox import Outbox
 from ottla.controller.image import Image
 from ottla.controller.keeper import Outcome, Written
-from ottla.controller.reach import is_cut_off
+from ottla.controller.reachability import is_cut_off
 from ottla.controller.registration import candidacy, resignation
 from ottla.controller.znodes import UNKNOWN_EPOCH
 
