@@ -4,10 +4,13 @@ import io
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -63,6 +66,40 @@ def consumer_settings(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
     monkeypatch.setattr("ottla.client.librdkafka.connections.consumer", consumer)
     return given
+
+
+@dataclass
+class Running:
+    """A command in a process of its own."""
+
+    process: subprocess.Popen[str]
+
+    def line(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline()
+
+    def interrupt(self) -> tuple[int, str, str]:
+        """Press Ctrl-C: its exit code, and what it wrote since."""
+        self.process.send_signal(signal.SIGINT)
+        rest, errors = self.process.communicate(timeout=20)
+        return self.process.returncode, rest, errors.strip()
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[Running]:
+    """`ottla` in a process of its own, which is gone afterwards."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ottla.cli", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    watchdog = threading.Timer(90, process.kill)
+    watchdog.start()
+    try:
+        yield Running(process)
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.communicate()
 
 
 def on_a_terminal(*arguments: str) -> str:

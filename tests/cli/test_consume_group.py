@@ -1,14 +1,11 @@
 """`ottla consume --group`: a real member, that commits what it printed."""
 
 import json
-import signal
-import subprocess
-import sys
 import threading
 from typing import Any
 
 import pytest
-from tests.cli.commands import consumer_settings
+from tests.cli.commands import consumer_settings, running
 
 from ottla import Broker
 from ottla.base.command_error import CommandError
@@ -89,25 +86,12 @@ def test_following_commits_what_comes_until_interrupted(
 ) -> None:
     group.commit(fresh, topic, 5, 5)
     arguments = ["consume", topic, "--group", fresh, "--group-protocol", protocol, "--follow"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ottla.cli", *arguments, "--bootstrap", quick_broker.bootstrap_servers],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    watchdog = threading.Timer(90, process.kill)
-    watchdog.start()
-    try:
-        assert process.stdout
+    with running(*arguments, "--bootstrap", quick_broker.bootstrap_servers) as command:
         for number in range(2):
             quick("produce", topic, "-p", "0", stdin=b"after %d\n" % number)
-            assert process.stdout.readline() == f"after {number}\n"
+            assert command.line() == f"after {number}\n"
         group.wait(lambda: committed(quick, fresh) == {0: 7, 1: 5})
-        process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=20)
-    finally:
-        watchdog.cancel()
-        process.kill()
-        process.communicate()
-    assert (process.returncode, rest, errors.strip()) == (0, "", "")
+        assert command.interrupt() == (0, "", "")
     assert json.loads(quick("groups", "describe", fresh, "--json").out)[0]["state"] == "Empty"
 
 

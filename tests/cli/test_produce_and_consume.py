@@ -1,17 +1,13 @@
 """`ottla produce` and `ottla consume` against a real broker."""
 
 import json
-import signal
-import subprocess
-import sys
-import threading
 import time
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.commands import consumer_settings
+from tests.cli.commands import consumer_settings, running
 
 from ottla import Broker
 from ottla.client import Client, TopicPartition
@@ -285,24 +281,11 @@ def test_following_shows_what_comes_until_interrupted(
 ) -> None:
     ottla("produce", ottla_topic, stdin=b"before\n")
     arguments = ["consume", ottla_topic, "--follow", "--bootstrap", ottla_broker.bootstrap_servers]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ottla.cli", *arguments, "--offset", "-1"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    watchdog = threading.Timer(90, process.kill)
-    watchdog.start()
-    try:
-        assert process.stdout
-        assert process.stdout.readline() == "before\n"
+    with running(*arguments, "--offset", "-1") as command:
+        assert command.line() == "before\n"
         ottla("produce", ottla_topic, stdin=b"after\n")
-        assert process.stdout.readline() == "after\n"
-        process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=20)
-    finally:
-        watchdog.cancel()
-        process.kill()
-        process.communicate()
-    assert (process.returncode, rest, errors.strip()) == (0, "", "")
+        assert command.line() == "after\n"
+        assert command.interrupt() == (0, "", "")
 
 
 def test_an_interrupt_before_the_end_leaves_with_130(ottla: Any, monkeypatch: pytest.MonkeyPatch) -> None:

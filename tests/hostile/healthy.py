@@ -27,8 +27,9 @@ class Target(Protocol):
 class Healthy(threading.Thread):
     """Produces a record, waits for its acknowledgement, reads it back, and begins again.
 
-    No round may take longer than `WAIT_S_MAX`. That a machine stands still or has other work is not the
-    broker's fault: one round in ten may be slower by the clock, unless a broker was at work in it that long.
+    No round may take longer than `WAIT_S_MAX`. That a machine stalls or has other work is not the broker's
+    fault: one round in ten may be slower by the clock, unless a broker was at work in it that long. On a busy
+    machine, where processes share caches and cores, the same work takes up to twice the processor's time.
     """
 
     def __init__(self, target: Target) -> None:
@@ -72,7 +73,7 @@ class Healthy(threading.Thread):
     def check(self) -> None:
         assert not self.is_alive()
         assert self.errors == []
-        assert max(self.kept) < WAIT_S_MAX, self.summary()
+        assert max(self.kept) < WAIT_S_MAX * _slowness(), self.summary()
         assert sorted(self.seconds)[-1 - max(3, len(self.seconds) // 10)] < WAIT_S_MAX, self.summary()
 
     def summary(self) -> str:
@@ -146,3 +147,8 @@ class Peak(threading.Thread):
     def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         self._is_over.set()
         self.join(30)
+
+
+def _slowness() -> float:
+    """How much longer work takes because the machine has other work: 1 to 2."""
+    return min(max(os.getloadavg()[0] / (os.cpu_count() or 1), 1.0), 2.0)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from ottla.base.offset_times import EARLIEST, LATEST
 from ottla.client import TopicPartition
 from ottla.spark.errors import OptionError, SourceError
 from ottla.spark.options import Assigned, Pattern, Topics, read_options, write_options
 from ottla.spark.plan import Split
 from ottla.spark.positions import ByOffset, ByTime, Everywhere
-from ottla.wire.offset_times import EARLIEST, LATEST
 
 BASE = {"kafka.bootstrap.servers": "h:1"}
 

@@ -23,13 +23,13 @@ from ottla.api.consumer_fetch import ConsumerFetch
 from ottla.api.follower_fetch import FollowerFetch
 from ottla.api.partition_reads import NO_REPLICA, PartitionReads, answer_bytes_max, is_long
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.offset_times import READ_COMMITTED
 from ottla.broker.broker import Broker
 from ottla.broker.config import RACK_AWARE_SELECTOR
 from ottla.broker.long_work import Steps, finished
 from ottla.replication.leader import UNKNOWN
 from ottla.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from ottla.wire.offset_times import READ_COMMITTED
 
 STORAGE_ERROR_SINCE = 6
 FOLLOWERS_SINCE = 11

@@ -1,4 +1,4 @@
-"""Who leads instead, so that a client need not ask for metadata first (KIP-951)."""
+"""The leader to turn to, in answers that refuse a request: it spares clients a Metadata request (KIP-951)."""
 
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
@@ -22,7 +22,7 @@ def leader_of(broker: Broker, name: str, index: int) -> tuple[int, int] | None:
 
 
 def endpoints(broker: Broker, leaders: Iterable[int], make: NodeClass[Node]) -> list[Node]:
-    """Where the brokers are that an answer points to."""
+    """The endpoints of the brokers that an answer names as leaders."""
     brokers = broker.image.brokers
     there = (brokers[leader] for leader in sorted(set(leaders)) if leader in brokers)
     return [

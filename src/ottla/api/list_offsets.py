@@ -28,6 +28,15 @@ from ottla.api.leadership_proof import check_led, proven
 from ottla.api.named_partitions import held_partitions
 from ottla.api.worker_jobs import with_jobs
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.offset_times import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    READ_COMMITTED,
+)
 from ottla.broker.long_work import Steps
 from ottla.log.time_search import LargeWalkError, Walk
 from ottla.replication.partition import Partition
@@ -37,15 +46,6 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
-)
-from ottla.wire.offset_times import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    EARLIEST_PENDING_UPLOAD,
-    LATEST,
-    LATEST_TIERED,
-    MAX_TIMESTAMP,
-    READ_COMMITTED,
 )
 
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}

@@ -181,7 +181,7 @@ class Adoption:
             )
 
     def _usable(self, topic: str, configs: Configs) -> dict[str, str]:
-        """Without what we do not know. A value that cannot be is no reason to delete anything either."""
+        """The configs that exist here, with legal values. An illegal value must not get records deleted."""
         rows, usable, is_certain = rows_by_topic_key(LogConfig), dict[str, str](), True
         for name, value in configs.items():
             if name in rows and _is_legal(rows[name], name, value):

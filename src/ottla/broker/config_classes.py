@@ -1,4 +1,4 @@
-"""All classes of configuration keys of a broker, in one list: whatever is done for every key goes over it.
+"""All classes of configuration keys of a broker, in one list, for all that is done with every key.
 
 That is reading and checking properties, DescribeConfigs and AlterConfigs, what is taken over from another
 broker's settings, and docs/reference/configs.md, where the titles come from.

@@ -1,7 +1,7 @@
 """Listeners as Kafka's keys name them: `NAME://HOST:PORT`, and which protocol a name stands for.
 
 A name stands for what listener.security.protocol.map says, else for the protocol of that name. Those in
-controller.listener.names are for KRaft's controllers, which there are none of here: they are passed over.
+controller.listener.names are for KRaft's controllers: there are none here, and they are ignored.
 """
 
 import re

@@ -55,8 +55,7 @@ class Liveness:
     # -- inputs --
 
     def on_brokers(self, brokers: Mapping[int, BrokerEndpoint], now_ms: int) -> None:
-        """These are registered. A broker that is not registered itself, or has nobody beside it, watches
-        nobody."""
+        """The brokers that are registered now. While this broker is not among them, it probes none."""
         if self._own_id not in brokers:
             brokers = {}
         for broker_id in [
@@ -83,7 +82,7 @@ class Liveness:
         return min([peer.due_ms for peer in self.peers.values() if not peer.is_asked], default=None)
 
     def on_probed(self, broker_id: int, epoch: int, sign: Sign, now_ms: int) -> bool:
-        """Did that change who is suspected?"""
+        """A probe ended with this sign. Returns whether that changed which brokers are suspected."""
         peer = self.peers.get(broker_id)
         if peer is None or peer.epoch != epoch:
             return False
@@ -114,7 +113,7 @@ class Liveness:
         return self._unsuspect(broker_id, peer, now_ms)
 
     def trust(self, broker_id: int, now_ms: int) -> bool:
-        """Others reach it: the trouble is our own. Was it suspected?"""
+        """Other brokers reach it, so the trouble is our own. Returns whether it was suspected."""
         peer = self.peers[broker_id]
         peer.is_trusted = True
         return self._unsuspect(broker_id, peer, now_ms)
@@ -129,7 +128,7 @@ class Liveness:
     # -- what it comes to --
 
     def unreachable(self, now_ms: int) -> dict[int, int]:
-        """With the epoch of each."""
+        """The brokers that have not answered for UNREACHABLE_MS, with their epochs."""
         return {
             broker_id: peer.epoch
             for broker_id, peer in sorted(self.peers.items())
@@ -137,7 +136,7 @@ class Liveness:
         }
 
     def doubtful(self, now_ms: int) -> list[int]:
-        """Whoever has been suspected for so long that others must have noticed, if it is gone."""
+        """The brokers suspected for so long that others must have noticed by now, if they are gone."""
         return [
             broker_id
             for broker_id in sorted(self.suspected)
@@ -145,6 +144,6 @@ class Liveness:
         ]
 
     def is_witness(self, broker_id: int, now_ms: int) -> bool:
-        """Has it been there for long enough to know whom it cannot reach, and does it answer?"""
+        """Whether this broker answers, and has been registered long enough to know whom it cannot reach."""
         peer = self.peers.get(broker_id)
         return peer is not None and not peer.failures and now_ms - peer.since_ms >= DOUBT_MS

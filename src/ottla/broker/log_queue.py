@@ -1,5 +1,4 @@
-"""Logs made and deleted in portions: a topic of thousands of partitions must not keep the broker from all
-others.
+"""Logs are created and deleted in portions, so that a topic of thousands of partitions does not block others.
 
 Rules: one input makes at most `PORTION_MAX` logs, which takes less than a tenth of a second, and deletes at
 most `DELETED_MAX`; the others wait, and `pump` goes on with a few of them as soon as the loop has seen to
@@ -28,7 +27,7 @@ AGAIN_MS = 1_000  # after an error that passes by itself, such as a lack of file
 
 
 class LogQueue:
-    """`follow` lets a partition be here as the image says, whose turn it is."""
+    """`follow` opens a partition whose turn has come, in the role that the image gives it."""
 
     def __init__(self, image: Image, store: LogStore, follow: Callable[[Topic, int, int], None]) -> None:
         self.todo: dict[TopicPartition, None] = {}
@@ -41,11 +40,11 @@ class LogQueue:
         self._due_ms = 0
 
     def begin(self) -> None:
-        """An input begins that may ask for new logs."""
+        """Called before each input that may ask for new logs."""
         self._left, self._deletes_left = PORTION_MAX, DELETED_MAX
 
     def may_open(self, topic_partition: TopicPartition, now_ms: int) -> bool:
-        """Is there a log of this name, or is it its turn to be made? If not, it will be."""
+        """Whether the log exists or may be created now. If neither, it is queued."""
         if topic_partition in self.deleted:
             self._delete(topic_partition, now_ms)
         if topic_partition in self._store.logs:
@@ -58,7 +57,7 @@ class LogQueue:
         return False
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
-        """Nobody uses this log any more."""
+        """Delete a log that is no longer used, now or in its turn."""
         self._wait(now_ms)
         self.deleted[topic_partition] = None
         if self._deletes_left:

@@ -1,8 +1,7 @@
-"""What a broker asks of the world, and who is called back with what came of it.
+"""The effects that a broker asks for, and the callbacks that wait for their results.
 
-Effects are kept in the order they arose; whoever gives the broker an input takes them and carries them out. A
-write to the keeper and a request to another broker are called back once each, by the token they went out
-with.
+Effects are kept in order. The caller that gave the broker an input takes them and carries them out. Each
+write to the keeper and each request to another broker has a token, by which its callback is called once.
 """
 
 from collections.abc import Iterable

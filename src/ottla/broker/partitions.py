@@ -90,7 +90,7 @@ class Partitions(Mapping[TopicPartition, Partition]):
                 self.follow(topic, index, now_ms)
 
     def follow(self, topic: Topic, index: int, now_ms: int) -> None:
-        """Let a partition be here, or not, and lead or follow, as the image says."""
+        """Open, change or drop a partition, as the image says."""
         topic_partition, replicas = TopicPartition(topic.name, index), topic.assignment.get(index)
         partition = self._here.get(topic_partition)
         if partition is not None and partition.topic_id != topic.id:
@@ -196,7 +196,7 @@ class Partitions(Mapping[TopicPartition, Partition]):
         self._storage.start_syncs(now_ms)
 
     def on_directory_failed(self, directory: str, reason: str, now_ms: int) -> None:
-        """What is lost with a directory is here no longer."""
+        """Release the partitions that were in a failed directory."""
         lost = [topic_partition for topic_partition, home in self._store.lost.items() if home == directory]
         log.error("%s is offline, with %d partitions, until the next start: %s", directory, len(lost), reason)
         gone = [partition for lost_one in lost if (partition := self._here.get(lost_one)) is not None]

@@ -1,4 +1,4 @@
-"""What the parts of a broker are given from outside: chance, whom to ask for what, and whom to call back."""
+"""Interfaces between the parts of a broker, and the callbacks they give to each other."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -13,27 +13,27 @@ SendRequest = Callable[[int, str, Any, OnAnswer], object]  # to a broker, on a c
 
 
 class Random(Protocol):
-    """Where ids come from: the operating system, or a seed."""
+    """The source of random ids: the operating system, or a seed in tests."""
 
     def randbytes(self, count: int, /) -> bytes: ...
     def randrange(self, low: int, high: int, /) -> int: ...
 
 
 class Disks(Protocol):
-    """Where logs are kept."""
+    """The disks that hold the logs."""
 
     def start_syncs(self, now_ms: int) -> None:
-        """Have synced what is due."""
+        """Start the syncs that are due."""
 
     def failed(self, error: OSError) -> ErrorCode:
-        """The disk refused something; the code that tells a client."""
+        """A disk failed. Returns the error code for the client."""
 
 
 class Coordinators(Protocol):
-    """Those who store what they know in partitions of internal topics."""
+    """The coordinators, which store their state in partitions of internal topics."""
 
     def on_role(self, partition: Partition, now_ms: int) -> None:
-        """This broker leads a partition, or not, by the latest state."""
+        """This broker became the leader of a partition, or is no longer."""
 
     def on_committed(self, partition: Partition, now_ms: int) -> None:
         """The high watermark of a partition has moved."""

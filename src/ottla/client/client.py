@@ -8,6 +8,7 @@ from typing import Self
 
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
+from ottla.base.offset_times import EARLIEST, LATEST
 from ottla.client import groups, produce, topics
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
@@ -16,7 +17,6 @@ from ottla.client.first_batches import Begun, fetch_together
 from ottla.client.offsets import list_offsets
 from ottla.client.retry import Deadline
 from ottla.records.fetched import Fetched
-from ottla.wire.offset_times import EARLIEST, LATEST
 
 FETCH_BYTES_MAX = 32 << 20
 

@@ -16,6 +16,7 @@ from struct import Struct
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.base.offset_times import EARLIEST, LATEST
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
 from ottla.client.errors import Again, ClientError, OffsetOutOfRange, check
@@ -24,7 +25,6 @@ from ottla.client.retry import Deadline, until
 from ottla.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAGIC_AT
 from ottla.records.fetched import Aborted, Fetched
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from ottla.wire.offset_times import EARLIEST, LATEST
 from ottla.wire.primitives import ProtocolError
 
 FIRST_BYTES = 1 << 20

@@ -23,7 +23,7 @@ order of the assignment; one that is about to stop only if nobody else is left u
 What is written with a leader. The ISR keeps the members that are there and hold what they held, without those
 about to stop (unless the leader itself is). The ELR takes whoever leaves an ISR that is smaller than
 min(min.insync.replicas, replicas) without them, and is empty as soon as the ISR is large enough: so long as
-the ISR is too small the high watermark stands still, and they hold all that is committed. An unclean leader
+the ISR is too small the high watermark does not move, and they hold all that is committed. An unclean leader
 empties the ELR: what the others hold is no longer the partition's.
 
 What is written without a leader. ISR and ELR stay as they were, because rule ALL_RESTARTED asks for all of

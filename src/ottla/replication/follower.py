@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import is_shortage
 from ottla.base.ids import TopicPartition
+from ottla.base.offset_times import EARLIEST
 from ottla.log.directories import LogDirectoryError
 from ottla.replication.fetch_requests import Asked, FetchRequests, Key
 from ottla.replication.partition import Effects, Partition
@@ -33,7 +34,6 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ottla.wire.offset_times import EARLIEST
 
 log = logging.getLogger(__name__)
 

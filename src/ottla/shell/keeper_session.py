@@ -84,7 +84,7 @@ class KeeperSession:
             await self._write(succession(self._core.broker.id, nodes))
 
     async def _outwait(self) -> None:
-        """Rounds are counted and not the time, which goes on for a process that stands still itself."""
+        """Rounds are counted and not the time, which goes on while this process itself is stalled."""
         limit_s = self._core.config.zookeeper_session_timeout_ms / 1000 + LINGER_S
         log.warning("%s is there from an earlier session; waiting for that to end", self._own_path)
         waited_s, reminder = 0.0, Reminder()

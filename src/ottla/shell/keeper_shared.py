@@ -33,14 +33,14 @@ class SharedTree:
             self._tell(self._tree.end(session))
 
     def expire(self, session: "SharedKeeper") -> None:
-        """As if nothing had been heard of it for too long: its nodes go, and it gets a new session."""
+        """As after a timeout: its ephemeral nodes go, and it gets a new session."""
         with self._lock:
             self._tell(self._tree.end(session))
             if session in self._sessions:
                 session.post(session.on_expired)
 
     def mute(self, session: "SharedKeeper") -> None:
-        """Its broker is gone, and nobody but the clock will notice."""
+        """Its broker is gone: it hears of nothing any more, and its nodes stay until `leave`."""
         with self._lock:
             if session in self._sessions:
                 self._sessions.remove(session)
@@ -68,7 +68,7 @@ class SharedTree:
 
 
 class SharedKeeper:
-    """One broker's session. It is certain to live until somebody ends it, so there is no clock to it."""
+    """One broker's session. It lives until it is ended, so it has no timeout."""
 
     is_shared = True
     where = "the keeper in memory"
@@ -97,7 +97,7 @@ class SharedKeeper:
         self._tree.leave(self)
 
     def abandon(self, after_s: float) -> None:
-        """The broker is gone without a word; its session goes when its time is up."""
+        """The broker crashed; its session ends after `after_s`."""
         self._is_closed = True
         self._tree.mute(self)
         timer = threading.Timer(after_s, self._tree.leave, (self,))
@@ -105,7 +105,7 @@ class SharedKeeper:
         timer.start()
 
     def post(self, what: Callable[..., object], *arguments: object) -> None:
-        """From any thread. A loop that is gone wants to know nothing."""
+        """Call it in the loop of this session, from any thread; not at all if the loop is closed."""
         if not self._is_closed:
             with contextlib.suppress(RuntimeError):  # it is closed
                 self._loop.call_soon_threadsafe(what, *arguments)

@@ -70,25 +70,25 @@ class DirectoryLock:
         return self._fd >= 0
 
     def incarnation(self) -> str:
-        """The word with which the last broker here registered: whoever reads it holds the lock, so that one
-        is gone. Nothing in a copy of the directory: its lock says nothing about the original's broker."""
+        """The word with which the last broker of this directory registered. Its reader holds the lock, so
+        that broker is gone. Empty in a copy of the directory: that lock says nothing of the original."""
         try:
             path = os.path.join(self.directory, INCARNATION)
             identity, _, word = OsFiles().read(path).decode().partition(" ")
         except (OSError, ValueError):
             return ""
-        return word.strip() if identity == self._place() else ""
+        return word.strip() if identity == self._identity() else ""
 
     def write_incarnation(self, word: str) -> None:
         """Before registering with it. Where that fails, the next start waits for the session to end."""
         path = os.path.join(self.directory, INCARNATION)
         try:
-            OsFiles().write_atomic(path, f"{self._place()} {word}\n".encode(), sync=False)
+            OsFiles().write_atomic(path, f"{self._identity()} {word}\n".encode(), sync=False)
         except OSError as error:
             log.warning("cannot write %s: %s", path, error.strerror)
 
-    def _place(self) -> str:
-        """Of the lock itself, which stays as long as the directory."""
+    def _identity(self) -> str:
+        """Device and inode of the lock file, which stays as long as the directory."""
         status = os.fstat(self._fd)
         return f"{status.st_dev}:{status.st_ino}"
 
@@ -127,7 +127,7 @@ def read_meta(files: Files, directory: str) -> list[str]:
 
 
 def write_meta(files: Files, directory: str, broker_id: int, cluster_id: str, *, shared: bool) -> None:
-    """What is there stays, of whoever it is; Apache Kafka takes no notice of the line that is ours."""
+    """Lines that are there stay, also those of Apache Kafka, which ignores the line that is ours."""
     written = read_meta(files, directory)
     lines = [*written] or ["version=0", f"broker.id={broker_id}", f"cluster.id={cluster_id}"]
     lines += [SHARED] if shared and SHARED not in lines else []

@@ -108,7 +108,7 @@ class Multi:
         return transaction.commit_async()
 
     def has_met_strangers(self, results: Any) -> bool:
-        """A node that was to be deleted has children nobody knew of."""
+        """Whether a node that was to be deleted has children that were not known."""
         return any(isinstance(result, NotEmptyError) for result in results or ())
 
     def outcome(

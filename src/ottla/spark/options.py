@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ottla.base.offset_times import EARLIEST, LATEST
 from ottla.client import TopicPartition
 from ottla.records.compression import CODEC_NAMES
 from ottla.spark import kafka_options
@@ -28,7 +29,6 @@ from ottla.spark.positions import (
     parse_offsets,
     per_partition,
 )
-from ottla.wire.offset_times import EARLIEST, LATEST
 
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
 STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from ottla.base.offset_times import EARLIEST, LATEST
 from ottla.client import TopicPartition
 from ottla.spark import errors
 from ottla.spark.errors import OptionError
 from ottla.spark.offsets import Offsets
-from ottla.wire.offset_times import EARLIEST, LATEST
 
 
 @dataclass(frozen=True)
