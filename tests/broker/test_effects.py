@@ -37,7 +37,7 @@ def test_the_shell_does_not_begin_unless_somebody_carries_out_every_effect(forgo
     """So that no start of a broker, in any test, passes with one that is forgotten."""
     others = {kind: MagicMock() for kind in EFFECTS if kind is not forgotten}
     with pytest.raises(AssertionError, match=forgotten.__name__):
-        Core(MagicMock(), print).begin(MagicMock(), MagicMock(carriers=lambda: others))
+        Core(MagicMock(), print).begin(MagicMock(carriers=lambda: others))
     Core(MagicMock(), print).begin(
         MagicMock(), MagicMock(carriers=lambda: {**others, forgotten: MagicMock()})
     )

@@ -1,7 +1,7 @@
 """CreateTopics (key 19): new topics with counts or a replica assignment, and configs.
 
 The answer comes when the topic is in the image, so that it can be used at once; of a topic with more than
-fifty partitions some may still be made then, and are not led yet (`broker/making`). A name given twice in
+fifty partitions some may still be made then, and are not led yet (`broker/log_queue`). A name given twice in
 one request is an error for that name. -1 partitions or replicas take the broker's defaults (KIP-464).
 
 v4 defaults · v5 flexible, counts and configs in the answer · v6 quota error · v7 topic id in the answer

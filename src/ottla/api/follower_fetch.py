@@ -11,7 +11,7 @@ which nothing can come are passed over (`_quiet`).
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.api.partition_reads import NO_REPLICA, PartitionReads, check_offset, diverging, is_long
+from ottla.api.partition_reads import PartitionReads, check_offset, diverging, is_long
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.long_work import LARGE, Steps, finished
@@ -106,8 +106,7 @@ class FollowerFetch:
     @property
     def _registered_epoch(self) -> int:
         """The follower's incarnation as we know it; -1 while it is not there."""
-        registered = self.reads.broker.image.brokers.get(self.replica_id)
-        return registered.epoch if registered else NO_REPLICA
+        return self.reads.broker.image.epoch_of(self.replica_id)
 
     def _quiet(self, wanted: Wanted, topic_partition: TopicPartition) -> Follower | None:
         """The follower, if it is in sync and at the end, the leader knows it, and there is no news for it."""

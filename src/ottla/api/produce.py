@@ -270,8 +270,6 @@ class Appending:
             )
         except ApiError as error:
             self._refuse(broker, TopicPartition(name, asked.index), partition, reply, error)
-        except OSError as error:
-            reply.error_code = broker.storage.failed(error)
         else:
             reply.base_offset = appended.base_offset
             reply.log_append_time_ms = appended.log_append_time_ms

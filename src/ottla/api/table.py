@@ -12,7 +12,7 @@ from typing import Any
 from ottla.wire.decoders import ITEMS_MAX
 from ottla.wire.messages import VERSIONS
 
-FEW = 20_000
+FEWER_ITEMS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +49,17 @@ class Api:
 TABLE = {
     api.key: api
     for api in (
-        Api(0, "produce", advertised_from=0, items_max=FEW),
+        Api(0, "produce", advertised_from=0, items_max=FEWER_ITEMS),
         Api(1, "fetch"),
         Api(2, "list_offsets"),
         Api(3, "metadata", cached=True),
         Api(8, "offset_commit"),
         Api(9, "offset_fetch"),
         Api(10, "find_coordinator"),
-        Api(11, "join_group", items_max=FEW),
+        Api(11, "join_group", items_max=FEWER_ITEMS),
         Api(12, "heartbeat"),
-        Api(13, "leave_group", items_max=FEW),
-        Api(14, "sync_group", items_max=FEW),
+        Api(13, "leave_group", items_max=FEWER_ITEMS),
+        Api(14, "sync_group", items_max=FEWER_ITEMS),
         Api(15, "describe_groups"),
         Api(16, "list_groups"),
         Api(17, "sasl_handshake"),
@@ -80,7 +80,7 @@ TABLE = {
         Api(44, "incremental_alter_configs"),
         Api(45, "alter_partition_reassignments"),
         Api(46, "list_partition_reassignments"),
-        Api(47, "offset_delete", items_max=FEW),
+        Api(47, "offset_delete", items_max=FEWER_ITEMS),
         Api(55, "describe_quorum"),
         Api(56, "alter_partition"),
         Api(57, "update_features"),

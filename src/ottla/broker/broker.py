@@ -1,18 +1,19 @@
 """One broker: what it is made of, and which part hears of what.
 
-    image, settings             what it knows of the cluster, and what it is set to
-    storage, moves              its logs on their disks
-    partitions, replicas, isr   its partitions: which are here, what happens to them, what leaders propose
-    coordinators                what is stored in internal topics, for groups
-    seat, controller_writes         the controller, on the broker that has its seat
-    liveness, report, departure what it tells other brokers, and hears of them
-    waiting, slices, allowance  requests that wait, that take long, and how much may be done at once
-    outbox                      what it asks of the world
+    image, settings               what it knows of the cluster, and what it is set to
+    storage, moves                its logs on their disks
+    partitions, replicas, isr     its partitions: which are here, what happens to them, what leaders propose
+    coordinators                  what is stored in internal topics, for groups
+    seat, controller_writes       the controller, on the broker that has its seat
+    liveness, report, departure   what it tells other brokers, and hears of them
+    waiting, slices, allowance    requests that wait, that take long, and how much may be done at once
+    outbox                        what it asks of the world
 
 Rules: one thread owns all of this. Every input takes `now_ms`; nothing here reads a clock, opens a socket or
 waits. Effects are left in `outbox` in the order they arose, and whoever gave the input carries them out. A
 part is given what it needs and nothing else; what concerns one part alone goes to that part without passing
-here.
+here. Parts are made from the bottom up: where one calls back a part that is made later, a lambda stands in.
+Handlers in `api` are given the whole broker, since each needs other parts of it.
 """
 
 from collections.abc import Iterable
@@ -258,7 +259,12 @@ class Broker:
         return min([due_ms for due_ms in due if due_ms is not None], default=None)
 
     def on_deadline(self, now_ms: int) -> None:
-        """Answers, syncs and timers whose time is up."""
+        """Answers, timers and syncs whose time is up."""
+        self._pump(now_ms)
+        self.storage.start_syncs(now_ms)
+
+    def _pump(self, now_ms: int) -> None:
+        """Whatever is due but syncs. What may find no file descriptor comes last."""
         self.waiting.on_tick(now_ms)
         self.slices.on_deadline(now_ms)
         self.coordinators.on_tick(now_ms)
@@ -267,13 +273,12 @@ class Broker:
         self.proofs.pump(now_ms)
         self.outbox.effects += self.liveness.pump(now_ms)
         self.copies.pump(now_ms)
-        self.partitions.log_queue.pump(now_ms)  # late: these two may fail for lack of descriptors
-        self.storage.start_syncs(now_ms)
+        self.partitions.log_queue.pump(now_ms)
 
     def on_tick(self, now_ms: int, wall_offset_ms: int = 0) -> None:
         self.store.wall_offset_ms = wall_offset_ms
         self.replicas.on_tick(now_ms)
-        self.on_deadline(now_ms)
+        self._pump(now_ms)
         self.notice.pump()
         self.report.pump(now_ms)
         self.controller_writes.doubt(now_ms)

@@ -8,7 +8,9 @@ Rules
   a topic, several topics in one write.
 - To a partition that another can lead, whoever is suspected is not there (design note 008).
 - Whoever asks for a change (AlterPartition, ElectLeaders, reassignments, our own timers) waits in `asked` for
-  the topic's turn, decides on the draft that is then made, and is told when the draft is written.
+  the topic's turn, decides on the draft that is then made, and is told when the draft is written. A request
+  about several partitions is answered once, when all are settled (`Asks`); a broker that is not the
+  controller refuses it with NOT_CONTROLLER.
 - A leader that is told INELIGIBLE_REPLICA takes its proposal for never written. So the keeper confirms first
   that the state is the one we refused on: an earlier controller may have written what we have not seen.
 - A write that was refused, or whose answer was lost, is planned again from the image: after the next
@@ -31,7 +33,7 @@ from ottla.controller import image as images
 from ottla.controller import znodes
 from ottla.controller.draft import Draft
 from ottla.controller.image import Image
-from ottla.controller.isr import Proposal, propose
+from ottla.controller.isr import NEVER_WRITTEN, Proposal, propose
 from ottla.controller.keeper import Check, Operation, Outcome, Put, Unknown, Written
 from ottla.controller.plan import elect_preferred, imbalanced, is_settled, repair
 from ottla.controller.reachability import is_reported
@@ -45,7 +47,6 @@ LOOK_INTERVAL_MS = 5_000  # at everything, whether something changed or not
 WRITE_TOPICS_MAX = 64
 WRITE_BYTES_MAX = 256 << 10  # ZooKeeper refuses a request of 1 MiB
 WRITES_IN_FLIGHT_MAX = 4
-CONFIRMED = {ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED}
 
 
 @dataclass(slots=True, eq=False)
@@ -221,7 +222,7 @@ class ControllerWrites:
             try:
                 ask.decide(draft)
             except ApiError as error:
-                if error.code in CONFIRMED:
+                if error.code in NEVER_WRITTEN:
                     refused.append((ask, error))
                 else:
                     ask.settle(None, error, now_ms)

@@ -1,7 +1,7 @@
 """The coordinators on this broker, and the internal topics that store what they know.
 
-Whoever leads a partition of such a topic coordinates what is stored in it. A coordinator is made when it is
-first needed: many brokers are never asked for a group.
+Whoever leads a partition of such a topic coordinates what is stored in it. A coordinator is made when there
+is such a partition here, or when somebody asks for it: many brokers never have a group.
 """
 
 from collections.abc import Callable
@@ -42,9 +42,7 @@ class Coordinators:
     @property
     def groups(self) -> "Groups":
         if self._groups is None:
-            from ottla.broker.groups import (
-                Groups,
-            )  # a broker that is never asked for a group has no use for it
+            from ottla.broker.groups import Groups  # many brokers have no use for it
 
             config = load(GroupConfig, self._properties)
             self._groups = Groups(config, self._image, self._waiting.wake, self._wall_ms)

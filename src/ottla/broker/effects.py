@@ -6,7 +6,6 @@ from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
 from ottla.base.files import Buffer, Syncable
-from ottla.base.files import is_shortage as is_shortage
 from ottla.broker.parked import Parked
 from ottla.controller.keeper import Operation
 from ottla.log.compaction.task import CleanTask

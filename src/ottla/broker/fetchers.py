@@ -88,8 +88,7 @@ class Fetchers:
 
     @property
     def _epoch(self) -> int:
-        registered = self.image.brokers.get(self.broker_id)
-        return registered.epoch if registered else -1
+        return self.image.epoch_of(self.broker_id)
 
     def pump(self, now_ms: int) -> None:
         """Send what is due."""

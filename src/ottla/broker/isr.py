@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.ports import SendRequest
 from ottla.controller.image import Image
+from ottla.controller.isr import NEVER_WRITTEN
 from ottla.controller.znodes import Proposed
 from ottla.replication.leader import ProposeIsr
 from ottla.replication.partition import Partition
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 RETRY_MS_MIN, RETRY_MS_MAX = 50, 500
 UNANSWERED_MS = 1_000
 UNANSWERED_MAX = 1_000  # so many at a time go into a node of the keeper
-REFUSALS = {ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED}
 
 
 class Change(NamedTuple):
@@ -71,8 +70,7 @@ class IsrChanges:
 
     @property
     def _epoch(self) -> int:
-        registered = self.image.brokers.get(self.broker_id)
-        return registered.epoch if registered else -1
+        return self.image.epoch_of(self.broker_id)
 
     def _controller(self) -> int:
         """Who to ask; -1 while nobody can be."""
@@ -121,7 +119,7 @@ class IsrChanges:
             for topic in answer.topics:
                 for part in topic.partitions:
                     change = sent.get((topic.topic_id, part.partition_index))
-                    if change is not None and part.error_code in REFUSALS:
+                    if change is not None and part.error_code in NEVER_WRITTEN:
                         self._refuse(change, now_ms)
         self.pump(now_ms)
 

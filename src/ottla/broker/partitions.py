@@ -55,6 +55,9 @@ class Partitions(Mapping[TopicPartition, Partition]):
     def __getitem__(self, topic_partition: TopicPartition) -> Partition:
         return self._here[topic_partition]
 
+    def __contains__(self, topic_partition: object) -> bool:
+        return topic_partition in self._here
+
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._here)
 
@@ -155,12 +158,9 @@ class Partitions(Mapping[TopicPartition, Partition]):
         self._followers.wake(partition, now_ms)
 
     def drop_topic(self, name: str, now_ms: int) -> None:
-        store = self._store
-        store.lost = {
-            topic_partition: directory
-            for topic_partition, directory in store.lost.items()
-            if topic_partition.topic != name or topic_partition in store.unfit
-        }
+        lost, unfit = self._store.lost, self._store.unfit
+        for topic_partition in [gone for gone in lost if gone.topic == name and gone not in unfit]:
+            del lost[topic_partition]
         for partition in [
             partition for partition in self.values() if partition.topic_partition.topic == name
         ]:

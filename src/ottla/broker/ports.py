@@ -29,7 +29,7 @@ class Disks(Protocol):
         """A disk failed. Returns the error code for the client."""
 
 
-class Coordinators(Protocol):
+class RoleListener(Protocol):
     """The coordinators, which store their state in partitions of internal topics."""
 
     def on_role(self, partition: Partition, now_ms: int) -> None:

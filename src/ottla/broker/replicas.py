@@ -28,7 +28,7 @@ from ottla.broker.fetchers import Fetchers
 from ottla.broker.isr import IsrChanges
 from ottla.broker.leadership_proofs import Proofs
 from ottla.broker.parked import Waiting
-from ottla.broker.ports import Coordinators, Disks
+from ottla.broker.ports import Disks, RoleListener
 from ottla.controller.image import Image, PartitionState
 from ottla.log.directories import LogDirectoryError
 from ottla.log.log import Appended
@@ -88,7 +88,7 @@ class Replicas:
     fetchers: Fetchers
     isr: IsrChanges
     proofs: Proofs
-    coordinators: Coordinators
+    coordinators: RoleListener
     disks: Disks
     lag_ms_max: Callable[[], int]  # replica.lag.time.max.ms
     led: dict[TopicPartition, Partition] = field(default_factory=dict)  # with followers elsewhere
@@ -125,14 +125,14 @@ class Replicas:
         budget: Budget | None = None,
         judge: Judge | None = None,
     ) -> Appended:
-        """A producer's batch, with all that follows from it. It is refused with an ApiError; an OSError is a
-        lack of descriptors, of which the log knows nothing."""
+        """A producer's batch, with all that follows from it. One that is not in its log is refused with an
+        ApiError."""
         try:
             appended, effects = partition.append(
                 records, acks=acks, now_ms=now_ms, wall_ms=wall_ms, produce_version=produce_version,
                 budget=budget, judge=judge,
             )  # fmt: skip
-        except LogDirectoryError as error:
+        except OSError as error:
             raise ApiError(self.disks.failed(error)) from None
         if not appended.duplicate:
             self._on_appended(partition, effects, now_ms)

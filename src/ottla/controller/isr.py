@@ -26,6 +26,8 @@ from ottla.controller.election import Around, changed, eligible, in_sync, rememb
 from ottla.controller.znodes import State
 
 NO_BROKER_EPOCH = -1  # before v3 a proposal did not say
+# A leader that is told one of these takes its proposal for never written.
+NEVER_WRITTEN = {ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.base.files import Syncable
+from ottla.base.files import Syncable, is_shortage
 from ottla.broker import effects
-from ottla.broker.effects import is_shortage
 from ottla.broker.parked import Parked
 from ottla.log.compaction.task import CleanOutcome, CleanTask
 from ottla.log.directories import LogDirectoryError

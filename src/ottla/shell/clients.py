@@ -31,7 +31,6 @@ class Clients:
         self._listener: asyncio.Server | None = None
         self.on_held, self.on_unsent = self.budgets.on_held, self.budgets.on_unsent
         self.say_closed, self.say_refused = self.budgets.closings.say, self.admission.refusals.say
-        core.on_tick.append(self._on_tick)
 
     # -- listening --
 
@@ -108,7 +107,7 @@ class Clients:
 
     # -- time --
 
-    def _on_tick(self, now_ms: int) -> None:
+    def on_tick(self, now_ms: int) -> None:
         if now_ms - self._swept_ms >= SWEEP_MS:
             self._swept_ms = now_ms
             self._sweep(now_ms)

@@ -27,7 +27,7 @@ GUEST_BYTES_MAX = 512 * 1024  # as Kafka allows before authentication
 PROOF_KEYS = {struct.pack(">h", key) for key in (17, 36)}  # SaslHandshake, SaslAuthenticate
 
 
-class Clients(Protocol):
+class ConnectionHost(Protocol):
     """All connections together, as one of them sees them."""
 
     def admit(self, connection: "Connection") -> str | None: ...
@@ -39,7 +39,7 @@ class Clients(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    def __init__(self, core: Core, clients: Clients, number: int, scratch: bytearray) -> None:
+    def __init__(self, core: Core, clients: ConnectionHost, number: int, scratch: bytearray) -> None:
         self.number = number
         self.peer = ""
         self.is_local = False

@@ -15,10 +15,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias, get_args
 
+from ottla.base.files import is_shortage
 from ottla.broker import effects
 from ottla.broker.broker import Broker
 from ottla.broker.config import BrokerConfig
-from ottla.broker.effects import Effect, is_shortage
+from ottla.broker.effects import Effect
 from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import LogDirectoryError
 from ottla.shell.clock import Clock
@@ -48,8 +49,8 @@ class Core:
         self.broker = broker
         self.is_stopping = False
         self.is_halted = False
-        self.on_tick: list[Callable[[int], None]] = []  # who wants to be told the time now and then
-        self.on_nodes_applied: Callable[[], None] = lambda: None
+        self._on_tick: Callable[[int], None] = lambda _now_ms: None
+        self._on_nodes: Callable[[], None] = lambda: None
         self._on_halt = on_halt
         self._clock = Clock()
         self.turns = Turns(self._clock.elapsed_us)
@@ -61,7 +62,6 @@ class Core:
         self._shortage_ms = 0
         self._deadline: tuple[int, asyncio.TimerHandle] | None = None
         self._ticker: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop
 
     @property
     def config(self) -> BrokerConfig:
@@ -74,9 +74,15 @@ class Core:
     def now_ms(self) -> int:
         return self._clock.now_ms()
 
-    def begin(self, loop: asyncio.AbstractEventLoop, *carriers: Carrier) -> None:
-        """From now on effects are carried out."""
-        self._loop = loop
+    def begin(
+        self,
+        *carriers: Carrier,
+        on_tick: Callable[[int], None] = lambda _now_ms: None,
+        on_nodes: Callable[[], None] = lambda: None,
+    ) -> None:
+        """From now on effects are carried out. `on_tick` is told the time again and again, `on_nodes` when
+        the broker has taken in changes of the keeper's tree."""
+        self._on_tick, self._on_nodes = on_tick, on_nodes
         self._carriers = {effects.TakeOffline: self._take_offline, effects.Halt: self._halt}
         for carrier in carriers:
             self._carriers |= carrier.carriers()
@@ -108,7 +114,7 @@ class Core:
         self._schedule_deadline()
         if not self._is_round_over and (self.broker.allowance.is_round_spent or self.turns):
             self._is_round_over = True
-            self._loop.call_soon(self._begin_round)
+            asyncio.get_running_loop().call_soon(self._begin_round)
 
     def _take_offline(self, effect: effects.TakeOffline) -> None:
         self.broker.on_directory_failed(effect.directory, effect.reason, self.now_ms())
@@ -167,12 +173,12 @@ class Core:
         if now_ms - self._shortage_ms >= SHORTAGE_NOTICE_MS:  # there may be thousands of them
             self._shortage_ms = now_ms
             log.error("%s; trying again every %.0f s (ulimit -n)", error, SHORTAGE_S)
-        self._loop.call_later(SHORTAGE_S, lambda: None if self.is_ending else again())
+        asyncio.get_running_loop().call_later(SHORTAGE_S, lambda: None if self.is_ending else again())
 
     def on_nodes(self, nodes: list[NodeChanged]) -> None:
         """The keeper's tree has changed."""
         self.broker.on_nodes(nodes, self.now_ms())
-        self.on_nodes_applied()
+        self._on_nodes()
         self.carry_out()
 
     def on_bug(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -191,11 +197,10 @@ class Core:
         """Tell the broker the time, from now on and again and again."""
         if self.is_halted:
             return
-        self._ticker = self._loop.call_later(TICK_S, self.tick)
+        self._ticker = asyncio.get_running_loop().call_later(TICK_S, self.tick)
         now_ms = self.now_ms()
         self.input(lambda: self.broker.on_tick(now_ms, self._clock.wall_offset_ms()), is_repeated=True)
-        for tell in self.on_tick:
-            tell(now_ms)
+        self._on_tick(now_ms)
 
     def _schedule_deadline(self) -> None:
         """Wake up for the next parked answer that runs out of time, and for the next sync."""
@@ -207,7 +212,7 @@ class Core:
             self._deadline = None
         if due_ms is not None:
             delay_s = max(due_ms - self.now_ms(), 0) / 1000
-            self._deadline = (due_ms, self._loop.call_later(delay_s, self._on_deadline))
+            self._deadline = (due_ms, asyncio.get_running_loop().call_later(delay_s, self._on_deadline))
 
     def _on_deadline(self) -> None:
         self._deadline = None

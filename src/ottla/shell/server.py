@@ -115,8 +115,10 @@ class Server:
         self._peers = Peers(self._loop, BrokerHost(self.core, self._scratch))
         undo.push_async_callback(self._peers.close)
         undo.callback(self.core.end)
-        self.core.on_nodes_applied = self._peers.check
-        self.core.begin(self._loop, self.clients, self._session, self._peers, self._chores)
+        self.core.begin(
+            self.clients, self._session, self._peers, self._chores,
+            on_tick=self.clients.on_tick, on_nodes=self._peers.check,
+        )  # fmt: skip
         try:
             self.core.on_nodes(self._session.open())
             await self._session.register(cluster_id or uuid_text(self.broker.random.randbytes(16)), claims)
