@@ -418,6 +418,27 @@ def test_what_was_sent_but_not_stored_is_found_in_the_topic(once: Any, topic: To
     assert sorted(topic.lines()) == sorted(as_bytes(numbered(0, 40)))
 
 
+def test_the_rest_of_a_file_that_was_cut_before_it_was_ever_in_the_state_is_found_in_its_copy(
+    once: Any, topic: Topic, tmp_path: Path
+) -> None:
+    """A run that was killed after it had sent of a new file, and before it was stored; then copytruncate."""
+    log, fresh, state = tmp_path / "app.log", tmp_path / "fresh.log", tmp_path / "state" / "ship.json"
+    write(log, *numbered(0, 10))
+    once(log)
+    before = state.read_text().replace('"is_clean": true', '"is_clean": false')
+    write(fresh, *numbered(10, 20))
+    once(tmp_path / "*.log")
+    state.write_text(before)
+    write(fresh, *numbered(20, 30))
+    shutil.copyfile(fresh, tmp_path / "fresh.log.1")
+    os.truncate(fresh, 0)
+    write(fresh, *numbered(30, 40))
+    once(tmp_path / "*.log")
+    assert sorted(topic.lines()) == sorted(as_bytes(numbered(0, 40)))
+    once(tmp_path / "*.log")
+    assert len(topic.lines()) == 40
+
+
 @pytest.mark.timeout(120)
 def test_a_broker_that_is_away_is_waited_for(tmp_path: Path) -> None:
     log, data = tmp_path / "app.log", tmp_path / "data"

@@ -53,8 +53,10 @@ class Watch:
 
     def resume(self, positions: Iterable[Position]) -> None:
         """Take up files of an earlier run, wherever they are now, and however much more of them has gone."""
+        saved: dict[Identity, int] = {}  # the generation that the state knows
         for position in positions:
             identity = (position.device, position.inode)
+            saved[identity] = position.generation
             self._note(position)
             descriptor = _found(position.path, identity)
             if descriptor is None:
@@ -74,6 +76,8 @@ class Watch:
                 self.files[device, inode] = Followed(position, descriptor)
             elif descriptor is not None:
                 os.close(descriptor)
+                if generation > saved.get((device, inode), -1):
+                    self._look_for_sent(position, sent)
 
     def scan(self, now_s: float) -> None:
         """Find new files, and see what became of the others."""
@@ -175,6 +179,29 @@ class Watch:
         position.offset, position.is_inside = sent.next, sent.is_inside_after
         position.print = fingerprint(descriptor, sent.next)
         return True
+
+    def _look_for_sent(self, position: Position, sent: Sent) -> None:
+        """The rest of a file that was cut before it was ever in the state: in a copy beside it that has the
+        last record which the topic has, at its place. Of several the newest."""
+        copies = []
+        for path in _beside(position.path):
+            descriptor = _opened(path) if path.startswith(position.path) and sent.value else None
+            if descriptor is None:
+                continue
+            status = os.fstat(descriptor)
+            identity = (status.st_dev, status.st_ino)
+            rest = Position(position.path, *identity, self.generations.get(identity, 0))
+            if identity in self.files or not self._catch_up(rest, descriptor, position.file):
+                os.close(descriptor)
+            else:
+                copies.append((status.st_mtime_ns, descriptor, identity, rest))
+        copies.sort()
+        for _, descriptor, _, _ in copies[:-1]:
+            os.close(descriptor)
+        for _, descriptor, identity, rest in copies[-1:]:
+            self._note(rest)
+            self._catch_up(rest, descriptor)
+            self.files[identity] = Followed(rest, descriptor)
 
     def _look_for_copy(self, position: Position) -> None:
         """The rest of a file that was cut, or that is not there any more, in a copy beside it."""
