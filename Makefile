@@ -3,7 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 # The pure layers: deterministic, no sockets, no clock. Their tests run in `check`, with branch coverage in `test`.
-PURE := base wire records log coordinator controller group replication security broker api
+LOWER := base wire records log coordinator controller security
+UPPER := group replication broker api
+PURE := $(LOWER) $(UPPER)
 PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PURE))
 # Tests with real sockets, processes and clients; and, in a lane of their own because they take long, clusters and Spark.
 REAL_TESTS := tests/test_second_chance.py tests/shell tests/testing tests/cli tests/client tests/ship tests/kafka_clients \
@@ -15,7 +17,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check test test-pure test-real test-long sim fuzz bench messages reference clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long sim fuzz bench messages reference clean
 
 setup: $(STAMP)
 
@@ -36,8 +38,15 @@ lint: setup
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 
-check: lint
-	$(BIN)/pytest -q -p no:cacheprovider $(PURE_TESTS)
+# Two halves side by side, of about the same length.
+check: setup
+	@$(MAKE) --no-print-directory --output-sync=target -j2 check-lower check-upper
+
+check-lower:
+	$(BIN)/pytest -q -p no:cacheprovider $(addprefix tests/,$(LOWER))
+
+check-upper: lint
+	$(BIN)/pytest -q -p no:cacheprovider tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(UPPER))
 
 # Three lanes side by side: most of the real tests wait for timeouts, while the others use the processors. Each lane writes
 # its result into .results, for `tools/second_chance.py`.
