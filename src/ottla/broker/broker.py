@@ -50,7 +50,6 @@ from ottla.controller import image as images
 from ottla.controller import znodes
 from ottla.controller.image import Image
 from ottla.controller.keeper import NodeChanged
-from ottla.log.store import LogStore
 from ottla.replication.partition import HighWatermarks
 from ottla.replication.sessions import Sessions
 from ottla.replication.throttle import ReplicationThrottle
@@ -69,6 +68,7 @@ class Broker:
         self.storage = storage = Storage(
             files, settings, outbox, lambda log: self.partitions.last_stable_offset(log)
         )
+        self.store = storage.store
         self.coordinators = Coordinators(
             properties, image, waiting,
             lambda *batch: self.replicas.append_internal(*batch), storage.wall_ms,
@@ -134,10 +134,6 @@ class Broker:
     @property
     def config(self) -> BrokerConfig:
         return self.settings.config
-
-    @property
-    def store(self) -> LogStore:
-        return self.storage.store
 
     # -- start and stop ---------------------------------------------------------------------------
 

@@ -290,9 +290,11 @@ class Replicas:
         self.fetchers.pump(now_ms)
 
     def next_ms(self) -> int | None:
-        due = [partition.promised_until_ms for partition in self.held.values()]
         fetch_ms = self.fetchers.next_ms()
-        return min(due if fetch_ms is None else [*due, fetch_ms], default=None)
+        if not self.held:
+            return fetch_ms
+        promised_ms = min(partition.promised_until_ms for partition in self.held.values())
+        return promised_ms if fetch_ms is None else min(promised_ms, fetch_ms)
 
 
 def _role(partition: Partition) -> tuple[int, int, bool, tuple[int, ...]]:
