@@ -1,12 +1,14 @@
 """The one interpreter of effects: what a shell does for a broker, for tests that have no shell.
 
 Every effect has a method here, and by default happens at once. Whoever wants it late, lost or done by a test
-overrides that method. What takes others (brokers, a shared keeper, a cleaner) has no default, and an effect
-that nobody knows is an error.
+overrides that method. What no test can do without is abstract: the time, answers, requests to other brokers.
+What only some tests let happen (a connection closed, a probe, a compaction, a halt) fails a test that did not
+expect it, and so does an effect that nobody knows.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import assert_never
+from typing import NoReturn, assert_never
 
 from ottla.base.files import Buffer, Syncable
 from ottla.broker.broker import Broker
@@ -36,13 +38,13 @@ from ottla.log.durability import Sync
 from ottla.log.log import Log
 
 
-class Interpreter:
+class Interpreter(ABC):
     broker: Broker
     keeper: Tree
     session = ONLY_SESSION  # with the keeper
 
-    def clock_ms(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def clock_ms(self) -> int: ...
 
     def carry_out_effects(self) -> None:
         """All that the broker asks for, and what it asks for because of that."""
@@ -89,11 +91,11 @@ class Interpreter:
 
     # Clients
 
-    def reply(self, connection: int, chunks: list[Buffer]) -> None:
-        raise NotImplementedError(f"an answer to connection {connection}")
+    @abstractmethod
+    def reply(self, connection: int, chunks: list[Buffer]) -> None: ...
 
     def close(self, effect: Close) -> None:
-        raise NotImplementedError(effect)
+        _unexpected(effect)
 
     # The keeper
 
@@ -111,11 +113,11 @@ class Interpreter:
 
     # Other brokers
 
-    def send(self, effect: Send) -> None:
-        raise NotImplementedError(effect)
+    @abstractmethod
+    def send(self, effect: Send) -> None: ...
 
     def probe(self, effect: Probe) -> None:
-        raise NotImplementedError(effect)
+        _unexpected(effect)
 
     # Workers and disks
 
@@ -149,7 +151,7 @@ class Interpreter:
         self.broker.moves.on_copied(move, failure, self.clock_ms())
 
     def clean_log(self, effect: CleanLog) -> None:
-        raise NotImplementedError(effect)
+        _unexpected(effect)
 
     def run_job(self, job: Job, parked: Parked) -> None:
         if parked.reply is not None:
@@ -163,4 +165,8 @@ class Interpreter:
         self.broker.on_directory_failed(directory, reason, self.clock_ms())
 
     def halt(self, reason: str) -> None:
-        raise NotImplementedError(reason)
+        _unexpected(Halt(reason))
+
+
+def _unexpected(effect: Effect) -> NoReturn:
+    raise AssertionError(f"this test does not expect {effect}")
