@@ -79,6 +79,8 @@ class Liveness:
         return probes
 
     def next_ms(self) -> int | None:
+        if not self.peers:
+            return None
         return min([peer.due_ms for peer in self.peers.values() if not peer.is_asked], default=None)
 
     def on_probed(self, broker_id: int, epoch: int, sign: Sign, now_ms: int) -> bool:

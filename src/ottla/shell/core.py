@@ -53,6 +53,7 @@ class Core:
         self._on_nodes: Callable[[], None] = lambda: None
         self._on_halt = on_halt
         self._clock = Clock()
+        self.now_ms = self._clock.now_ms
         self.turns = Turns(self._clock.elapsed_us)
         broker.slices.elapsed_us = self._clock.elapsed_us
         self._collector = Collector()
@@ -70,9 +71,6 @@ class Core:
     @property
     def is_ending(self) -> bool:
         return self.is_stopping or self.is_halted
-
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
 
     def begin(
         self,

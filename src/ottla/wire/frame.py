@@ -51,12 +51,14 @@ class Splitter:
 
     def buffer(self, hint: int = -1) -> memoryview:  # noqa: ARG002  (asyncio passes it; we know better)
         """Room to receive into: never empty. Frames handed out before are void."""
+        if self._at == self._end:
+            self._empty()
+            self._target, self._target_end = self._scratch, 0
+            return self._scratch
         self.keep()
         have = self._end - self._at
         need = self._need()
-        if have == 0:
-            self._target, self._target_end = self._scratch, 0
-        elif have <= _JOINED_BYTES_MAX and max(2 * have, need) <= len(self._scratch):
+        if have <= _JOINED_BYTES_MAX and max(2 * have, need) <= len(self._scratch):
             # A frame's beginning is joined with what comes, so that one read still brings many frames.
             self._scratch[:have] = self._source[self._at : self._end]
             self._target, self._target_end = self._scratch, have
@@ -71,7 +73,8 @@ class Splitter:
         """So many bytes now stand at the beginning of the last `buffer`."""
         if self._target is self._scratch:
             self._source, self._at = self._target, 0
-            self._release()
+            if self._own is not None:
+                self._release(self._own)
         self._end = self._target_end = self._target_end + count
 
     def next(self) -> memoryview | None:
@@ -97,8 +100,7 @@ class Splitter:
         """Move what is left out of the scratch. Call this before the event loop runs again."""
         have = self._end - self._at
         if have == 0:
-            self._source, self._at, self._end = self._scratch, 0, 0
-            self._release()
+            self._empty()
         elif self._source is self._scratch:
             left = self._source[self._at : self._end]
             if self._own is None or len(self._own) < have:
@@ -129,7 +131,13 @@ class Splitter:
         self._own = self._source = bigger
         self._at, self._end = 0, have
 
-    def _release(self) -> None:
+    def _empty(self) -> None:
+        """All that was received is handed out."""
+        self._source, self._at, self._end = self._scratch, 0, 0
+        if self._own is not None:
+            self._release(self._own)
+
+    def _release(self, own: memoryview) -> None:
         """The own buffer is empty: keep it only if it is worth it."""
-        if self._own is not None and not len(self._scratch) <= len(self._own) <= RETAINED_BYTES_MAX:
+        if not len(self._scratch) <= len(own) <= RETAINED_BYTES_MAX:
             self._own = None
