@@ -3,7 +3,6 @@
 import pytest
 from tests.api.asking import create
 from tests.api.harness import NOW, Machine
-from tests.records.markers import build_marker
 
 from ottla.base.errors import ApiError
 from ottla.broker import journal as journals
@@ -11,7 +10,7 @@ from ottla.broker.journal import PartitionJournal
 from ottla.broker.parked import Parked
 from ottla.coordinator.turn import StoredRecord
 from ottla.records.builder import NewRecord, build_batch
-from ottla.records.control import EndTransaction
+from ottla.records.control import build_marker
 
 
 def journal(**configs: str) -> tuple[Machine, PartitionJournal]:
@@ -63,9 +62,7 @@ def test_control_batches_and_records_without_a_key_are_not_the_coordinator_s() -
     _, written = journal()
     log = written.partition.log
     written.append([StoredRecord(b"a", b"1")], NOW, NOW)
-    marker = build_marker(
-        EndTransaction(committed=True, coordinator_epoch=0), producer_id=7, producer_epoch=0, timestamp=NOW
-    )
+    marker = build_marker(7, 0, committed=True, coordinator_epoch=0, timestamp_ms=NOW)
     log.append(memoryview(marker), leader_epoch=0, now_ms=NOW, internal=True)
     keyless = build_batch([NewRecord(None, b"?", timestamp=NOW)])
     log.append(memoryview(keyless), leader_epoch=0, now_ms=NOW, internal=True)
