@@ -76,7 +76,8 @@ class Broker:
         self.store = storage.store
         self.coordinators = Coordinators(
             properties, image, waiting,
-            lambda *batch: self.replicas.append_internal(*batch), storage.wall_ms,
+            lambda *batch: self.replicas.append_internal(*batch),
+            lambda *marker: self.replicas.append_marker(*marker), storage.wall_ms,
         )  # fmt: skip
         self._replicate()
         self.copies = ConfigCopies(self.id, image, storage.store, storage.failed)
