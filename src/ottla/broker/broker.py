@@ -43,7 +43,7 @@ from ottla.broker.outbox import Outbox
 from ottla.broker.own_report import OwnReport
 from ottla.broker.parked import Waiting
 from ottla.broker.partitions import Partitions
-from ottla.broker.ports import Random
+from ottla.broker.ports import Random, TransactionVerifier
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.settings import Settings
@@ -136,6 +136,9 @@ class Broker:
         )  # fmt: skip
         self.controller_writes = ControllerWrites(image, self.settings, self.seat, liveness, outbox)
         self.report = OwnReport(self.id, image, liveness, self.isr.unanswered, outbox)
+
+    verifier: TransactionVerifier
+    verifies_transactions = True
 
     @cached_property
     def marker_writes(self) -> "MarkerWrites":
