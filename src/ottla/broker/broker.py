@@ -17,6 +17,8 @@ Handlers in `api` are given the whole broker, since each needs other parts of it
 """
 
 from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ottla.base.files import Files
 from ottla.broker import adoption
@@ -41,7 +43,7 @@ from ottla.broker.outbox import Outbox
 from ottla.broker.own_report import OwnReport
 from ottla.broker.parked import Waiting
 from ottla.broker.partitions import Partitions
-from ottla.broker.ports import Random
+from ottla.broker.ports import Random, TransactionVerifier
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.settings import Settings
@@ -53,6 +55,9 @@ from ottla.controller.keeper import NodeChanged
 from ottla.replication.partition import HighWatermarks
 from ottla.replication.sessions import Sessions
 from ottla.replication.throttle import ReplicationThrottle
+
+if TYPE_CHECKING:
+    from ottla.broker.marker_writes import MarkerWrites
 
 
 class Broker:
@@ -131,6 +136,18 @@ class Broker:
         )  # fmt: skip
         self.controller_writes = ControllerWrites(image, self.settings, self.seat, liveness, outbox)
         self.report = OwnReport(self.id, image, liveness, self.isr.unanswered, outbox)
+
+    verifier: TransactionVerifier
+    verifies_transactions = True
+
+    @cached_property
+    def marker_writes(self) -> "MarkerWrites":
+        from ottla.broker.marker_writes import MarkerWrites  # many brokers never see a transaction
+
+        return MarkerWrites(
+            self.partitions, self.proofs, self.replicas.append_marker,
+            lambda *end: self.coordinators.groups.end_transaction(*end), self.storage.wall_ms,
+        )  # fmt: skip
 
     @property
     def config(self) -> BrokerConfig:
