@@ -97,9 +97,9 @@ class _Committing:
         if not self.commit.group_id or not is_here or not (adds or broker.verifies_transactions):
             return self._store(call)
         producers = broker.partitions[topic_partition].log.producers
-        self.verification = producers.begin_verification(*writer, NO_SEQUENCE, adds=adds)
-        if self.verification is None:
+        if producers.is_in_transaction(*writer):
             return self._store(call)
+        self.verification = producers.verifications.begin(*writer, NO_SEQUENCE, adds=adds)
         broker.verifier.verify(
             self.transactional_id, *writer, [topic_partition], adds=adds,
             then=partial(self._on_verified, call), now_ms=call.now_ms,
