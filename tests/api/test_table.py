@@ -44,6 +44,7 @@ OTHERS = {
     "offset_delete",
     "offset_fetch",
     "sync_group",
+    "txn_offset_commit",
 }
 EVERY = [
     (key, version)
