@@ -7,15 +7,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.records.markers import build_marker
 
 from ottla.arrow import columns
 from ottla.arrow.columns import Part, decode, decode_parts, schema
 from ottla.base.errors import ApiError
-from ottla.records.batch import read_header, set_crc, split
+from ottla.records.batch import assign, read_header, set_crc, split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
-from ottla.records.control import EndTransaction
+from ottla.records.control import build_marker
 from ottla.records.fetched import Aborted, Fetched
 from ottla.records.record import read_records
 
@@ -190,10 +189,14 @@ def test_of_many_partitions_the_damaged_one_is_named() -> None:
         list(decode_parts(parts))
 
 
+def marker_at(base_offset: int, producer_id: int, committed: bool) -> bytes:
+    marker = build_marker(producer_id, 0, committed, coordinator_epoch=1, timestamp_ms=T0)
+    assign(marker, base_offset, -1)
+    return bytes(marker)
+
+
 def test_control_batches_are_no_rows() -> None:
-    marker = bytes(
-        build_marker(EndTransaction(True, 1), base_offset=3, producer_id=9, producer_epoch=0, timestamp=T0)
-    )
+    marker = marker_at(3, 9, committed=True)
     assert [one[0] for one in rows(batch(3) + marker + batch(2, base=4))] == [0, 1, 2, 4, 5]
 
 
@@ -201,20 +204,14 @@ def test_what_an_aborted_transaction_wrote_is_dropped_and_nothing_else() -> None
     def wrote(producer: int, base: int) -> bytes:
         return batch(2, base, producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True)
 
-    def ends(producer: int, base: int, committed: bool) -> bytes:
-        end = EndTransaction(committed, 1)
-        return bytes(
-            build_marker(end, base_offset=base, producer_id=producer, producer_epoch=0, timestamp=T0)
-        )
-
     log = b"".join(
         (
             wrote(1, 0),
             wrote(2, 2),
-            ends(1, 4, False),
+            marker_at(4, 1, committed=False),
             wrote(1, 5),
-            ends(2, 7, True),
-            ends(1, 8, True),
+            marker_at(7, 2, committed=True),
+            marker_at(8, 1, committed=True),
             batch(1, 9),
         )
     )

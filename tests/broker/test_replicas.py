@@ -12,6 +12,7 @@ from ottla.base.ids import TopicPartition
 from ottla.broker.effects import SyncLog, TakeOffline
 from ottla.broker.parked import Key, Parked
 from ottla.log.log import Appended
+from ottla.records.control import Marker
 
 T = TopicPartition("t", 0)
 
@@ -36,6 +37,9 @@ class Appender:
         partition = self.broker.partitions[T]
         if how == "internal":
             return self.broker.replicas.append_internal(partition, records, now_ms, now_ms)
+        if how == "marker":
+            marker = Marker(7, 1, committed=True, coordinator_epoch=0, transaction_version=1)
+            return self.broker.replicas.append_marker(partition, marker, now_ms, now_ms)
         return self.broker.replicas.append(
             partition, records, acks=-1, now_ms=now_ms, wall_ms=now_ms, produce_version=13
         )
@@ -44,7 +48,7 @@ class Appender:
         return [effect for effect in self.broker.outbox.effects if isinstance(effect, kind)]
 
 
-by_whom = pytest.mark.parametrize("how", ["produced", "internal"])
+by_whom = pytest.mark.parametrize("how", ["produced", "internal", "marker"])
 
 
 @by_whom
@@ -79,10 +83,10 @@ def test_a_disk_that_fails_under_it_is_taken_offline(how: str) -> None:
 
 @by_whom
 def test_a_lack_of_descriptors_costs_the_append_alone(how: str) -> None:
-    append = Appender(segment_bytes="200")
-    append(how, "a" * 90)
+    append = Appender(segment_bytes="150")
+    append(how, "a" * 60)
     append.machine.disk.fail("open", errno.EMFILE, "/a/t-0")
     with pytest.raises((OSError, ApiError), match=f"Errno {errno.EMFILE}|KAFKA_STORAGE_ERROR"):
-        append(how, "b" * 90)
+        append(how, "b" * 60)
     assert append.effects(TakeOffline) == []
-    assert append(how, "c" * 90).base_offset == 1
+    assert append(how, "c" * 60).base_offset == 1

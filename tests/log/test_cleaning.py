@@ -14,14 +14,13 @@ from tests.log.cleaning_helpers import (
 )
 from tests.log.helpers import NOW, append, open_log, records
 from tests.log.simdisk import SimDisk
-from tests.records.markers import build_marker
 
 from ottla.log.compaction.rewrite import CleaningError, clean
 from ottla.log.recovery import CLEANED
 from ottla.records.batch import set_crc
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
-from ottla.records.control import EndTransaction
+from ottla.records.control import build_marker
 
 CODECS = list(Codec)
 
@@ -202,9 +201,7 @@ def transactional(*pairs, producer_id, sequence=0):
 
 
 def end(log, producer_id, committed):
-    marker = build_marker(
-        EndTransaction(committed, 0), producer_id=producer_id, producer_epoch=0, timestamp=NOW
-    )
+    marker = build_marker(producer_id, 0, committed, coordinator_epoch=0, timestamp_ms=NOW)
     append(log, memoryview(marker), internal=True)
 
 

@@ -5,12 +5,11 @@ from random import Random
 import pytest
 from tests.log.helpers import NOW, append, batch, idempotent, open_log, put
 from tests.log.simdisk import SimDisk
-from tests.records.markers import build_marker
 
 from ottla.log import producer_trail
 from ottla.log.log import Log
 from ottla.log.snapshots import encode
-from ottla.records.control import EndTransaction
+from ottla.records.control import build_marker
 
 
 def filled(disk: SimDisk, seed: int) -> Log:
@@ -24,8 +23,7 @@ def filled(disk: SimDisk, seed: int) -> Log:
         if kind < 0.2:
             put(log, str(number))
         elif kind < 0.3 and id > 2:
-            marker = EndTransaction(committed=True, coordinator_epoch=1)
-            built = build_marker(marker, producer_id=id, producer_epoch=epochs[id], timestamp=NOW)
+            built = build_marker(id, epochs[id], committed=True, coordinator_epoch=1, timestamp_ms=NOW)
             append(log, memoryview(built), internal=True)
         else:
             if random.random() < 0.05 and id < 3:

@@ -3,13 +3,12 @@
 import pytest
 from tests.log.helpers import NOW, append, batch, idempotent, open_log, run_syncs, values
 from tests.log.simdisk import SimDisk
-from tests.records.markers import build_marker
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.log import snapshots
 from ottla.log.producers import Producers
 from ottla.log.snapshots import SnapshotError
-from ottla.records.control import EndTransaction
+from ottla.records.control import build_marker
 
 MAX = (1 << 31) - 1
 
@@ -35,8 +34,7 @@ def refused(log, view, **more) -> ErrorCode:
 def marker(
     committed: bool, *, producer_id: int = 7, epoch: int = 0, coordinator_epoch: int = 0
 ) -> memoryview:
-    end = EndTransaction(committed, coordinator_epoch)
-    return memoryview(build_marker(end, producer_id=producer_id, producer_epoch=epoch, timestamp=NOW))
+    return memoryview(build_marker(producer_id, epoch, committed, coordinator_epoch, NOW))
 
 
 def in_transactions(log) -> list[int]:

@@ -4,20 +4,17 @@ import struct
 
 import pytest
 from aiokafka.record.control_record import ABORT_MARKER, COMMIT_MARKER, ControlRecord
-from tests.records.markers import build_marker
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.records.batch import read_header
-from ottla.records.control import ControlType, EndTransaction, control_type, read_marker
+from ottla.records.batch import assign, read_header
+from ottla.records.control import ControlType, EndTransaction, build_marker, control_type, read_marker
 from ottla.records.record import read_records
 
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_marker_is_a_control_batch_of_one_record_without_a_sequence(committed):
-    marker = EndTransaction(committed, 12)
-    batch = build_marker(
-        marker, producer_id=5, producer_epoch=3, timestamp=1000, base_offset=70, leader_epoch=2
-    )
+    batch = build_marker(5, 3, committed, coordinator_epoch=12, timestamp_ms=1000)
+    assign(batch, 70, 2)
     header = read_header(batch)
     assert header.is_control
     assert header.is_transactional
@@ -25,12 +22,12 @@ def test_a_marker_is_a_control_batch_of_one_record_without_a_sequence(committed)
     assert (header.base_offset, header.count, header.leader_epoch) == (70, 1, 2)
     (record,) = read_records(batch)
     assert (record.offset, record.timestamp) == (70, 1000)
-    assert read_marker(record.key, record.value) == marker
+    assert read_marker(record.key, record.value) == EndTransaction(committed, 12)
 
 
 @pytest.mark.parametrize(("committed", "theirs"), [(True, COMMIT_MARKER), (False, ABORT_MARKER)])
 def test_aiokafka_understands_our_markers(committed, theirs):
-    batch = build_marker(EndTransaction(committed, 0), producer_id=1, producer_epoch=0, timestamp=0)
+    batch = build_marker(1, 0, committed, coordinator_epoch=0, timestamp_ms=0)
     assert ControlRecord.parse(read_records(batch)[0].key) == theirs
 
 

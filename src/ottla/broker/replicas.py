@@ -34,6 +34,7 @@ from ottla.log.directories import LogDirectoryError
 from ottla.log.log import Appended
 from ottla.log.validation import Checked, Judge
 from ottla.records.check import Budget
+from ottla.records.control import Marker
 from ottla.replication.leader import HighWatermarkAdvanced, IsrSettled, ProposeIsr
 from ottla.replication.partition import Effects, LeaderChanged, Partition
 
@@ -141,12 +142,22 @@ class Replicas:
     def append_internal(
         self, partition: Partition, records: memoryview, now_ms: int, wall_ms: int
     ) -> Appended:
-        """A batch of this broker's own, of a coordinator or the marker of a transaction, as `append`."""
+        """A batch of a coordinator of this broker's own, as `append`."""
         try:
             appended, effects = partition.append_internal(records, now_ms, wall_ms)
         except LogDirectoryError as error:
             raise ApiError(self.disks.failed(error)) from None
         self._on_appended(partition, effects, now_ms)
+        return appended
+
+    def append_marker(self, partition: Partition, marker: Marker, now_ms: int, wall_ms: int) -> Appended:
+        """The end of a transaction, as `append`."""
+        try:
+            appended, effects = partition.append_marker(marker, now_ms, wall_ms)
+        except OSError as error:
+            raise ApiError(self.disks.failed(error)) from None
+        if not appended.duplicate:
+            self._on_appended(partition, effects, now_ms)
         return appended
 
     def _on_appended(self, partition: Partition, effects: Effects, now_ms: int) -> None:

@@ -22,7 +22,7 @@ from ottla.log.directories import failure_of
 from ottla.log.durability import Durability, Sync
 from ottla.log.epochs import LeaderEpochs
 from ottla.log.index import RELATIVE_OFFSET_MAX
-from ottla.log.producers import Producers, marker_of
+from ottla.log.producers import Producers
 from ottla.log.recovery import (
     SNAPSHOT,
     Loaded,
@@ -40,6 +40,7 @@ from ottla.log.time_search import TimestampedOffset, Walk, offset_for_timestamp
 from ottla.log.validation import Checked, Judge, Validator, check_replicated
 from ottla.records.batch import BatchHeader, assign
 from ottla.records.check import Budget
+from ottla.records.control import Marker, build_marker
 
 
 class Appended(NamedTuple):
@@ -183,7 +184,7 @@ class Log:
         has_producer = header.producer_id >= 0
         if has_producer:
             if internal:
-                self._check_internal(header, view)
+                self.producers.check_internal(header, view)
             elif (earlier := self.producers.check(header, now_ms)) is not None:
                 stamp = earlier.timestamp if header.is_log_append_time else -1
                 return Appended(earlier.base_offset, earlier.last_offset, stamp, self.log_start_offset, True)
@@ -204,6 +205,15 @@ class Log:
             self._durability.on_append(base_offset, end, now_ms)
         stamp = timestamp if header.is_log_append_time else -1
         return Appended(base_offset, last_offset, stamp, self.log_start_offset, False)
+
+    def append_marker(self, marker: Marker, *, leader_epoch: int, now_ms: int, wall_ms: int) -> Appended:
+        """End a producer's transaction, as leader. One that was ended already is not ended again: its marker
+        is somewhere before the end of the log."""
+        if self.producers.check_marker(marker):
+            last_offset = self.log_end_offset - 1
+            return Appended(last_offset, last_offset, -1, self.log_start_offset, True)
+        batch = memoryview(build_marker(*marker[:4], wall_ms))
+        return self.append(batch, leader_epoch=leader_epoch, now_ms=now_ms, wall_ms=wall_ms, internal=True)
 
     def append_batches(self, view: memoryview, now_ms: int) -> Appended:
         """Append batches as they are, as follower. Offsets must go on where the log ends, or later."""
@@ -227,10 +237,6 @@ class Log:
         self.producers.replay(header, batch, now_ms)
         if self.log_end_offset >= self._durability.flush_at:
             self._durability.on_append(header.base_offset, self.log_end_offset, now_ms)
-
-    def _check_internal(self, header: BatchHeader, view: memoryview) -> None:
-        if header.is_control and (marker := marker_of(header, view)) is not None:
-            self.producers.check_marker(header, marker.coordinator_epoch)
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """This replica leads in a new epoch, from here on, whether or not anything will be written in it."""

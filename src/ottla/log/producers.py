@@ -25,16 +25,17 @@ late; whoever may do so is never forgotten for others, and it is new ids that ar
 A sequence number follows 2^31 - 1 with 0. Transactions are followed only as far as the last stable offset
 needs it.
 
-Left out: the index of aborted transactions (.txnindex), and the transaction versions of KIP-890.
+Left out: the index of aborted transactions (.txnindex).
 """
 
 from bisect import insort
 from itertools import islice
 from typing import NamedTuple
 
+from ottla.base.config import LONG_MAX
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.records.batch import NO_SEQUENCE, SEQUENCES, BatchHeader
-from ottla.records.control import EndTransaction, read_marker
+from ottla.records.control import EndTransaction, Marker, read_marker
 from ottla.records.record import read_records
 
 BATCHES_KEPT = 5
@@ -42,6 +43,7 @@ PRODUCERS_MAX = 50_000  # about 20 MB, and 3 MB in a snapshot
 SPARE = PRODUCERS_MAX // 16  # a follower has room for so many more, so that it knows all that its leader does
 SILENT_MS = 300_000  # Java sends again for two minutes (delivery.timeout.ms), librdkafka for five
 NO_PRODUCER_EPOCH = -1
+EPOCH_PER_TRANSACTION = 2  # since this transaction version
 
 
 class AppendedBatch(NamedTuple):
@@ -154,15 +156,38 @@ class Producers:
             producer.txn_first_offset = base_offset
             insort(self._ongoing, base_offset)
 
-    def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> None:
-        """Refuse a marker of a coordinator or producer that has been replaced."""
-        producer = self.by_id.get(header.producer_id)
+    def check_marker(self, marker: Marker) -> bool:
+        """Whether the marker is here already; an error if its coordinator or producer has been replaced.
+
+        From transaction version 2 on every transaction has an epoch of its own, and its marker the next one,
+        so a marker of the epoch in which the producer writes is a late one of the transaction before. In
+        older versions it may be the end of the one under way (KIP-890, KIP-1228).
+        """
+        producer = self.by_id.get(marker.producer_id)
         if producer is None:
-            return
-        if header.producer_epoch < producer.epoch:
-            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, "The marker's producer epoch is out of date.")
-        if coordinator_epoch < producer.coordinator_epoch:
-            raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, "The marker's coordinator was replaced.")
+            return False
+        is_ended = (
+            marker.transaction_version >= EPOCH_PER_TRANSACTION and marker.producer_epoch == producer.epoch
+        )
+        if marker.producer_epoch < producer.epoch or (is_ended and producer.txn_first_offset >= 0):
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Producer {marker.producer_id} has epoch {producer.epoch}, "
+                f"the end of its transaction {marker.producer_epoch}.",
+            )
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise ApiError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"A transaction of producer {marker.producer_id} was ended by a coordinator of epoch "
+                f"{producer.coordinator_epoch}, later than {marker.coordinator_epoch}.",
+            )
+        return is_ended and marker.coordinator_epoch == producer.coordinator_epoch
+
+    def check_internal(self, header: BatchHeader, view: memoryview) -> None:
+        """A batch of this broker's own has no sequence, so its epochs are all there is to check."""
+        end = marker_of(header, view) if header.is_control else None
+        epoch = LONG_MAX if end is None else end.coordinator_epoch
+        self.check_marker(Marker(header.producer_id, header.producer_epoch, False, epoch, 0))
 
     def update_marker(
         self, header: BatchHeader, marker: EndTransaction, base_offset: int, now_ms: int = 0

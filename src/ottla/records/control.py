@@ -10,6 +10,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.records.builder import NewRecord, build_batch
 
 _KEY = Struct(">hh")
 _MARKER = Struct(">hi")
@@ -27,6 +28,31 @@ class EndTransaction(NamedTuple):
 
     committed: bool
     coordinator_epoch: int
+
+
+class Marker(NamedTuple):
+    """What a coordinator asks of the leader of a partition: end this producer's transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+def build_marker(
+    producer_id: int, producer_epoch: int, committed: bool, coordinator_epoch: int, timestamp_ms: int
+) -> bytearray:
+    """The batch that ends a transaction: one control record, no sequence, never compressed."""
+    kind = ControlType.COMMIT if committed else ControlType.ABORT
+    key, value = _KEY.pack(_VERSION, kind), _MARKER.pack(_VERSION, coordinator_epoch)
+    return build_batch(
+        [NewRecord(key, value, (), timestamp_ms)],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
 
 
 def control_type(key: bytes | None) -> ControlType:

@@ -25,6 +25,7 @@ from ottla.log.log import Appended, Log
 from ottla.log.segment_reader import Read
 from ottla.log.validation import Checked, Judge
 from ottla.records.check import Budget
+from ottla.records.control import Marker
 from ottla.replication import leader as leaders
 from ottla.replication.leader import ANY_EPOCH, LEASE_MS, UNKNOWN, HighWatermarkAdvanced, Leader, ProposeIsr
 
@@ -178,13 +179,20 @@ class Partition:
         return appended, () if appended.duplicate else self.advance()
 
     def append_internal(self, records: memoryview, now_ms: int, wall_ms: int) -> tuple[Appended, Effects]:
-        """A batch of this broker's own making: what a coordinator stores, or the marker that ends a
-        transaction."""
+        """A batch of this broker's own making: what a coordinator stores."""
         self._check_writable(-1)
         appended = self.log.append(
             records, leader_epoch=self.leader_epoch, now_ms=now_ms, wall_ms=wall_ms, internal=True
         )
         return appended, self.advance()
+
+    def append_marker(self, marker: Marker, now_ms: int, wall_ms: int) -> tuple[Appended, Effects]:
+        """The end of a transaction; one that was written before is not written again."""
+        self._check_writable(-1)
+        appended = self.log.append_marker(
+            marker, leader_epoch=self.leader_epoch, now_ms=now_ms, wall_ms=wall_ms
+        )
+        return appended, () if appended.duplicate else self.advance()
 
     def _check_writable(self, acks: int) -> None:
         if not self.is_leader:
