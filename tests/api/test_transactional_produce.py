@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.api.asking import batch, create, fetch, idempotent, to, values
 from tests.api.harness import Client, Machine, Pending
-from tests.support.open_transactions import FakeVerifier, markers, transactional
+from tests.support.transactions import FakeVerifier, markers, transactional
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition

@@ -1,7 +1,7 @@
 """InitProducerId in the coordinator: ids, epochs, fencing, and recovery as in KIP-360."""
 
 import pytest
-from tests.support.transactions import BUSY, ID, P0, TIMEOUT_MS, V1_END, Coordinator
+from tests.support.transaction_coordinator import BUSY, ID, P0, TIMEOUT_MS, V1_END, Coordinator
 
 from ottla.base.errors import ErrorCode
 from ottla.txn.states import TransactionState

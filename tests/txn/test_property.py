@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.support.transactions import V1_END, V2_END, Coordinator
+from tests.support.transaction_coordinator import V1_END, V2_END, Coordinator
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition

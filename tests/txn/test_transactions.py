@@ -3,7 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from tests.support.transactions import BUSY, ID, P0, P1, Q0, TIMEOUT_MS, V1_END, V2_END, Coordinator
+from tests.support.transaction_coordinator import (
+    BUSY,
+    ID,
+    P0,
+    P1,
+    Q0,
+    TIMEOUT_MS,
+    V1_END,
+    V2_END,
+    Coordinator,
+)
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.txn.states import TransactionState
