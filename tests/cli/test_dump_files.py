@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker
 from ottla.cli.storage.group_records import decode_group_record
-from ottla.log.verify.partition import TXN_ENTRY
+from ottla.log.transaction_index import ENTRY
 from ottla.records.record import Record
 
 
@@ -91,12 +91,12 @@ def test_a_corrupt_record_of_a_group_is_reported_with_its_place(run: Any, tmp_pa
 
 def test_aborted_transactions_are_shown(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.txnindex"
-    path.write_bytes(TXN_ENTRY.pack(0, 7, 10, 19, 10) + b"half")
+    path.write_bytes(ENTRY.pack(0, 7, 10, 19, 10) + b"half")
     outcome = run("dump", str(path))
     assert outcome.out == "producer_id 7 · first_offset 10 · last_offset 19 · last_stable_offset 10\n"
     assert outcome.code == 1
     assert outcome.err == f"ottla: {path}: at byte 34 of 38: half an entry\n"
-    path.write_bytes(TXN_ENTRY.pack(9, 7, 10, 19, 10))
+    path.write_bytes(ENTRY.pack(9, 7, 10, 19, 10))
     assert run("dump", str(path)).err == f"ottla: {path}: at byte 0: unknown version 9\n"
 
 
