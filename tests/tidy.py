@@ -17,7 +17,7 @@ LAYERS: list[str | tuple[str, ...]] = [
     "records",
     "log",
     "coordinator",
-    ("controller", "group", "replication", "security"),
+    ("controller", "group", "replication", "security", "txn"),
     "broker",
     "api",
     ("client", "shell", "arrow"),

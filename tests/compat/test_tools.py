@@ -1,5 +1,6 @@
 """Apache Kafka's own command-line tools against a running Ottla."""
 
+import re
 import subprocess
 from collections.abc import Iterator
 
@@ -70,3 +71,22 @@ def test_the_segment_that_is_being_written_can_be_dumped_with_its_indexes(broker
     dumped = list(dump(files))
     assert complaints(dumped) == []
     assert sum(int(batch["count"]) for batch in dumped[0].batches) == 500
+
+
+def test_the_level_of_transactions_is_described_lowered_and_raised(broker: BrokerProcess) -> None:
+    features = "org.apache.kafka.tools.FeatureCommand"
+
+    def described() -> dict[str, str]:
+        said = tool(broker, features, "describe")
+        (line,) = [line for line in said.splitlines() if "transaction.version" in line]
+        return dict(re.findall(r"(\w+): (\S+)", line))
+
+    shown = described()
+    assert (shown["SupportedMinVersion"], shown["SupportedMaxVersion"]) == ("0", "2")
+    assert shown["FinalizedVersionLevel"] == "2"
+    said = tool(broker, features, "downgrade", "--feature", "transaction.version=1")
+    assert "transaction.version was downgraded to 1." in said
+    assert described()["FinalizedVersionLevel"] == "1"
+    said = tool(broker, features, "upgrade", "--feature", "transaction.version=2")
+    assert "transaction.version was upgraded to 2." in said
+    assert described()["FinalizedVersionLevel"] == "2"

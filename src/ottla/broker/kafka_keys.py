@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from ottla.broker.security import asks_for_security, is_security_key
 
 WITHOUT_EFFECT = frozenset({
-    "add.partitions.to.txn.retry.backoff.max.ms", "add.partitions.to.txn.retry.backoff.ms",
     "alter.config.policy.class.name", "alter.log.dirs.replication.quota.window.num",
     "alter.log.dirs.replication.quota.window.size.seconds", "auto.include.jmx.reporter",
     "background.threads", "broker.heartbeat.interval.ms", "broker.id.generation.enable",
@@ -90,12 +89,7 @@ WITHOUT_EFFECT = frozenset({
     "share.coordinator.threads", "share.coordinator.write.timeout.ms", "share.fetch.max.fetch.records",
     "share.fetch.purgatory.purge.interval.requests", "socket.connection.setup.timeout.max.ms",
     "socket.connection.setup.timeout.ms", "socket.listen.backlog.size", "telemetry.max.bytes",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms", "transaction.max.timeout.ms",
-    "transaction.partition.verification.enable",
-    "transaction.remove.expired.transaction.cleanup.interval.ms", "transaction.state.log.load.buffer.size",
-    "transaction.state.log.min.isr", "transaction.state.log.num.partitions",
-    "transaction.state.log.replication.factor", "transaction.state.log.segment.bytes",
-    "transaction.two.phase.commit.enable", "transactional.id.expiration.ms",
+    "transaction.state.log.load.buffer.size",
     "unclean.leader.election.interval.ms", "unstable.api.versions.enable",
     "unstable.feature.versions.enable", "zookeeper.clientCnxnSocket", "zookeeper.connection.timeout.ms",
     "zookeeper.max.in.flight.requests", "zookeeper.metadata.migration.enable",

@@ -13,7 +13,11 @@ from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged
 from ottla.controller.znodes import NO_LEADER, UNKNOWN_EPOCH, Report, State
 
-_REMEDIES = {znodes.PEER_SECRET: "delete it: the next broker that starts makes another"}
+_REMEDIES = {
+    znodes.PEER_SECRET: "delete it: the next broker that starts makes another",
+    znodes.FEATURES: "delete it, and set the levels again with kafka-features.sh",
+}
+WITHOUT_NODE = {znodes.TRANSACTION_VERSION: 2}  # the levels of a cluster that has no node for them
 
 
 class NodeError(Exception):
@@ -162,6 +166,9 @@ class Image:
     group_configs: dict[str, Configs] = field(default_factory=dict)
     producer_id_block_end: int = -1
     producer_id_block_version: int = -1
+    features: dict[str, int] = field(default_factory=lambda: dict(WITHOUT_NODE))
+    features_version: int = -1
+    features_epoch: int = 0  # grows with every change of `features`, also when its node is made again
     deletions_version: int = -1
     revision: int = 0
     _offline_since: dict[int, int] = field(default_factory=dict)  # when its node was made
@@ -191,6 +198,11 @@ class Image:
         """What a broker reports, if it is there as the incarnation that reported."""
         report, there = self.reports.get(broker), self.brokers.get(broker)
         return report if report and there and report.broker_epoch == there.epoch else None
+
+    @property
+    def transaction_version(self) -> int:
+        """The level of transactions that the cluster agreed on (`controller/features`)."""
+        return self.features.get(znodes.TRANSACTION_VERSION, 0)
 
     def group_config(self, group: str) -> dict[str, str]:
         configs = self.group_configs.get(group)
@@ -281,9 +293,18 @@ class Image:
         elif node.path == znodes.PRODUCER_ID_BLOCK:
             self.producer_id_block_end = int(fields["block_end"])
             self.producer_id_block_version = node.version
+        elif node.path == znodes.FEATURES:
+            self._apply_features(node)
         elif node.path == znodes.DELETIONS:
             self.deletions_version = node.version
         return []
+
+    def _apply_features(self, node: NodeChanged) -> None:
+        if node.data is None:
+            self.features, self.features_version = dict(WITHOUT_NODE), -1
+        else:
+            self.features, self.features_version = znodes.parse_features_node(node.data), node.version
+            self.features_epoch = node.created + node.version + 1
 
     def _apply_secret(self, data: bytes | None) -> None:
         """If it is deleted, or spoiled, the brokers that are there still know each other."""

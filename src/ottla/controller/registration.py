@@ -8,6 +8,7 @@ whatever an earlier controller still tries to write is refused by the check on t
 from collections.abc import Collection, Iterable
 
 from ottla.controller import znodes
+from ottla.controller.features import first_features
 from ottla.controller.image import Image
 from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Operation, Put
 
@@ -40,6 +41,8 @@ def founding(image: Image, cluster_id: str, peer_secret: bytes = b"") -> list[Op
     operations = list[Operation]()
     if not image.cluster_id:
         operations.append(Create(znodes.CLUSTER_ID, znodes.cluster_id_node(cluster_id)))
+        if image.features_version < 0:
+            operations.append(Create(znodes.FEATURES, first_features()))
     if peer_secret and not image.peer_secret:
         operations.append(Create(znodes.PEER_SECRET, znodes.peer_secret_node(peer_secret)))
     return operations

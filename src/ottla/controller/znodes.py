@@ -23,6 +23,8 @@ DEFAULT_BROKER = "<default>"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+FEATURES = "/feature"  # the levels that the cluster agreed on
+TRANSACTION_VERSION = "transaction.version"
 DELETIONS = "/cluster/deletions"  # its version counts the deletions of topics
 OFFLINE = "/brokers/offline/"
 REPORTS = "/brokers/reports/"
@@ -264,6 +266,17 @@ def parse_peer_secret_node(data: bytes) -> bytes:
 def producer_id_block_node(broker_id: int, start: int, end: int) -> bytes:
     """Ids are strings, because JavaScript and ZooKeeper tools lose digits of large numbers."""
     return _json(version=1, broker=broker_id, block_start=str(start), block_end=str(end))
+
+
+def features_node(levels: Mapping[str, int]) -> bytes:
+    """Kafka's version 2 of it; a status of 1 says that the levels hold."""
+    features = {name: {"max_version_level": level} for name, level in sorted(levels.items())}
+    return _json(version=2, status=1, features=features)
+
+
+def parse_features_node(data: bytes) -> dict[str, int]:
+    features = parse(data)["features"]
+    return {name: int(levels["max_version_level"]) for name, levels in features.items()}
 
 
 def parse(data: bytes) -> Any:

@@ -28,6 +28,11 @@ FLEXIBLE_SINCE: Final[dict[int, int | None]] = {
     21: 2,  # delete_records
     22: 2,  # init_producer_id
     23: 4,  # offset_for_leader_epoch
+    24: 3,  # add_partitions_to_txn
+    25: 3,  # add_offsets_to_txn
+    26: 3,  # end_txn
+    27: 1,  # write_txn_markers
+    28: 3,  # txn_offset_commit
     32: 4,  # describe_configs
     33: 2,  # alter_configs
     34: 2,  # alter_replica_log_dirs
@@ -45,6 +50,8 @@ FLEXIBLE_SINCE: Final[dict[int, int | None]] = {
     57: 0,  # update_features
     60: 0,  # describe_cluster
     61: 0,  # describe_producers
+    65: 0,  # describe_transactions
+    66: 0,  # list_transactions
     68: 0,  # consumer_group_heartbeat
     69: 0,  # consumer_group_describe
     74: 0,  # list_config_resources
@@ -73,6 +80,11 @@ VERSIONS: Final[dict[int, tuple[int, int]]] = {
     21: (0, 2),  # delete_records
     22: (0, 5),  # init_producer_id
     23: (2, 4),  # offset_for_leader_epoch
+    24: (0, 5),  # add_partitions_to_txn
+    25: (0, 4),  # add_offsets_to_txn
+    26: (0, 5),  # end_txn
+    27: (1, 2),  # write_txn_markers
+    28: (0, 5),  # txn_offset_commit
     32: (1, 4),  # describe_configs
     33: (0, 2),  # alter_configs
     34: (1, 2),  # alter_replica_log_dirs
@@ -90,6 +102,8 @@ VERSIONS: Final[dict[int, tuple[int, int]]] = {
     57: (0, 2),  # update_features
     60: (0, 2),  # describe_cluster
     61: (0, 0),  # describe_producers
+    65: (0, 0),  # describe_transactions
+    66: (0, 2),  # list_transactions
     68: (0, 1),  # consumer_group_heartbeat
     69: (0, 1),  # consumer_group_describe
     74: (0, 1),  # list_config_resources
