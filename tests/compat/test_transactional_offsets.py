@@ -1,0 +1,160 @@
+"""A folder of `__consumer_offsets` that Apache Kafka wrote with commits in transactions: committed, aborted,
+and open when it was killed."""
+
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bench.servers import PeerError
+from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.compat.apache import Node
+from tests.compat.traffic import FLUSH_S, QUIET
+from tests.kafka_clients.harness import BrokerProcess, wait_for
+from tests.kafka_clients.wire_client import Wire
+from tests.support.groups import fetching
+from tests.support.transactions import markers
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import OFFSETS_TOPIC
+from ottla.cli.storage.read_only_files import ReadOnlyFiles
+from ottla.log.verify.directory import verify
+from ottla.log.verify.findings import Severity, Work
+from ottla.records.batch import BatchHeader, split
+from ottla.records.control import Marker
+
+TOPIC = "copied"
+NODE_ID = "1"
+START_S = 60.0
+
+# What was committed plainly, in a transaction that was committed, aborted or left open, and plainly after it
+# began; and what a reader has to be told, whether it wants stable offsets or not.
+COMMITTED, ABORTED, OPEN, NEW, LATER = "committed", "aborted", "open", "new-and-open", "later"
+UNSTABLE = (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+TOLD = {
+    COMMITTED: ((7, 0), (7, 0)),
+    ABORTED: ((3, 0), (3, 0)),
+    OPEN: (UNSTABLE, (4, 0)),
+    NEW: (UNSTABLE, (-1, 0)),
+    LATER: ((8, 0), (8, 0)),
+}
+TOLD_AFTER_COMMIT = TOLD | {OPEN: ((9, 0), (9, 0)), NEW: ((9, 0), (9, 0))}
+
+
+def commit(bootstrap: str, group: str, offset: int) -> None:
+    consumer = _consumer(bootstrap, group)
+    try:
+        consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def _consumer(bootstrap: str, group: str) -> Consumer:
+    return Consumer({"bootstrap.servers": bootstrap, "group.id": group, **QUIET})
+
+
+def begin(bootstrap: str, transactional_id: str, offset: int, *groups: str) -> Producer:
+    """A transaction with a record and an offset of every group."""
+    settings = {"transactional.id": transactional_id, "transaction.timeout.ms": 600_000}
+    producer = Producer({"bootstrap.servers": bootstrap, **QUIET, **settings})
+    producer.init_transactions(FLUSH_S)
+    producer.begin_transaction()
+    producer.produce(TOPIC, transactional_id, partition=0)
+    for group in groups:
+        consumer = _consumer(bootstrap, group)
+        place = [TopicPartition(TOPIC, 0, offset)]
+        producer.send_offsets_to_transaction(place, consumer.consumer_group_metadata(), FLUSH_S)
+        consumer.close()
+    return producer
+
+
+@pytest.fixture(scope="module")
+def by_kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    node = Node({"offsets.topic.num.partitions": "1", "transaction.max.timeout.ms": "900000"})
+    data = tmp_path_factory.mktemp("transactional-offsets") / "data"
+    try:
+        node.prepare()
+        node.start()
+        node.wait_ready()
+        node.create_topic(TOPIC)
+        for group, offset in ((ABORTED, 3), (OPEN, 4), (LATER, 1)):
+            commit(node.bootstrap, group, offset)
+        begin(node.bootstrap, "a", 7, COMMITTED).commit_transaction(FLUSH_S)
+        begin(node.bootstrap, "b", 9, ABORTED).abort_transaction(FLUSH_S)
+        overtaken = begin(node.bootstrap, "c", 5, LATER)
+        commit(node.bootstrap, LATER, 8)
+        overtaken.commit_transaction(FLUSH_S)
+        left_open = begin(node.bootstrap, "d", 9, OPEN, NEW)
+        node.halt(signal.SIGKILL)
+        del left_open
+        shutil.copytree(node.data, data)
+    except PeerError as error:
+        pytest.fail(f"Apache Kafka: {error}")
+    finally:
+        node.stop()
+        node.close()
+    return data
+
+
+@pytest.fixture
+def opened(by_kafka: Path, tmp_path: Path) -> Iterator[BrokerProcess]:
+    broker = BrokerProcess(tmp_path, {"broker.id": NODE_ID})
+    shutil.copytree(by_kafka, broker.data)
+    broker.start()
+    try:
+        yield broker
+        assert broker.bugs() == []
+    finally:
+        broker.kill()
+
+
+def told(wire: Wire, group: str, *, require_stable: bool) -> tuple[int, int]:
+    def ask() -> tuple[int, int] | None:
+        answer = wire.call(fetching(0, group=group, topic=TOPIC, version=7, require_stable=require_stable), 7)
+        if answer.error_code:
+            return None  # it is being loaded
+        partition = answer.topics[0].partitions[0]
+        return partition.committed_offset, partition.error_code
+
+    offset: tuple[int, int] = wait_for(ask, START_S, f"an answer about {group}")
+    return offset
+
+
+def all_told(broker: BrokerProcess) -> dict[str, tuple[tuple[int, int], tuple[int, int]]]:
+    with Wire(broker.port) as wire:
+        return {
+            group: (told(wire, group, require_stable=True), told(wire, group, require_stable=False))
+            for group in TOLD
+        }
+
+
+def open_producer(data: Path) -> BatchHeader:
+    """The last transactional batch in `__consumer_offsets`, which is the open one's."""
+    batches = b"".join(path.read_bytes() for path in sorted((data / f"{OFFSETS_TOPIC}-0").glob("*.log")))
+    headers = [header for header, _ in split(batches)]
+    return [header for header in headers if header.is_transactional and not header.is_control][-1]
+
+
+def test_offsets_count_as_the_markers_in_the_folder_say(opened: BrokerProcess) -> None:
+    assert all_told(opened) == TOLD
+
+
+def test_an_open_transaction_of_the_folder_can_be_ended_and_stays_so_after_a_crash(
+    opened: BrokerProcess,
+) -> None:
+    header = open_producer(opened.data)
+    marker = Marker(header.producer_id, header.producer_epoch, True, 0, 0)
+    assert all_told(opened) == TOLD
+    with Wire(opened.port) as wire:
+        answer = wire.call(markers(marker, OFFSETS_TOPIC, 0), 1)
+    assert answer.markers[0].topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert all_told(opened) == TOLD_AFTER_COMMIT
+    opened.kill()
+    opened.start()
+    assert all_told(opened) == TOLD_AFTER_COMMIT
+
+
+def test_verify_finds_nothing_wrong_with_the_folder(by_kafka: Path) -> None:
+    findings = verify(Work(files=ReadOnlyFiles()), [str(by_kafka)])
+    assert [finding for finding in findings if finding.severity is not Severity.NOTE] == []
