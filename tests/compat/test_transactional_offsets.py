@@ -1,5 +1,5 @@
-"""A folder of `__consumer_offsets` with commits in transactions, committed, aborted and open: Ottla reads that
-of Apache Kafka, and Kafka that of Ottla."""
+"""A folder of `__consumer_offsets` with commits in transactions: committed, aborted, and open. Ottla reads what
+Apache Kafka wrote, and Kafka what Ottla wrote."""
 
 import shutil
 import signal
