@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.api.asking import batch, create, fetch, idempotent, to, values
 from tests.api.harness import Client, Machine, Pending
-from tests.support.transactions import FakeVerifier, markers, transactional
+from tests.support.open_transactions import FakeVerifier, markers, transactional
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
@@ -115,6 +115,7 @@ def test_the_batch_waits_for_the_answer_and_what_is_behind_it_on_the_connection_
         (11, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_ENOUGH_REPLICAS),
         (11, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_ENOUGH_REPLICAS),
         (11, ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (12, ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.NOT_ENOUGH_REPLICAS),
     ],
 )
 def test_what_the_coordinator_says_is_told_as_the_client_understands_it(

@@ -37,6 +37,7 @@ _COORDINATOR_CANNOT_SAY = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,  # it does not know another partition of the request yet
     }
 )
 
