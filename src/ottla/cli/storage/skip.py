@@ -13,6 +13,7 @@ import typer
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.errors import ApiError
 from ottla.base.ids import ADMIN_CLIENT_ID, OFFSETS_TOPIC, TopicPartition
+from ottla.broker.journal import stored_in
 from ottla.cli import output
 from ottla.cli.options import Bootstrap
 from ottla.cli.storage.group_records import decode_group_record
@@ -20,10 +21,11 @@ from ottla.client.client import Client
 from ottla.client.errors import ClientError
 from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.coordinator.damage import leave_out
+from ottla.coordinator.runtime import Stored
+from ottla.coordinator.turn import StoredRecord
 from ottla.log.folders import parse_folder
-from ottla.records.batch import crc_ok, split
+from ottla.records.batch import split
 from ottla.records.builder import NewRecord, build_batch
-from ottla.records.record import Record, read_records
 
 
 def skip(
@@ -76,15 +78,10 @@ def _look(client: Client, topic_partition: TopicPartition, offset: int) -> str:
             if not header.base_offset <= offset < header.next_offset:
                 continue
             reach = f"a batch of offsets {header.base_offset} to {header.last_offset}"
-            if not crc_ok(batch, header):
-                problem = "its checksum is wrong"
-            else:
-                try:
-                    records = read_records(batch, header)
-                except ApiError as error:
-                    problem = str(error)
-                else:
-                    return _describe(topic_partition, offset, records)
+            try:
+                return _describe(topic_partition, offset, stored_in(header, batch))
+            except ApiError as error:
+                problem = str(error)
             if offset != header.base_offset:
                 raise CommandError(
                     f"{topic_partition}, offset {offset} is in {reach}: name {header.base_offset}"
@@ -93,16 +90,14 @@ def _look(client: Client, topic_partition: TopicPartition, offset: int) -> str:
     raise CommandError(f"{topic_partition} has no record at offset {offset}")
 
 
-def _describe(topic_partition: TopicPartition, offset: int, records: Iterable[Record]) -> str:
-    for record in records:
-        if record.offset == offset:
-            _, problem = decode_group_record(record)
-            if not problem or record.key is None or record.value is None:
-                raise CommandError(
-                    f"{topic_partition}, offset {offset} can be read: there is nothing to leave out"
-                )
-            return f"{problem} (key {bytes(record.key)!r}, value of {len(record.value)} bytes)"
-    raise CommandError(f"{topic_partition} has no record at offset {offset}")
+def _describe(topic_partition: TopicPartition, offset: int, batch: Iterable[Stored]) -> str:
+    for stored in batch:
+        match stored:
+            case (StoredRecord(key, bytes(value)) as record, int(at), _) if at == offset:
+                _, problem = decode_group_record(record)
+                if problem:
+                    return f"{problem} (key {key!r}, value of {len(value)} bytes)"
+    raise CommandError(f"{topic_partition}, offset {offset} can be read: there is nothing to leave out")
 
 
 def _batch(offsets: list[int]) -> bytes:
