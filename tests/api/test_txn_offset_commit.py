@@ -6,7 +6,7 @@ import pytest
 from tests.api.groups import broker, committed, flush_every_commit, lead_offsets, shard_of, stable, versions
 from tests.api.harness import Client, Machine
 from tests.support.groups import G, committing, fetching
-from tests.support.open_transactions import FakeVerifier, adding, markers
+from tests.support.transactions import FakeVerifier, adding, markers
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC

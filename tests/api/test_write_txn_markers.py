@@ -6,7 +6,7 @@ import pytest
 from tests.api.asking import ask_for_two_in_sync, create, lead
 from tests.api.harness import NOW, Machine
 from tests.replication.pump import Cluster
-from tests.support.open_transactions import markers, open_transaction
+from tests.support.transactions import markers, open_transaction
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.replication.pump import Cluster
-from tests.support.open_transactions import open_transaction
+from tests.support.transactions import open_transaction
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition

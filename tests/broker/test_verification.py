@@ -8,6 +8,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.broker.parked import Waiting
 from ottla.broker.ports import OnVerified
 from ottla.broker.verification import ASKED_MAX, Question, Verifier
 from ottla.controller import znodes
@@ -31,6 +32,7 @@ class World:
     """Broker 1, which coordinates ids that begin with "here"; broker 2 those that begin with "there"."""
 
     image: Image = field(default_factory=Image)
+    waiting: Waiting = field(default_factory=Waiting)
     sent: list[tuple[int, AddPartitionsToTxnRequest, Callable[[Any, int], None]]] = field(
         default_factory=list
     )
@@ -47,7 +49,7 @@ class World:
         self.image.apply(NodeChanged(znodes.state_path(TOPIC), znodes.state_node(1, states), 0))
         self.verifier = Verifier(
             1, self.image, lambda peer, _, request, then: self.sent.append((peer, request, then)), self,
-            retry_ms=lambda: 20, retry_ms_max=lambda: 100,
+            self.waiting, retry_ms=20, retry_ms_max=100,
         )  # fmt: skip
 
     def partition_of(self, transactional_id: str) -> TopicPartition:
@@ -222,20 +224,20 @@ def test_what_cannot_be_added_yet_is_added_a_moment_later(world: World, where: s
     if where == "there":
         world.reply({"there": dict(concurrent)})
     assert world.told == {}
-    assert world.verifier.next_ms() == 20
+    assert world.waiting.next_deadline_ms() == 20
     world.answers.clear()
-    world.verifier.pump(20)
+    world.waiting.on_tick(20)
     if where == "there":
         world.reply({}, now_ms=20)
     assert world.told[name] == ({}, 20)
-    assert world.verifier.next_ms() is None
+    assert world.waiting.next_deadline_ms() is None
 
 
 def test_it_is_not_tried_for_ever(world: World) -> None:
     concurrent = world.answers["here"] = {T0: ErrorCode.CONCURRENT_TRANSACTIONS}
     name = world.verify("here", adds=True)
-    while (due_ms := world.verifier.next_ms()) is not None:
-        world.verifier.pump(due_ms)
+    while (due_ms := world.waiting.next_deadline_ms()) is not None:
+        world.waiting.on_tick(due_ms)
     assert world.told[name] == (concurrent, 100)
 
 

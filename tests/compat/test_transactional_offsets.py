@@ -17,7 +17,7 @@ from tests.compat.traffic import FLUSH_S, QUIET
 from tests.kafka_clients.harness import BrokerProcess, wait_for
 from tests.kafka_clients.wire_client import Wire
 from tests.support.groups import committing, fetching, find
-from tests.support.open_transactions import FakeVerifier, adding, markers
+from tests.support.transactions import FakeVerifier, adding, markers
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC

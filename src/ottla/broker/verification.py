@@ -11,15 +11,14 @@ Errors are the coordinator's, with two exceptions, as in Kafka: a producer is to
 not PRODUCER_FENCED, and INVALID_TXN_STATE where the coordinator does not take us for a broker.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from heapq import heappop, heappush
-from itertools import count
 from typing import Any, Final, Protocol
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.broker.parked import Parked, Waiting
 from ottla.broker.ports import OnVerified, SendRequest
 from ottla.controller.image import Image
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -55,8 +54,7 @@ class LocalCoordinator(Protocol):
 
 
 class Verifier:
-    """`coordinator` is this broker's own; `retry_ms` and `retry_ms_max` say how often and for how long
-    partitions are added again."""
+    """`coordinator` is this broker's own; partitions are added again every `retry_ms`, for `retry_ms_max`."""
 
     def __init__(
         self,
@@ -64,19 +62,19 @@ class Verifier:
         image: Image,
         send: SendRequest,
         coordinator: LocalCoordinator,
-        retry_ms: Callable[[], int],
-        retry_ms_max: Callable[[], int],
+        waiting: Waiting,
+        retry_ms: int,
+        retry_ms_max: int,
     ) -> None:
         self._broker_id = broker_id
         self._image = image
         self._send = send
         self._coordinator = coordinator
+        self._waiting = waiting
         self._retry_ms = retry_ms
         self._retry_ms_max = retry_ms_max
         self._queues: dict[int, list[Question]] = {}  # by coordinator
         self._is_asked: set[int] = set()  # to which a request is under way
-        self._later: list[tuple[int, int, Question]] = []  # a heap
-        self._numbers = count()
 
     def verify(
         self,
@@ -93,15 +91,6 @@ class Verifier:
             transactional_id, producer_id, producer_epoch, tuple(topic_partitions), adds, then, now_ms
         )
         self._ask(question, now_ms)
-
-    # -- time --
-
-    def next_ms(self) -> int | None:
-        return self._later[0][0] if self._later else None
-
-    def pump(self, now_ms: int) -> None:
-        while self._later and self._later[0][0] <= now_ms:
-            self._ask(heappop(self._later)[2], now_ms)
 
     # -- questions --
 
@@ -178,9 +167,9 @@ class Verifier:
         if (
             question.adds
             and ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
-            and now_ms - question.asked_ms < self._retry_ms_max()
+            and now_ms - question.asked_ms < self._retry_ms_max
         ):
-            heappush(self._later, (now_ms + self._retry_ms(), next(self._numbers), question))
+            self._ask_later(question, now_ms)
             return
         errors = {
             topic_partition: _TOLD.get(code, code)
@@ -188,6 +177,14 @@ class Verifier:
             if code != ErrorCode.NONE
         }
         question.then(errors, now_ms)
+
+    def _ask_later(self, question: Question, now_ms: int) -> None:
+        self._waiting.park(
+            Parked(
+                keys=(), deadline_ms=now_ms + self._retry_ms, owner=CHANNEL, reply=lambda _answer: None,
+                ready=lambda _key, _now_ms: None, expire=lambda due_ms: self._ask(question, due_ms),
+            )
+        )  # fmt: skip
 
 
 def _request(asked: dict[str, Question]) -> AddPartitionsToTxnRequest:

@@ -75,7 +75,7 @@ class TransactionConfig:
     add_retry_ms_max: int = key(
         "add.partitions.to.txn.retry.backoff.max.ms", 100,
         "How long that is tried before the producer is told to try again itself.",
-        check=at_least(0),
+        check=at_least(1),
     )  # fmt: skip
     two_phase_commit_enable: bool = key(
         "transaction.two.phase.commit.enable", False, "There is no two-phase commit: only false is allowed.",
