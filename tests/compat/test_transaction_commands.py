@@ -2,7 +2,6 @@
 
 import json
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,18 +15,13 @@ from ottla.client import Client, TopicPartition
 
 
 @pytest.fixture
-def topic(transactional: Server) -> str:
-    with Client(transactional.bootstrap) as client:
-        name = f"t{uuid.uuid4().hex[:10]}"
-        client.create_topics({name: 2})
-        client.ends([TopicPartition(name, number) for number in range(2)])  # when both have a leader
-    return name
+def topic(transactional_topic: str) -> str:
+    return transactional_topic
 
 
 @pytest.fixture
-def ottla(run: Run, transactional: Server, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("OTTLA_BOOTSTRAP", transactional.bootstrap)
-    return run
+def ottla(transactional_ottla: Run) -> Run:
+    return transactional_ottla
 
 
 def shown(ottla: Run, *arguments: str) -> list[dict[str, Any]]:

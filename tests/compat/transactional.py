@@ -27,6 +27,7 @@ HOUR_MS = 3_600_000
 SETTINGS = {
     "transaction.partition.verification.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "2",
 }
