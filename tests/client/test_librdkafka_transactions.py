@@ -60,11 +60,18 @@ def test_a_step_that_may_still_succeed_is_taken_again() -> None:
 
 
 def test_a_commit_without_an_answer_is_not_said_to_be_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = FakeProducer(commit_transaction=[TIMED_OUT] * 1000)
-    given = started(client)
     monkeypatch.setattr(transactions, "END_S", -1.0)
-    assert failed(given) == "transactional id 'orders': Timed out"
-    assert (given.fate, given.committed, client.asked[-1]) == (UNKNOWN, 0, "commit")
+    for timeout_ms in (60_000, 0):  # within its timeout, or long after it
+        client = FakeProducer(commit_transaction=[TIMED_OUT])
+        given = started(client, timeout_ms)
+        assert failed(given) == "transactional id 'orders': Timed out"
+        assert (given.fate, given.committed, client.asked[-1]) == (UNKNOWN, 0, "commit")
+
+
+def test_a_transaction_that_the_broker_ended_at_its_timeout_is_aborted() -> None:
+    given = started(FakeProducer(commit_transaction=[FENCED]), 0)
+    assert "open for longer than transaction.timeout.ms (0 s)" in failed(given)
+    assert given.fate == ABORTED
 
 
 def test_an_abort_without_an_answer_is_left_to_the_broker() -> None:

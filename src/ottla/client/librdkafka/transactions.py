@@ -76,7 +76,7 @@ class Transactions:
             return
         if refusal.txn_requires_abort():
             self._abort()
-        elif self._is_late():
+        elif _is_fenced(refusal) and self._is_late():
             self.fate = ABORTED
         raise CommandError(f"{self._name}: {self._why(refusal)}")
 
@@ -93,7 +93,7 @@ class Transactions:
 
         if refusal.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
             return f"{TIMEOUT} is larger than transaction.max.timeout.ms of the brokers"
-        if refusal.code() not in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED):
+        if not _is_fenced(refusal):
             return explain(KafkaError(refusal.code()))  # without the request, the epoch and so on
         if self._is_late():
             limit = f"{TIMEOUT} ({self._timeout_ms / 1000:g} s)"
@@ -105,13 +105,18 @@ class Transactions:
 
 def is_over(error: BaseException) -> bool:
     """Whether this says no more than that the transaction, or the producer, is done for."""
-    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka import KafkaError
 
-    cause = error.__cause__ if isinstance(error, SystemError) else error
-    if not isinstance(cause, KafkaException):
-        return False
-    refusal: KafkaError = cause.args[0]
-    return refusal.fatal() or refusal.code() in (KafkaError._STATE, KafkaError._FATAL)
+    refusal = _refusal(error)
+    return refusal is not None and (
+        refusal.fatal() or refusal.code() in (KafkaError._STATE, KafkaError._FATAL)
+    )
+
+
+def _is_fenced(refusal: "KafkaError") -> bool:
+    from confluent_kafka import KafkaError
+
+    return refusal.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED)
 
 
 def _patiently(step: Callable[[float], None]) -> "KafkaError | None":
@@ -123,11 +128,20 @@ def _patiently(step: Callable[[float], None]) -> "KafkaError | None":
         try:
             step(STEP_S)
         except (KafkaException, SystemError) as error:
-            cause = error.__cause__ if isinstance(error, SystemError) else error
-            if not isinstance(cause, KafkaException):
+            refusal = _refusal(error)
+            if refusal is None:
                 raise
-            refusal: KafkaError = cause.args[0]
             if not refusal.retriable() or time.monotonic() > deadline:
                 return refusal
         else:
             return None
+
+
+def _refusal(error: BaseException) -> "KafkaError | None":
+    from confluent_kafka import KafkaError, KafkaException
+
+    cause = error.__cause__ if isinstance(error, SystemError) else error
+    if not isinstance(cause, KafkaException):
+        return None
+    refusal: KafkaError = cause.args[0]
+    return refusal
