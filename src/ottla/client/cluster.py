@@ -25,9 +25,18 @@ IDLE_CONNECTIONS_MAX = 2  # per broker: one for requests, one for a fetch
 COORDINATORS_IN_LISTS_SINCE = 4
 
 
+GROUP, TRANSACTION = 0, 1  # what a coordinator is asked for by: a group's name, a transactional id
+_KEY_NAMES = {GROUP: "group", TRANSACTION: "transactional id"}
+
+
 class Leader(NamedTuple):
     node: int
     epoch: int
+
+
+class Coordinator(NamedTuple):
+    node: int
+    address: Address
 
 
 class Cluster:
@@ -154,23 +163,25 @@ class Cluster:
             raise Again(f"{topic_partition}: no leader", ErrorCode.LEADER_NOT_AVAILABLE)
         return leader
 
-    def coordinator_of(self, group: str, deadline: Deadline) -> Address:
-        return until(deadline, f"group {group!r}", lambda: self._coordinator_of(group, deadline))
+    def coordinator_of(self, key: str, deadline: Deadline, key_type: int = GROUP) -> Coordinator:
+        """The coordinator of a group, or of a transactional id."""
+        name = f"{_KEY_NAMES[key_type]} {key!r}"
+        return until(deadline, name, lambda: self._coordinator_of(key, key_type, name, deadline))
 
-    def _coordinator_of(self, group: str, deadline: Deadline) -> Address:
-        what = f"asking for the coordinator of group {group!r}"
+    def _coordinator_of(self, key: str, key_type: int, name: str, deadline: Deadline) -> Coordinator:
+        what = f"asking for the coordinator of {name}"
         with self.borrow_any(deadline) as connection:
-            request = FindCoordinatorRequest(key=group, coordinator_keys=[group])
+            request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
             version = connection.version_of(request.API_KEY, "FindCoordinator")  # type: ignore[attr-defined]
             response = connection.call(request, FindCoordinatorResponse, deadline)
         if version < COORDINATORS_IN_LISTS_SINCE:
             check(response.error_code, what, response.error_message)
-            return Address(response.host, response.port)
+            return Coordinator(response.node_id, Address(response.host, response.port))
         if not response.coordinators:
             raise ProtocolError(f"{what}: the answer names none")
         coordinator = response.coordinators[0]
         check(coordinator.error_code, what, coordinator.error_message)
-        return Address(coordinator.host, coordinator.port)
+        return Coordinator(coordinator.node_id, Address(coordinator.host, coordinator.port))
 
     def _forget(self, topic: str) -> None:
         for topic_partition in [
