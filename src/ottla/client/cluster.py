@@ -8,8 +8,9 @@ anything went wrong with it or an answer is still due. So a fetch that is one an
 another request.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
@@ -23,6 +24,13 @@ from ottla.wire.primitives import ProtocolError
 
 IDLE_CONNECTIONS_MAX = 2  # per broker: one for requests, one for a fetch
 COORDINATORS_IN_LISTS_SINCE = 4
+
+
+class Coordinated(IntEnum):
+    """What has a coordinator, as FindCoordinator numbers it."""
+
+    GROUP = 0
+    TRANSACTION = 1
 
 
 class Leader(NamedTuple):
@@ -155,22 +163,30 @@ class Cluster:
         return leader
 
     def coordinator_of(self, group: str, deadline: Deadline) -> Address:
-        return until(deadline, f"group {group!r}", lambda: self._coordinator_of(group, deadline))
+        return until(
+            deadline,
+            f"group {group!r}",
+            lambda: self.coordinators_of([group], Coordinated.GROUP, deadline)[group],
+        )
 
-    def _coordinator_of(self, group: str, deadline: Deadline) -> Address:
-        what = f"asking for the coordinator of group {group!r}"
+    def coordinators_of(
+        self, names: Sequence[str], kind: Coordinated, deadline: Deadline
+    ) -> dict[str, Address]:
+        """Who coordinates groups, or transactional ids; `Again` if that may be known later."""
         with self.borrow_any(deadline) as connection:
-            request = FindCoordinatorRequest(key=group, coordinator_keys=[group])
-            version = connection.version_of(request.API_KEY, "FindCoordinator")  # type: ignore[attr-defined]
+            version = connection.version_of(FindCoordinatorRequest.API_KEY, "FindCoordinator")  # type: ignore[attr-defined]
+            if version < COORDINATORS_IN_LISTS_SINCE:
+                return {name: _coordinator_of(connection, name, kind, deadline) for name in names}
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(names))
             response = connection.call(request, FindCoordinatorResponse, deadline)
-        if version < COORDINATORS_IN_LISTS_SINCE:
-            check(response.error_code, what, response.error_message)
-            return Address(response.host, response.port)
-        if not response.coordinators:
-            raise ProtocolError(f"{what}: the answer names none")
-        coordinator = response.coordinators[0]
-        check(coordinator.error_code, what, coordinator.error_message)
-        return Address(coordinator.host, coordinator.port)
+        addresses = {}
+        for coordinator in response.coordinators:
+            what = _asking(coordinator.key, kind)
+            check(coordinator.error_code, what, coordinator.error_message)
+            addresses[coordinator.key] = Address(coordinator.host, coordinator.port)
+        if missing := [name for name in names if name not in addresses]:
+            raise ProtocolError(f"{_asking(missing[0], kind)}: the answer names none")
+        return addresses
 
     def _forget(self, topic: str) -> None:
         for topic_partition in [
@@ -195,6 +211,18 @@ def parse_bootstrap(text: str) -> list[Address]:
     if not addresses:
         raise ClientError("no bootstrap server is given: it takes host:port, several with commas between")
     return addresses
+
+
+def _coordinator_of(connection: Connection, name: str, kind: Coordinated, deadline: Deadline) -> Address:
+    request = FindCoordinatorRequest(key=name, key_type=kind)
+    response = connection.call(request, FindCoordinatorResponse, deadline)
+    check(response.error_code, _asking(name, kind), response.error_message)
+    return Address(response.host, response.port)
+
+
+def _asking(name: str, kind: Coordinated) -> str:
+    what = "group" if kind is Coordinated.GROUP else "transactional id"
+    return f"asking for the coordinator of {what} {name!r}"
 
 
 def _located(error: OSError, address: Address) -> OSError:
