@@ -2,13 +2,15 @@
 
 import shutil
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from bench import apache
 from bench.servers import PeerError
-from tests.compat import traffic
+from tests.cli import commands
+from tests.compat import traffic, transactional
 from tests.compat.apache import Node
 from tests.compat.traffic import CODECS, Seen, Sent
 from tests.kafka_clients.harness import BrokerProcess
@@ -39,6 +41,9 @@ class Written:
             if any(group.encode() in path.read_bytes() for path in each.glob("*.log"))
         )
         return found
+
+
+run = commands.run
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -116,6 +121,17 @@ def by_kafka(
         node.stop()
         node.close()
     return clean, killed
+
+
+@pytest.fixture(scope="session", params=[transactional.APACHE, transactional.OTTLA], name="transactional")
+def transactional_broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[transactional.Server]:
+    """A broker with transactions, in which they can be left hanging."""
+    if request.param == transactional.APACHE:
+        request.getfixturevalue("kafka_jars")
+    with transactional.serving(request.param, tmp_path_factory.mktemp("transactional")) as server:
+        yield server
 
 
 def join(bootstrap: str, group: str, written: Written) -> None:

@@ -5,6 +5,7 @@
     exchange                        one request for every leader, until every partition has its answer
     fetch · first_batches           raw record batches of one partition, and of many
     produce · offsets · groups · topics · transactions   the requests
+    transaction_states              transactions as coordinators and partitions see them
     librdkafka/                     the other way to a cluster: confluent-kafka, for commands and products
 
 It speaks to Ottla and to Apache Kafka 0.11 and later: every connection begins with ApiVersions. Topics are

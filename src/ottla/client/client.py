@@ -18,9 +18,9 @@ from ottla.client.first_batches import Begun, fetch_together
 from ottla.client.groups import Committed
 from ottla.client.offsets import list_offsets
 from ottla.client.retry import Deadline
+from ottla.client.transaction_states import Described, described_all
 from ottla.client.transactions import Transaction
 from ottla.records.fetched import Fetched
-from ottla.wire.messages.describe_transactions import TransactionState
 
 FETCH_BYTES_MAX = 32 << 20
 
@@ -218,9 +218,9 @@ class Client:
         repeated."""
         return transactions.end(self._cluster, ended, self._deadline(), committed=committed)
 
-    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionState]:
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, Described]:
         """What their coordinators know of transactional ids; one that nobody knows is left out."""
-        return transactions.describe(self._cluster, transactional_ids, self._deadline())
+        return described_all(self._cluster, transactional_ids, self._deadline())
 
     def _deadline(self, timeout_s: float | None = None) -> Deadline:
         return Deadline(self._timeout_s if timeout_s is None else timeout_s)

@@ -10,7 +10,6 @@ another request.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
@@ -26,16 +25,18 @@ IDLE_CONNECTIONS_MAX = 2  # per broker: one for requests, one for a fetch
 COORDINATORS_IN_LISTS_SINCE = 4
 
 
-class Coordinated(IntEnum):
-    """What has a coordinator, as FindCoordinator numbers it."""
-
-    GROUP = 0
-    TRANSACTION = 1
+GROUP, TRANSACTION = 0, 1  # what a coordinator is asked for by: a group's name, a transactional id
+_KEY_NAMES = {GROUP: "group", TRANSACTION: "transactional id"}
 
 
 class Leader(NamedTuple):
     node: int
     epoch: int
+
+
+class Coordinator(NamedTuple):
+    node: int
+    address: Address
 
 
 class Cluster:
@@ -162,31 +163,28 @@ class Cluster:
             raise Again(f"{topic_partition}: no leader", ErrorCode.LEADER_NOT_AVAILABLE)
         return leader
 
-    def coordinator_of(self, group: str, deadline: Deadline) -> Address:
-        return until(
-            deadline,
-            f"group {group!r}",
-            lambda: self.coordinators_of([group], Coordinated.GROUP, deadline)[group],
-        )
+    def coordinator_of(self, key: str, deadline: Deadline, key_type: int = GROUP) -> Coordinator:
+        """The coordinator of a group, or of a transactional id."""
+        name = f"{_KEY_NAMES[key_type]} {key!r}"
+        return until(deadline, name, lambda: self.coordinators_of([key], deadline, key_type)[key])
 
     def coordinators_of(
-        self, names: Sequence[str], kind: Coordinated, deadline: Deadline
-    ) -> dict[str, Address]:
-        """Who coordinates groups, or transactional ids; `Again` if that may be known later."""
+        self, keys: Sequence[str], deadline: Deadline, key_type: int
+    ) -> dict[str, Coordinator]:
+        """Those of many, in one request where brokers have that; `Again` if they may be known later."""
         with self.borrow_any(deadline) as connection:
-            version = connection.version_of(FindCoordinatorRequest.API_KEY, "FindCoordinator")  # type: ignore[attr-defined]
-            if version < COORDINATORS_IN_LISTS_SINCE:
-                return {name: _coordinator_of(connection, name, kind, deadline) for name in names}
-            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(names))
+            api_key: int = FindCoordinatorRequest.API_KEY  # type: ignore[attr-defined]
+            if connection.version_of(api_key, "FindCoordinator") < COORDINATORS_IN_LISTS_SINCE:
+                return {key: _coordinator_of(connection, key, key_type, deadline) for key in keys}
+            request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
             response = connection.call(request, FindCoordinatorResponse, deadline)
-        addresses = {}
-        for coordinator in response.coordinators:
-            what = _asking(coordinator.key, kind)
-            check(coordinator.error_code, what, coordinator.error_message)
-            addresses[coordinator.key] = Address(coordinator.host, coordinator.port)
-        if missing := [name for name in names if name not in addresses]:
-            raise ProtocolError(f"{_asking(missing[0], kind)}: the answer names none")
-        return addresses
+        coordinators = {}
+        for answer in response.coordinators:
+            check(answer.error_code, _asking(answer.key, key_type), answer.error_message)
+            coordinators[answer.key] = Coordinator(answer.node_id, Address(answer.host, answer.port))
+        if missing := [key for key in keys if key not in coordinators]:
+            raise ProtocolError(f"{_asking(missing[0], key_type)}: the answer names none")
+        return coordinators
 
     def _forget(self, topic: str) -> None:
         for topic_partition in [
@@ -213,16 +211,15 @@ def parse_bootstrap(text: str) -> list[Address]:
     return addresses
 
 
-def _coordinator_of(connection: Connection, name: str, kind: Coordinated, deadline: Deadline) -> Address:
-    request = FindCoordinatorRequest(key=name, key_type=kind)
+def _coordinator_of(connection: Connection, key: str, key_type: int, deadline: Deadline) -> Coordinator:
+    request = FindCoordinatorRequest(key=key, key_type=key_type)
     response = connection.call(request, FindCoordinatorResponse, deadline)
-    check(response.error_code, _asking(name, kind), response.error_message)
-    return Address(response.host, response.port)
+    check(response.error_code, _asking(key, key_type), response.error_message)
+    return Coordinator(response.node_id, Address(response.host, response.port))
 
 
-def _asking(name: str, kind: Coordinated) -> str:
-    what = "group" if kind is Coordinated.GROUP else "transactional id"
-    return f"asking for the coordinator of {what} {name!r}"
+def _asking(key: str, key_type: int) -> str:
+    return f"asking for the coordinator of {_KEY_NAMES[key_type]} {key!r}"
 
 
 def _located(error: OSError, address: Address) -> OSError:

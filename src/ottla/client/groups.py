@@ -137,7 +137,7 @@ def at_coordinator(
     cluster: Cluster, group: str, what: str, attempt: Callable[[Connection], T], deadline: Deadline
 ) -> T:
     def once() -> T:
-        address = cluster.coordinator_of(group, deadline)
+        address = cluster.coordinator_of(group, deadline).address
         with cluster.borrow(address, deadline) as connection:
             return attempt(connection)
 

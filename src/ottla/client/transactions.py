@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.client.cluster import Cluster, Coordinated
+from ottla.client.cluster import TRANSACTION, Cluster
 from ottla.client.connection import Address, Connection
 from ottla.client.errors import RETRIABLE, Again, check, code_of
 from ottla.client.exchange import by_topic
@@ -25,11 +25,6 @@ from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
-)
-from ottla.wire.messages.describe_transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    TransactionState,
 )
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -174,28 +169,6 @@ def end(
     return refused
 
 
-def describe(
-    cluster: Cluster, transactional_ids: Iterable[str], deadline: Deadline
-) -> dict[str, TransactionState]:
-    what = "describing transactions"
-    asked = sorted(set(transactional_ids))
-    states: dict[str, TransactionState] = {}
-
-    def attempt() -> None:
-        states.clear()
-        for address, names in _by_coordinator(cluster, asked, deadline).items():
-            request = DescribeTransactionsRequest(transactional_ids=names)
-            with cluster.borrow(address, deadline) as connection:
-                response = connection.call(request, DescribeTransactionsResponse, deadline)
-            for state in response.transaction_states:
-                if state.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                    check(state.error_code, f"{what}, {state.transactional_id!r}")
-                    states[state.transactional_id] = state
-
-    until(deadline, what, attempt)
-    return states
-
-
 def _at_coordinators(
     cluster: Cluster,
     what: str,
@@ -233,7 +206,7 @@ def _by_coordinator(
 ) -> dict[Address, list[str]]:
     names: dict[Address, list[str]] = {}
     if transactional_ids:
-        addresses = cluster.coordinators_of(transactional_ids, Coordinated.TRANSACTION, deadline)
+        coordinators = cluster.coordinators_of(transactional_ids, deadline, TRANSACTION)
         for name in transactional_ids:
-            names.setdefault(addresses[name], []).append(name)
+            names.setdefault(coordinators[name].address, []).append(name)
     return names

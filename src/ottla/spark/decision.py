@@ -19,8 +19,8 @@ from typing import NamedTuple
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla.client import Committed, TopicPartition, Transaction
+from ottla.client.transaction_states import Described
 from ottla.spark.errors import SourceError, named
-from ottla.wire.messages.describe_transactions import TransactionState
 
 PREFIX = "ottla-spark"
 ONGOING = "Ongoing"
@@ -142,7 +142,7 @@ def attempts(staged: Iterable[Staged]) -> set[str]:
     }
 
 
-def ran_out(staged: Iterable[Staged], described: Mapping[str, TransactionState]) -> list[Staged]:
+def ran_out(staged: Iterable[Staged], described: Mapping[str, Described]) -> list[Staged]:
     """Those whose transaction is not open any more."""
     return [
         message
@@ -151,19 +151,17 @@ def ran_out(staged: Iterable[Staged], described: Mapping[str, TransactionState])
     ]
 
 
-def rivals(staged: Iterable[Staged], described: Mapping[str, TransactionState]) -> list[str]:
+def rivals(staged: Iterable[Staged], described: Mapping[str, Described]) -> list[str]:
     """The ids of attempts that are open and were not chosen."""
     chosen = {message.task.transactional_id for message in staged if message.transaction is not None}
-    return sorted(
-        name for name, state in described.items() if name not in chosen and state.transaction_state == ONGOING
-    )
+    return sorted(name for name, state in described.items() if name not in chosen and state.state == ONGOING)
 
 
-def _is_open(transaction: Transaction, described: Mapping[str, TransactionState]) -> bool:
+def _is_open(transaction: Transaction, described: Mapping[str, Described]) -> bool:
     state = described.get(transaction.transactional_id)
     return (
         state is not None
-        and state.transaction_state == ONGOING
+        and state.state == ONGOING
         and (state.producer_id, state.producer_epoch) == transaction[1:]
     )
 
