@@ -2,7 +2,7 @@
 transactions left open in them, in every way there is."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -38,11 +38,11 @@ class Server(Protocol):
 
 
 @contextmanager
-def serving(kind: str, folder: Path) -> Iterator[Server]:
+def serving(kind: str, folder: Path, settings: Mapping[str, str] = SETTINGS) -> Iterator[Server]:
     if kind == OTTLA:
         if not OTTLA_HAS_TRANSACTIONS:
             pytest.skip("this broker has no transactions yet")
-        broker = BrokerProcess(folder, SETTINGS)
+        broker = BrokerProcess(folder, dict(settings))
         broker.start()
         try:
             yield broker
@@ -50,7 +50,7 @@ def serving(kind: str, folder: Path) -> Iterator[Server]:
         finally:
             broker.kill()
         return
-    node = Node(SETTINGS)
+    node = Node(dict(settings))
     try:
         node.prepare()
         node.start()

@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from bench import apache
+from bench.servers import PeerError
+from tests.compat import transactional
 from tests.spark.harness import (
+    IS_LONG,
     JAVA_MIN,
     Topic,
     close_clients,
@@ -20,6 +24,7 @@ from tests.spark.harness import (
     shared_session,
 )
 
+from ottla.client import Client
 from ottla.testing.embedded import Broker
 
 if TYPE_CHECKING:
@@ -53,6 +58,42 @@ def broker() -> Iterator[Broker]:
     with Broker({"log.retention.check.interval.ms": 200, "log.cleaner.backoff.ms": 50}) as running:
         yield running
         close_clients()
+
+
+BROKERS = [transactional.APACHE, transactional.OTTLA]
+if not IS_LONG:
+    BROKERS = BROKERS[transactional.OTTLA_HAS_TRANSACTIONS :][:1]
+
+
+@pytest.fixture(scope="session", params=BROKERS, name="transactional")
+def transactional_broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[transactional.Server]:
+    """A broker with transactions, which aborts soon what has timed out."""
+    if request.param == transactional.APACHE:
+        try:
+            apache.fetch()
+        except PeerError as error:
+            pytest.skip(f"needs Apache Kafka: {error}")
+    settings = {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "2",
+        "transaction.state.log.num.partitions": "2",
+    }
+    folder = tmp_path_factory.mktemp("transactional")
+    with transactional.serving(request.param, folder, settings) as server:
+        yield server
+        close_clients()
+
+
+@pytest.fixture
+def target(transactional: transactional.Server) -> Topic:
+    """A topic of three partitions, for exactly one test."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    with Client(transactional.bootstrap) as client:
+        client.create_topics({name: 3}, config={"retention.ms": "-1"})
+    return Topic(transactional.bootstrap, name)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from bench.servers import PeerError
 from bench.spark_connector import fetch
 from confluent_kafka import Producer
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 JAVA_MIN = 17
+# `make spark-crashes` runs everything, on every broker with transactions.
+IS_LONG = bool(os.environ.get("OTTLA_LONG_TESTS"))
+LONG = pytest.mark.skipif(not IS_LONG, reason="takes long: make spark-crashes")
 QUERY_S = 300
 # A query here is short: compiling it well costs more than it brings.
 SETTINGS = {

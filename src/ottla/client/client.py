@@ -191,9 +191,12 @@ class Client:
         entries = groups.committed(self._cluster, group, self._deadline())
         return {topic_partition: entry.offset for topic_partition, entry in entries.items()}
 
-    def committed_stably(self, group: str) -> dict[TopicPartition, Committed]:
-        """The same with its metadata; what a transaction is about to change is waited for."""
-        return groups.committed(self._cluster, group, self._deadline(), require_stable=True)
+    def committed_entries(
+        self, group: str, *, require_stable: bool = False
+    ) -> dict[TopicPartition, Committed]:
+        """The same with its metadata. With `require_stable` a transaction that has committed an offset anew
+        is waited for."""
+        return groups.committed(self._cluster, group, self._deadline(), require_stable=require_stable)
 
     # -- transactions ----------------------------------------------------------------------------------------
 

@@ -9,12 +9,20 @@ import logging
 from collections.abc import Iterable
 
 from ottla.base.errors import ErrorCode
-from ottla.client import Aborted, Client, ClientError, OffsetOutOfRange, TopicPartition, Transaction
+from ottla.client import (
+    Aborted,
+    Client,
+    ClientError,
+    Committed,
+    OffsetOutOfRange,
+    TopicPartition,
+    Transaction,
+)
 from ottla.records.batch import SEQUENCES, read_header, split
 from ottla.records.builder import of_producer
 from ottla.spark import decision as decisions
 from ottla.spark.clients import client
-from ottla.spark.decision import Chosen, Decision, Head, Staged, Standing
+from ottla.spark.decision import Chosen, Decision, Staged, Standing
 from ottla.spark.options import WriteOptions
 
 log = logging.getLogger(__name__)
@@ -55,22 +63,22 @@ def abort_job(options: WriteOptions, staged: list[Staged]) -> None:
 
 
 def last_decided(source: Client, query: str) -> int | None:
-    """The number of the last batch of a query that was decided."""
-    first = _head(source, query)
+    """The number of the last batch of a query that was decided, for a task. It does not wait for a decision
+    that is pending: that may be of a driver that is dead, and ends when the next one begins."""
+    first = decisions.head(query, source.committed_entries(decisions.group_of(query, 0)))
     return None if first is None else first.batch
 
 
 def read_decision(source: Client, query: str) -> Decision | None:
-    """The last decision of a query."""
-    first = _head(source, query)
+    """The last decision of a query, for the driver, which has begun: what was pending is being ended."""
+
+    def piece(nth: int) -> dict[TopicPartition, Committed]:
+        return source.committed_entries(decisions.group_of(query, nth), require_stable=True)
+
+    first = decisions.head(query, piece(0))
     if first is None:
         return None
-    others = [source.committed_stably(decisions.group_of(query, nth)) for nth in range(1, first.pieces)]
-    return decisions.whole(query, first, others)
-
-
-def _head(source: Client, query: str) -> Head | None:
-    return decisions.head(query, source.committed_stably(decisions.group_of(query, 0)))
+    return decisions.whole(query, first, map(piece, range(1, first.pieces)))
 
 
 class Query:
