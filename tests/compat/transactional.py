@@ -1,6 +1,7 @@
 """Brokers with transactions for the tests of commands: Apache Kafka, and Ottla where it has them; and
 transactions left open in them, in every way there is."""
 
+import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -61,6 +62,18 @@ def serving(kind: str, folder: Path, settings: Mapping[str, str] = SETTINGS) -> 
     finally:
         node.stop()
         node.close()
+
+
+def kill_and_start(server: Server) -> None:
+    """kill -9, and the same broker again, on its data."""
+    if isinstance(server, BrokerProcess):
+        server.kill()
+        server.start()
+        return
+    assert isinstance(server, Node)
+    server.halt(signal.SIGKILL)
+    server.start()
+    server.wait_ready()
 
 
 class Left(NamedTuple):

@@ -8,6 +8,8 @@ run it in a process (see `driver.py`, and `BrokerProcess`).
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,10 +23,10 @@ from tests.spark.harness import (
     close_clients,
     close_shared_session,
     java_version,
+    new_topic,
     shared_session,
 )
 
-from ottla.client import Client
 from ottla.testing.embedded import Broker
 
 if TYPE_CHECKING:
@@ -70,7 +72,20 @@ def transactional_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[transactional.Server]:
     """A broker with transactions, which aborts soon what has timed out."""
-    if request.param == transactional.APACHE:
+    with _serving(request.param, tmp_path_factory.mktemp("transactional")) as server:
+        yield server
+
+
+@pytest.fixture(params=BROKERS)
+def mortal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[transactional.Server]:
+    """The same for one test, to be killed."""
+    with _serving(request.param, tmp_path / "mortal") as server:
+        yield server
+
+
+@contextmanager
+def _serving(kind: str, folder: Path) -> Iterator[transactional.Server]:
+    if kind == transactional.APACHE:
         try:
             apache.fetch()
         except PeerError as error:
@@ -81,19 +96,14 @@ def transactional_broker(
         "offsets.topic.num.partitions": "2",
         "transaction.state.log.num.partitions": "2",
     }
-    folder = tmp_path_factory.mktemp("transactional")
-    with transactional.serving(request.param, folder, settings) as server:
+    with transactional.serving(kind, folder, settings) as server:
         yield server
         close_clients()
 
 
 @pytest.fixture
 def target(transactional: transactional.Server) -> Topic:
-    """A topic of three partitions, for exactly one test."""
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    with Client(transactional.bootstrap) as client:
-        client.create_topics({name: 3}, config={"retention.ms": "-1"})
-    return Topic(transactional.bootstrap, name)
+    return new_topic(transactional.bootstrap, 3)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -23,6 +24,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from pyarrow import parquet
 
+from ottla.client import Client
 from ottla.pipelines import spark_environment
 from ottla.spark import clients
 
@@ -152,6 +154,14 @@ class Topic:
 
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap})
+
+
+def new_topic(bootstrap: str, partitions: int) -> Topic:
+    """A topic with a name of its own that keeps what it is given."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    with Client(bootstrap) as client:
+        client.create_topics({name: partitions}, config={"retention.ms": "-1"})
+    return Topic(bootstrap, name)
 
 
 def read(spark: "SparkSession", options: Mapping[str, str], name: str = "ottla") -> "DataFrame":

@@ -10,7 +10,8 @@ from itertools import count
 
 import pyarrow as pa
 import pytest
-from tests.spark.harness import LONG, Topic
+from tests.compat.transactional import Server, kill_and_start
+from tests.spark.harness import LONG, Topic, new_topic
 from tests.spark.staging import TASKS, Killed, Query, committed, counted, dying
 from tests.support.waiting import wait_for
 
@@ -40,7 +41,7 @@ def lose(client: Client, query: Query, *tasks: int) -> None:
 
 
 def decided_and_not_ended(
-    monkeypatch: pytest.MonkeyPatch, query: Query, label: str = "first", ended: int = 1
+    monkeypatch: pytest.MonkeyPatch, query: Query, label: str = "first", ended: int = 1, batch: int = 0
 ) -> None:
     """A driver that dies when it has ended so many of the transactions of its batch."""
     with monkeypatch.context() as patch:
@@ -54,7 +55,7 @@ def decided_and_not_ended(
 
         patch.setattr(Client, "end_transactions", some)
         with pytest.raises(Killed):
-            query.run(label)
+            query.run(label, batch)
 
 
 def test_rows_are_seen_when_their_batch_is_committed_and_not_before(query: Query, client: Client) -> None:
@@ -74,6 +75,18 @@ def test_a_batch_that_is_replayed_writes_nothing(query: Query) -> None:
     assert replayed == [Staged(Task(query.id, 0, number, 0)) for number in range(TASKS)]
     query.commit(replayed)
     assert committed(query.target) == query.values("first")
+
+
+def test_a_checkpoint_that_was_set_back_is_refused(query: Query) -> None:
+    """Its batches have the old numbers, and not the old rows."""
+    staged = query.tasks("zombie")
+    for batch in range(2):
+        query.run("first", batch)
+    with pytest.raises(SourceError, match=r"CHECKPOINT_SET_BACK.*Batch 0 .* batch 1 already"):
+        query.task("again", 0, batch=0)
+    with pytest.raises(SourceError, match=r"CHECKPOINT_SET_BACK.*Batch 0 .* batch 1 already"):
+        query.commit(staged)
+    assert committed(query.target) == sorted(query.values("first") + query.values("first", 1))
 
 
 @pytest.mark.parametrize("is_sent", [False, True], ids=DEATHS)
@@ -300,3 +313,25 @@ def test_more_time_than_brokers_allow_is_an_error_that_says_so(target: Topic) ->
     query = Query(target, kafka__transaction__timeout__ms="999999999")
     with pytest.raises(Exception, match=r"INVALID_TRANSACTION_TIMEOUT.*transaction.max.timeout.ms"):
         query.task("first", 0)
+
+
+@LONG
+def test_a_broker_that_is_killed_at_any_step_of_a_batch_has_every_row_once(
+    mortal: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leads every partition, and is the coordinator of every group and transaction."""
+    query = Query(new_topic(mortal.bootstrap, 3))
+    staged = query.tasks("first")
+    kill_and_start(mortal)
+    query.commit(staged)
+    kill_and_start(mortal)
+    query.run("again")
+    assert committed(query.target) == query.values("first")
+    decided_and_not_ended(monkeypatch, query, "second", batch=1)
+    kill_and_start(mortal)
+    query.run("again", 1)
+    assert committed(query.target) == sorted(query.values("first") + query.values("second", 1))
+    half = [query.task("third", number, batch=2) for number in range(2)]
+    kill_and_start(mortal)
+    query.commit([*half, query.task("third", 2, batch=2)], 2)
+    assert [value for value in committed(query.target) if "third" in value] == query.values("third", 2)

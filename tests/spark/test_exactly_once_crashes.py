@@ -16,11 +16,9 @@ from tests.compat.transactional import Server
 from tests.kafka_clients.harness import wait_for
 from tests.spark import dying
 from tests.spark.dying import AFTER, BEFORE, BETWEEN, DECIDED, FAILS, KILLED, copy
-from tests.spark.harness import LONG, Topic, read, read_stream, run, texts, values
+from tests.spark.harness import LONG, Topic, new_topic, read, read_stream, run, texts, values
 from tests.spark.staging import committed
 from tests.support.processes import die_with_parent
-
-from ottla.client import Client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,11 +29,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def source(transactional: Server, target: Topic) -> Topic:
+def source(transactional: Server) -> Topic:
     """Two partitions with rows."""
-    orders = Topic(transactional.bootstrap, f"from-{target.name}")
-    with Client(transactional.bootstrap) as client:
-        client.create_topics({orders.name: 2})
+    orders = new_topic(transactional.bootstrap, 2)
     orders.produce(range(0, ROWS, 2), partition=0)
     orders.produce(range(1, ROWS, 2), partition=1)
     return orders

@@ -107,7 +107,9 @@ class Query:
                 self._abort_others(staged, decision)
                 self._finish(decision)
             case Standing.PASSED:
+                assert decision is not None
                 _abort(self._client, staged)
+                raise decisions.set_back(batch, decision.batch)
 
     def abort(self, staged: list[Staged], batch: int) -> None:
         self._begin()

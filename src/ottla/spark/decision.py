@@ -103,7 +103,7 @@ class Standing(Enum):
 
     UNDECIDED = "none of it will be seen unless it is decided"
     DECIDED = "all of it will be seen"
-    PASSED = "all of it, and a later batch"
+    PASSED = "a later one is decided, so its driver or its checkpoint is an old one"
 
 
 def standing(last_decided: int | None, batch: int) -> Standing:
@@ -263,6 +263,15 @@ def transactions_ran_out(late: list[Staged], timeout_ms: int) -> SourceError:
         f"kafka.transaction.timeout.ms={timeout_ms}, or another driver has run the same query. Nothing of "
         "the batch is visible. Make batches smaller, or raise kafka.transaction.timeout.ms (and the brokers' "
         "transaction.max.timeout.ms).",
+    )
+
+
+def set_back(batch: int, last: int) -> SourceError:
+    return SourceError(
+        "KAFKA_CHECKPOINT_SET_BACK",
+        f"Batch {batch} is to be written, and this query has written batch {last} already: its checkpoint "
+        "was set back, or another driver runs it. What later batches held is not known any more, so they "
+        "cannot be recognised. Use the newest checkpoint, or a new one, which writes again from its start.",
     )
 
 

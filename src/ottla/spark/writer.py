@@ -35,7 +35,7 @@ from ottla.client.errors import UNKNOWN_TOPIC
 from ottla.records.compression import Codec
 from ottla.spark.batch_commit import abort_batch, abort_job, commit_batch, commit_job, last_decided
 from ottla.spark.clients import client
-from ottla.spark.decision import Staged, Standing, Task, standing
+from ottla.spark.decision import Staged, Standing, Task, set_back, standing
 from ottla.spark.errors import SourceError, not_created, null_topic
 from ottla.spark.options import WriteOptions
 
@@ -124,8 +124,12 @@ def stage(options: WriteOptions, task: Task, batches: Iterable[pa.RecordBatch]) 
     """All rows of a task in a transaction that is left open for the driver to end. What fails aborts it."""
     if task.batch is not None:
         last = last_decided(client(options.where), task.query)
-        if standing(last, task.batch) is not Standing.UNDECIDED:
-            return Staged(task)
+        match standing(last, task.batch):
+            case Standing.DECIDED:
+                return Staged(task)
+            case Standing.PASSED:
+                assert last is not None
+                raise set_back(task.batch, last)
     sender = Sender(options, client(options.where), task.transactional_id)
     try:
         written = _send_all(sender, batches)
