@@ -17,7 +17,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long sim fuzz bench messages reference clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes sim fuzz bench messages reference clean
 
 setup: $(STAMP)
 
@@ -71,6 +71,11 @@ test-real: setup
 
 test-long: setup
 	OTTLA_SLOW_MACHINE=1 $(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=5 --junitxml=$(RESULTS)/long.xml $(LONG_TESTS)
+
+# The tests of Spark's sink with everything that takes long: kills at every point, on every broker with transactions.
+spark-crashes: setup
+	OTTLA_LONG_TESTS=1 $(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=5 tests/spark/test_exactly_once.py \
+	  tests/spark/test_exactly_once_crashes.py
 
 # Simulated clusters: `make sim N=20000` runs that many seeds from FIRST on, `make sim SEED=7` one, with its transcript.
 N ?= 1000

@@ -61,6 +61,9 @@ RECOVERY_RATIO = Target("W10", "recovery after kill -9 against the limit formula
 SPARK_READ = Target("W12", "Spark rows read per core (100 B)", Sense.AT_LEAST, 1.0, "M rows/s")
 SPARK_READ_RATIO = Target("W12", "Spark read rate against the official connector", Sense.AT_LEAST, 1.0, "x")
 SPARK_WRITE = Target("W12", "Spark rows written per core (100 B)", Sense.AT_LEAST, 0.5, "M rows/s")
+SPARK_EXACTLY_ONCE = Target(
+    "W12E", "Spark write rate exactly once against at least once", Sense.AT_LEAST, 0.9, "x"
+)
 SPARK_MICRO_BATCH = Target("W12", "micro-batch over 64 quiet partitions", Sense.BELOW, 300.0, "ms")
 
 TARGETS = (
@@ -76,5 +79,6 @@ TARGETS = (
     SPARK_READ,
     SPARK_READ_RATIO,
     SPARK_WRITE,
+    SPARK_EXACTLY_ONCE,
     SPARK_MICRO_BATCH,
 )

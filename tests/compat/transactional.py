@@ -1,8 +1,9 @@
 """Brokers with transactions for the tests of commands: Apache Kafka, and Ottla where it has them; and
 transactions left open in them, in every way there is."""
 
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -39,9 +40,9 @@ class Server(Protocol):
 
 
 @contextmanager
-def serving(kind: str, folder: Path) -> Iterator[Server]:
+def serving(kind: str, folder: Path, settings: Mapping[str, str] = SETTINGS) -> Iterator[Server]:
     if kind == OTTLA:
-        broker = BrokerProcess(folder, SETTINGS)
+        broker = BrokerProcess(folder, dict(settings))
         broker.start()
         try:
             has_transactions = not _is_refused(broker)
@@ -53,7 +54,7 @@ def serving(kind: str, folder: Path) -> Iterator[Server]:
         finally:
             broker.kill()
         return
-    node = Node(SETTINGS)
+    node = Node(dict(settings))
     try:
         node.prepare()
         node.start()
@@ -70,6 +71,18 @@ def _is_refused(server: Server) -> bool:
     with Wire(int(server.bootstrap.rpartition(":")[2])) as wire:
         answer = wire.call(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
     return bool(answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def kill_and_start(server: Server) -> None:
+    """kill -9, and the same broker again, on its data."""
+    if isinstance(server, BrokerProcess):
+        server.kill()
+        server.start()
+        return
+    assert isinstance(server, Node)
+    server.halt(signal.SIGKILL)
+    server.start()
+    server.wait_ready()
 
 
 class Left(NamedTuple):

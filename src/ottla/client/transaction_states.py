@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.client.cluster import TRANSACTION, Cluster
+from ottla.client.cluster import TRANSACTION, Cluster, Coordinator
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError, check, code_of
 from ottla.client.exchange import Answer, Exchange, by_topic
@@ -121,20 +121,32 @@ def _check_filters(connection: Connection, filters: Filters) -> None:
 
 def described(cluster: Cluster, transactional_id: str, deadline: Deadline) -> Described | None:
     """What its coordinator knows of a transactional id; None if that is nothing."""
-    what = f"describing transactional id {transactional_id!r}"
-    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    return described_all(cluster, [transactional_id], deadline).get(transactional_id)
 
-    def attempt() -> Described | None:
-        coordinator = cluster.coordinator_of(transactional_id, deadline, TRANSACTION)
-        with cluster.borrow(coordinator.address, deadline) as connection:
-            response = connection.call(request, DescribeTransactionsResponse, deadline)
-        (state,) = response.transaction_states
-        if code_of(state.error_code) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            return None
-        check(state.error_code, what)
-        return _described(coordinator.node, state)
 
-    return until(deadline, what, attempt)
+def described_all(
+    cluster: Cluster, transactional_ids: Iterable[str], deadline: Deadline
+) -> dict[str, Described]:
+    """The same of many, in one request for each coordinator; one that nobody knows is left out."""
+    asked = sorted(set(transactional_ids))
+    what = f"describing transactional id {asked[0]!r}" if len(asked) == 1 else "describing transactions"
+
+    def attempt() -> dict[str, Described]:
+        states = {}
+        by_coordinator: dict[Coordinator, list[str]] = {}
+        for name, coordinator in cluster.coordinators_of(asked, deadline, TRANSACTION).items():
+            by_coordinator.setdefault(coordinator, []).append(name)
+        for coordinator, names in by_coordinator.items():
+            request = DescribeTransactionsRequest(transactional_ids=names)
+            with cluster.borrow(coordinator.address, deadline) as connection:
+                response = connection.call(request, DescribeTransactionsResponse, deadline)
+            for state in response.transaction_states:
+                if code_of(state.error_code) is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    check(state.error_code, what)
+                    states[state.transactional_id] = _described(coordinator.node, state)
+        return states
+
+    return until(deadline, what, attempt) if asked else {}
 
 
 def _described(coordinator: int, state: TransactionState) -> Described:
