@@ -23,6 +23,7 @@ from bench import (
     w11_start,
     w12_spark,
     wg_groups,
+    wt_transactions,
 )
 from bench.apache import ApacheKafka
 from bench.report import Outcome, machine, save, show, show_targets
@@ -40,6 +41,7 @@ WORKLOADS = {
     "W11": w11_start.run,
     "W12": w12_spark.run,
     "WG": wg_groups.run,
+    "WT": wt_transactions.run,
 }
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 
