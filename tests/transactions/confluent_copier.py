@@ -70,6 +70,9 @@ class Copier:
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "fetch.wait.max.ms": 50,
+                # A broker that dies while a group is being joined may keep a member that nobody is any more.
+                "session.timeout.ms": 6_000,
+                "max.poll.interval.ms": 10_000,
                 "topic.metadata.refresh.interval.ms": 2_000,
                 **BROKER,
             }

@@ -7,9 +7,9 @@ from typing import TypeVar
 import pytest
 from bench import apache
 from bench.servers import PeerError
-from confluent_kafka.admin import AdminClient
 from tests.transactions import jvm, servers
 from tests.transactions.producers import CLIENTS, Java, JavaProducers, TransactionalProducer
+from tests.transactions.reading import Offsets
 from tests.transactions.servers import Brokers
 
 R = TypeVar("R")
@@ -52,8 +52,11 @@ def brokers(shared_brokers: Brokers) -> Brokers:
 
 
 @pytest.fixture
-def admin(brokers: Brokers) -> AdminClient:
-    return AdminClient({"bootstrap.servers": brokers.bootstrap, "log_level": 0})
+def offsets(brokers: Brokers) -> Iterator[Offsets]:
+    """With a group of its own."""
+    asked = Offsets(brokers.bootstrap, f"group-{next(_numbers)}")
+    yield asked
+    asked.close()
 
 
 @pytest.fixture

@@ -22,13 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 from tests.support.waiting import wait_for
 from tests.transactions import servers
 from tests.transactions.copiers import CLIENTS, Copier, Task
-from tests.transactions.reading import COMMITTED, QUIET, UNCOMMITTED, committed, fill, read
+from tests.transactions.reading import COMMITTED, UNCOMMITTED, Offsets, fill, read
 from tests.transactions.servers import Brokers
-from tests.transactions.stability import StabilityWatch, is_stable
+from tests.transactions.stability import StabilityWatch
 
 SLACK_S = 10.0  # what the last stable offset may rest beyond the transaction timeout
 PATIENCE_S = 120.0
@@ -139,7 +138,7 @@ class Copy:
         count = plan.partitions if plan.client == "java" else plan.copiers
         self.copiers = [Copier(self.task, number, folder / f"{stem}-{number}.log") for number in range(count)]
         self.faults: list[str] = []
-        self._admin = self._client()
+        self._offsets = Offsets(brokers.bootstrap, self.group)
 
     def run(self) -> Copied:
         plan, brokers = self.plan, self.brokers
@@ -156,7 +155,8 @@ class Copy:
             wait_for(lambda: self._done() == plan.records, PATIENCE_S, "the rest is copied")
             seconds = time.monotonic() - began
         within_s = plan.transaction_timeout_ms / 1000 + SLACK_S + 20
-        wait_for(lambda: is_stable(self._admin, self.output, plan.partitions), within_s, "nothing is open")
+        wait_for(lambda: self._offsets.is_stable(self.output, plan.partitions), within_s, "nothing is open")
+        self._offsets.close()
         return Copied(
             plan,
             seconds,
@@ -192,9 +192,8 @@ class Copy:
             if copier.is_over and not copier.has_finished:
                 copier.start()
         try:
-            offsets = committed(self._admin, self.group, self.input, self.plan.partitions)
-        except (KafkaException, TimeoutError, LookupError):
-            self._admin = self._client()
+            offsets = self._offsets.committed(self.input, self.plan.partitions)
+        except KafkaException:  # the broker is away
             return 0
         return sum(max(0, offset) for offset in offsets)
 
@@ -235,9 +234,6 @@ class Copy:
             "group coordinator": ("__consumer_offsets", self.group),
         }[fault]
         return brokers.leader(topic, coordinator_partition(key, brokers.partitions(topic)))
-
-    def _client(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.task.bootstrap, **QUIET})
 
 
 def _arguments() -> argparse.Namespace:

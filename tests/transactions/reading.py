@@ -6,20 +6,58 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
-    ConsumerGroupTopicPartitions,
-    IsolationLevel,
     KafkaError,
+    KafkaException,
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 QUIET = {"log_level": 0}
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
-LEVELS = {COMMITTED: IsolationLevel.READ_COMMITTED, UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED}
 ASK_S = 5.0
 READ_S = 60.0
 LOOK_S = 0.05
+
+
+class Offsets:
+    """Where partitions end, and what a group has committed, for each isolation level.
+
+    Asked by consumers: an AdminClient of librdkafka 2.16 crashes at times when a broker is killed.
+    """
+
+    def __init__(self, bootstrap: str, group: str = "nobody") -> None:
+        self.group = group
+        self._consumers = {
+            isolation: Consumer(
+                {"bootstrap.servers": bootstrap, "group.id": group, "isolation.level": isolation, **QUIET}
+            )
+            for isolation in (COMMITTED, UNCOMMITTED)
+        }
+
+    def close(self) -> None:
+        for consumer in self._consumers.values():
+            consumer.close()
+
+    def ends(self, topic: str, partitions: int, isolation: str) -> list[int]:
+        """The last stable offsets, or the high watermarks."""
+        consumer = self._consumers[isolation]
+        wanted = [TopicPartition(topic, number) for number in range(partitions)]
+        return [consumer.get_watermark_offsets(partition, ASK_S)[1] for partition in wanted]
+
+    def committed(
+        self, topic: str, partitions: int = 1, isolation: str = UNCOMMITTED, within_s: float = ASK_S
+    ) -> list[int]:
+        """-1001 where there is nothing. Read committed, it waits for open transactions to end (KIP-447)."""
+        wanted = [TopicPartition(topic, number) for number in range(partitions)]
+        return [position.offset for position in self._consumers[isolation].committed(wanted, within_s)]
+
+    def is_stable(self, topic: str, partitions: int = 1) -> bool:
+        """Nothing is left open: every last stable offset is the high watermark."""
+        try:
+            stable = self.ends(topic, partitions, COMMITTED)
+            return stable == self.ends(topic, partitions, UNCOMMITTED)
+        except KafkaException:
+            return False
 
 
 def fill(bootstrap: str, topic: str, values: Mapping[int, Iterable[str]]) -> None:
@@ -70,27 +108,3 @@ def read(bootstrap: str, topic: str, isolation: str, partitions: int = 1) -> lis
     finally:
         consumer.close()
     return values
-
-
-def ends(admin: AdminClient, topic: str, partitions: int, isolation: str) -> list[int]:
-    """The last stable offsets, or the high watermarks."""
-    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
-    asked = admin.list_offsets(wanted, isolation_level=LEVELS[isolation], request_timeout=ASK_S)
-    offsets = {partition.partition: future.result(ASK_S + 1).offset for partition, future in asked.items()}
-    return [offsets[number] for number in range(partitions)]
-
-
-def committed(
-    admin: AdminClient, group: str, topic: str, partitions: int = 1, *, require_stable: bool = False
-) -> list[int]:
-    """What the group has committed; -1001 where it has nothing."""
-    wanted = [TopicPartition(topic, number) for number in range(partitions)]
-    asked = admin.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, wanted)], require_stable=require_stable, request_timeout=ASK_S
-    )
-    answered = asked[group].result(ASK_S + 1).topic_partitions
-    for partition in answered:
-        if partition.error is not None:
-            raise LookupError(partition.error.name())
-    offsets = {partition.partition: partition.offset for partition in answered}
-    return [offsets[number] for number in range(partitions)]

@@ -24,7 +24,6 @@ from tests.support.waiting import wait_for
 
 CHOSEN = os.environ.get("OTTLA_TRANSACTIONS_SERVER", "ottla")
 START_S = 90.0
-QUIET = {"log_level": 0}
 # Timeouts are looked for often, so that a test need not wait for the default of ten seconds.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -86,10 +85,14 @@ class Brokers(ABC):
     def ask(self, question: Callable[[AdminClient], R], what: str) -> R:
         """Asked again, by a new client, until it is answered: brokers may be on their way."""
 
+        unanswered: list[AdminClient] = []  # a client must live as long as its requests
+
         def answer() -> R | None:
+            admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
             try:
-                return question(AdminClient({"bootstrap.servers": self.bootstrap, **QUIET}))
+                return question(admin)
             except (KafkaException, TimeoutError):
+                unanswered.append(admin)
                 return None
 
         return wait_for(answer, START_S, what)  # type: ignore[return-value]

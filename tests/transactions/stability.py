@@ -1,13 +1,11 @@
 """Watches how long the last stable offset of a partition rests below the high watermark."""
 
-import contextlib
 import threading
 import time
 from typing import Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-from tests.transactions.reading import COMMITTED, QUIET, UNCOMMITTED, ends
+from tests.transactions.reading import COMMITTED, UNCOMMITTED, Offsets
 
 LOOK_S = 0.2
 # Who could not look for so long, as brokers were away or the machine stalled, cannot say what was then.
@@ -51,25 +49,15 @@ class StabilityWatch:
         self._thread.join(60)
 
     def _watch(self) -> None:
-        admin, looked = self._client(), time.monotonic()
+        offsets, looked = Offsets(self._bootstrap), time.monotonic()
         while not self._is_over.wait(LOOK_S):
             try:
-                stable = ends(admin, self._topic, self._partitions, COMMITTED)
-                end = ends(admin, self._topic, self._partitions, UNCOMMITTED)
-            except (KafkaException, TimeoutError):
-                admin = self._client()
+                stable = offsets.ends(self._topic, self._partitions, COMMITTED)
+                end = offsets.ends(self._topic, self._partitions, UNCOMMITTED)
+            except KafkaException:
                 continue
             now = time.monotonic()
             for number, rest in enumerate(self._rests):
                 rest.on_look(stable[number], end[number], now - looked)
             looked, self.looks = now, self.looks + 1
-
-    def _client(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self._bootstrap, **QUIET})
-
-
-def is_stable(admin: AdminClient, topic: str, partitions: int) -> bool:
-    """Nothing is left open: every last stable offset is the high watermark."""
-    with contextlib.suppress(KafkaException, TimeoutError):
-        return ends(admin, topic, partitions, COMMITTED) == ends(admin, topic, partitions, UNCOMMITTED)
-    return False
+        offsets.close()

@@ -1,16 +1,12 @@
 """What readers of each isolation level see of transactions that are open, committed, aborted or timed out."""
 
-import uuid
-
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException
 from tests.support.waiting import wait_for
 from tests.transactions.conftest import NewProducer
 from tests.transactions.producers import FENCED, Refused, TransactionalProducer
-from tests.transactions.reading import COMMITTED, UNCOMMITTED, committed, ends, fill, read
+from tests.transactions.reading import COMMITTED, UNCOMMITTED, Offsets, fill, read
 from tests.transactions.servers import Brokers
-from tests.transactions.stability import is_stable
 
 NOTHING = -1001
 TIMEOUT_MS = 1_000
@@ -55,7 +51,7 @@ def test_a_fenced_producer_writes_nothing_into_its_successors_transaction(
 
 
 def test_aborted_records_are_seen_by_read_uncommitted_alone(
-    brokers: Brokers, topic: str, client: str, new_producer: NewProducer, admin: AdminClient
+    brokers: Brokers, topic: str, client: str, new_producer: NewProducer, offsets: Offsets
 ) -> None:
     producer = new_producer(client, brokers, f"{client}-{topic}")
     producer.init()
@@ -63,7 +59,7 @@ def test_aborted_records_are_seen_by_read_uncommitted_alone(
         producer.begin()
         producer.written(topic, f"{number}-a", f"{number}-b")
         end()
-    wait_for(lambda: is_stable(admin, topic, 1), 30, "the last marker is written")
+    wait_for(lambda: offsets.is_stable(topic), 30, "the last marker is written")
     assert read(brokers.bootstrap, topic, COMMITTED) == [["0-a", "0-b", "2-a", "2-b"]]
     assert read(brokers.bootstrap, topic, UNCOMMITTED) == [
         [f"{number}-{letter}" for number in range(4) for letter in "ab"]
@@ -71,7 +67,7 @@ def test_aborted_records_are_seen_by_read_uncommitted_alone(
 
 
 def test_an_open_transaction_hides_what_comes_after_it(
-    brokers: Brokers, topic: str, client: str, new_producer: NewProducer, admin: AdminClient
+    brokers: Brokers, topic: str, client: str, new_producer: NewProducer, offsets: Offsets
 ) -> None:
     producer = new_producer(client, brokers, f"{client}-{topic}")
     producer.init()
@@ -79,25 +75,25 @@ def test_an_open_transaction_hides_what_comes_after_it(
     producer.begin()
     producer.written(topic, "in-doubt")
     fill(brokers.bootstrap, topic, {0: ["after"]})
-    assert ends(admin, topic, 1, COMMITTED) == [1]
-    assert ends(admin, topic, 1, UNCOMMITTED) == [3]
+    assert offsets.ends(topic, 1, COMMITTED) == [1]
+    assert offsets.ends(topic, 1, UNCOMMITTED) == [3]
     assert read(brokers.bootstrap, topic, COMMITTED) == [["before"]]
     assert read(brokers.bootstrap, topic, UNCOMMITTED) == [["before", "in-doubt", "after"]]
     producer.commit()
-    wait_for(lambda: is_stable(admin, topic, 1), 30, "the marker is written")
-    assert ends(admin, topic, 1, COMMITTED) == [4]
+    wait_for(lambda: offsets.is_stable(topic), 30, "the marker is written")
+    assert offsets.ends(topic, 1, COMMITTED) == [4]
     assert read(brokers.bootstrap, topic, COMMITTED) == [["before", "in-doubt", "after"]]
 
 
 def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_told(
-    brokers: Brokers, topic: str, client: str, new_producer: NewProducer, admin: AdminClient
+    brokers: Brokers, topic: str, client: str, new_producer: NewProducer, offsets: Offsets
 ) -> None:
     producer = new_producer(client, brokers, f"{client}-{topic}", TIMEOUT_MS)
     producer.init()
     producer.begin()
     producer.written(topic, "forgotten")
-    assert ends(admin, topic, 1, COMMITTED) == [0]
-    wait_for(lambda: is_stable(admin, topic, 1), 60, "the transaction is aborted")
+    assert offsets.ends(topic, 1, COMMITTED) == [0]
+    wait_for(lambda: offsets.is_stable(topic), 60, "the transaction is aborted")
     with pytest.raises(Refused):
         write_and_commit(producer, topic, "too-late")
     assert read(brokers.bootstrap, topic, COMMITTED) == [[]]
@@ -105,55 +101,36 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_told(
 
 
 def test_offsets_of_an_aborted_transaction_are_not_committed(
-    brokers: Brokers, topic: str, client: str, new_producer: NewProducer, admin: AdminClient
+    brokers: Brokers, topic: str, client: str, new_producer: NewProducer, offsets: Offsets
 ) -> None:
-    group = f"group-{uuid.uuid4().hex[:6]}"
     producer = new_producer(client, brokers, f"{client}-{topic}")
     producer.init()
     seen = []
     for offset, end in ((5, producer.abort), (7, producer.commit), (9, producer.abort)):
         producer.begin()
         producer.written(topic, str(offset))
-        producer.send_offset(group, topic, 0, offset)
+        producer.send_offset(offsets.group, topic, 0, offset)
         end()
-        seen.append(_stable(admin, group, topic))
+        seen += offsets.committed(topic, isolation=COMMITTED, within_s=30)
     assert seen == [NOTHING, 7, 7]
 
 
 def test_a_reader_of_offsets_waits_while_a_transaction_has_some(
-    brokers: Brokers, topic: str, client: str, new_producer: NewProducer, admin: AdminClient
+    brokers: Brokers, topic: str, client: str, new_producer: NewProducer, offsets: Offsets
 ) -> None:
-    group = f"group-{uuid.uuid4().hex[:6]}"
     producer = new_producer(client, brokers, f"{client}-{topic}")
     producer.init()
     producer.begin()
     producer.written(topic, "value")
-    producer.send_offset(group, topic, 0, 3)
-    consumer = Consumer({"bootstrap.servers": brokers.bootstrap, "group.id": group, "log_level": 0})
-    try:
-        with pytest.raises(KafkaException, match="_TIMED_OUT"):
-            consumer.committed([TopicPartition(topic, 0)], 1.5)
-        assert committed(admin, group, topic) == [NOTHING]
-        producer.commit()
-        (position,) = consumer.committed([TopicPartition(topic, 0)], 30)
-        assert position.offset == 3
-    finally:
-        consumer.close()
+    producer.send_offset(offsets.group, topic, 0, 3)
+    with pytest.raises(KafkaException, match="_TIMED_OUT"):
+        offsets.committed(topic, isolation=COMMITTED, within_s=1.5)
+    assert offsets.committed(topic, isolation=UNCOMMITTED) == [NOTHING]
+    producer.commit()
+    assert offsets.committed(topic, isolation=COMMITTED, within_s=30) == [3]
 
 
 def write_and_commit(producer: TransactionalProducer, topic: str, value: str) -> None:
     """One of the two is refused; which of them, is up to the client."""
     producer.written(topic, value)
     producer.commit()
-
-
-def _stable(admin: AdminClient, group: str, topic: str) -> int:
-    """Once no transaction has offsets of the group: an end is answered before its markers are out."""
-
-    def offset() -> list[int] | None:
-        try:
-            return committed(admin, group, topic, require_stable=True)
-        except (KafkaException, TimeoutError, LookupError):
-            return None
-
-    return wait_for(offset, 30, "stable offsets")[0]

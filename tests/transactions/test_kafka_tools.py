@@ -10,11 +10,11 @@ from bench.servers import PeerError, clean_environment
 from tests.compat.apache import QUICK_JVM
 from tests.kafka_clients.wire_client import Wire
 from tests.support.ports import free_ports
+from tests.support.waiting import wait_for
 from tests.transactions import servers
 from tests.transactions.conftest import NewProducer
-from tests.transactions.reading import COMMITTED, UNCOMMITTED, read
+from tests.transactions.reading import COMMITTED, UNCOMMITTED, Offsets, read
 from tests.transactions.servers import Brokers
-from tests.transactions.stability import is_stable
 
 from ottla.records.builder import NewRecord, build_batch
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -54,7 +54,7 @@ def tool(brokers: Brokers, *arguments: str) -> list[dict[str, str]]:
 
 
 def test_a_transaction_is_listed_described_and_aborted(
-    brokers: Brokers, topic: str, new_producer: NewProducer
+    brokers: Brokers, topic: str, new_producer: NewProducer, offsets: Offsets
 ) -> None:
     producer = new_producer("confluent", brokers, "of-the-tools")
     producer.init()
@@ -68,12 +68,12 @@ def test_a_transaction_is_listed_described_and_aborted(
     assert of_partition["ProducerId"] == described["ProducerId"] == listed["ProducerId"]
     assert of_partition["CurrentTransactionStartOffset"] == "0"
     tool(brokers, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
-    brokers.ask(lambda admin: is_stable(admin, topic, 1), "the transaction is aborted")
+    wait_for(lambda: offsets.is_stable(topic), 60, "the transaction is aborted")
     assert read(brokers.bootstrap, topic, COMMITTED) == [[]]
     assert read(brokers.bootstrap, topic, UNCOMMITTED) == [["in-doubt"]]
 
 
-def test_a_hanging_transaction_is_found_and_aborted(brokers: Brokers, topic: str) -> None:
+def test_a_hanging_transaction_is_found_and_aborted(brokers: Brokers, topic: str, offsets: Offsets) -> None:
     """No coordinator knows of it, so nobody else would end it (KIP-664)."""
     long_ago_ms = int(time.time() * 1000) - 3_600_000
     batch = build_batch(
@@ -96,6 +96,6 @@ def test_a_hanging_transaction_is_found_and_aborted(brokers: Brokers, topic: str
     (hanging,) = tool(brokers, "find-hanging", "--broker-id", "1")
     assert (hanging["Topic"], hanging["ProducerId"]) == (topic, str(PRODUCER_ID))
     tool(brokers, "abort", "--topic", topic, "--partition", "0", "--start-offset", hanging["StartOffset"])
-    brokers.ask(lambda admin: is_stable(admin, topic, 1), "the transaction is aborted")
+    wait_for(lambda: offsets.is_stable(topic), 60, "the transaction is aborted")
     assert tool(brokers, "find-hanging", "--broker-id", "1") == []
     assert read(brokers.bootstrap, topic, COMMITTED) == [[]]

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.support.ports import free_ports
+from tests.support.waiting import wait_for
 from tests.transactions import servers
 from tests.transactions.conftest import NewProducer
 from tests.transactions.producers import Refused, TransactionalProducer
 from tests.transactions.proxy import END_TXN, PRODUCE, Hold, Proxy
-from tests.transactions.reading import COMMITTED, UNCOMMITTED, read
+from tests.transactions.reading import COMMITTED, UNCOMMITTED, Offsets, read
 from tests.transactions.servers import Brokers
-from tests.transactions.stability import is_stable
 
 LATE_S = float(os.environ.get("OTTLA_LATE_S", "0"))
 
@@ -60,12 +60,8 @@ def held_back(hold: Hold) -> None:
     threading.Event().wait(LATE_S)
 
 
-def stable(brokers: Brokers, topic: str) -> None:
-    brokers.ask(lambda admin: is_stable(admin, topic, 1), "no transaction is open")
-
-
 def test_an_end_that_comes_late_does_not_end_the_successors_transaction_faults_4_25(
-    brokers: Brokers, proxy: Proxy, topic: str, client: str, new_producer: NewProducer
+    brokers: Brokers, proxy: Proxy, topic: str, client: str, new_producer: NewProducer, offsets: Offsets
 ) -> None:
     """It would commit what the successor is about to abort."""
     name = f"{client}-{topic}"
@@ -83,13 +79,13 @@ def test_an_end_that_comes_late_does_not_end_the_successors_transaction_faults_4
     hold.deliver()
     second.written(topic, "second-again")
     second.abort()
-    stable(brokers, topic)
+    wait_for(lambda: offsets.is_stable(topic), 60, "no transaction is open")
     assert read(brokers.bootstrap, topic, COMMITTED) == [[]]
     assert read(brokers.bootstrap, topic, UNCOMMITTED) == [["first", "second", "second-again"]]
 
 
 def test_a_record_that_comes_late_is_not_in_the_successors_transaction_faults_4_25(
-    brokers: Brokers, proxy: Proxy, topic: str, client: str, new_producer: NewProducer
+    brokers: Brokers, proxy: Proxy, topic: str, client: str, new_producer: NewProducer, offsets: Offsets
 ) -> None:
     name = f"{client}-{topic}"
     first, second = (new_producer(client, proxy.bootstrap, name) for _ in range(2))
@@ -104,13 +100,13 @@ def test_a_record_that_comes_late_is_not_in_the_successors_transaction_faults_4_
     held_back(hold)
     hold.deliver()
     second.commit()
-    stable(brokers, topic)
+    wait_for(lambda: offsets.is_stable(topic), 60, "no transaction is open")
     assert read(brokers.bootstrap, topic, COMMITTED) == [["second"]]
     assert read(brokers.bootstrap, topic, UNCOMMITTED) == [["second"]]
 
 
 def test_a_record_that_comes_when_its_transaction_was_aborted_opens_none_faults_4_25(
-    brokers: Brokers, proxy: Proxy, topic: str, client: str, new_producer: NewProducer
+    brokers: Brokers, proxy: Proxy, topic: str, client: str, new_producer: NewProducer, offsets: Offsets
 ) -> None:
     """It would be a transaction that nobody ends, and hold back the last stable offset for ever (KIP-890)."""
     name = f"{client}-{topic}"
@@ -123,13 +119,19 @@ def test_a_record_that_comes_when_its_transaction_was_aborted_opens_none_faults_
     second.init()  # this aborts what the first has begun
     held_back(hold)
     hold.deliver()
-    stable(brokers, topic)
+    wait_for(lambda: offsets.is_stable(topic), 60, "no transaction is open")
     assert read(brokers.bootstrap, topic, UNCOMMITTED) == [[]]
 
 
 @pytest.mark.parametrize("late", [END_TXN, PRODUCE], ids=["EndTxn", "Produce"])
 def test_what_the_same_producer_sent_before_is_not_in_its_next_transaction_faults_4_25(
-    brokers: Brokers, proxy: Proxy, topic: str, java_producer: None, new_producer: NewProducer, late: int
+    brokers: Brokers,
+    proxy: Proxy,
+    topic: str,
+    java_producer: None,
+    new_producer: NewProducer,
+    offsets: Offsets,
+    late: int,
 ) -> None:
     """The client gives up on a request, sends it again over another connection, and goes on. The first copy
     comes in the midst of the next transaction, from the same producer: the epoch tells (transactions V2)."""
@@ -151,14 +153,14 @@ def test_what_the_same_producer_sent_before_is_not_in_its_next_transaction_fault
     hold.deliver()
     producer.written(topic, "third")
     producer.abort()
-    stable(brokers, topic)
+    wait_for(lambda: offsets.is_stable(topic), 60, "no transaction is open")
     assert read(brokers.bootstrap, topic, COMMITTED) == [["first"]]
     assert read(brokers.bootstrap, topic, UNCOMMITTED) == [["first", "second", "third"]]
 
 
 @pytest.mark.parametrize("old_client", ["confluent", "aiokafka"])
 def test_a_record_sent_twice_over_two_connections_is_written_once_faults_4_25(
-    brokers: Brokers, proxy: Proxy, topic: str, old_client: str, new_producer: NewProducer
+    brokers: Brokers, proxy: Proxy, topic: str, old_client: str, new_producer: NewProducer, offsets: Offsets
 ) -> None:
     settings = {
         "confluent": {"socket_timeout_ms": 1_000, "request_timeout_ms": 1_000, "retry_backoff_ms": 20},
@@ -176,6 +178,6 @@ def test_a_record_sent_twice_over_two_connections_is_written_once_faults_4_25(
     held_back(hold)
     hold.deliver()
     producer.abort()
-    stable(brokers, topic)
+    wait_for(lambda: offsets.is_stable(topic), 60, "no transaction is open")
     assert read(brokers.bootstrap, topic, COMMITTED) == [["first"]]
     assert read(brokers.bootstrap, topic, UNCOMMITTED) == [["first", "second"]]
