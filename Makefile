@@ -17,7 +17,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes sim fuzz bench messages reference clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes sim fuzz copies bench messages reference clean
 
 setup: $(STAMP)
 
@@ -89,6 +89,11 @@ fuzz: setup
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]' || true
 	$(BIN)/python -m tests.hostile.fuzz $(if $(CASE),--case $(CASE),$(if $(filter file,$(origin N)),,--count $(N)) $(if $(SEED),--seed $(SEED)))
+
+# Copies in transactions while processes are killed: `make copies BROKERS=3 CLIENT=confluent SEED=7 RUNS=10 SERVER=apache`.
+copies: setup
+	$(BIN)/python -m tests.transactions.copies --brokers $(or $(BROKERS),1) --client $(or $(CLIENT),all) \
+	  --server $(or $(SERVER),ottla) --runs $(or $(RUNS),1) $(if $(SEED),--seed $(SEED))
 
 bench: setup
 	$(BIN)/python -m bench

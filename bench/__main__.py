@@ -24,6 +24,7 @@ from bench import (
     w12_delivery,
     w12_spark,
     wg_groups,
+    wt_transactions,
 )
 from bench.apache import ApacheKafka
 from bench.report import Outcome, machine, save, show, show_targets
@@ -42,6 +43,7 @@ WORKLOADS = {
     "W12": w12_spark.run,
     "W12E": w12_delivery.run,
     "WG": wg_groups.run,
+    "WT": wt_transactions.run,
 }
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 

@@ -49,6 +49,10 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "rd_kafka_poll": (c_int, (c_void_p, c_int)),
     "rd_kafka_flush": (c_int, (c_void_p, c_int)),
     "rd_kafka_outq_len": (c_int, (c_void_p,)),
+    "rd_kafka_init_transactions": (c_void_p, (c_void_p, c_int)),
+    "rd_kafka_begin_transaction": (c_void_p, (c_void_p,)),
+    "rd_kafka_commit_transaction": (c_void_p, (c_void_p, c_int)),
+    "rd_kafka_error_string": (c_char_p, (c_void_p,)),
     "rd_kafka_query_watermark_offsets": (
         c_int,
         (c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64), c_int),
@@ -125,6 +129,11 @@ class BulkProducer:
         taken: int = self._lib.rd_kafka_produce_batch(self._topic_handle, 0, 0, self._chunk, count)
         return taken
 
+    def send_all(self, records: int) -> None:
+        """Queue them, however many chunks that takes."""
+        while records:
+            records -= self.send(records)
+
     def poll(self, timeout_ms: int) -> None:
         self._lib.rd_kafka_poll(self._handle, timeout_ms)
 
@@ -136,6 +145,20 @@ class BulkProducer:
         """Return once every record is acknowledged; raise if one was not."""
         if self._lib.rd_kafka_flush(self._handle, timeout_ms) or self.failed:
             raise RuntimeError(f"{self.failed} deliveries failed, {self.queued()} still waiting")
+
+    def init_transactions(self, timeout_ms: int) -> None:
+        self._check(self._lib.rd_kafka_init_transactions(self._handle, timeout_ms))
+
+    def begin_transaction(self) -> None:
+        self._check(self._lib.rd_kafka_begin_transaction(self._handle))
+
+    def commit_transaction(self, timeout_ms: int) -> None:
+        """Return once every record is acknowledged and the transaction committed; raise if not."""
+        self._check(self._lib.rd_kafka_commit_transaction(self._handle, timeout_ms))
+
+    def _check(self, error: int | None) -> None:
+        if error:
+            raise RuntimeError(self._lib.rd_kafka_error_string(error).decode())
 
     def high_watermark(self, timeout_ms: int) -> int:
         low, high = c_int64(), c_int64()

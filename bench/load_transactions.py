@@ -1,0 +1,64 @@
+"""Records in transactions, one after the other, or the same records without.
+
+Without transactions the producer is idempotent and waits, after as many records, until they are acknowledged:
+the same rhythm, so that the difference is what the transactions cost.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench.load_raw import summary
+from bench.rdkafka import BulkProducer
+
+CALL_MS = 30_000
+
+
+def prepare(spec: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+    """spec: bootstrap, topic, record_bytes, records (of each), seconds, transactional_id ('': none)."""
+    config = {
+        "acks": "all",
+        "bootstrap.servers": spec["bootstrap"],
+        "batch.num.messages": "1000000",
+        "batch.size": str(1 << 20),
+        "enable.idempotence": "true",
+        # A flush, which every commit begins with, does not wait for it.
+        "linger.ms": "5000",
+        "log_level": "3",
+        "message.max.bytes": str(2 << 20),
+        "statistics.interval.ms": "0",
+    }
+    if spec["transactional_id"]:
+        config["transactional.id"] = spec["transactional_id"]
+    payload = os.urandom(spec["record_bytes"])
+    producer = BulkProducer(config, spec["topic"], payload, spec["records"])
+    if spec["transactional_id"]:
+        producer.init_transactions(CALL_MS)
+    write = _transaction if spec["transactional_id"] else _acknowledged
+    write(producer, spec["records"])
+    return lambda: _run(lambda: write(producer, spec["records"]), spec)
+
+
+def _transaction(producer: BulkProducer, records: int) -> None:
+    producer.begin_transaction()
+    producer.send_all(records)
+    producer.commit_transaction(CALL_MS)
+    producer.poll(0)
+
+
+def _acknowledged(producer: BulkProducer, records: int) -> None:
+    producer.send_all(records)
+    producer.flush(CALL_MS)
+
+
+def _run(write: Callable[[], None], spec: dict[str, Any]) -> dict[str, Any]:
+    latencies_s: list[float] = []
+    cpu, started = time.process_time(), time.perf_counter()
+    last = started
+    while last - started < spec["seconds"]:
+        write()
+        now = time.perf_counter()
+        latencies_s.append(now - last)
+        last = now
+    return {**summary(latencies_s, last - started), "client_cpu_s": time.process_time() - cpu}
