@@ -147,6 +147,7 @@ class Cluster:
         """Of what becomes of partitions that this broker leads: clients who write to whoever leads them, as
         the others say, and one who asks this broker, come what may."""
         others = [other for other in self.machines if other != broker]
+        partitions = [(topic, index) for topic, index in partitions if topic in self.partitions]
         loyal = Loyal(
             *self.where(f"loyal-{broker}"), broker=broker, partitions=partitions, pace_ms=pace_ms,
             ledger=self.ledger, groups=[], read="", topics=self.partitions,
@@ -223,7 +224,7 @@ class Cluster:
     def replaceable(self) -> dict[int, list[tuple[str, int]]]:
         """What each leader leads that another could lead in its place, of what clients write to."""
         led: dict[int, list[tuple[str, int]]] = {}
-        for topic in self.partitions:
+        for topic in self.partitions if self.copying is None else sorted(self.invariants.topics):
             topic_id, partitions = self.invariants.topics.get(topic, (b"", {}))
             for index in partitions:
                 state = self.invariants.states.get((topic_id, index))
