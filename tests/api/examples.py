@@ -37,6 +37,7 @@ from ottla.wire.messages import (
     offset_for_leader_epoch,
     produce,
     update_features,
+    write_txn_markers,
 )
 
 TOPIC = 2
@@ -133,6 +134,14 @@ def _incremental_alter_configs(_version: int, _topic_id: bytes) -> Any:
         resource_type=TOPIC, resource_name="t", configs=[one]
     )
     return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+
+
+def _write_txn_markers(_version: int, _topic_id: bytes) -> Any:
+    topic = write_txn_markers.WritableTxnMarkerTopic(name="t", partition_indexes=[0])
+    marker = write_txn_markers.WritableTxnMarker(
+        producer_id=7, producer_epoch=0, transaction_result=False, topics=[topic], coordinator_epoch=0
+    )
+    return write_txn_markers.WriteTxnMarkersRequest(markers=[marker])
 
 
 def _update_features(_version: int, _topic_id: bytes) -> Any:

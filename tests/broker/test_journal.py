@@ -4,20 +4,25 @@ import pytest
 from tests.api.asking import create
 from tests.api.harness import NOW, Machine
 
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker import journal as journals
 from ottla.broker.journal import PartitionJournal
 from ottla.broker.parked import Parked
-from ottla.coordinator.turn import StoredRecord
+from ottla.coordinator.damage import Unreadable
+from ottla.coordinator.turn import StoredEnd, StoredRecord, Writer
+from ottla.records.batch import read_header
 from ottla.records.builder import NewRecord, build_batch
-from ottla.records.control import build_marker
+from ottla.records.control import Marker
 
 
 def journal(**configs: str) -> tuple[Machine, PartitionJournal]:
     machine = Machine()
     create(machine.client(), "t", **configs)
+    replicas = machine.broker.replicas
     return machine, PartitionJournal(
-        machine.broker.partitions.find("t", 0), machine.broker.replicas.append_internal
+        machine.broker.partitions.find("t", 0),
+        replicas.append_internal,
+        append_marker=replicas.append_marker,
     )
 
 
@@ -58,16 +63,98 @@ def test_what_is_before_the_start_of_the_log_is_not_read() -> None:
     assert [offset for _, offset, _ in stored(written)] == [3]
 
 
-def test_control_batches_and_records_without_a_key_are_not_the_coordinator_s() -> None:
+def control(key: bytes | None, value: bytes | None) -> bytearray:
+    return build_batch([NewRecord(key, value, timestamp=NOW)], control=True, transactional=True)
+
+
+def put(journal: PartitionJournal, batch: bytearray) -> None:
+    journal.partition.log.append(memoryview(batch), leader_epoch=0, now_ms=NOW, internal=True)
+
+
+def test_other_control_batches_and_records_without_a_key_are_not_the_coordinator_s() -> None:
     _, written = journal()
-    log = written.partition.log
     written.append([StoredRecord(b"a", b"1")], NOW, NOW)
-    marker = build_marker(7, 0, committed=True, coordinator_epoch=0, timestamp_ms=NOW)
-    log.append(memoryview(marker), leader_epoch=0, now_ms=NOW, internal=True)
-    keyless = build_batch([NewRecord(None, b"?", timestamp=NOW)])
-    log.append(memoryview(keyless), leader_epoch=0, now_ms=NOW, internal=True)
+    put(written, control(b"\0\0\0\2", b"a change of leaders"))
+    put(written, build_batch([NewRecord(None, b"?", timestamp=NOW)]))
     written.append([StoredRecord(b"b", b"2")], NOW, NOW)
     assert [(record.key, offset) for record, offset, _ in stored(written)] == [(b"a", 0), (b"b", 3)]
+
+
+def test_a_transaction_comes_back_with_its_producer_and_its_end_in_between() -> None:
+    _, written = journal()
+    plain, record = StoredRecord(b"a", b"1"), StoredRecord(b"a", b"2")
+    assert written.append([record, plain], NOW, NOW, Writer(7, 3)) == 0
+    assert written.append([plain], NOW, NOW) == 2
+    assert written.append_end(Marker(7, 3, True, 0, 0), NOW, NOW) == 3
+    assert written.append([record], NOW, NOW, Writer(7, 3)) == 4
+    assert written.append_end(Marker(7, 4, False, 0, 2), NOW, NOW) == 5
+    assert list(written.stored()) == [
+        (StoredRecord(b"a", b"2", 7), 0, NOW),
+        (StoredRecord(b"a", b"1", 7), 1, NOW),
+        (plain, 2, NOW),
+        StoredEnd(7, True, 3),
+        (StoredRecord(b"a", b"2", 7), 4, NOW),
+        StoredEnd(7, False, 5),
+    ]
+
+
+def test_what_a_transaction_writes_is_a_batch_of_its_producer_without_a_sequence() -> None:
+    _, written = journal()
+    written.append([StoredRecord(b"a", b"1"), StoredRecord(b"b", b"2")], NOW, NOW, Writer(7, 3))
+    header = read_header(written.partition.log.read(0, 1_000, end=2).records)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, -1)
+    assert (header.is_transactional, header.is_control, header.count) == (True, False, 2)
+
+
+def test_an_end_that_is_there_already_has_no_offset() -> None:
+    _, written = journal()
+    written.append([StoredRecord(b"a", b"1")], NOW, NOW, Writer(7, 3))
+    marker = Marker(7, 4, True, 0, 2)
+    assert [written.append_end(marker, NOW, NOW) for _ in range(2)] == [1, None]
+    assert written.end_offset == 2
+
+
+def test_a_producer_of_an_older_epoch_writes_nothing() -> None:
+    _, written = journal()
+    written.append_end(Marker(7, 4, False, 0, 2), NOW, NOW)
+    with pytest.raises(ApiError) as refused:
+        written.append([StoredRecord(b"a", b"1")], NOW, NOW, Writer(7, 3))
+    assert refused.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert written.end_offset == 1
+
+
+def test_what_an_idempotent_client_wrote_is_part_of_no_transaction() -> None:
+    _, written = journal()
+    put(written, build_batch([NewRecord(b"a", b"1", timestamp=NOW)], producer_id=7, producer_epoch=0))
+    assert stored(written) == [(StoredRecord(b"a", b"1"), 0, NOW)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b"\0\0\0\0\0\0"),
+        (b"\0\0\0", b""),
+        (b"\xff\xff\0\0", b""),
+        (b"\0\0\0\1", None),
+        (b"\0\0\0\1", b"\0"),
+    ],
+)
+def test_a_control_batch_that_makes_no_sense_is_unreadable(key: bytes | None, value: bytes | None) -> None:
+    _, written = journal()
+    written.append([StoredRecord(b"a", b"1")], NOW, NOW)
+    put(written, control(key, value))
+    first, second = written.stored()
+    assert first == (StoredRecord(b"a", b"1"), 0, NOW)
+    assert isinstance(second, Unreadable)
+    assert second.offset == 1
+    assert "malformed" in second.problem
+
+
+def test_a_marker_that_compaction_has_emptied_ends_nothing() -> None:
+    _, written = journal()
+    empty = build_batch([], control=True, transactional=True, producer_id=7, producer_epoch=0)
+    written.partition.log.append_batches(memoryview(empty), NOW)
+    assert list(written.stored()) == [None]
 
 
 def test_a_partition_led_by_another_takes_no_records() -> None:

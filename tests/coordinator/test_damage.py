@@ -7,7 +7,8 @@ from tests.coordinator.test_runtime import Counter, Journal, World
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.damage import Damage, Unreadable, leave_out, named_by
 from ottla.coordinator.runtime import Failed
-from ottla.coordinator.turn import StoredRecord
+from ottla.coordinator.turn import StoredEnd, StoredRecord
+from ottla.records.control import Marker
 
 GOOD = StoredRecord(b"good", b"1")
 BAD = StoredRecord(b"bad", b"not a number")
@@ -129,3 +130,60 @@ def test_a_tombstone_with_a_key_that_cannot_be_read_is_no_damage() -> None:
     damage = Damage()
     damage.on_record(StoredRecord(b"", None), 4, lambda: "the key is empty")
     assert damage.left() == []
+
+
+# Transactions
+
+
+def in_transaction(record: StoredRecord, producer_id: int = 9) -> StoredRecord:
+    return record._replace(producer_id=producer_id)
+
+
+def damage_of(*log: StoredRecord | bool, producer_id: int = 9) -> list[int]:
+    """The offsets that count in a log of records and ends of a producer's transactions."""
+    damage = Damage()
+    for offset, item in enumerate(log):
+        if isinstance(item, bool):
+            damage.on_end(StoredEnd(producer_id, item, offset), lambda: None)
+        else:
+            damage.on_record(item, offset, lambda item=item: "bad" if item.value == BAD.value else None)  # type: ignore[misc]
+    return [unreadable.offset for unreadable in damage.left()]
+
+
+OVER = BAD._replace(value=b"1")
+
+
+def test_what_cannot_be_read_of_a_transaction_counts_unless_that_was_aborted() -> None:
+    assert damage_of(in_transaction(BAD)) == [0], "it may yet be committed"
+    assert damage_of(in_transaction(BAD), True) == [0]
+    assert damage_of(in_transaction(BAD), False) == []
+    assert damage_of(in_transaction(BAD, 8), False) == [0], "another's end"
+
+
+def test_a_record_of_a_transaction_replaces_what_cannot_be_read_once_it_is_committed() -> None:
+    assert damage_of(BAD, in_transaction(OVER)) == [0]
+    assert damage_of(BAD, in_transaction(OVER), False) == [0]
+    assert damage_of(BAD, in_transaction(OVER), True) == []
+    assert damage_of(in_transaction(BAD), in_transaction(OVER)) == []
+
+
+def test_what_cannot_be_read_is_not_replaced_by_what_stands_before_it() -> None:
+    assert damage_of(BAD, in_transaction(OVER), BAD, True) == [2]
+    assert damage_of(in_transaction(BAD), OVER, True) == []
+    assert damage_of(in_transaction(OVER), BAD, True) == [1]
+
+
+def test_an_end_that_cannot_be_replayed_fails_its_shard_and_can_be_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def trip(_self: Counter, _end: StoredEnd) -> None:
+        raise KeyError("no such group")
+
+    monkeypatch.setattr(Counter, "replay_end", trip)
+    world, failures = world_with(GOOD)
+    world.journal.append_end(Marker(9, 0, True, 0, 0), 0, 0)
+    world.runtime.unload(7)
+    world.runtime.load(7, world.journal, 1, now_ms=0)
+    assert failures[-1].unreadable == [Unreadable(1, "KeyError('no such group')")]
+    write(world, leave_out(1))
+    assert world.add().reply == "was 0"

@@ -9,7 +9,8 @@ from tests.support.journal import Journal as MemoryJournal
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.runtime import RETRY_MS, UNIT_BYTES, Runtime, Stored
-from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
+from ottla.coordinator.turn import Answer, StoredEnd, StoredRecord, TimerKey, Turn, Writer
+from ottla.records.control import Marker
 
 
 @dataclass
@@ -26,6 +27,9 @@ class Counter:
             self.counts.pop(record.key, None)
         else:
             self.counts[record.key] = self.counts.get(record.key, 0) + int(record.value)
+
+    def replay_end(self, end: StoredEnd) -> None:
+        self.seen.append(end)
 
     def on_committed(self, below: int) -> None:
         self.seen.append(("committed", below))
@@ -384,7 +388,7 @@ def test_what_is_stored_carries_the_time_of_day_and_timers_go_by_the_steady_cloc
 def slow(records: int, slice_work: int = 10) -> World:
     """A runtime that replays ten records in a slice, and a journal that holds this many."""
     world = World()
-    world.journal.records = [(StoredRecord(b"%d" % at, b"1"), at, at) for at in range(records)]
+    world.journal.items = [(StoredRecord(b"%d" % at, b"1"), at, at) for at in range(records)]
     world.runtime.slice_work = slice_work
     world.runtime.on_tick(0)
     return world
@@ -429,7 +433,7 @@ def test_what_is_short_is_there_at_once_and_all_loads_share_a_slice() -> None:
 def test_a_large_record_counts_as_several() -> None:
     world = slow(0)
     for at in range(4):
-        world.journal.records.append((StoredRecord(b"%d" % at, b"1".zfill(5 * UNIT_BYTES)), at, 0))
+        world.journal.items.append((StoredRecord(b"%d" % at, b"1".zfill(5 * UNIT_BYTES)), at, 0))
     world.runtime.load(7, world.journal, 0, now_ms=0)
     assert len(world.made[0].counts) == 2
 
@@ -515,3 +519,80 @@ def test_what_happens_to_all_shards_happens_to_one_that_is_being_loaded_once_it_
         assert (world.journal.end_offset, other.end_offset) == (15, 1)
         world.runtime.on_tick(6 + RETRY_MS)
     assert world.runtime.shard(7).seen[-2:] == ["loaded", ("replay", b"all", 15, 6 + RETRY_MS)]
+
+
+# Transactions
+
+
+def test_what_a_turn_writes_in_a_transaction_is_replayed_with_its_producer() -> None:
+    world = World()
+    shard = world.load()
+
+    def write(_shard: Counter, turn: Turn) -> None:
+        turn.writer = Writer(9, 2)
+        turn.write(StoredRecord(b"a", b"1"), StoredRecord(b"b", b"1"))
+
+    with_producer: list[StoredRecord] = []
+    shard.replay = lambda record, *_: with_producer.append(record)  # type: ignore[method-assign]
+    world.runtime.execute(7, 5, write)
+    assert with_producer == [StoredRecord(b"a", b"1", 9), StoredRecord(b"b", b"1", 9)]
+    assert world.journal.writers == {0: Writer(9, 2)}
+
+
+def test_the_end_of_a_transaction_is_appended_replayed_and_answered_when_it_is_committed() -> None:
+    world = World()
+    shard = world.load()
+    world.add()
+    answer = Answer()
+    world.runtime.end_transaction(7, Marker(9, 2, True, 0, 0), 6, answer)
+    assert shard.seen[-1] == StoredEnd(9, True, 1)
+    assert (answer.reply, answer.after_offset, answer.given_ms) == (True, 2, 6)
+    assert world.answered[-1] == (answer, True, 6)
+
+
+def test_an_end_that_is_there_already_is_answered_and_not_replayed_again() -> None:
+    world = World()
+    shard = world.load()
+    world.add()
+    world.journal.append_end = lambda *_: None  # type: ignore[method-assign]
+    seen, answer = list(shard.seen), Answer()
+    world.runtime.end_transaction(7, Marker(9, 2, True, 0, 0), 6, answer)
+    assert shard.seen == seen
+    assert (answer.reply, answer.after_offset) == (True, 1)
+
+
+def test_an_end_that_cannot_be_appended_is_refused_and_not_replayed() -> None:
+    world = World()
+    shard = world.load()
+    seen, answer = list(shard.seen), Answer()
+    world.journal.error = ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+    with pytest.raises(ApiError, match="TRANSACTION_COORDINATOR_FENCED"):
+        world.runtime.end_transaction(7, Marker(9, 2, True, 0, 0), 6, answer)
+    assert (shard.seen, answer.reply) == (seen, None)
+    world.journal.error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+    with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):
+        world.runtime.end_transaction(7, Marker(9, 2, True, 0, 0), 6, answer)
+    assert world.runtime.shards == {}, "its disk failed"
+
+
+def test_a_transaction_is_not_ended_while_its_shard_is_loaded_or_where_it_is_not() -> None:
+    world = World()
+    world.journal.append([StoredRecord(b"%d" % at, b"1") for at in range(10)], 0, 0)
+    world.runtime.slice_work = 1
+    world.runtime.on_tick(0)
+    world.runtime.load(7, world.journal, 0, 0)
+    for index, code in ((7, "COORDINATOR_LOAD_IN_PROGRESS"), (8, "NOT_COORDINATOR")):
+        with pytest.raises(ApiError, match=code):
+            world.runtime.end_transaction(index, Marker(9, 2, True, 0, 0), 6, Answer())
+    assert world.journal.end_offset == 10
+
+
+def test_a_load_replays_ends_where_they_stand() -> None:
+    world = World()
+    world.load()
+    world.add(b"a")
+    world.runtime.end_transaction(7, Marker(9, 2, False, 0, 0), 6, Answer())
+    world.add(b"b")
+    shard = world.load(epoch=1)
+    kinds = [seen for seen in shard.seen if seen != "loaded"]
+    assert kinds == [("committed", 3), ("replay", b"a", 0, 5), StoredEnd(9, False, 1), ("replay", b"b", 2, 5)]

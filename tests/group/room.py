@@ -14,13 +14,14 @@ from tests.support.groups import (
 )
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.coordinator.turn import Answer, StoredRecord
+from ottla.coordinator.turn import Answer, StoredEnd, StoredRecord, Writer
 from ottla.group.classic.group import ClassicGroup
 from ottla.group.classic.states import GroupState
 from ottla.group.commits import OffsetToCommit
 from ottla.group.consumer.group import ConsumerGroup
 from ottla.group.memory import GROUP_BYTES, PENDING_BYTES
 from ottla.group.shard import GroupShard
+from ottla.records.control import Marker
 from ottla.wire.messages.offset_commit import OffsetCommitResponse
 
 MINUTE_MS = 60_000
@@ -129,6 +130,20 @@ class Room(Coordinator):
         reply = self.committing(*args, **options).reply
         return reply if isinstance(reply, ErrorCode) else ErrorCode.NONE
 
+    def commit_in(self, writer: Writer, *args: Any, version: int = 3, **options: Any) -> ErrorCode:
+        """A commit in a transaction."""
+        return self.commit(*args, writer=writer, version=version, **options)
+
+    def end(self, writer: Writer, *, committed: bool = True) -> Answer:
+        answer, marker = Answer(), Marker(*writer, committed, 0, 0)
+        self.waiting.append((answer, None))
+        self.runtime.end_transaction(0, marker, self.now_ms, answer)
+        self.check()
+        return answer
+
+    def is_unstable(self, group: str = G, topic: str = "t", partition: int = 0) -> bool:
+        return self.shard.offsets.is_unstable(group, topic, partition, self.journal.committed_offset)
+
     def offset(self, group: str = G, topic: str = "t", partition: int = 0) -> int | None:
         committed = self.shard.offsets.get(group, topic, partition, self.journal.committed_offset)
         return None if committed is None else committed.offset
@@ -149,8 +164,11 @@ class Room(Coordinator):
         """A shard that knows only the journal."""
         shard = GroupShard(self.config, self.topics)
         shard.on_committed(self.journal.end_offset)
-        for record, offset, timestamp_ms in self.journal.records:
-            shard.replay(record, offset, timestamp_ms)
+        for stored in self.journal.items:
+            if isinstance(stored, StoredEnd):
+                shard.replay_end(stored)
+            else:
+                shard.replay(*stored)
         return shard
 
     def check(self) -> None:
@@ -160,6 +178,7 @@ class Room(Coordinator):
         assert sorted(groups_of(fresh.offsets)) == sorted(groups_of(live.offsets))
         for group_id in groups_of(live.offsets):
             assert fresh.offsets.newest(group_id) == live.offsets.newest(group_id)
+            assert fresh.offsets.partitions(group_id) == live.offsets.partitions(group_id)
             assert group_id in live.groups, "offsets without a group"
         for group_id, group in live.groups.items():
             again: Any = fresh.groups.get(group_id)

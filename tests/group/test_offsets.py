@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.groups import groups_of
 
-from ottla.group.offsets import CommittedOffset, Offsets
+from ottla.group.committed_offset import CommittedOffset
+from ottla.group.offsets import Offsets
 from ottla.group.records import OffsetCommitValue
 
 examples = settings(max_examples=150)

@@ -240,7 +240,7 @@ class World:
 
     def the_coordinator_crashes(self) -> None:
         journal = self.room.journal
-        del journal.records[journal.committed :]
+        del journal.items[journal.committed :]
         for log in self.commits.values():
             while log and log[-1][0] >= journal.committed:
                 log.pop()

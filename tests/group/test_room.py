@@ -6,7 +6,7 @@ from tests.group.room import Room
 def test_the_driver_sees_a_shard_whose_state_its_journal_does_not_have() -> None:
     room = Room()
     room.commit(5)
-    room.journal.records.clear()
+    room.journal.items.clear()
     try:
         room.check()
     except AssertionError:

@@ -483,5 +483,5 @@ def commit_of(
 
 
 def groups_of(offsets: Offsets) -> list[str]:
-    """The groups that have offsets."""
-    return list(offsets._newest)
+    """The groups that have offsets, committed or pending."""
+    return [*offsets._newest, *(group for group in offsets.pending._by_group if group not in offsets._newest)]

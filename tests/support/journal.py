@@ -3,21 +3,28 @@
 from collections.abc import Iterator
 
 from ottla.base.errors import ApiError
-from ottla.coordinator.turn import StoredRecord
+from ottla.coordinator.runtime import Stored
+from ottla.coordinator.turn import StoredEnd, StoredRecord, Writer
+from ottla.records.control import Marker
 
 
 class Journal:
     """In memory. What is written is committed at once, unless `waits`; then `committed` is the watermark."""
 
     def __init__(self) -> None:
-        self.records: list[tuple[StoredRecord, int, int]] = []
+        self.items: list[tuple[StoredRecord, int, int] | StoredEnd] = []
+        self.writers: dict[int, Writer] = {}  # of transactions, by the offset of each batch
         self.waits = False
         self.committed = 0
         self.error: ApiError | None = None
 
     @property
+    def records(self) -> list[tuple[StoredRecord, int, int]]:
+        return [item for item in self.items if not isinstance(item, StoredEnd)]
+
+    @property
     def end_offset(self) -> int:
-        return len(self.records)
+        return len(self.items)
 
     @property
     def committed_offset(self) -> int:
@@ -30,12 +37,23 @@ class Journal:
     def place(self, offset: int) -> str:
         return f"file of {offset}"
 
-    def stored(self) -> Iterator[tuple[StoredRecord, int, int]]:
-        return iter(list(self.records))
+    def stored(self) -> Iterator[Stored]:
+        return iter(list(self.items))
 
-    def append(self, records: list[StoredRecord], now_ms: int, wall_ms: int) -> int:
+    def append(
+        self, records: list[StoredRecord], now_ms: int, wall_ms: int, writer: Writer | None = None
+    ) -> int:
         if self.error is not None:
             raise self.error
-        base = len(self.records)
-        self.records.extend((record, base + at, wall_ms) for at, record in enumerate(records))
+        base = len(self.items)
+        if writer is not None:
+            self.writers[base] = writer
+            records = [record._replace(producer_id=writer.producer_id) for record in records]
+        self.items.extend((record, base + at, wall_ms) for at, record in enumerate(records))
         return base
+
+    def append_end(self, marker: Marker, now_ms: int, wall_ms: int) -> int | None:
+        if self.error is not None:
+            raise self.error
+        self.items.append(StoredEnd(marker.producer_id, marker.committed, len(self.items)))
+        return len(self.items) - 1

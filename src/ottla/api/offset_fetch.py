@@ -20,7 +20,8 @@ from ottla.api.coordinated import answer_about_groups, check_coordinator
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.broker.long_work import LARGE, Steps
-from ottla.group.offsets import CommittedOffset, Offsets
+from ottla.group.committed_offset import CommittedOffset
+from ottla.group.offsets import Offsets
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,

@@ -69,6 +69,7 @@ TABLE = {
         Api(21, "delete_records"),
         Api(22, "init_producer_id"),
         Api(23, "offset_for_leader_epoch"),
+        Api(27, "write_txn_markers", items_max=FEWER_ITEMS),
         Api(32, "describe_configs"),
         Api(33, "alter_configs"),
         Api(34, "alter_replica_log_dirs"),

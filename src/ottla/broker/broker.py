@@ -17,6 +17,8 @@ Handlers in `api` are given the whole broker, since each needs other parts of it
 """
 
 from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ottla.base.files import Files
 from ottla.broker import adoption
@@ -54,6 +56,9 @@ from ottla.replication.partition import HighWatermarks
 from ottla.replication.sessions import Sessions
 from ottla.replication.throttle import ReplicationThrottle
 
+if TYPE_CHECKING:
+    from ottla.broker.marker_writes import MarkerWrites
+
 
 class Broker:
     def __init__(self, files: Files, random: Random, properties: dict[str, str]) -> None:
@@ -71,7 +76,8 @@ class Broker:
         self.store = storage.store
         self.coordinators = Coordinators(
             properties, image, waiting,
-            lambda *batch: self.replicas.append_internal(*batch), storage.wall_ms,
+            lambda *batch: self.replicas.append_internal(*batch),
+            lambda *marker: self.replicas.append_marker(*marker), storage.wall_ms,
         )  # fmt: skip
         self._replicate()
         self.copies = ConfigCopies(self.id, image, storage.store, storage.failed)
@@ -130,6 +136,15 @@ class Broker:
         )  # fmt: skip
         self.controller_writes = ControllerWrites(image, self.settings, self.seat, liveness, outbox)
         self.report = OwnReport(self.id, image, liveness, self.isr.unanswered, outbox)
+
+    @cached_property
+    def marker_writes(self) -> "MarkerWrites":
+        from ottla.broker.marker_writes import MarkerWrites  # many brokers never see a transaction
+
+        return MarkerWrites(
+            self.partitions, self.proofs, self.replicas.append_marker,
+            lambda *end: self.coordinators.groups.end_transaction(*end), self.storage.wall_ms,
+        )  # fmt: skip
 
     @property
     def config(self) -> BrokerConfig:

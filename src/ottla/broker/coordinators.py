@@ -12,30 +12,31 @@ from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.parked import Waiting
 from ottla.controller.image import Image
 from ottla.group.config import GroupConfig
-from ottla.log.log import Appended
 from ottla.replication.partition import Partition
 
 if TYPE_CHECKING:
     from ottla.broker.groups import Groups
-
-AppendBatch = Callable[[Partition, memoryview, int, int], Appended]
+    from ottla.broker.journal import AppendBatch, AppendMarker
 
 
 class Coordinators:
-    """`append_batch` appends to a partition, at a time and a time of day; `wall_ms` tells the time of day."""
+    """`append_batch` and `append_marker` append to a partition, at a time and a time of day; `wall_ms` tells
+    the time of day."""
 
     def __init__(
         self,
         properties: dict[str, str],
         image: Image,
         waiting: Waiting,
-        append_batch: AppendBatch,
+        append_batch: "AppendBatch",
+        append_marker: "AppendMarker",
         wall_ms: Callable[[int], int],
     ) -> None:
         self._properties = properties
         self._image = image
         self._waiting = waiting
         self._append_batch = append_batch
+        self._append_marker = append_marker
         self._wall_ms = wall_ms
         self._groups: Groups | None = None
 
@@ -61,7 +62,7 @@ class Coordinators:
         if topic_partition.topic != OFFSETS_TOPIC:
             return
         if partition.is_leader:
-            self.groups.on_elected(partition, self._append_batch, now_ms)
+            self.groups.on_elected(partition, self._append_batch, self._append_marker, now_ms)
         else:
             self.groups.on_resigned(topic_partition)
         self._waiting.wake(topic_partition, now_ms)

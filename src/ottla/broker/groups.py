@@ -12,17 +12,17 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
-from ottla.broker.journal import PartitionJournal
+from ottla.broker.journal import AppendBatch, AppendMarker, PartitionJournal
 from ottla.controller.image import Image
 from ottla.controller.topics import NewTopic
 from ottla.coordinator.damage import Unreadable
 from ottla.coordinator.runtime import Failed, Runtime
-from ottla.coordinator.turn import Turn
+from ottla.coordinator.turn import Answer, Turn
 from ottla.group.config import GroupConfig
 from ottla.group.memory import Use, room_bytes
 from ottla.group.shard import GroupShard
-from ottla.log.log import Appended
 from ottla.records.compression import Codec
+from ottla.records.control import Marker
 from ottla.replication.partition import Partition
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,11 @@ _FULL: Final = {
     "three quarters of the memory for groups",
     Use.OTHER_COMMITS: "new offsets of groups without members are refused, INVALID_COMMIT_OFFSET_SIZE: "
     "stored ones take half of the memory for groups",
+}
+# Why there is no coordinator here, as the sender of a marker should hear it.
+_ENDS: Final = {
+    ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_LEADER_OR_FOLLOWER,
 }
 
 
@@ -102,13 +107,14 @@ class Groups:
     def on_elected(
         self,
         partition: Partition,
-        append_batch: Callable[[Partition, memoryview, int, int], Appended],
+        append_batch: AppendBatch,
+        append_marker: AppendMarker,
         now_ms: int,
     ) -> None:
         """This broker leads a partition of the topic: take up what is stored there. If some of that cannot be
         read, its groups have no coordinator: to go on without it would be to forget what was committed."""
         codec = Codec.from_id(self.config.offsets_compression_codec)
-        journal = PartitionJournal(partition, append_batch, codec)
+        journal = PartitionJournal(partition, append_batch, codec, append_marker)
         self.runtime.load(partition.topic_partition.partition, journal, partition.leader_epoch, now_ms)
 
     def on_resigned(self, topic_partition: TopicPartition) -> None:
@@ -132,6 +138,18 @@ class Groups:
         if not group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID, "A group needs an id.")
         self.runtime.execute(self.partition_of(group_id).partition, now_ms, operation)
+
+    def end_transaction(self, index: int, marker: Marker, now_ms: int) -> Answer:
+        """Write the end of a producer's transaction into a partition of the topic: what it has committed for
+        groups of that partition counts, or is dropped. The answer is given, and may be sent once the marker
+        is committed. COORDINATOR_LOAD_IN_PROGRESS while the partition is read, NOT_LEADER_OR_FOLLOWER where
+        this broker does not lead it or cannot read it: whoever sends markers tries again after both."""
+        answer = Answer()
+        try:
+            self.runtime.end_transaction(index, marker, now_ms, answer)
+        except ApiError as error:
+            raise ApiError(_ENDS.get(error.code, error.code), error.message) from None
+        return answer
 
     def shard_of(self, group_id: str) -> GroupShard:
         return self.runtime.shard(self.partition_of(group_id).partition)

@@ -3,28 +3,35 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.damage import Unreadable
 from ottla.coordinator.runtime import Stored
-from ottla.coordinator.turn import StoredRecord
+from ottla.coordinator.turn import StoredEnd, StoredRecord, Writer
 from ottla.log.log import Appended
-from ottla.records.batch import BatchHeader, crc_ok, split
+from ottla.records.batch import NO_PRODUCER_ID, BatchHeader, crc_ok, split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
+from ottla.records.control import Marker, read_marker
 from ottla.records.record import Record, read_records
 from ottla.replication.partition import Partition
 
 LOAD_BYTES = 256 * 1024
 
+AppendBatch: TypeAlias = Callable[[Partition, memoryview, int, int], Appended]
+AppendMarker: TypeAlias = Callable[[Partition, Marker, int, int], Appended]
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionJournal:
-    """`append_batch` appends a batch to the partition at a time, with its time of day (`Replicas`)."""
+    """`append_batch` and `append_marker` append to the partition at a time, with its time of day
+    (`Replicas`); the second is there if other coordinators end transactions in this partition."""
 
     partition: Partition
-    append_batch: Callable[[Partition, memoryview, int, int], Appended]
+    append_batch: AppendBatch
     codec: Codec = Codec.NONE
+    append_marker: AppendMarker | None = None
 
     @property
     def end_offset(self) -> int:
@@ -46,8 +53,8 @@ class PartitionJournal:
 
     def stored(self) -> Iterator[Stored]:
         """Up to where the log ends when this is first asked; None for a batch or a record that holds nothing
-        of the coordinator's. A damaged batch is said to be `Unreadable`, as nobody checks it after us; where
-        no batch can be found any more is an error.
+        of the coordinator's. A damaged batch, of records or of control, is said to be `Unreadable`, as nobody
+        checks it after us; where no batch can be found any more is an error.
 
         Much may happen before the last record is asked for. Segments go: what was in them was deleted, or
         stands later in the log too. The log may move to another directory, and be another object then."""
@@ -63,26 +70,45 @@ class PartitionJournal:
                     raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.place(offset)}: {problem}")
                 offset = header.next_offset
                 try:
-                    records = _records(header, batch)
+                    yield from _stored(header, batch) or (None,)
                 except ApiError as error:
                     yield Unreadable(header.base_offset, str(error))
-                    continue
-                if not records:
-                    yield None
-                for record in records:
-                    if record.key is None:
-                        yield None
-                    else:
-                        yield StoredRecord(record.key, record.value), record.offset, record.timestamp
 
-    def append(self, records: list[StoredRecord], now_ms: int, wall_ms: int) -> int:
+    def append(
+        self, records: list[StoredRecord], now_ms: int, wall_ms: int, writer: Writer | None = None
+    ) -> int:
         batch = build_batch(
-            [NewRecord(record.key, record.value, timestamp=wall_ms) for record in records], codec=self.codec
+            [NewRecord(record.key, record.value, timestamp=wall_ms) for record in records],
+            codec=self.codec,
+            producer_id=NO_PRODUCER_ID if writer is None else writer.producer_id,
+            producer_epoch=-1 if writer is None else writer.epoch,
+            transactional=writer is not None,
         )
         return self.append_batch(self.partition, memoryview(batch), now_ms, wall_ms).base_offset
 
+    def append_end(self, marker: Marker, now_ms: int, wall_ms: int) -> int | None:
+        assert self.append_marker is not None, "no transaction ends in this partition"
+        appended = self.append_marker(self.partition, marker, now_ms, wall_ms)
+        return None if appended.duplicate else appended.base_offset
 
-def _records(header: BatchHeader, batch: memoryview) -> list[Record]:
+
+def _stored(header: BatchHeader, batch: memoryview) -> list[Stored]:
+    """What a batch holds, all of it or none. That a producer is named says nothing of a transaction: what an
+    idempotent client wrote counts at once."""
     if not crc_ok(batch, header):
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
-    return [] if header.is_control else read_records(batch, header)
+    records = read_records(batch, header)
+    if header.is_control:
+        return [_end(header, record) for record in records]
+    producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+    return [
+        None
+        if record.key is None
+        else (StoredRecord(record.key, record.value, producer_id), record.offset, record.timestamp)
+        for record in records
+    ]
+
+
+def _end(header: BatchHeader, record: Record) -> StoredEnd | None:
+    end = read_marker(record.key, record.value)
+    return None if end is None else StoredEnd(header.producer_id, end.committed, record.offset)

@@ -6,13 +6,18 @@ damage. What still counts at the end of a log keeps its shard from being served,
 *leave-out record* that names its offset (`ottla skip` writes it). Being in the log it is copied to every
 replica, survives a restart and compaction, and can be looked up later; to Apache Kafka it is a record of an
 unknown type, which is passed over.
+
+A record of a transaction replaces an earlier one, readable or not, once the transaction is committed; if it
+is aborted, the record never was. What cannot be read of a transaction that is still open counts, as it may
+yet be committed.
 """
 
 from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ottla.coordinator.turn import StoredRecord
+from ottla.coordinator.turn import StoredEnd, StoredRecord
+from ottla.records.batch import NO_PRODUCER_ID
 
 LEAVE_OUT_TYPE: Final = 0x4F54
 """Far from Kafka's types of record, which count up from 0."""
@@ -27,11 +32,19 @@ class Unreadable(NamedTuple):
     problem: str
 
 
+class _Latest(NamedTuple):
+    """The last record of a key in a transaction, and what is wrong with it."""
+
+    offset: int
+    problem: str | None
+
+
 class Damage:
-    __slots__ = ("_batches", "_left_out", "_records")
+    __slots__ = ("_batches", "_left_out", "_open", "_records")
 
     def __init__(self) -> None:
         self._records: dict[bytes, Unreadable] = {}
+        self._open: dict[int, dict[bytes, _Latest]] = {}  # of transactions that have not ended, by producer
         self._batches: list[Unreadable] = []
         self._left_out: set[int] = set()
 
@@ -45,10 +58,30 @@ class Damage:
             self._left_out.add(named)
             return
         problem = take()
-        if problem is not None and record.value is not None:
+        counts = problem is not None and record.value is not None
+        if record.producer_id != NO_PRODUCER_ID:
+            latest = self._open.get(record.producer_id, {})
+            if counts or record.key in self._records or record.key in latest:
+                latest[record.key] = _Latest(offset, problem if counts else None)
+                self._open[record.producer_id] = latest
+            return
+        for latest in self._open.values():
+            latest.pop(record.key, None)  # a later record counts, whenever the earlier one is committed
+        if problem is not None and counts:
             self._records[record.key] = Unreadable(offset, problem)
         elif self._records:
             self._records.pop(record.key, None)
+
+    def on_end(self, end: StoredEnd, take: Callable[[], str | None]) -> None:
+        """The end of a transaction. `take` takes it, and says what is wrong with it."""
+        problem = take()
+        if problem is not None:
+            self._batches.append(Unreadable(end.offset, problem))
+        for key, latest in self._open.pop(end.producer_id, {}).items():
+            if end.committed and latest.problem is not None:
+                self._records[key] = Unreadable(latest.offset, latest.problem)
+            elif end.committed:
+                self._records.pop(key, None)
 
     def left(self) -> list[Unreadable]:
         """What counts, in the order of the log."""
@@ -59,7 +92,13 @@ class Damage:
         return [unreadable for unreadable in self._all() if unreadable.offset in self._left_out]
 
     def _all(self) -> Iterator[Unreadable]:
-        return iter(sorted([*self._records.values(), *self._batches]))
+        undecided = [
+            Unreadable(latest.offset, latest.problem)
+            for written in self._open.values()
+            for latest in written.values()
+            if latest.problem is not None
+        ]
+        return iter(sorted([*self._records.values(), *self._batches, *undecided]))
 
 
 def leave_out(offset: int) -> StoredRecord:

@@ -26,6 +26,10 @@ The records of a turn are one batch, all or nothing, and a batch has a largest s
 not depend on each other says so (`is_divisible`) and is written in pieces, each replayed as it is stored. A
 record too large even alone is left out, so that it does not hold up the others for ever; if somebody waits
 for the turn, they are told once the others are stored.
+
+A turn with a `writer` is part of that producer's transaction: its records are replayed with the producer's
+id, and it is the shard's business that they count only once `replay_end` tells that it was committed. The end
+is a marker in the journal like in any other partition (`end_transaction`), and a load comes by it again.
 """
 
 import logging
@@ -33,12 +37,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.damage import Damage, Unreadable
 from ottla.coordinator.timers import Timers
-from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
+from ottla.coordinator.turn import Answer, StoredEnd, StoredRecord, TimerKey, Turn, Writer
+from ottla.records.control import Marker
 
 log = logging.getLogger(__name__)
 
@@ -56,12 +61,14 @@ class Shard(Protocol):
     """The state behind one partition of an internal topic. A `replay` that raises has changed nothing."""
 
     def replay(self, record: StoredRecord, offset: int, timestamp_ms: int) -> None: ...
+    def replay_end(self, end: StoredEnd) -> None: ...
     def on_committed(self, below: int) -> None: ...
     def on_loaded(self, turn: Turn) -> None: ...
     def on_timer(self, turn: Turn, key: TimerKey) -> None: ...
 
 
 S = TypeVar("S", bound=Shard)
+R = TypeVar("R")
 
 
 class Journal(Protocol):
@@ -76,15 +83,20 @@ class Journal(Protocol):
     def place(self, offset: int) -> str:
         """The file that holds an offset, for messages."""
 
-    def append(self, records: list[StoredRecord], now_ms: int, wall_ms: int) -> int:
+    def append(
+        self, records: list[StoredRecord], now_ms: int, wall_ms: int, writer: Writer | None = None
+    ) -> int:
         """Write the records as one batch, stamped with the time of day; the offset of the first."""
 
+    def append_end(self, marker: Marker, now_ms: int, wall_ms: int) -> int | None:
+        """Write the end of a transaction; its offset, or None if it was there already."""
+
     def stored(self) -> Iterator["Stored"]:
-        """Everything that is stored now, as (record, offset, timestamp), read as it is asked for; None stands
-        for work that gave no record. ApiError: nothing can be read from here on."""
+        """Everything that is stored now, as (record, offset, timestamp) or the end of a transaction, read as
+        it is asked for; None stands for work that gave neither. ApiError: nothing can be read from here."""
 
 
-Stored: TypeAlias = tuple[StoredRecord, int, int] | Unreadable | None
+Stored: TypeAlias = tuple[StoredRecord, int, int] | StoredEnd | Unreadable | None
 
 
 @dataclass(slots=True)
@@ -197,11 +209,13 @@ class Runtime(Generic[S]):
             self._work_left -= 1
             if isinstance(stored, Unreadable):
                 loading.damage.on_batch(stored)
+            elif isinstance(stored, StoredEnd):
+                loading.damage.on_end(stored, partial(_problem, loading.shard.replay_end, stored))
             elif stored is not None:
                 record, offset, timestamp_ms = stored
                 self._work_left -= _size(record) // UNIT_BYTES
                 loading.damage.on_record(
-                    record, offset, partial(_replay_problem, loading.shard, record, offset, timestamp_ms)
+                    record, offset, partial(_problem, loading.shard.replay, record, offset, timestamp_ms)
                 )
             if self._work_left <= 0:
                 return False
@@ -228,7 +242,7 @@ class Runtime(Generic[S]):
         loaded = self.shards[index] = Loaded(index, loading.shard, loading.journal, loading.leader_epoch)
         try:
             turn = self._run(loaded, now_ms, loading.shard.on_loaded)
-        except Exception as error:  # noqa: BLE001  # as in `_replay_problem`: what is stored may be forged
+        except Exception as error:  # noqa: BLE001  # as in `_problem`: what is stored may be forged
             self._fail(loading, [Unreadable(-1, repr(error))], now_ms)
             return
         self._finish(loaded, turn)
@@ -258,6 +272,16 @@ class Runtime(Generic[S]):
         """Run one operation. An ApiError it raises has changed nothing."""
         loaded = self._loaded(index)
         turn = self._run(loaded, now_ms, lambda turn: operation(loaded.shard, turn))
+        self._finish(loaded, turn)
+
+    def end_transaction(self, index: int, marker: Marker, now_ms: int, answer: Answer) -> None:
+        """End a producer's transaction. The answer is given as True; one that had ended is told alike."""
+        loaded = self._loaded(index)
+        turn = Turn(now_ms, self.wall_ms(now_ms))
+        offset = self._stored(loaded, turn, partial(loaded.journal.append_end, marker, now_ms, turn.wall_ms))
+        if offset is not None:
+            loaded.shard.replay_end(StoredEnd(marker.producer_id, marker.committed, offset))
+        turn.answer(answer, True)
         self._finish(loaded, turn)
 
     def execute_everywhere(self, now_ms: int, operation: Callable[[S, Turn], None]) -> None:
@@ -328,20 +352,24 @@ class Runtime(Generic[S]):
         if turn.is_divisible:
             self._store_in_pieces(loaded, turn)
         elif turn.records:
-            offset = self._append(loaded, turn)
+            append = partial(loaded.journal.append, turn.records, now_ms, turn.wall_ms, turn.writer)
+            offset = self._stored(loaded, turn, append)
             if turn.is_replayed:
-                self._replay(loaded, turn.records, offset, turn.wall_ms)
+                self._replay(loaded, turn, turn.records, offset)
         for then in turn.then:
             then()
         return turn
 
     @staticmethod
-    def _replay(loaded: Loaded[S], records: list[StoredRecord], offset: int, wall_ms: int) -> None:
+    def _replay(loaded: Loaded[S], turn: Turn, records: list[StoredRecord], offset: int) -> None:
+        if turn.writer is not None:
+            records = [record._replace(producer_id=turn.writer.producer_id) for record in records]
         for at, record in enumerate(records, offset):
-            loaded.shard.replay(record, at, wall_ms)
+            loaded.shard.replay(record, at, turn.wall_ms)
 
     def _store_in_pieces(self, loaded: Loaded[S], turn: Turn) -> None:
         assert turn.is_replayed, "what changed in memory already is stored as a whole"
+        assert turn.writer is None, "what a transaction writes is stored as a whole"
         refused: ApiError | None = None
         left = list(_pieces(turn.records))[::-1]
         while left:
@@ -359,13 +387,13 @@ class Runtime(Generic[S]):
                     )
                     refused = error
             else:
-                self._replay(loaded, piece, offset, turn.wall_ms)
+                self._replay(loaded, turn, piece, offset)
         if refused is not None and turn.answers:
             raise refused
 
-    def _append(self, loaded: Loaded[S], turn: Turn) -> int:
+    def _stored(self, loaded: Loaded[S], turn: Turn, append: Callable[[], R]) -> R:
         try:
-            return loaded.journal.append(turn.records, turn.now_ms, turn.wall_ms)
+            return append()
         except ApiError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
                 self.unload(loaded.index)  # its disk failed, and cannot be read again either
@@ -391,10 +419,10 @@ class Runtime(Generic[S]):
             self.on_answered(answer, turn.now_ms)
 
 
-def _replay_problem(shard: Shard, record: StoredRecord, offset: int, timestamp_ms: int) -> str | None:
+def _problem(replay: Callable[..., None], *stored: Any) -> str | None:
     """Replay what a disk holds; what is wrong with it, if that cannot be done."""
     try:
-        shard.replay(record, offset, timestamp_ms)
+        replay(*stored)
     except Exception as error:  # noqa: BLE001  # whoever wrote it: no record stops a start or a failover
         return str(error) if isinstance(error, ValueError) else repr(error)
     return None

@@ -5,14 +5,33 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from ottla.records.batch import NO_PRODUCER_ID
+
 TimerKey: TypeAlias = Hashable
 
 
 class StoredRecord(NamedTuple):
-    """A record of an internal topic; no value: a tombstone."""
+    """A record of an internal topic; no value: a tombstone. With a producer id it is part of a transaction of
+    that producer, and means nothing before the transaction is committed."""
 
     key: bytes
     value: bytes | None
+    producer_id: int = NO_PRODUCER_ID
+
+
+class StoredEnd(NamedTuple):
+    """The marker of an internal topic that ends a producer's transaction."""
+
+    producer_id: int
+    committed: bool
+    offset: int
+
+
+class Writer(NamedTuple):
+    """The transactional producer in whose name records are written, and its epoch."""
+
+    producer_id: int
+    epoch: int
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +58,7 @@ class Turn:
     batch_bytes_max: int = sys.maxsize  # what is not divisible must fit into this
     is_replayed: bool = True
     is_divisible: bool = False  # its records stand each for itself, and need not be one batch
+    writer: Writer | None = None  # whose transaction its records are part of, all of them
     then: list[Callable[[], None]] = field(default_factory=list)
 
     def write(self, *records: StoredRecord) -> None:

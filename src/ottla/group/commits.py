@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ottla.coordinator.turn import Writer
+
 
 class OffsetToCommit(NamedTuple):
     topic: str
@@ -14,7 +16,8 @@ class OffsetToCommit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """`epoch` is a generation in classic groups. `retention_ms` is -1 where the broker's own applies."""
+    """`epoch` is a generation in classic groups. `retention_ms` is -1 where the broker's own applies. With a
+    `writer` it is part of that producer's transaction."""
 
     group_id: str
     member_id: str
@@ -23,3 +26,9 @@ class Commit:
     retention_ms: int
     offsets: list[OffsetToCommit]
     version: int
+    writer: Writer | None = None
+
+    @property
+    def names_nobody(self) -> bool:
+        """Neither a member nor a generation: a tool, or a client from before transactions knew of either."""
+        return self.epoch < 0 and not self.member_id and self.instance_id is None

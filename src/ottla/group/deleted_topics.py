@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.turn import Turn
 from ottla.group.expiry import GROUPS_PER_SLICE, RECORDS_PER_SLICE, SLICE_PAUSE_MS
 from ottla.group.offsets import Offsets
@@ -37,8 +38,17 @@ class DeletedTopics:
             for topic in dict.fromkeys(topics):
                 self._forget(turn, group_id, topic)
 
+    def check_transaction(self, group_id: str, topics: Iterable[str]) -> None:
+        """Tombstones are no part of a transaction, so a commit that is has to wait for them."""
+        if self._left and any((group_id, topic) in self._left for topic in topics):
+            raise ApiError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                "The offsets of a topic of this name that was deleted are being forgotten.",
+            )
+
     def _forget(self, turn: Turn, group_id: str, topic: str) -> None:
         if (group_id, topic) in self._left:
-            for index in self._offsets.newest(group_id).get(topic, {}):
-                turn.write(store(OffsetCommit(group_id, topic, index, None)))
+            for name, index in self._offsets.partitions(group_id):
+                if name == topic:
+                    turn.write(store(OffsetCommit(group_id, topic, index, None)))
             turn.once_stored(partial(self._left.pop, (group_id, topic), None))

@@ -1,4 +1,4 @@
-"""Offsets that nobody has needed for long go, and groups that have nothing left.
+"""Offsets that nobody has needed for long go, and groups that have nothing left, nor anything pending.
 
 Expiry looks at some groups at a time, so that nobody has to wait for it. What cannot be stored is left to the
 next round.
@@ -45,7 +45,7 @@ class Expiry:
 
     def _expire(self, turn: Turn, group: Group) -> None:
         expired = group.expired(self._offsets, turn.wall_ms)
-        left = sum(map(len, self._offsets.newest(group.group_id).values())) - len(expired)
+        left = len(self._offsets.partitions(group.group_id)) - len(expired)
         if not left and group.is_unused:
             forget(turn, group, self._offsets)
         else:
@@ -55,6 +55,6 @@ class Expiry:
 def forget(turn: Turn, group: Group, offsets: Offsets) -> None:
     """Tombstones for everything an empty group has stored. To end it before they are stored would leave a
     dead group if they cannot be."""
-    for topic, entries in offsets.newest(group.group_id).items():
-        turn.write(*(store(OffsetCommit(group.group_id, topic, index, None)) for index in entries))
+    for topic, index in offsets.partitions(group.group_id):
+        turn.write(store(OffsetCommit(group.group_id, topic, index, None)))
     group.delete(turn)

@@ -24,6 +24,8 @@ NAME_BYTES: Final = 80
 PARTITION_BYTES: Final = 100
 TOPIC_BYTES: Final = 300
 OFFSET_BYTES: Final = 250
+PENDING_OFFSET_BYTES: Final = 900
+"""Of a transaction; more than what is added when it is committed, so that this never lacks room."""
 
 
 class Use(Enum):

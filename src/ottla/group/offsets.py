@@ -10,6 +10,11 @@ watermark to load up to, or the versions pile up.
 The invariant: for every commit in flight there is one place in `_in_flight`, in the order of the log, and one
 version in `_behind`, after the one that is committed. The watermark never goes back while a shard is loaded.
 
+What a transaction commits is pending (`pending`), in neither view, until the marker that ends it is replayed.
+If that says so, the offset is committed by the marker: it is told once the watermark has passed the marker,
+and counts unless a commit that stands later in the log than its record was there before (as in Kafka, and as
+compaction would keep them).
+
 What was committed for a topic that is deleted is told to nobody from that moment on (`hide`), although its
 tombstones are written little by little: until something later about that group and topic is committed.
 """
@@ -17,67 +22,82 @@ tombstones are written little by little: until something later about that group 
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
-from ottla.base.ids import ZERO_UUID
+from ottla.group.commits import Commit
+from ottla.group.committed_offset import CommittedOffset
 from ottla.group.memory import GROUP_BYTES, OFFSET_BYTES, TOPIC_BYTES
 from ottla.group.records import OffsetCommitValue
-
-
-class CommittedOffset(NamedTuple):
-    """Where a group is in a partition. No leader epoch is -1, as on the wire."""
-
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_timestamp_ms: int
-    expire_timestamp_ms: int | None = None
-    topic_id: bytes = ZERO_UUID
-
-    @classmethod
-    def of(cls, value: OffsetCommitValue) -> "CommittedOffset":
-        return cls(
-            value.offset,
-            value.leader_epoch,
-            value.metadata,
-            value.commit_timestamp,
-            None if value.expire_timestamp == -1 else value.expire_timestamp,
-            value.topic_id,
-        )
-
-    def is_expired(self, wall_ms: int, retention_ms: int, since_ms: int | None) -> bool:
-        if self.expire_timestamp_ms is not None:
-            return wall_ms >= self.expire_timestamp_ms
-        began_ms = self.commit_timestamp_ms if since_ms is None else since_ms
-        return wall_ms - began_ms >= retention_ms
+from ottla.group.transactional_offsets import PendingOffsets
+from ottla.records.batch import NO_PRODUCER_ID
 
 
 class Offsets:
     """By group, topic and partition."""
 
     __slots__ = (
-        "_behind", "_committed_below", "_end", "_hidden", "_in_flight", "_newest",
-        "groups_bytes", "held_bytes",
+        "_behind", "_committed_below", "_end", "_hidden", "_in_flight", "_newest", "_newest_bytes",
+        "groups_bytes", "pending",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._newest: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
         self._behind: dict[str, dict[tuple[str, int], list[CommittedOffset | None]]] = {}
-        self._in_flight: deque[tuple[int, str, str, int]] = deque()
+        # Where it is decided, the group, topic and partition, and where the commit itself stands.
+        self._in_flight: deque[tuple[int, str, str, int, int]] = deque()
         self._committed_below = 0
         self._end = 0  # the offset after what was replayed last
         self._hidden: dict[tuple[str, str], int] = {}  # group and topic, and where that began
-        self.held_bytes = 0  # about what all of it takes in memory
+        self._newest_bytes = 0
         self.groups_bytes = 0  # what the groups take by themselves that have some of it
+        self.pending = PendingOffsets()
+
+    @property
+    def held_bytes(self) -> int:
+        """About what all of it takes in memory."""
+        return self._newest_bytes + self.pending.held_bytes
 
     def replay(
-        self, group: str, topic: str, partition: int, value: OffsetCommitValue | None, log_offset: int
+        self,
+        group: str,
+        topic: str,
+        partition: int,
+        value: OffsetCommitValue | None,
+        log_offset: int,
+        producer_id: int = NO_PRODUCER_ID,
     ) -> None:
-        """Take up a commit, or its tombstone, that stands at `log_offset`."""
-        entry = None if value is None else CommittedOffset.of(value)
+        """Take up a commit, or its tombstone, that stands at `log_offset`. With a producer id it is part of a
+        transaction; a tombstone counts at once all the same."""
+        was_there = self.has_any(group)
         self._end = log_offset + 1
+        entry = None if value is None else CommittedOffset.of(value, log_offset)
+        if entry is not None and producer_id != NO_PRODUCER_ID:
+            self.pending.put(producer_id, group, topic, partition, entry)
+        else:
+            self._decide(group, topic, partition, entry, log_offset)
+        if entry is None:
+            for _ in range(self.pending.drop(group, topic, partition)):
+                self._on_ended(group, topic, partition, log_offset)
+        self._count_group(group, was_there)
+
+    def replay_end(self, producer_id: int, committed: bool, log_offset: int) -> None:
+        """The marker at `log_offset` ends a producer's transaction."""
+        self._end = log_offset + 1
+        ended = self.pending.end(producer_id)
+        for group, topic, partition, entry in ended:
+            self._on_ended(group, topic, partition, log_offset)
+            newest = self._find(group, topic, partition)
+            if committed and (newest is None or newest.log_offset < entry.log_offset):
+                self._decide(group, topic, partition, entry, log_offset)
+        for group in {pending.group for pending in ended}:
+            self._count_group(group, was_there=True)
+
+    def _decide(
+        self, group: str, topic: str, partition: int, entry: CommittedOffset | None, log_offset: int
+    ) -> None:
+        """What stands at `log_offset` makes this the newest."""
+        written_at = log_offset if entry is None else entry.log_offset
         if log_offset < self._committed_below:
-            self._show(group, topic, log_offset)
+            self._show(group, topic, written_at)
         else:
             behind = self._behind.setdefault(group, {})
             versions = behind.get((topic, partition))
@@ -85,18 +105,28 @@ class Offsets:
                 behind[topic, partition] = [self._find(group, topic, partition), entry]
             else:
                 versions.append(entry)
-            self._in_flight.append((log_offset, group, topic, partition))
+            self._in_flight.append((log_offset, group, topic, partition, written_at))
         if entry is None:
             self._remove(group, topic, partition)
         else:
             self._put(group, topic, partition, entry)
 
+    def _on_ended(self, group: str, topic: str, partition: int, log_offset: int) -> None:
+        if log_offset >= self._committed_below:
+            self.pending.on_ended(log_offset, group, topic, partition)
+
+    def _count_group(self, group: str, was_there: bool) -> None:
+        is_there = self.has_any(group)
+        if is_there != was_there:
+            self.groups_bytes += (GROUP_BYTES + len(group)) * (1 if is_there else -1)
+
     def on_committed(self, below: int) -> None:
         """The high watermark has reached `below`."""
         self._committed_below = max(self._committed_below, below)
+        self.pending.on_committed(self._committed_below)
         while self._in_flight and self._in_flight[0][0] < self._committed_below:
-            log_offset, group, topic, partition = self._in_flight.popleft()
-            self._show(group, topic, log_offset)
+            _, group, topic, partition, written_at = self._in_flight.popleft()
+            self._show(group, topic, written_at)
             behind = self._behind[group]
             versions = behind[topic, partition]
             del versions[0]
@@ -107,7 +137,8 @@ class Offsets:
 
     def hide(self, topic: str) -> list[str]:
         """Tell nobody what has been committed for a topic so far; the groups that have."""
-        groups = [group for group, topics in self._newest.items() if topic in topics]
+        committed = (group for group, topics in self._newest.items() if topic in topics)
+        groups = list(dict.fromkeys([*committed, *self.pending.groups_of(topic)]))
         self._hidden.update(((group, topic), self._end) for group in groups)
         return groups
 
@@ -123,6 +154,21 @@ class Offsets:
             return None
         versions = self._behind.get(group, {}).get((topic, partition))
         return versions[0] if versions else self._find(group, topic, partition)
+
+    def is_unstable(self, group: str, topic: str, partition: int, committed_below: int) -> bool:
+        """Whether a transaction has yet to decide where a group is, as of the watermark, which this moves."""
+        self.on_committed(committed_below)
+        return self.pending.is_unstable(group, topic, partition)
+
+    def unstable_of_topic(self, group: str, topic: str, committed_below: int) -> list[int]:
+        """Where that is so in one topic."""
+        self.on_committed(committed_below)
+        return sorted(partition for name, partition in self.pending.unstable(group) if name == topic)
+
+    def unstable_topics(self, group: str, committed_below: int) -> set[str]:
+        """Where that is so."""
+        self.on_committed(committed_below)
+        return {topic for topic, _ in self.pending.unstable(group)}
 
     def topics(self, group: str, committed_below: int) -> list[str]:
         """Those of which a group has committed anything below the watermark, which this moves, in order."""
@@ -150,7 +196,14 @@ class Offsets:
         return self._newest.get(group, {})
 
     def has_any(self, group: str) -> bool:
-        return group in self._newest
+        """Committed, or pending."""
+        return group in self._newest or self.pending.has_any(group)
+
+    def partitions(self, group: str) -> list[tuple[str, int]]:
+        """All (topic, partition) of which a group has something newest or pending: what it takes tombstones
+        to be rid of."""
+        committed = ((topic, index) for topic, entries in self.newest(group).items() for index in entries)
+        return list(dict.fromkeys([*committed, *self.pending.partitions(group)]))
 
     def expired(
         self,
@@ -172,6 +225,8 @@ class Offsets:
         classic, any other state  do not ask: nothing expires
         offsets only              no protocol type: since the commit; nothing is subscribed
         consumer (KIP-848)        since the commit
+
+        Nothing goes where a transaction may yet put something in its place.
         """
         return sorted(
             (topic, partition)
@@ -179,10 +234,21 @@ class Offsets:
             if not is_subscribed(topic)
             for partition, entry in entries.items()
             if entry.is_expired(wall_ms, retention_ms, since_ms)
+            and not self.pending.has(group, topic, partition)
         )
 
     def _find(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         return self._newest.get(group, {}).get(topic, {}).get(partition)
+
+    def growth_by(self, commit: Commit) -> int:
+        """How much more memory all of a commit would take, apart from its group."""
+        writer, group = commit.writer, commit.group_id
+        if writer is None:
+            return sum(self.growth(group, to.topic, to.partition, to.metadata) for to in commit.offsets)
+        return sum(
+            self.pending.growth(writer.producer_id, group, to.topic, to.partition, to.metadata)
+            for to in commit.offsets
+        )
 
     def growth(self, group: str, topic: str, partition: int, metadata: str) -> int:
         """How much more memory a commit would take than is taken now."""
@@ -193,9 +259,7 @@ class Offsets:
         return len(metadata) + (OFFSET_BYTES if entry is None else -len(entry.metadata))
 
     def _put(self, group: str, topic: str, partition: int, entry: CommittedOffset) -> None:
-        self.held_bytes += self.growth(group, topic, partition, entry.metadata)
-        if group not in self._newest:
-            self.groups_bytes += GROUP_BYTES + len(group)
+        self._newest_bytes += self.growth(group, topic, partition, entry.metadata)
         topics = self._newest.setdefault(sys.intern(group), {})
         topics.setdefault(sys.intern(topic), {})[partition] = entry
 
@@ -205,10 +269,9 @@ class Offsets:
         entry = entries.pop(partition, None)
         if entry is None:
             return
-        self.held_bytes -= OFFSET_BYTES + len(entry.metadata)
+        self._newest_bytes -= OFFSET_BYTES + len(entry.metadata)
         if not entries:
-            self.held_bytes -= TOPIC_BYTES + len(topic)
+            self._newest_bytes -= TOPIC_BYTES + len(topic)
             del topics[topic]
             if not topics:
                 del self._newest[group]
-                self.groups_bytes -= GROUP_BYTES + len(group)

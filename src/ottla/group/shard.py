@@ -12,8 +12,8 @@ Which kind of group answers which request:
     ConsumerGroupHeartbeat  made, for epoch 0   for epoch 0: replaced if   its own
                                                 empty, converted if it
                                                 may be, else refused
-    OffsetCommit            made, without a     checked by the group       checked by the group
-                            generation
+    OffsetCommit,           made, without a     checked by the group       checked by the group
+    TxnOffsetCommit         generation
 
 Offsets without members make a group too: Empty, classic, without a protocol. A group that is empty and has no
 offsets is forgotten when expiry next looks.
@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
+from ottla.coordinator.turn import Answer, StoredEnd, StoredRecord, TimerKey, Turn
 from ottla.group.classic.group import ClassicGroup
 from ottla.group.commits import Commit
 from ottla.group.config import GroupConfig, config_of_group
@@ -40,8 +40,7 @@ from ottla.group.group import Caller, Group
 from ottla.group.memory import (
     GROUP_BYTES,
     MEMBER_BYTES,
-    OFFSET_BYTES,
-    TOPIC_BYTES,
+    PENDING_OFFSET_BYTES,
     Use,
     check_member,
     heartbeat_bytes,
@@ -139,13 +138,16 @@ class GroupShard:
     def replay(self, record: StoredRecord, offset: int, timestamp_ms: int) -> None:
         entry = parse(record)
         if entry is not None:
-            self._replay(entry, offset, timestamp_ms)
+            self._replay(entry, offset, timestamp_ms, record.producer_id)
             self._measure(entry.group)
 
-    def _replay(self, entry: Entry, offset: int, timestamp_ms: int) -> None:
+    def replay_end(self, end: StoredEnd) -> None:
+        self.offsets.replay_end(*end)
+
+    def _replay(self, entry: Entry, offset: int, timestamp_ms: int, producer_id: int) -> None:
         match entry:
             case OffsetCommit(group_id, topic, partition, value):
-                self.offsets.replay(group_id, topic, partition, value, offset)
+                self.offsets.replay(group_id, topic, partition, value, offset, producer_id)
                 if value is not None and group_id not in self.groups:
                     self.groups[group_id] = ClassicGroup(group_id, self.config, wall_ms=timestamp_ms)
             case GroupMetadata(group_id, value):
@@ -304,16 +306,15 @@ class GroupShard:
     ) -> None:
         """Write what passed the checks; `response` holds the errors of what did not."""
         group = self.groups.get(commit.group_id)
-        if group is not None:
-            group.check_commit(commit)
-            group.on_commit(turn, commit.member_id)
-        elif commit.epoch >= 0:
-            modern = commit.version >= CONSUMER_COMMITS_SINCE
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if modern else ErrorCode.ILLEGAL_GENERATION)
         self._check_commit(group, commit)
-        self._deleted_topics.before_commit(
-            turn, commit.group_id, (committed.topic for committed in commit.offsets)
-        )
+        topics = (committed.topic for committed in commit.offsets)
+        if commit.writer is not None:
+            self._deleted_topics.check_transaction(commit.group_id, topics)
+            turn.writer = commit.writer
+        else:
+            if group is not None:
+                group.on_commit(turn, commit.member_id)
+            self._deleted_topics.before_commit(turn, commit.group_id, topics)
         expire_ms = -1 if commit.retention_ms < 0 else turn.wall_ms + commit.retention_ms
         for committed in commit.offsets:
             value = OffsetCommitValue(
@@ -327,21 +328,32 @@ class GroupShard:
         turn.answer(answer, response)
 
     def _check_commit(self, group: Group | None, commit: Commit) -> None:
+        """Of a transaction, every wrong generation or epoch is ILLEGAL_GENERATION."""
+        is_transactional = commit.writer is not None
+        if group is None and commit.epoch >= 0:
+            is_modern = commit.version >= CONSUMER_COMMITS_SINCE and not is_transactional
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if is_modern else ErrorCode.ILLEGAL_GENERATION)
+        if group is not None:
+            try:
+                group.check_commit(commit)
+            except ApiError as error:
+                if is_transactional and error.code == ErrorCode.STALE_MEMBER_EPOCH:
+                    raise ApiError(ErrorCode.ILLEGAL_GENERATION, error.message) from None
+                raise
+        self._check_commit_room(group, commit)
+
+    def _check_commit_room(self, group: Group | None, commit: Commit) -> None:
         """What takes no more memory than is taken already is always stored."""
         made = 0 if self.offsets.has_any(commit.group_id) else GROUP_BYTES + len(commit.group_id)
         has_members = group is not None and not group.is_empty
         room = self.room_bytes(Use.COMMITS_OF_MEMBERS if has_members else Use.OTHER_COMMITS)
         at_most = sum(
-            TOPIC_BYTES + OFFSET_BYTES + len(committed.topic) + len(committed.metadata)
+            PENDING_OFFSET_BYTES + len(committed.topic) + len(committed.metadata)
             for committed in commit.offsets
         )
         if made + at_most <= room:
             return
-        growth = made + sum(
-            self.offsets.growth(commit.group_id, committed.topic, committed.partition, committed.metadata)
-            for committed in commit.offsets
-        )
-        if growth > max(room, 0):
+        if made + self.offsets.growth_by(commit) > max(room, 0):
             raise ApiError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
@@ -353,7 +365,7 @@ class GroupShard:
         group = self._existing(request.group_id)
         group.check_offset_delete()
         turn.is_divisible = True
-        response, stored = OffsetDeleteResponse(), self.offsets.newest(request.group_id)
+        response, stored = OffsetDeleteResponse(), set(self.offsets.partitions(request.group_id))
         for topic in request.topics:
             subscribed = group.reads(topic.name)
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
@@ -361,7 +373,7 @@ class GroupShard:
             for partition in topic.partitions:
                 index = partition.partition_index
                 results.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
-                if not subscribed and index in stored.get(topic.name, {}):
+                if not subscribed and (topic.name, index) in stored:
                     turn.write(store(OffsetCommit(request.group_id, topic.name, index, None)))
             response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results))
         turn.answer(answer, response)

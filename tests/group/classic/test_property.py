@@ -185,7 +185,7 @@ class Groups(RuleBasedStateMachine):
             self.crash()
 
     def crash(self) -> None:
-        del self.say.journal.records[self.committed :]
+        del self.say.journal.items[self.committed :]
         self.say.restart()
         self.generation_now = 0
         # Who takes an instance id over while members join is stored only with the assignment, as in Kafka.

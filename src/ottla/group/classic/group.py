@@ -382,14 +382,17 @@ class ClassicGroup:
 
     def check_commit(self, commit: Commit) -> None:
         """May it commit? Without a generation it is a tool, or a consumer that takes part in no group: it
-        may if nobody else is there."""
+        may if nobody else is there. A transaction may at any time, also while a rebalance goes on, since old
+        producers do not say who they are (before KIP-447)."""
         if commit.epoch < 0 and self.is_empty:
             return
-        if commit.epoch < 0 and not commit.member_id and commit.instance_id is None:
-            code = ErrorCode.COORDINATOR_NOT_AVAILABLE if self.is_dead else ErrorCode.UNKNOWN_MEMBER_ID
-        else:
+        if not commit.names_nobody:
             code = self._fault(commit.member_id, commit.instance_id, commit.epoch)
-        if not code and isinstance(self.rebalance.rules.commits, ErrorCode):
+        elif self.is_dead:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        else:
+            code = ErrorCode.NONE if commit.writer is not None else ErrorCode.UNKNOWN_MEMBER_ID
+        if not code and commit.writer is None and isinstance(self.rebalance.rules.commits, ErrorCode):
             code = self.rebalance.rules.commits
         if code:
             raise ApiError(code)

@@ -282,11 +282,13 @@ class ConsumerGroup:
 
     def check_commit(self, commit: Commit) -> None:
         """May it commit? Without an epoch it is a tool, which may if nobody is there. The instance id is not
-        looked at, as in Kafka: the member id says enough. Left out: transactional commits."""
-        if commit.epoch < 0 and self.is_empty:
+        looked at, as in Kafka: the member id says enough. A transaction need not say who it is for, and has
+        versions of its own."""
+        is_transactional = commit.writer is not None
+        if (commit.epoch < 0 and self.is_empty) or (is_transactional and commit.names_nobody):
             return
         member = self._check_member(commit.member_id, commit.epoch)
-        if member.classic is None and commit.version < COMMIT_VERSION_MIN:
+        if member.classic is None and commit.version < COMMIT_VERSION_MIN and not is_transactional:
             raise ApiError(
                 ErrorCode.UNSUPPORTED_VERSION, f"Members commit with version {COMMIT_VERSION_MIN} or above."
             )
