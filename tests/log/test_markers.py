@@ -1,10 +1,13 @@
 """Markers end transactions: whose may, and what happens to one that comes late or twice."""
 
+from random import Random
+
 import pytest
 from tests.log.helpers import NOW, append, batch, idempotent, open_log
 from tests.log.simdisk import SimDisk
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.log import producers
 from ottla.log.log import Appended, Log
 from ottla.records.control import Marker, read_marker
 from ottla.records.record import read_records
@@ -90,3 +93,53 @@ def test_a_coordinators_own_batch_of_an_old_epoch_is_refused(log: Log) -> None:
     assert error.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
     append(log, batch("c", producer_epoch=1, **offsets), internal=True)
     assert log.last_stable_offset(2) == 0
+
+
+def transactions(log: Log, count: int) -> None:
+    for epoch in range(count):
+        append(log, idempotent(0, "a", epoch=epoch, transactional=True))
+        end(log, epoch=epoch + 1)
+
+
+def test_transactions_that_nobody_asks_about_take_no_memory(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producers, "COMPLETED_MAX", 10)
+    transactions(log, 50)
+    assert len(log.producers._completed) <= 10
+    assert log.last_stable_offset(0) == 0
+    assert log.last_stable_offset(100) == 100
+    assert not log.producers._completed
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_last_stable_offset_is_that_of_counting_all_and_later_rather_than_earlier(
+    log: Log, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Of very many that end above the high watermark, it may take a while longer for some."""
+    random, is_bounded = Random(seed), seed > 2
+    monkeypatch.setattr(producers, "COMPLETED_MAX", 6 if is_bounded else 1_024)
+    open_at, completed, epochs, high, stable = {}, [], dict.fromkeys(range(6), 0), 0, 0
+    for _ in range(400):
+        producer_id = random.randrange(6)
+        offset = log.log_end_offset
+        if producer_id not in open_at:
+            open_at[producer_id] = offset
+            epoch = epochs[producer_id]
+            append(log, idempotent(0, "a", producer_id=producer_id, epoch=epoch, transactional=True))
+        else:
+            completed.append((open_at.pop(producer_id), offset))
+            epochs[producer_id] += 1
+            marker = Marker(producer_id, epochs[producer_id], True, 0, 2)
+            log.append_marker(marker, leader_epoch=0, now_ms=NOW, wall_ms=NOW)
+        if random.random() < 0.1:
+            high = random.randint(high, log.log_end_offset)
+            begun = [first for first, last in completed if last >= high] + list(open_at.values())
+            expected = min([*begun, high])
+            before, stable = stable, log.last_stable_offset(high)
+            assert before <= stable <= expected
+            assert is_bounded or stable == expected
+    for producer_id in list(open_at):
+        marker = Marker(producer_id, epochs[producer_id] + 1, True, 0, 2)
+        log.append_marker(marker, leader_epoch=0, now_ms=NOW, wall_ms=NOW)
+    assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset

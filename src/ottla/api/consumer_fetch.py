@@ -3,8 +3,6 @@
 With a rack-aware selector the leader sends consumers of another rack to a replica in theirs (KIP-392). A
 leader that says "nothing more" or "out of range" must be sure that it still leads (`leadership_proof`): such
 an answer waits for the proof, and is refused without it.
-
-A transaction that was aborted is to be named in `_fill`, to those who read what is committed only.
 """
 
 from dataclasses import dataclass
@@ -19,9 +17,10 @@ from ottla.broker.long_work import LARGE, Steps, finished
 from ottla.broker.parked import Key, Parked
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import Wanted
-from ottla.wire.messages.fetch import PartitionData
+from ottla.wire.messages.fetch import AbortedTransaction, PartitionData
 
 NEVER = -1
+ABORTED_BYTES = 1_000  # that take about as long to read as it takes to name an aborted transaction
 RECORDS_WAIT_MS = 25  # that records wait for the proof of what is said of other partitions
 
 
@@ -157,9 +156,28 @@ class ConsumerFetch:
             answer.preferred_read_replica = self._preferred(partition, wanted)
         if answer.diverging_epoch is None and answer.preferred_read_replica == NO_REPLICA:
             check_offset(partition, wanted)
-            answer.records = self.reads.records(
-                partition, wanted, limit, end=self._end(partition), at_least_one=at_least_one
-            )
+            if self.read_committed:
+                self._fill_committed(answer, partition, wanted, limit, at_least_one)
+            else:
+                answer.records = self.reads.records(
+                    partition, wanted, limit, end=self._end(partition), at_least_one=at_least_one
+                )
+
+    def _fill_committed(
+        self, answer: PartitionData, partition: Partition, wanted: Wanted, limit: int, at_least_one: bool
+    ) -> None:
+        """Records up to the last stable offset, and what was aborted in them, which a client leaves out."""
+        allowance = self.reads.broker.allowance
+        read, aborted = partition.log.read_committed(
+            wanted.fetch_offset, self.reads.limit_of(wanted, limit), end=self._end(partition),
+            at_least_one=at_least_one,
+        )  # fmt: skip
+        allowance.read_left -= len(read.records) + ABORTED_BYTES * len(aborted)
+        answer.records = read.records
+        answer.aborted_transactions = [
+            AbortedTransaction(producer_id=transaction.producer_id, first_offset=transaction.first_offset)
+            for transaction in aborted
+        ]
 
     def _partition(self, wanted: Wanted) -> Partition:
         partition = self.reads.partition(wanted)

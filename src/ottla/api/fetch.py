@@ -7,12 +7,12 @@ nothing new. A partition named twice in one request is read once, as named last.
 
 A follower says who and which incarnation it is, on a connection that is proved to be its own (or it is told
 TOPIC_AUTHORIZATION_FAILED, as in Kafka), and reads to the end of the log (`follower_fetch`). Consumers read
-up to the high watermark (`consumer_fetch`). Both read with `partition_reads`.
+up to the high watermark, or to the last stable offset if they read what is committed only, and are then told
+which transactions were aborted (`consumer_fetch`). Both read with `partition_reads`.
 
 v4 isolation level · v5 log_start_offset · v6 KAFKA_STORAGE_ERROR · v7 sessions · v9 leader epochs · v11 rack
 v12 flexible, diverging epoch · v13 topic ids · v15 replica state · v16 leader hints
 v18 high watermark of the follower
-Left out: aborted transactions (no transactions yet).
 """
 
 from collections.abc import Generator, Iterable

@@ -163,13 +163,15 @@ class PartitionReads:
     def records(
         self, partition: Partition, wanted: Wanted, limit: int, *, end: int, at_least_one: bool
     ) -> Buffer:
-        broker = self.broker
-        limit = max(min(wanted.max_bytes, limit), 0)
-        if broker.allowance.read_left <= 0:  # hundreds may ask for megabytes at once
-            limit = min(limit, FETCH_BYTES_MIN)
+        limit = self.limit_of(wanted, limit)
         records = partition.read(wanted.fetch_offset, limit, end=end, at_least_one=at_least_one).records
-        broker.allowance.read_left -= len(records)
+        self.broker.allowance.read_left -= len(records)
         return records
+
+    def limit_of(self, wanted: Wanted, limit: int) -> int:
+        """How many bytes to read of a partition: hundreds may ask for megabytes at once."""
+        limit = max(min(wanted.max_bytes, limit), 0)
+        return min(limit, FETCH_BYTES_MIN) if self.broker.allowance.read_left <= 0 else limit
 
     def _leader_hint(self, wanted: Wanted) -> LeaderIdAndEpoch | None:
         leader = leader_of(self.broker, wanted.topic, wanted.partition)

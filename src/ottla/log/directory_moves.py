@@ -27,9 +27,8 @@ from ottla.log.epochs import FILE_NAME as EPOCHS
 from ottla.log.folders import future_folder, unique
 from ottla.log.log import Log
 from ottla.log.partition_metadata import PARTITION_METADATA, format_partition_metadata
-from ottla.log.recovery import SNAPSHOT
-from ottla.log.segment import SUFFIXES, Segment, file_name
-from ottla.log.snapshots import encode
+from ottla.log.segment import INDEX_SUFFIXES, SUFFIXES, Segment, file_name
+from ottla.log.snapshots import SNAPSHOT, encode
 from ottla.log.trash import Trash
 
 log = logging.getLogger(__name__)
@@ -290,7 +289,8 @@ class Moves:
             if source.recovery_point > active.base_offset:
                 file.sync()  # some of it was durable before, and must stay that
         if active.size:
-            for suffix, data in zip((".index", ".timeindex"), active.index_bytes(), strict=True):
+            transactions = source.segments.transactions_of(active).to_bytes()
+            for suffix, data in zip(INDEX_SUFFIXES, (*active.index_bytes(), transactions), strict=True):
                 disk.write_atomic(move.path(active, suffix), data, sync=False)
         if source.files.exists(source.epochs.path):
             epochs = source.files.read(source.epochs.path)

@@ -11,21 +11,28 @@ entry; these are not entries. Of a file that is larger than an index of its segm
 than that.
 """
 
+import os.path
 import sys
 from array import array
 from bisect import bisect_right
 from operator import le, lt
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from ottla.base.files import WHOLE_BYTES_MAX, Files
 from ottla.records.batch import HEADER_SIZE
 
 OFFSET_ENTRY_SIZE = 8
 TIME_ENTRY_SIZE = 12
+TRANSACTION_ENTRY_SIZE = 34
 RELATIVE_OFFSET_MAX = (1 << 31) - 1
+SWAP = ".swap"  # behind the name of a file that compaction is about to put into place
 
 
-_BYTES_MAX: Final = WHOLE_BYTES_MAX - WHOLE_BYTES_MAX % (OFFSET_ENTRY_SIZE * TIME_ENTRY_SIZE)
+_SIZES: Final = {
+    ".index": OFFSET_ENTRY_SIZE,
+    ".timeindex": TIME_ENTRY_SIZE,
+    ".txnindex": TRANSACTION_ENTRY_SIZE,
+}
 
 
 class IndexFileError(Exception):
@@ -34,8 +41,8 @@ class IndexFileError(Exception):
 
 def read_index(files: Files, path: str, segment_size: int) -> bytes:
     """As much of an index file as its segment can need: an entry for each batch, and one more."""
-    entry_size = TIME_ENTRY_SIZE if path.endswith(".timeindex") else OFFSET_ENTRY_SIZE
-    most = min(entry_size * (segment_size // HEADER_SIZE + 1), _BYTES_MAX)
+    entry_size = _SIZES[os.path.splitext(path.removesuffix(SWAP))[1]]
+    most = entry_size * min(segment_size // HEADER_SIZE + 1, WHOLE_BYTES_MAX // entry_size)
     data = files.read(path, most)
     if len(data) == most and (size := files.size(path)) > most:
         if size % entry_size:
@@ -162,7 +169,11 @@ def _table(data: bytes, entry_size: int) -> "array[int]":
     if len(data) % entry_size:
         raise IndexFileError(f"{len(data)} bytes are not a whole number of entries")
     used = len(data.rstrip(b"\0"))
-    table = array("i", data[: -(-used // entry_size) * entry_size])
+    return big_endian_table("i", data[: -(-used // entry_size) * entry_size])
+
+
+def big_endian_table(typecode: Literal["i", "q"], data: bytes) -> "array[int]":
+    table = array(typecode, data)
     if sys.byteorder == "little":
         table.byteswap()
     return table

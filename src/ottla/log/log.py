@@ -22,25 +22,22 @@ from ottla.log.directories import failure_of
 from ottla.log.durability import Durability, Sync
 from ottla.log.epochs import LeaderEpochs
 from ottla.log.index import RELATIVE_OFFSET_MAX
+from ottla.log.producer_replay import restore_producers, snapshot_offsets
 from ottla.log.producers import Producers
-from ottla.log.recovery import (
-    SNAPSHOT,
-    Loaded,
-    Loader,
-    RecoveryReport,
-    restore_producers,
-    snapshot_offsets,
-)
+from ottla.log.recovery import Loaded, Loader, RecoveryReport
 from ottla.log.retention import deletable
 from ottla.log.segment import Segment, file_name
 from ottla.log.segment_list import SegmentList
 from ottla.log.segment_reader import Read, read
-from ottla.log.snapshots import encode
+from ottla.log.snapshots import SNAPSHOT, encode
 from ottla.log.time_search import TimestampedOffset, Walk, offset_for_timestamp
+from ottla.log.transaction_index import AbortedTransaction
 from ottla.log.validation import Checked, Judge, Validator, check_replicated
 from ottla.records.batch import BatchHeader, assign
 from ottla.records.check import Budget
 from ottla.records.control import Marker, build_marker
+
+ABORTED_MAX = 2_000  # transactions that a read names
 
 
 class Appended(NamedTuple):
@@ -154,9 +151,12 @@ class Log:
         return self.epochs.latest
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """What a read_committed consumer may see: all before the oldest transaction that is still open."""
+        """What a read_committed consumer may see: all before the oldest transaction that is still open. What
+        was deleted of one holds nothing back."""
         unstable = self.producers.first_unstable_offset(high_watermark)
-        return high_watermark if unstable is None else min(unstable, high_watermark)
+        if unstable is None or unstable >= high_watermark:
+            return high_watermark
+        return max(unstable, self.log_start_offset)
 
     # Writing
 
@@ -200,7 +200,9 @@ class Log:
         segment.append(view, last_offset, timestamp)
         self.log_end_offset = end = last_offset + 1
         if has_producer:
-            self.producers.replay(header._replace(base_offset=base_offset), view, now_ms)
+            aborted = self.producers.replay(header._replace(base_offset=base_offset), view, now_ms)
+            if aborted is not None:
+                self.segments.add_aborted(aborted)
         if end >= self._durability.flush_at:
             self._durability.on_append(base_offset, end, now_ms)
         stamp = timestamp if header.is_log_append_time else -1
@@ -234,7 +236,9 @@ class Log:
             self.epochs.assign(header.leader_epoch, header.base_offset)
         segment.append(batch, header.last_offset, header.max_timestamp)
         self.log_end_offset = header.next_offset
-        self.producers.replay(header, batch, now_ms)
+        aborted = self.producers.replay(header, batch, now_ms)
+        if aborted is not None:
+            self.segments.add_aborted(aborted)
         if self.log_end_offset >= self._durability.flush_at:
             self._durability.on_append(header.base_offset, self.log_end_offset, now_ms)
 
@@ -250,6 +254,7 @@ class Log:
             old.save_indexes()
             self._durability.add(old.path(), old.file)
             self.include_in_sync(old.path(".index"), old.path(".timeindex"))
+            self._include_aborted(old)
             self._take_snapshot()
         elif old.base_offset == base_offset:
             return old
@@ -295,6 +300,22 @@ class Log:
                 if result.records or upper >= end or result.next_offset < upper:
                     return result
         return read(active, offset, max_bytes, end, self.log_end_offset, at_least_one)
+
+    def read_committed(
+        self, offset: int, max_bytes: int, *, end: int, at_least_one: bool = True
+    ) -> tuple[Read, list[AbortedTransaction]]:
+        """As `read`, up to the last stable offset, and which of the transactions in it were aborted. A read
+        ends early rather than to name very many."""
+        result = self.read(offset, max_bytes, end=end, at_least_one=at_least_one)
+        aborted = self.segments.aborted_between(offset, result.next_offset) if result.records else []
+        if len(aborted) > ABORTED_MAX:
+            begun = sorted(transaction.first_offset for transaction in aborted)
+            upper = next((first for first in begun[ABORTED_MAX:] if first > offset), end)
+            shorter = self.read(offset, max_bytes, end=upper, at_least_one=at_least_one)
+            if shorter.records:
+                begun_before = [transaction for transaction in aborted if transaction.first_offset < upper]
+                return shorter, begun_before
+        return result, aborted
 
     def bytes_between(self, offset: int, end: int) -> int:
         """About how many bytes a read from `offset` to `end` would give; never 0 if it would give any."""
@@ -356,6 +377,7 @@ class Log:
         self.segments.drop_from(bisect_right(self.segments.bases, offset))
         self.log_end_offset = end = self.segments.reopen_last().truncate(offset)
         self.log_start_offset = min(self.log_start_offset, end)
+        self.segments.transactions_of(self.active).truncate(end)
         self._truncated(end)
         self.epochs.truncate_from_end(end)
         self._snapshot_at = -1
@@ -448,6 +470,11 @@ class Log:
         for segment, upper in zip(self.segments, self.segments.bases[1:], strict=False):
             if upper > self.recovery_point:
                 self.include_in_sync(segment.path())
+                self._include_aborted(segment)
+
+    def _include_aborted(self, segment: Segment) -> None:
+        if segment.may_have_aborted:
+            self.include_in_sync(segment.path(".txnindex"))
 
     def _set_roll_ms(self) -> None:
         jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)

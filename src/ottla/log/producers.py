@@ -22,18 +22,18 @@ Whoever can write makes up as many producer ids as it likes, so there is room fo
 for SILENT_MS are forgotten, as all are after `producer.id.expiration.ms`. No client sends a batch again that
 late; whoever may do so is never forgotten for others, and it is new ids that are refused.
 
-A sequence number follows 2^31 - 1 with 0. Transactions are followed only as far as the last stable offset
-needs it.
-
-Left out: the index of aborted transactions (.txnindex).
+A sequence number follows 2^31 - 1 with 0. Transactions are followed as far as the last stable offset and the
+index of those that were aborted (`transaction_index`) need it.
 """
 
-from bisect import insort
-from itertools import islice
+from bisect import bisect_left, insort
+from collections import deque
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from ottla.base.config import LONG_MAX
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.log.transaction_index import AbortedTransaction
 from ottla.records.batch import NO_SEQUENCE, SEQUENCES, BatchHeader
 from ottla.records.control import EndTransaction, Marker, read_marker
 from ottla.records.record import read_records
@@ -43,6 +43,7 @@ PRODUCERS_MAX = 50_000  # about 20 MB, and 3 MB in a snapshot
 SPARE = PRODUCERS_MAX // 16  # a follower has room for so many more, so that it knows all that its leader does
 SILENT_MS = 300_000  # Java sends again for two minutes (delivery.timeout.ms), librdkafka for five
 NO_PRODUCER_EPOCH = -1
+COMPLETED_MAX = 1_024
 EPOCH_PER_TRANSACTION = 2  # since this transaction version
 
 
@@ -101,7 +102,7 @@ class Producers:
         self.is_closed = False
         self._none_silent_before_ms = 0
         self._ongoing: list[int] = []
-        self._completed: list[tuple[int, int]] = []
+        self._completed = deque[tuple[int, int]]()  # (first offset, that of the marker), both rise
 
     def check(self, header: BatchHeader, now_ms: int = 0) -> AppendedBatch | None:
         """None for a batch to be written, the earlier one for a duplicate, an error for anything else."""
@@ -191,14 +192,35 @@ class Producers:
 
     def update_marker(
         self, header: BatchHeader, marker: EndTransaction, base_offset: int, now_ms: int = 0
-    ) -> None:
-        """End the producer's transaction; a marker for one that wrote nothing here is only remembered."""
+    ) -> AbortedTransaction | None:
+        """End the producer's transaction, and return it if it was aborted; a marker for one that wrote
+        nothing here is only remembered."""
         producer = self._writing(header, now_ms)
         producer.coordinator_epoch = marker.coordinator_epoch
-        if producer.txn_first_offset >= 0:
-            self._ongoing.remove(producer.txn_first_offset)
-            self._completed.append((producer.txn_first_offset, base_offset))
-            producer.txn_first_offset = -1
+        first_offset = producer.txn_first_offset
+        if first_offset < 0:
+            return None
+        producer.txn_first_offset = -1
+        ongoing = self._ongoing
+        del ongoing[bisect_left(ongoing, first_offset)]
+        self._complete(first_offset, base_offset)
+        if marker.committed:
+            return None
+        stable = ongoing[0] if ongoing else base_offset + 1
+        return AbortedTransaction(header.producer_id, first_offset, base_offset, stable)
+
+    def _complete(self, first_offset: int, last_offset: int) -> None:
+        """Remember a transaction until the high watermark has passed its end. One that began after another
+        that ends later makes no difference; and of very many, neighbours are taken for one."""
+        completed = self._completed
+        while completed and completed[-1][0] > first_offset:
+            completed.pop()
+        completed.append((first_offset, last_offset))
+        if len(completed) > COMPLETED_MAX:
+            firsts, lasts = list(completed)[0::2], list(completed)[1::2]
+            self._completed = deque(
+                (first[0], last[1]) for first, last in zip_longest(firsts, lasts, fillvalue=completed[-1])
+            )
 
     def _writing(self, header: BatchHeader, now_ms: int) -> Producer:
         """The producer of a batch, which is now the last that wrote. What is in the log is not refused: of
@@ -246,22 +268,27 @@ class Producers:
             del self.by_id[producer_id]
         return len(silent)
 
-    def replay(self, header: BatchHeader, view: memoryview, now_ms: int = 0) -> None:
-        """Take in a batch that is in the log already, whoever wrote it. `now_ms` is 0 if it is not new."""
+    def replay(self, header: BatchHeader, view: memoryview, now_ms: int = 0) -> AbortedTransaction | None:
+        """Take in a batch that is in the log already, whoever wrote it, and return the transaction that it
+        aborts. `now_ms` is 0 if the batch is not new."""
+        aborted = None
         if header.producer_id >= 0:
             if not header.is_control:
                 self.update(header, header.base_offset, now_ms)
             # Compaction may have emptied the batch of a marker whose transaction is long forgotten.
             elif header.count and (marker := marker_of(header, view)) is not None:
-                self.update_marker(header, marker, header.base_offset, now_ms)
+                aborted = self.update_marker(header, marker, header.base_offset, now_ms)
         self.end_offset = header.next_offset
+        return aborted
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Where the oldest transaction began whose end is not yet below the high watermark."""
-        if self._completed:
-            self._completed = [txn for txn in self._completed if txn[1] >= high_watermark]
-        begun = [first for first, _ in self._completed] + self._ongoing[:1]
-        return min(begun) if begun else None
+        completed, ongoing = self._completed, self._ongoing
+        while completed and completed[0][1] < high_watermark:
+            completed.popleft()
+        if not completed:
+            return ongoing[0] if ongoing else None
+        return min(completed[0][0], ongoing[0]) if ongoing else completed[0][0]
 
     def put(self, producer_id: int, producer: Producer) -> None:
         """Restore a producer from a snapshot."""

@@ -22,28 +22,25 @@ as data: the shell logs it.
 
 import errno
 import os.path
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.base.errors import ApiError
 from ottla.base.files import File, Files, UnfitFileError
 from ottla.base.ids import TopicPartition
 from ottla.log.config import LogConfig
 from ottla.log.directories import LogDirectoryError
 from ottla.log.epochs import FILE_NAME, LeaderEpochs
-from ottla.log.index import RELATIVE_OFFSET_MAX
+from ottla.log.index import RELATIVE_OFFSET_MAX, SWAP
+from ottla.log.producer_replay import rebuild_transactions, restore_producers
 from ottla.log.producer_trail import ProducerTrail
 from ottla.log.producers import Producers
 from ottla.log.scan import TornError
 from ottla.log.segment import SEGMENT_BYTES_MAX, SUFFIXES, Segment, file_name
-from ottla.log.snapshots import SnapshotError, decode
+from ottla.log.transaction_index import TransactionIndex
 
-SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 _REMOVED_ON_OPEN = (DELETED, CLEANED, ".tmp")
-SWAP = ".swap"
 
 
 class Repair(NamedTuple):
@@ -103,6 +100,7 @@ class Loader:
         self.now_ms = now_ms
         self.report = RecoveryReport(topic_partition, directory, clean)
         self.trail = ProducerTrail()
+        self.scanned: dict[Segment, bool] = {}  # whether there may be ends of transactions in it
         self.epochs = LeaderEpochs(files, os.path.join(directory, FILE_NAME))
 
     def load(self) -> Loaded:
@@ -132,8 +130,9 @@ class Loader:
             self._epochs_from_batches(segments)
         self.epochs.trim(start, end)
         producers, snapshot_at = restore_producers(
-            self.files, self.directory, names, segments, start, end, self.report, self.trail
+            self.files, self.directory, names, segments, start, end, self._did, self.trail
         )
+        self._restore_transactions(segments, set(names))
         for segment in segments:
             # Ten thousand partitions at rest should not cost ten thousand file descriptors.
             _close(segment.take_file())
@@ -191,8 +190,11 @@ class Loader:
             if other.endswith(".log") and base_offset < _offset_of(other) < end:
                 self._remove([self._segment(_offset_of(other), 0)], "compaction replaced it")
         transactions = segment.path(".txnindex")
-        if self.files.exists(transactions + SWAP) and self.files.size(transactions + SWAP):
-            self.files.rename(transactions + SWAP, transactions)
+        if self.files.exists(transactions + SWAP):
+            if self.files.size(transactions + SWAP):
+                self.files.rename(transactions + SWAP, transactions)
+            elif self.files.exists(transactions):
+                self.files.remove(transactions)  # it names transactions whose end is gone
 
     def _walk_end(self, segment: Segment) -> int:
         segment.rebuild_indexes()
@@ -258,6 +260,7 @@ class Loader:
     def _recover(self, segment: Segment) -> tuple[int, bool]:
         self.report.segments_scanned += 1
         recovered = segment.recover(self.recovery_point, self.trail.note)
+        self.scanned[segment] = recovered.has_markers
         for epoch, start_offset in recovered.epochs:
             self.epochs.note(epoch, start_offset)
         for damage in recovered.damage:
@@ -271,6 +274,26 @@ class Loader:
                 f"{recovered.cut_bytes} bytes at {segment.size}: {recovered.reason}",
             )
         return recovered.next_offset, not recovered.cut_bytes
+
+    def _restore_transactions(self, segments: list[Segment], names: set[str]) -> None:
+        """Those of segments that had to be scanned, or have lost all indexes, are found in the batches. For
+        others a missing file says that none was aborted."""
+        lost = []
+        for segment in segments:
+            if segment in self.scanned:
+                has_markers = self.scanned[segment]
+            elif segment.size and file_name(segment.base_offset, ".index") not in names:
+                has_markers = _has_markers(segment)
+            else:
+                segment.may_have_aborted &= file_name(segment.base_offset, ".txnindex") in names
+                continue
+            if has_markers:
+                lost.append(segment)
+            else:
+                segment.set_transactions(TransactionIndex())
+                segment.save_transactions()
+        if lost:
+            rebuild_transactions(self.files, self.directory, segments, lost)
 
     def _epochs_from_batches(self, segments: list[Segment]) -> None:
         """The epoch file is missing or damaged: every batch still says in which epoch it was written."""
@@ -307,6 +330,13 @@ def is_hole(end: int, base_offset: int, dense_from: int | None) -> bool:
     return 0 < base_offset - end <= RELATIVE_OFFSET_MAX
 
 
+def _has_markers(segment: Segment) -> bool:
+    try:
+        return any(header.is_control for _, header in segment.headers_from(0))
+    except TornError:
+        return True  # who knows what comes behind the damage
+
+
 def _offset_of(name: str) -> int:
     return int(name.split(".", 1)[0])
 
@@ -314,59 +344,3 @@ def _offset_of(name: str) -> int:
 def _close(file: File | None) -> None:
     if file is not None:
         file.close()
-
-
-def restore_producers(
-    files: Files,
-    directory: str,
-    names: Iterable[str],
-    segments: list[Segment],
-    start: int,
-    end: int,
-    report: RecoveryReport | None = None,
-    trail: ProducerTrail | None = None,
-) -> tuple[Producers, int]:
-    """The producers at `end`, and the offset of the newest snapshot, of those among `names`, that can be
-    read; what came after it is replayed, for as far as a `trail` does not know that already."""
-    producers, snapshot_at = Producers(), -1
-    producers.end_offset = start
-    for offset in sorted(snapshot_offsets(names), reverse=True):
-        path = os.path.join(directory, file_name(offset, SNAPSHOT))
-        if start <= offset <= end:
-            try:
-                producers, snapshot_at = decode(files.read(path), offset), offset
-                break
-            except SnapshotError as problem:
-                if report is not None:
-                    report.repairs.append(Repair("removed a producer snapshot", path, str(problem)))
-        if offset >= start:
-            files.remove(path)
-    try:
-        if trail is None or trail.start is None:
-            _replay(producers, segments, end)
-        else:
-            _replay(producers, segments, min(trail.start, end))
-            trail.replay(producers)
-    except (TornError, ApiError) as damage:
-        # Old damage costs the memory of some producers; that is no reason not to open the log.
-        if report is not None:
-            report.repairs.append(Repair("could not restore all producers", directory, str(damage)))
-    producers.end_offset = end
-    return producers, snapshot_at
-
-
-def _replay(producers: Producers, segments: list[Segment], end: int) -> None:
-    begin = producers.end_offset
-    for at, segment in enumerate(segments):
-        if at + 1 < len(segments) and segments[at + 1].base_offset <= begin:
-            continue
-        if begin < end and segment.size:
-            for _, header, view in segment.batches_from(segment.locate(begin)):
-                if header.base_offset >= end:
-                    return
-                producers.replay(header, view)
-
-
-def snapshot_offsets(names: Iterable[str]) -> list[int]:
-    stems = [name.removesuffix(SNAPSHOT) for name in names if name.endswith(SNAPSHOT)]
-    return [int(stem) for stem in stems if stem.isdigit()]

@@ -1,9 +1,10 @@
-"""One segment of a log: a file of batches, named after its first offset, and the two indexes beside it.
+"""One segment of a log: a file of batches, named after its first offset, and the indexes beside it.
 
 Rules: batches are appended whole and never change. The file is opened when it is first needed. The indexes of
 the segment that is being written live in memory and go to disk when it is closed; their files are there from
 the first batch on, for tools that expect them, and hold what is right for the batches that were there when
-writing began. Those of an older one are read when they are first needed, and rebuilt if missing or wrong.
+writing began. Those of an older one are read when they are first needed, and rebuilt if missing or wrong: by
+the segment itself, except for the index of aborted transactions, which needs more than one segment to know.
 
 Not obvious: a segment remembers where its last batches begin (`_tail`) and where sequential readers stopped
 (`_hints`), so that reading at the end, or going on where the last read ended, needs neither index nor scan.
@@ -27,9 +28,11 @@ from ottla.log.index import (
     read_index,
 )
 from ottla.log.scan import LOOKUP_BYTES, TornError, batches, corrupt, find_batch, headers
+from ottla.log.transaction_index import TransactionIndex, read_transactions, write_transactions
 from ottla.records.batch import NO_TIMESTAMP, BatchHeader, crc_ok
 
-SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
+INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
+SUFFIXES = (".log", *INDEX_SUFFIXES)
 SEGMENT_BYTES_MAX = (1 << 31) - 1  # what a position in an index can say
 _TAIL_MAX = 128
 _HINTS_MAX = 16
@@ -51,13 +54,14 @@ class Damage(NamedTuple):
 
 class Recovered(NamedTuple):
     """What a scan of a segment found. `reason` says why bytes were cut off, if any were; `damage` was left
-    where it is."""
+    where it is; `has_markers` if there may be ends of transactions."""
 
     next_offset: int
     cut_bytes: int
     reason: str
     epochs: tuple[tuple[int, int], ...]
     damage: tuple[Damage, ...] = ()
+    has_markers: bool = False
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -68,7 +72,8 @@ class Segment:
     __slots__ = (
         "_file", "_first_timestamp", "_full", "_has_index_files", "_hints", "_index", "_index_bytes_max",
         "_interval", "_max_offset", "_max_timestamp", "_rebuilt", "_saved_size", "_since_entry", "_tail_ends",
-        "_tail_positions", "_times", "base_offset", "created_ms", "directory", "files", "size",
+        "_tail_positions", "_times", "_transactions", "base_offset", "created_ms", "directory", "files",
+        "may_have_aborted", "size",
     )  # fmt: skip
 
     def __init__(
@@ -94,6 +99,8 @@ class Segment:
         self._file: File | None = None
         self._index: OffsetIndex | None = None if size else OffsetIndex()
         self._times: TimeIndex | None = None if size else TimeIndex()
+        self._transactions: TransactionIndex | None = None if size else TransactionIndex()
+        self.may_have_aborted = bool(size)  # transactions; until it is known that there are none
         self._since_entry = 0
         self._first_timestamp: int | None = None
         self._max_timestamp: int | None = None if size else NO_TIMESTAMP
@@ -124,6 +131,19 @@ class Segment:
             self._load_indexes()
         assert self._times is not None
         return self._times
+
+    @property
+    def transactions(self) -> TransactionIndex:
+        """Those that were aborted; `IndexFileError` if their file makes no sense."""
+        if self._transactions is None:
+            path = self.path(".txnindex")
+            self.set_transactions(read_transactions(self.files, path, self.size, self.base_offset))
+        assert self._transactions is not None
+        return self._transactions
+
+    def set_transactions(self, index: TransactionIndex) -> None:
+        self._transactions, self.may_have_aborted = index, len(index) > 0
+        self._full |= index.is_full
 
     @property
     def max_timestamp(self) -> int:
@@ -184,6 +204,8 @@ class Segment:
             if file.size:
                 file.truncate(0)
             file.close()
+        if not self.size:
+            self.save_transactions()
         self._has_index_files = True
 
     def note(self, last_offset: int, size: int, max_timestamp: int) -> None:
@@ -210,7 +232,7 @@ class Segment:
         index.append(last_offset - self.base_offset, position)
         times.append(self.max_timestamp, self._max_offset - self.base_offset)
         self._since_entry = 0
-        self._full = (
+        self._full |= (
             OFFSET_ENTRY_SIZE * (len(index.offsets) + 1) > self._index_bytes_max
             or TIME_ENTRY_SIZE * (len(times.offsets) + 2) > self._index_bytes_max
         )
@@ -337,11 +359,12 @@ class Segment:
         """
         end, epochs, damage = self.size, list[tuple[int, int]](), list[Damage]()
         self._reset()
-        next_offset, reason = self.base_offset, ""
+        next_offset, reason, has_markers = self.base_offset, "", False
         while self.size < end and not reason:
             try:
                 for header, view in self._checked(self.size, end, check_from):
                     next_offset = self._take_in(header, next_offset)
+                    has_markers |= header.is_control
                     if view is not None:
                         note(header, view)
                     if not epochs or header.leader_epoch > epochs[-1][0]:
@@ -353,7 +376,8 @@ class Segment:
                 else:
                     reason = torn.reason
                     self.file.truncate(self.size)
-        return Recovered(next_offset, end - self.size, reason, tuple(epochs), tuple(damage))
+        cut_bytes = end - self.size
+        return Recovered(next_offset, cut_bytes, reason, tuple(epochs), tuple(damage), has_markers)
 
     def _pass_damage(self, end: int, next_offset: int, torn: TornError) -> Damage | None:
         """Go on with the next sound batch, if there is one, and let the index lead to it."""
@@ -427,14 +451,19 @@ class Segment:
             self._max_offset = self.base_offset + (0 if last is None else last.offset)
 
     def save_indexes(self) -> None:
-        """Write both indexes, the time index with the newest timestamp as its last entry; unless nothing was
+        """Write all indexes, the time index with the newest timestamp as its last entry; unless nothing was
         appended since they were written or read."""
         if self.size in {0, self._saved_size}:
             return
         index, times = self.index_bytes()
         self.files.write_atomic(self.path(".index"), index, sync=False)
         self.files.write_atomic(self.path(".timeindex"), times, sync=False)
+        self.save_transactions()
         self._saved_size = self.size
+
+    def save_transactions(self) -> None:
+        if self._transactions is not None:
+            write_transactions(self.files, self.path(".txnindex"), self._transactions)
 
     def index_bytes(self) -> tuple[bytes, bytes]:
         """Both indexes as their files have them."""
@@ -466,6 +495,6 @@ class Segment:
         """Forget what can be read again, and hand over the open file."""
         file = self.take_file()
         if self.size:
-            self._index = self._times = None
+            self._index = self._times = self._transactions = None
         self._forget_tail()
         return file

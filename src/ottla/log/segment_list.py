@@ -15,8 +15,12 @@ from typing import overload
 from ottla.base.files import File, Files
 from ottla.log.config import LogConfig
 from ottla.log.durability import Durability
-from ottla.log.recovery import DELETED, SNAPSHOT
+from ottla.log.index import IndexFileError
+from ottla.log.producer_replay import rebuild_transactions
+from ottla.log.recovery import DELETED
 from ottla.log.segment import SUFFIXES, Segment
+from ottla.log.snapshots import SNAPSHOT
+from ottla.log.transaction_index import AbortedTransaction, TransactionIndex
 
 _OPEN_MAX = 4
 
@@ -78,6 +82,37 @@ class SegmentList(Sequence[Segment]):
         for segment in self.row:
             self._durability.close(segment.release())
         self._open.clear()
+
+    # Aborted transactions
+
+    def transactions_of(self, segment: Segment) -> TransactionIndex:
+        """Those that were aborted in a segment, from the batches if its index makes no sense."""
+        try:
+            return segment.transactions
+        except IndexFileError:
+            rebuild_transactions(self.files, self.directory, self.row, [segment])
+            path = segment.path(".txnindex")
+            self._durability.add(path, self.files.syncable(path))
+        return segment.transactions
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """A transaction was ended in the active segment."""
+        index = self.transactions_of(self.active)
+        index.append(aborted)
+        self.active.set_transactions(index)
+
+    def aborted_between(self, offset: int, upper: int) -> list[AbortedTransaction]:
+        """What a reader of the records from `offset` to before `upper` must know."""
+        aborted = list[AbortedTransaction]()
+        for segment in self.row[max(bisect_right(self.bases, offset) - 1, 0) :]:
+            if segment.may_have_aborted:
+                index = self.transactions_of(segment)
+                if segment is not self.active:
+                    self.keep_open(segment)
+                aborted += index.between(offset, upper)
+                if not index.ends_before(upper):
+                    break
+        return aborted
 
     # Changing the list
 

@@ -14,6 +14,7 @@ from ottla.log.producers import PRODUCERS_MAX, AppendedBatch, Producer, Producer
 from ottla.records.batch import SEQUENCES
 from ottla.records.checksum import crc32c
 
+SNAPSHOT = ".snapshot"
 VERSION = 1
 _HEAD = Struct(">hIi")
 _ENTRY = Struct(">qhiqiqiq")

@@ -19,8 +19,8 @@ from ottla.cli.storage.dump_lines import Reader, brief, print_json, show
 from ottla.cli.storage.group_records import decode_group_record, group_text
 from ottla.cli.storage.read_only_files import ReadOnlyFiles
 from ottla.cli.times import show_ms
-from ottla.log.index import IndexFileError, OffsetIndex, TimeIndex
-from ottla.log.recovery import CLEANED, DELETED, SWAP
+from ottla.log.index import SWAP, IndexFileError, OffsetIndex, TimeIndex
+from ottla.log.recovery import CLEANED, DELETED
 from ottla.log.scan import TornError, batches
 from ottla.log.snapshots import SnapshotError, decode
 from ottla.log.verify.segment import index_damage

@@ -16,9 +16,11 @@ from collections.abc import Sequence
 from enum import Enum
 
 from ottla.log.compaction.task import Group
+from ottla.log.index import SWAP
 from ottla.log.log import Log
-from ottla.log.recovery import CLEANED, SNAPSHOT, SWAP
+from ottla.log.recovery import CLEANED
 from ottla.log.segment import SUFFIXES, Segment, file_name
+from ottla.log.snapshots import SNAPSHOT
 
 _MARKER = ".txnindex"
 _LOG_LAST = (".index", ".timeindex", _MARKER, ".log")

@@ -9,9 +9,10 @@ from struct import Struct
 from ottla.base.ids import INTERNAL_TOPICS, KRAFT_TOPIC, TopicPartition
 from ottla.log import checkpoint_format, epochs, partition_metadata
 from ottla.log.config_copy import TOPIC_CONFIG, read_topic_copy
-from ottla.log.recovery import CLEANED, DELETED, SNAPSHOT, SWAP
+from ottla.log.index import SWAP
+from ottla.log.recovery import CLEANED, DELETED
 from ottla.log.segment import SUFFIXES, file_name
-from ottla.log.snapshots import SnapshotError, decode
+from ottla.log.snapshots import SNAPSHOT, SnapshotError, decode
 from ottla.log.verify.findings import Finding, Findings, Severity, Work
 from ottla.log.verify.segment import Course, SegmentCheck
 
