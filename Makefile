@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 # The pure layers: deterministic, no sockets, no clock. Their tests run in `check`, with branch coverage in `test`.
 LOWER := base wire records log coordinator controller security
-UPPER := group replication broker api
+UPPER := group txn replication broker api
 PURE := $(LOWER) $(UPPER)
 PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PURE))
 # Tests with real sockets, processes and clients; and, in a lane of their own because they take long, clusters and Spark.

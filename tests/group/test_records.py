@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.coordinator.records import CorruptRecordError
 from ottla.coordinator.turn import StoredRecord
 from ottla.group.records import (
     ClassicMemberMetadata,
@@ -12,7 +13,6 @@ from ottla.group.records import (
     ConsumerGroupMemberValue,
     ConsumerGroupMetadata,
     ConsumerGroupMetadataValue,
-    CorruptRecordError,
     CurrentMemberAssignment,
     CurrentMemberAssignmentValue,
     GroupMember,

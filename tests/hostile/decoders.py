@@ -12,10 +12,11 @@ from tests.hostile.mutate import batches
 
 from ottla.api.table import TABLE
 from ottla.base.errors import ApiError
+from ottla.coordinator.records import CorruptRecordError
 from ottla.coordinator.turn import StoredRecord
 from ottla.group import protocol
 from ottla.group.consumer import regex
-from ottla.group.records import CorruptRecordError, parse
+from ottla.group.records import parse
 from ottla.log import checkpoint_format, config_copy, partition_metadata, snapshots
 from ottla.log.index import IndexFileError, OffsetIndex, TimeIndex
 from ottla.records.batch import split

@@ -10,15 +10,25 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 
 # What a broker that keeps its cluster itself has by default: there will never be a second one.
-ALONE = {"offsets.topic.replication.factor": "1"}
+ALONE = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
 
 REPLICAS_MAX = 3
+ISR_MIN = 2
 
 
 def cluster_defaults(brokers: int) -> dict[str, str]:
     """What a cluster of so many brokers on one machine has by default."""
     replicas = str(min(REPLICAS_MAX, brokers))
-    return {"default.replication.factor": replicas, "offsets.topic.replication.factor": replicas}
+    return {
+        "default.replication.factor": replicas,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": str(min(ISR_MIN, brokers)),
+    }
 
 
 def _protocol_map(value: tuple[str, ...]) -> str | None:

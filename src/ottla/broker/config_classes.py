@@ -10,12 +10,14 @@ from ottla.base.config import Row, names_of, rows
 from ottla.broker.config import BrokerConfig
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
+from ottla.txn.config import TransactionConfig
 
 TITLES: dict[type, str] = {
     BrokerConfig: "Broker",
     LogConfig: "Logs and topics",
     StoreConfig: "Log store",
     GroupConfig: "Groups",
+    TransactionConfig: "Transactions",
 }
 CONFIG_CLASSES = tuple(TITLES)
 

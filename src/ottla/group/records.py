@@ -16,23 +16,14 @@ from dataclasses import field
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from ottla.base.config import INT_MAX
-from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import ZERO_UUID
+from ottla.coordinator.records import CorruptRecordError, check_records, prefix
 from ottla.coordinator.turn import StoredRecord
 from ottla.records.check import Budget
-from ottla.records.record import walk
 from ottla.wire.codec import decode, encode
 from ottla.wire.primitives import ProtocolError
 from ottla.wire.schema import Uuid, i8, i32, i64, message, since, struct, tag, until
-
-BODY_BYTES_MAX: Final = 1 << 20  # which is what coordinators write at once by default (max.message.bytes)
-ITEMS_PER_RECORD: Final = 16  # what it costs to parse one, in records of which only the lengths are checked
-BYTES_PER_ITEM: Final = 8
-
-
-class CorruptRecordError(ValueError):
-    """A record that says it is of a type we know, and is not."""
 
 
 @message(key=1, versions=(0, 4), flexible=4)
@@ -295,7 +286,7 @@ def store(entry: Entry) -> StoredRecord:
 
 def parse(record: StoredRecord) -> Entry | None:
     """The entry of a record; None for a type we do not know. CorruptRecordError if it is malformed."""
-    row = _BY_TYPE.get(_prefix(record.key))
+    row = _BY_TYPE.get(prefix(record.key))
     if row is None:
         return None
     try:
@@ -310,27 +301,12 @@ def parse(record: StoredRecord) -> Entry | None:
 
 
 def check_body(body: Buffer, count: int, budget: Budget) -> None:
-    """INVALID_RECORD, if the body of a batch that somebody else made holds what `parse` cannot read. A
-    tombstone always can be: it deletes nothing if its key makes no sense."""
-    if len(body) > BODY_BYTES_MAX:
-        raise _refused(f"{len(body)} bytes of records at once are more than {BODY_BYTES_MAX}")
-    for start, stop, _, _, key, value, _ in walk(body, count):
-        budget.spend(ITEMS_PER_RECORD + (stop - start) // BYTES_PER_ITEM)
-        if key is None:
-            raise _refused("a record of an internal topic needs a key")
-        if value is not None:
-            try:
-                parse(StoredRecord(key, value))
-            except CorruptRecordError as error:
-                raise _refused(str(error)) from None
-
-
-def _refused(why: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_RECORD, f"The batch is refused: {why}.")
+    """INVALID_RECORD, if the body of a batch that somebody else made holds what `parse` cannot read."""
+    check_records(parse, body, count, budget)
 
 
 def _value(row: _Row, encoded: bytes) -> Any:
-    version = _prefix(encoded)
+    version = prefix(encoded)
     first, last = row.value.VERSIONS
     if not first <= version <= last:
         raise CorruptRecordError(
@@ -344,9 +320,3 @@ def _value(row: _Row, encoded: bytes) -> Any:
 # How Kafka writes that a member has no classic side: one tag, number 0, of one byte, which says null.
 _NO_CLASSIC_SIDE: Final = b"\x01\x00\x01\x00"
 _NO_TAGS: Final = b"\x00"
-
-
-def _prefix(encoded: bytes) -> int:
-    if len(encoded) < 2:
-        raise CorruptRecordError(f"a key or value of {len(encoded)} bytes has no type or version")
-    return int.from_bytes(encoded[:2], "big", signed=True)

@@ -41,7 +41,11 @@ class Cluster:
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster has brokers, not {brokers}")
-        own = {**cluster_defaults(brokers), "offsets.topic.num.partitions": "8"}
+        own = {
+            **cluster_defaults(brokers),
+            "offsets.topic.num.partitions": "8",
+            "transaction.state.log.num.partitions": "8",
+        }
         self.replication_factor = int(own["default.replication.factor"])
         self.config = TEMPORARY | own | texts(config)
         warn_of_unknown(self.config)

@@ -6,8 +6,9 @@ from typing import Any
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition, uuid_text
 from ottla.cli.records.formats import readable
 from ottla.coordinator.damage import Damage, Unreadable, named_by
+from ottla.coordinator.records import CorruptRecordError
 from ottla.coordinator.turn import StoredRecord
-from ottla.group.records import CorruptRecordError, parse
+from ottla.group.records import parse
 from ottla.log.verify.findings import Finding, Findings, Severity
 from ottla.records.record import Record
 
