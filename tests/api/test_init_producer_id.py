@@ -4,9 +4,10 @@ import pytest
 from tests.api.harness import Client, Machine
 from tests.log.simdisk import power_loss
 
-from ottla.api.init_producer_id import BLOCK_IDS, WAIT_MS
+from ottla.api.init_producer_id import WAIT_MS
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import WriteNodes
+from ottla.broker.producer_ids import BLOCK_IDS
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 
 ASK = InitProducerIdRequest(transaction_timeout_ms=-1)

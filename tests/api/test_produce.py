@@ -139,10 +139,11 @@ def test_a_topic_of_one_replica_takes_acks_all_whatever_min_insync_replicas_asks
     assert values(fetch(client, "t")) == ["v"]
 
 
-def test_a_transactional_batch_is_refused_until_there_are_transactions() -> None:
+def test_a_transactional_batch_without_a_transactional_id_is_refused() -> None:
     _, client = started()
     answer = produce(client, "t", idempotent(0, transactional=True))
-    assert answer.error_code == ErrorCode.INVALID_TXN_STATE
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert values(fetch(client, "t")) == []
 
 
 def test_the_brokers_clock_is_used_where_the_topic_asks_for_it() -> None:

@@ -26,9 +26,15 @@ from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.primitives import ProtocolError
 
-# A group must be lived in to answer without an error: these have their dialogues elsewhere.
+# A group must be lived in to answer without an error, and so must a transaction: these have their dialogues
+# elsewhere.
 # Of those of SASL (test_peer_handshake) there is none yet that a listener in plain text takes.
 OTHERS = {
+    "add_offsets_to_txn",
+    "add_partitions_to_txn",
+    "describe_transactions",
+    "end_txn",
+    "list_transactions",
     "sasl_authenticate",
     "sasl_handshake",
     "consumer_group_describe",
@@ -44,6 +50,7 @@ OTHERS = {
     "offset_delete",
     "offset_fetch",
     "sync_group",
+    "txn_offset_commit",
 }
 EVERY = [
     (key, version)

@@ -8,7 +8,8 @@ from tests.support.groups import G, committing, groups_of
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
-from ottla.broker.groups import ImageTopics, java_hash
+from ottla.broker.groups import ImageTopics
+from ottla.broker.internal_partitions import java_hash
 from ottla.controller import znodes
 from ottla.controller.image import Image
 from ottla.controller.keeper import NodeChanged

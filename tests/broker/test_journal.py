@@ -98,11 +98,13 @@ def test_a_transaction_comes_back_with_its_producer_and_its_end_in_between() -> 
     ]
 
 
-def test_what_a_transaction_writes_is_a_batch_of_its_producer_without_a_sequence() -> None:
+def test_what_a_transaction_writes_is_a_batch_of_its_producer_as_kafka_writes_it() -> None:
+    """The sequence is 0 in every batch."""
     _, written = journal()
-    written.append([StoredRecord(b"a", b"1"), StoredRecord(b"b", b"2")], NOW, NOW, Writer(7, 3))
-    header = read_header(written.partition.log.read(0, 1_000, end=2).records)
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, -1)
+    for _ in range(2):
+        written.append([StoredRecord(b"a", b"1"), StoredRecord(b"b", b"2")], NOW, NOW, Writer(7, 3))
+    header = read_header(written.partition.log.read(2, 1_000, end=4).records)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 0)
     assert (header.is_transactional, header.is_control, header.count) == (True, False, 2)
 
 

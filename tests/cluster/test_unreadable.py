@@ -11,7 +11,7 @@ from tests.support.forging import forge
 from tests.support.waiting import wait_for
 
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
-from ottla.broker.groups import java_hash
+from ottla.broker.internal_partitions import java_hash
 from ottla.client import Client
 from ottla.client.errors import ClientError
 

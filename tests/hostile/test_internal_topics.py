@@ -14,7 +14,7 @@ from tests.support.forging import forge
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
-from ottla.broker.groups import java_hash
+from ottla.broker.internal_partitions import java_hash
 from ottla.client import Client
 from ottla.client.errors import ClientError
 from ottla.coordinator.turn import StoredRecord

@@ -205,7 +205,7 @@ def end(log, producer_id, committed):
     append(log, memoryview(marker), internal=True)
 
 
-def test_an_aborted_record_replaces_nothing_and_a_committed_one_does():
+def test_an_aborted_record_replaces_nothing_and_goes_and_a_committed_one_stays():
     log = open_log(SimDisk(), **COMPACT)
     write(log, ("a", "1"), ("b", "1"), ("c", "1"))
     append(log, transactional(("a", "aborted"), producer_id=1))
@@ -216,7 +216,7 @@ def test_an_aborted_record_replaces_nothing_and_a_committed_one_does():
     close_segment(log)
     compact(log)
     assert [one for one in content(log) if one[1] in {"a", "b", "c"}] == [
-        (0, "a", "1"), (3, "a", "aborted"), (4, "b", "2"), (6, "c", "3"),
+        (0, "a", "1"), (4, "b", "2"), (6, "c", "3"),
     ]  # fmt: skip
     assert sum(header.is_control for header in headers(log)) == 2
 
@@ -309,17 +309,6 @@ def test_indexes_of_a_cleaned_segment_lead_to_its_records():
         assert [one.offset for one in records(log, offset)] == list(range(max(offset, 150), 200))
     assert log.offset_for_timestamp(NOW).offset == 150
     assert log.offset_for_timestamp(NOW + 177).offset == 177
-
-
-def test_aborted_transactions_of_merged_segments_stand_together():
-    disk = SimDisk()
-    log = open_log(disk, **COMPACT)
-    for n in range(2):
-        write(log, ("a", str(n)))
-        close_segment(log)
-        disk.write_atomic(log.segments[n].path(".txnindex"), bytes([n]) * 34)
-    compact(log)
-    assert disk.read(log.segments[0].path(".txnindex")) == bytes(34) + b"\x01" * 34
 
 
 def test_damage_is_reported_with_file_and_position_and_nothing_is_replaced():

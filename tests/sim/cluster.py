@@ -19,7 +19,7 @@ from tests.sim.world import World
 from tests.support.brokers import epoch_of
 
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
-from ottla.broker.groups import java_hash
+from ottla.broker.internal_partitions import java_hash
 from ottla.controller import znodes
 
 SESSIONS_MS = (2_000, 2_000, 6_000)

@@ -20,6 +20,8 @@ def test_names_and_defaults_are_kafkas() -> None:
         "transaction.state.log.min.isr": 2,
         "transaction.state.log.segment.bytes": 100 << 20,
         "transaction.partition.verification.enable": True,
+        "add.partitions.to.txn.retry.backoff.ms": 20,
+        "add.partitions.to.txn.retry.backoff.max.ms": 100,
         "transaction.two.phase.commit.enable": False,
     }
 

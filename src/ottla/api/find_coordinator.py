@@ -1,8 +1,9 @@
-"""FindCoordinator (key 10): which broker coordinates a group.
+"""FindCoordinator (key 10): which broker coordinates a group, or a transactional id.
 
-It is the leader of the partition of `__consumer_offsets` that the group's id hashes to. The topic is created
-when it is first asked for, and the answer waits for that. While there are fewer brokers than
-offsets.topic.replication.factor asks for, the answer is COORDINATOR_NOT_AVAILABLE, and the client asks again.
+It is the leader of the partition of `__consumer_offsets`, or `__transaction_state`, that the id hashes to.
+The topic is created when it is first asked for, and the answer waits for that. While there are fewer brokers
+than offsets.topic.replication.factor, or transaction.state.log.replication.factor, asks for, the answer is
+COORDINATOR_NOT_AVAILABLE, and the client asks again.
 A broker names itself only if it was certain to lead a moment ago: one that was replaced, and does not know
 it, would draw clients to itself for ever. Where it is in doubt for longer (`broker/leadership_proofs`), that
 is the last answer on the connection, and the client asks another broker.
@@ -10,19 +11,23 @@ is the last answer on the connection, and the client asks another broker.
 v1 key type: groups (0); transactions (1) and share groups (2) · v3 flexible · v4 several keys at once
 (KIP-699)
 v5 TRANSACTION_ABORTABLE · v6 share groups
-Left out: transactional ids (TRANSACTIONAL_ID_AUTHORIZATION_FAILED) and share groups (INVALID_REQUEST).
+Left out: share groups (INVALID_REQUEST).
 """
 
+from collections.abc import Sequence
 from functools import partial
 
+from ottla.api import transactional_ids
 from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
 from ottla.api.leadership_proof import last_if_in_doubt
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.base.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from ottla.broker.broker import Broker
 from ottla.broker.long_work import Steps
 from ottla.controller.image import BrokerEndpoint
+from ottla.controller.keeper import Operation
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -35,9 +40,23 @@ CERTAIN_MS = 1_000
 def find_coordinator(call: Call, request: FindCoordinatorRequest) -> Steps:
     keys = list(dict.fromkeys(request.coordinator_keys)) if call.version >= BATCHED_SINCE else [request.key]
     writes = Writes(call.broker, lambda: _respond(call, request.key_type, keys, writes.items))
-    if request.key_type == GROUP and any(keys) and OFFSETS_TOPIC not in call.broker.image.topics:
-        writes.add(lambda: plan_new_topic(call.broker, call.broker.coordinators.groups.offsets_topic()))
+    topic = _topic_of(request.key_type)
+    if topic is not None and any(keys) and topic not in call.broker.image.topics:
+        writes.add(lambda: _plan(call.broker, topic))
     return last_if_in_doubt(call, writes.answer(call, WAIT_MS))
+
+
+def _topic_of(key_type: int) -> str | None:
+    """Where a coordinator stores keys of this type; None if nobody coordinates them."""
+    if key_type == TRANSACTION and transactional_ids.ARE_OPEN:
+        return TRANSACTIONS_TOPIC
+    return OFFSETS_TOPIC if key_type == GROUP else None
+
+
+def _plan(broker: Broker, topic: str) -> Sequence[Operation]:
+    new = broker.coordinators.internal_topic(topic)
+    assert new is not None, f"nobody coordinates what is in {topic}"
+    return plan_new_topic(broker, new)
 
 
 def _respond(call: Call, key_type: int, keys: list[str], created: list[Item]) -> FindCoordinatorResponse:
@@ -66,26 +85,29 @@ def _find(call: Call, key_type: int, obstacle: str | None, key: str) -> Coordina
 
 
 def _coordinator_of(call: Call, key_type: int, key: str, obstacle: str | None) -> BrokerEndpoint:
-    """`obstacle`: what kept the topic of the groups from being created."""
+    """`obstacle`: what kept the coordinator's topic from being created."""
     if key_type == TRANSACTION:
-        # A code that clients do not retry, so that they fail at once and with a reason.
-        raise ApiError(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "This broker has no transactions yet."
-        )
-    if key_type != GROUP:
+        transactional_ids.check_open()
+    name = _topic_of(key_type)
+    if name is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"There is no coordinator for keys of type {key_type}.")
     if not key:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID, "A group needs an id.")
-    image = call.broker.image
-    topic, topic_partition = (
-        image.topics.get(OFFSETS_TOPIC),
-        call.broker.coordinators.groups.partition_of(key),
-    )
+        is_group = key_type == GROUP
+        raise ApiError(
+            ErrorCode.INVALID_GROUP_ID if is_group else ErrorCode.INVALID_REQUEST,
+            "A group needs an id." if is_group else "A transactional id is not empty.",
+        )
+    image, coordinators = call.broker.image, call.broker.coordinators
+    topic = image.topics.get(name)
+    if key_type == GROUP:
+        topic_partition = coordinators.groups.partition_of(key)
+    else:
+        topic_partition = coordinators.transactions.partition_of(key)
     state = topic.states.get(topic_partition.partition) if topic else None
     leader = image.brokers.get(state.leader) if state else None
     if leader is None or (leader.id == call.broker.id and topic_partition in call.broker.store.lost):
         raise ApiError(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, obstacle or "The group's partition has no leader now."
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, obstacle or f"{topic_partition} has no leader now."
         )
     if leader.id == call.broker.id:
         _check_certain(call, topic_partition)

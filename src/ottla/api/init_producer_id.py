@@ -1,39 +1,60 @@
-"""InitProducerId (key 22): an id for an idempotent producer.
+"""InitProducerId (key 22): an id for a producer, and with a transactional id the next epoch of it.
 
 Ids come in blocks of 1,000 from the keeper, so that none is ever given twice, over restarts too. An
 idempotent producer moves its epoch on by itself (KIP-360): whoever asks gets a new id, whatever it had.
 
-v2 flexible · v3 id and epoch of a transactional producer · v4 PRODUCER_FENCED · v5 transaction errors
-Left out: transactional ids, until there is a transaction coordinator.
+With a transactional id the coordinator answers. It fences whoever had the id before; if that has a
+transaction open, this is aborted first, and the answer is CONCURRENT_TRANSACTIONS. A producer that says what
+id and epoch it has goes on with the next epoch, unless somebody has taken over from it (KIP-360).
+
+v2 flexible · v3 id and epoch of a transactional producer · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE
+Left out: v6, two-phase commit (KIP-939), which is not stable in Kafka either.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ottla.api.call import Call
+from ottla.api.transactional_ids import check_open
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.long_work import Steps
-from ottla.controller import znodes
-from ottla.controller.keeper import Create, Operation, Put
+from ottla.controller.keeper import Operation
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-BLOCK_IDS = 1_000
 WAIT_MS = 10_000
+FENCED_SINCE = 4
 
 
-def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | Steps:
+def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | Steps | Any:
     broker = call.broker
     if (request.producer_id < 0) != (request.producer_epoch < 0) or request.transactional_id == "":
-        return _refuse(ApiError(ErrorCode.INVALID_REQUEST))
+        return _refuse(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return _refuse(ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        return _with_transactional_id(call, request, request.transactional_id)
     claim = _Claim(broker)
     writes = Writes(broker, lambda: claim.respond(next((item.error for item in writes.items), None)))
-    if broker.producer_ids.next >= broker.producer_ids.end:
+    if broker.producer_ids.is_empty:
         writes.add(claim.plan)
     return writes.answer(call, WAIT_MS)
+
+
+def _with_transactional_id(call: Call, request: InitProducerIdRequest, transactional_id: str) -> Any:
+    try:
+        check_open()
+    except ApiError as error:
+        return _refuse(error.code)
+    from ottla.api.transaction_requests import answer_of, code_for, on_transaction  # few producers have one
+
+    operation = on_transaction(
+        call,
+        transactional_id,
+        lambda shard, turn, answer: shard.init_producer_id(turn, answer, request),
+        lambda error: _refuse(code_for(error, call.version, FENCED_SINCE)),
+    )
+    return answer_of(call, operation)
 
 
 @dataclass(slots=True)
@@ -46,25 +67,21 @@ class _Claim:
     def plan(self) -> Sequence[Operation]:
         """The next block; nothing to do if another request has brought one meanwhile."""
         self.start = None
-        if self.broker.producer_ids.next < self.broker.producer_ids.end:
+        if not self.broker.producer_ids.is_empty:
             return []
-        image = self.broker.image
-        self.start = image.producer_id_block_end + 1
-        data = znodes.producer_id_block_node(self.broker.id, self.start, self.start + BLOCK_IDS - 1)
-        if image.producer_id_block_version < 0:
-            return [Create(znodes.PRODUCER_ID_BLOCK, data)]
-        return [Put(znodes.PRODUCER_ID_BLOCK, data, image.producer_id_block_version)]
+        self.start, operations = self.broker.producer_ids.plan()
+        return operations
 
     def respond(self, error: ApiError | None) -> InitProducerIdResponse:
         ids = self.broker.producer_ids
         if error is not None:
-            return _refuse(error)
+            return _refuse(error.code)
         if self.start is not None:
-            ids.next, ids.end = self.start, self.start + BLOCK_IDS
-        producer_id = ids.next
-        ids.next += 1
-        return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+            ids.add_block(self.start)
+        if ids.is_empty:  # others were faster
+            return _refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return InitProducerIdResponse(producer_id=ids.give(), producer_epoch=0)
 
 
-def _refuse(error: ApiError) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)
+def _refuse(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_epoch=-1)

@@ -7,7 +7,7 @@ cannot read.
 
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.ids import ADMIN_CLIENT_ID, INTERNAL_TOPICS, OFFSETS_TOPIC
+from ottla.base.ids import ADMIN_CLIENT_ID, INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.log.validation import Judge
 
 
@@ -18,8 +18,12 @@ def judge_of(call: Call, topic: str) -> Judge | None:
         return None
     if call.client_id != ADMIN_CLIENT_ID:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to {topic}.")
-    if topic != OFFSETS_TOPIC:
-        return None
-    from ottla.group.records import check_body
+    if topic == OFFSETS_TOPIC:
+        from ottla.group import records as group_records
 
-    return check_body
+        return group_records.check_body
+    if topic == TRANSACTIONS_TOPIC:
+        from ottla.txn import records as transaction_records
+
+        return transaction_records.check_body
+    return None

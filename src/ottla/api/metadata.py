@@ -23,7 +23,7 @@ from ottla.api.create_topics import plan_new_topic
 from ottla.api.leadership_proof import last_if_in_doubt
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ErrorCode
-from ottla.base.ids import INTERNAL_TOPICS, OFFSETS_TOPIC, ZERO_UUID, TopicPartition, is_topic_name
+from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition, is_topic_name
 from ottla.broker.broker import Broker
 from ottla.broker.long_work import Steps
 from ottla.controller.draft import endpoints
@@ -79,8 +79,7 @@ def _answer_all(call: Call, request: MetadataRequest) -> Steps:
 
 
 def _plan_topic(broker: Broker, name: str) -> Sequence[Operation]:
-    new = broker.coordinators.groups.offsets_topic() if name == OFFSETS_TOPIC else NewTopic(name=name)
-    return plan_new_topic(broker, new)
+    return plan_new_topic(broker, broker.coordinators.internal_topic(name) or NewTopic(name=name))
 
 
 def listed_brokers(broker: Broker) -> list[BrokerEndpoint]:

@@ -8,12 +8,14 @@ v9 member epochs of the new protocol · v10 topic ids
 """
 
 from collections.abc import Generator
+from typing import Protocol
 
 from ottla.api.call import Call
 from ottla.api.coordinated import coordinated
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.long_work import Steps
+from ottla.controller.image import Topic as ImageTopic
 from ottla.group.commits import Commit, OffsetToCommit
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -26,6 +28,15 @@ TOPIC_IDS_SINCE = 10
 
 # Added to the time of the commit, it must still fit 64 bits.
 RETENTION_MS_MAX = 1 << 62
+
+
+class AskedPartition(Protocol):
+    """A partition in a request of either API that commits offsets."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    committed_metadata: str | None
 
 
 def offset_commit(call: Call, request: OffsetCommitRequest) -> Steps:
@@ -72,19 +83,29 @@ def _check(
             index = partition.partition_index
             result = OffsetCommitResponsePartition(partition_index=index)
             answer.partitions.append(result)
-            if listed is None or index not in listed.assignment:
-                is_unknown_id = by_id and listed is None
-                result.error_code = (
-                    ErrorCode.UNKNOWN_TOPIC_ID if is_unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                )
-            elif len(partition.committed_metadata or "") > limit:  # characters, whatever the key is called
-                result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            if by_id and listed is None:
+                result.error_code = ErrorCode.UNKNOWN_TOPIC_ID
             else:
-                offsets[TopicPartition(name, index)] = OffsetToCommit(
-                    name,
-                    index,
-                    partition.committed_offset,
-                    partition.committed_leader_epoch,
-                    partition.committed_metadata or "",
-                )
+                result.error_code = fault_of(partition, listed, limit)
+            if not result.error_code:
+                offsets[TopicPartition(name, index)] = to_commit(name, partition)
     return response, offsets
+
+
+def fault_of(asked: AskedPartition, listed: ImageTopic | None, metadata_max: int) -> ErrorCode:
+    """What keeps an offset from being committed, whoever commits it."""
+    if listed is None or asked.partition_index not in listed.assignment:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if len(asked.committed_metadata or "") > metadata_max:  # characters, whatever the key is called
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def to_commit(topic: str, asked: AskedPartition) -> OffsetToCommit:
+    return OffsetToCommit(
+        topic,
+        asked.partition_index,
+        asked.committed_offset,
+        asked.committed_leader_epoch,
+        asked.committed_metadata or "",
+    )

@@ -7,12 +7,17 @@ an older offset; both say COORDINATOR_LOAD_IN_PROGRESS, after which every client
 cannot read what is stored: the Java client takes COORDINATOR_NOT_AVAILABLE for the end of its consumer here.
 A group, or a partition in a topic, that is named twice is answered once.
 
+Who asks for stable offsets is not told what a transaction may be about to change: such a partition is
+answered with UNSTABLE_OFFSET_COMMIT, after which every client asks again. If all topics are asked for, so is
+one that has nothing but what is pending, which Kafka leaves out: to a client that would mean that nothing was
+ever committed. Others are told what was committed last.
+
 v2 all topics, top-level error · v5 leader epochs · v6 flexible · v7 require_stable (KIP-447) · v8 several
 groups
 v9 member epochs of the new protocol · v10 topic ids
-Left out: require_stable has nothing to wait for, since there are no commits in transactions yet.
 """
 
+from dataclasses import dataclass
 from functools import partial
 
 from ottla.api.call import Call
@@ -53,7 +58,8 @@ def _respond(call: Call, request: OffsetFetchRequest, now_ms: int) -> Steps:
                 yield LARGE
                 break
             yield
-        return OffsetFetchResponse(groups=lazily(lambda group: _fetch(call, group, now_ms), groups.values()))
+        answer = partial(_fetch, call, now_ms, request.require_stable)
+        return OffsetFetchResponse(groups=lazily(answer, groups.values()))
     topics = request.topics
     asked = OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -65,7 +71,7 @@ def _respond(call: Call, request: OffsetFetchRequest, now_ms: int) -> Steps:
         ],
     )
     yield LARGE if _is_long(call, asked) else None
-    fetched = _fetch(call, asked, now_ms)
+    fetched = _fetch(call, now_ms, request.require_stable, asked)
     if fetched.error_code and call.version < TOP_LEVEL_ERROR_SINCE:
         fetched.topics = lazily(partial(_refused, fetched.error_code), asked.topics or [])
     return OffsetFetchResponse(
@@ -101,7 +107,9 @@ def _single(partition: OffsetFetchResponsePartitions) -> OffsetFetchResponsePart
     )
 
 
-def _fetch(call: Call, asked: OffsetFetchRequestGroup, now_ms: int) -> OffsetFetchResponseGroup:
+def _fetch(
+    call: Call, now_ms: int, require_stable: bool, asked: OffsetFetchRequestGroup
+) -> OffsetFetchResponseGroup:
     response = OffsetFetchResponseGroup(group_id=asked.group_id)
     broker, group_id = call.broker, asked.group_id
     try:
@@ -111,55 +119,80 @@ def _fetch(call: Call, asked: OffsetFetchRequestGroup, now_ms: int) -> OffsetFet
         check_coordinator(call, group_id, now_ms)
         shard.check_fetch(group_id, asked.member_id, asked.member_epoch)
         high_watermark = broker.partitions[broker.coordinators.groups.partition_of(group_id)].high_watermark
+        reading = _Reading(call, group_id, shard.offsets, high_watermark, require_stable)
         if asked.topics is None:
-            response.topics = _everything(call, group_id, shard.offsets, high_watermark)
-            return response
-        answer = partial(_topic, call, group_id, shard.offsets, high_watermark)
-        response.topics = lazily(answer, asked.topics)
+            response.topics = reading.everything()
+        else:
+            response.topics = lazily(reading.topic, asked.topics)
     except ApiError as error:
         is_failed = error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_failed else error.code
     return response
 
 
-def _topic(
-    call: Call, group_id: str, offsets: Offsets, high_watermark: int, asked: OffsetFetchRequestTopics
-) -> OffsetFetchResponseTopics:
-    name = asked.name
-    if call.version >= TOPIC_IDS_SINCE:
-        name = call.broker.image.topic_names.get(asked.topic_id, "")
-        if not name:
-            return _refused(ErrorCode.UNKNOWN_TOPIC_ID, asked)
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is told of a group, as of a watermark."""
 
-    def answer(index: int) -> OffsetFetchResponsePartitions:
-        return _partition(index, offsets.get(group_id, name, index, high_watermark))
+    call: Call
+    group_id: str
+    offsets: Offsets
+    high_watermark: int
+    require_stable: bool
 
-    return OffsetFetchResponseTopics(
-        name=name,
-        topic_id=asked.topic_id,
-        partitions=lazily(answer, dict.fromkeys(asked.partition_indexes)),
-    )
+    def topic(self, asked: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+        name = asked.name
+        if self.call.version >= TOPIC_IDS_SINCE:
+            name = self.call.broker.image.topic_names.get(asked.topic_id, "")
+            if not name:
+                return _refused(ErrorCode.UNKNOWN_TOPIC_ID, asked)
 
+        def answer(index: int) -> OffsetFetchResponsePartitions:
+            where = (self.group_id, name, index, self.high_watermark)
+            if self.require_stable and self.offsets.is_unstable(*where):
+                return _without_offset(ErrorCode.UNSTABLE_OFFSET_COMMIT, index)
+            return _partition(index, self.offsets.get(*where))
 
-def _everything(
-    call: Call, group_id: str, offsets: Offsets, high_watermark: int
-) -> list[OffsetFetchResponseTopics]:
-    topics = call.broker.image.topics
-    committed_topics = offsets.topics(group_id, high_watermark)
-    listed = [name for name in committed_topics if name in topics or call.version < TOPIC_IDS_SINCE]
+        return OffsetFetchResponseTopics(
+            name=name,
+            topic_id=asked.topic_id,
+            partitions=lazily(answer, dict.fromkeys(asked.partition_indexes)),
+        )
 
-    def answer(name: str) -> OffsetFetchResponseTopics:
-        topic_id = topics[name].id if name in topics else ZERO_UUID
-        committed = offsets.of_topic(group_id, name, high_watermark)
-        partitions = lazily(lambda entry: _partition(*entry), committed.items())
-        return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions)
+    def everything(self) -> list[OffsetFetchResponseTopics]:
+        topics = self.call.broker.image.topics
+        names = self.offsets.topics(self.group_id, self.high_watermark)
+        if self.require_stable:
+            names = sorted({*names, *self.offsets.unstable_topics(self.group_id, self.high_watermark)})
+        listed = [name for name in names if name in topics or self.call.version < TOPIC_IDS_SINCE]
 
-    return lazily(answer, listed)
+        def answer(name: str) -> OffsetFetchResponseTopics:
+            topic_id = topics[name].id if name in topics else ZERO_UUID
+            return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=self._all_of(name))
+
+        return lazily(answer, listed)
+
+    def _all_of(self, topic: str) -> list[OffsetFetchResponsePartitions]:
+        committed = self.offsets.of_topic(self.group_id, topic, self.high_watermark)
+        if self.require_stable:
+            unstable = self.offsets.unstable_of_topic(self.group_id, topic, self.high_watermark)
+            if unstable:
+                code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+                indexes = sorted({*committed, *unstable})
+                return lazily(
+                    lambda index: (
+                        _without_offset(code, index)
+                        if index in unstable
+                        else _partition(index, committed[index])
+                    ),
+                    indexes,
+                )
+        return lazily(lambda entry: _partition(*entry), committed.items())
 
 
 def _partition(index: int, committed: CommittedOffset | None) -> OffsetFetchResponsePartitions:
     if committed is None:
-        return OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, metadata="")
+        return _without_offset(ErrorCode.NONE, index)
     return OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=committed.offset,
@@ -172,10 +205,11 @@ def _refused(code: int, topic: OffsetFetchRequestTopics) -> OffsetFetchResponseT
     return OffsetFetchResponseTopics(
         name=topic.name,
         topic_id=topic.topic_id,
-        partitions=lazily(
-            lambda index: OffsetFetchResponsePartitions(
-                partition_index=index, committed_offset=-1, metadata="", error_code=code
-            ),
-            dict.fromkeys(topic.partition_indexes),
-        ),
+        partitions=lazily(partial(_without_offset, code), dict.fromkeys(topic.partition_indexes)),
+    )
+
+
+def _without_offset(code: int, index: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index, committed_offset=-1, metadata="", error_code=code
     )

@@ -23,17 +23,21 @@ out of order for ever.
 An error is one partition's and leaves the others alone. A batch already written by the same idempotent
 producer is answered with the offset it got then.
 
+A batch of a transaction may have to wait until its coordinator was asked about it
+(`api/transactional_produce`); what is behind it on the connection waits, too, so the order stays.
+
 A partition that is named twice in a request is INVALID_REQUEST. (Kafka takes the last of such batches, and
 drops the others in silence.)
 
 v3 record batches · v5 log_start_offset · v7 zstd · v8 per-record errors · v9 flexible · v10 leader hints ·
-v13 ids
-Left out: v0-v2 message sets (advertised, because old clients look for them, and refused); transactional
-batches.
+v11 TRANSACTION_ABORTABLE · v12 adds partitions to transactions · v13 ids
+Left out: v0-v2 message sets (advertised, because old clients look for them, and refused).
 """
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ottla.api.call import Call, CloseConnection, Silence
 from ottla.api.internal_topics import judge_of
@@ -55,7 +59,7 @@ from ottla.log.validation import (
     budget_at_once,
     items_at_once,
 )
-from ottla.records.batch import HEADER_SIZE, TRANSACTIONAL, crc_ok, read_header
+from ottla.records.batch import HEADER_SIZE, TRANSACTIONAL, read_header
 from ottla.records.check import Budget
 from ottla.replication.partition import Partition
 from ottla.wire.messages.produce import (
@@ -68,6 +72,9 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+
+if TYPE_CHECKING:
+    from ottla.api.transactional_produce import Verifying
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +90,10 @@ UNSURE_MS = 3_000  # after which it is asked whether this broker still leads
 ITEMS_PER_BATCH = 16  # what a batch costs besides its records
 TURN_MS_MAX = 30_000
 ATTRIBUTES_AT = 22  # the low byte of a batch's attributes
+
+
+class UnverifiedError(Exception):
+    """A coordinator is being asked whether batches may be appended."""
 
 
 @dataclass(slots=True)
@@ -214,6 +225,7 @@ class Appending:
     done: int = 0
     check: LargeCheck | None = None  # of the batch that is next, if that is large
     is_copied: bool = False
+    transaction: "Verifying | None" = None  # what is known of it, once a batch belongs to one
 
     def go_on(self, call: Call) -> ProduceResponse | Parked | Silence | CloseConnection:
         """Append until all is done, or others must have their turn."""
@@ -237,7 +249,7 @@ class Appending:
                 if self.done == begun and share >= items_at_once(self.size):
                     self.check = large.check()  # more than it may ever cost at once
                 return self._wait(call)
-            except SpentError:
+            except (SpentError, UnverifiedError):
                 return self._wait(call)
             topic.partition_responses.append(reply)
             self.done += 1
@@ -258,9 +270,12 @@ class Appending:
             judge = judge_of(call, name) if check is None else None
             partition = broker.partitions.find(name, asked.index)
             check_no_doubt(broker, partition, call.now_ms)
+            records = _records_of(asked)
+            if records[ATTRIBUTES_AT] & TRANSACTIONAL:
+                self._check_transaction(call, partition, records)
             appended = broker.replicas.append(
                 partition,
-                _batch_of(asked) if check is None else check.take(),
+                records if check is None else check.take(),
                 acks=acks,
                 now_ms=call.now_ms,
                 wall_ms=broker.storage.wall_ms(call.now_ms),
@@ -277,6 +292,29 @@ class Appending:
             end_offset = appended.last_offset + 1
             self.ongoing.unsafe.append(Unsafe(partition, partition.leader_epoch, end_offset, reply))
         return reply
+
+    def _check_transaction(self, call: Call, partition: Partition, records: memoryview) -> None:
+        """The first batch of a transaction in a partition waits until the coordinator has confirmed it."""
+        if self.transaction is None:
+            from ottla.api.transactional_produce import Verifying  # few producers need it
+
+            self.transaction = Verifying(call.version, self.request.transactional_id)
+            self.transaction.begin(call, self._transactional(call))
+        if self.transaction.is_open:
+            raise UnverifiedError
+        self.transaction.check(partition, records)
+
+    def _transactional(self, call: Call) -> Iterator[tuple[Partition, memoryview]]:
+        """What is still to be appended and belongs to a transaction, as far as its partition is here."""
+        for topic, asked in self.batches[self.done :]:
+            try:
+                records = _records_of(asked)
+                name = call.topic_name(topic.name, topic.topic_id, by_id=call.version >= TOPIC_IDS_SINCE)
+                partition = call.broker.partitions.find(name, asked.index)
+            except ApiError:
+                continue  # which is said when it is its turn
+            if records[ATTRIBUTES_AT] & TRANSACTIONAL:
+                yield partition, records
 
     def _refuse(
         self,
@@ -303,8 +341,9 @@ class Appending:
                 self.ongoing.hint(reply, *leader)
 
     def _wait(self, call: Call) -> Parked:
-        """For the check of the next batch, or for the next round."""
+        """For the check of the next batch, for a coordinator, or for the next round."""
         check, rest = self.check, [asked for _, asked in self.batches[self.done :]]
+        transaction = self.transaction
         if check is not None:
             rest[0].records = check.view  # a copy
         if not self.is_copied:
@@ -320,8 +359,11 @@ class Appending:
                 log.exception("bug: Produce v%d from client %r failed", call.version, call.client_id)
                 return CloseConnection("Produce failed")
 
+        key: Key = ROUND if check is None else check
+        if transaction is not None and transaction.is_open:
+            key = transaction
         parked = Parked(
-            keys=(ROUND if check is None else check,),
+            keys=(key,),
             deadline_ms=call.now_ms + max(self.request.timeout_ms, TURN_MS_MAX),
             ready=resume,
             expire=lambda now_ms: self._expire(replace(call, now_ms=now_ms)),
@@ -329,13 +371,16 @@ class Appending:
             cost=max(items_at_once(self.size), 0 if check is None else check.count),
             outlives_client=self.request.acks == 0,
         )
-        if check is not None:
+        if check is not None and key is check:
             call.broker.outbox.put(RunJob(check, parked))
         return parked
 
     def _expire(self, call: Call) -> ProduceResponse | Parked | Silence | CloseConnection:
         """Too many were before it: what is not in its log yet will not be. A producer with an id sends it
         again in its order, on another connection, before anything that came behind it."""
+        if self.transaction is not None and self.transaction.is_open:
+            self.transaction.give_up()
+            return self.go_on(call)
         if any(_has_producer(asked.records) for _, asked in self.batches[self.done :]):
             return CloseConnection("a batch got no turn in time, and those behind it must not be before it")
         for topic, asked in self.batches[self.done :]:
@@ -361,12 +406,9 @@ class Appending:
         return ongoing.response
 
 
-def _batch_of(asked: PartitionProduceData) -> memoryview:
+def _records_of(asked: PartitionProduceData) -> memoryview:
     if not isinstance(asked.records, memoryview) or len(asked.records) < HEADER_SIZE:
         raise ApiError(ErrorCode.INVALID_RECORD, "There are no records in the request.")
-    # The first batch of a transaction for a partition will wait here, until it is verified (KIP-890).
-    if asked.records[ATTRIBUTES_AT] & TRANSACTIONAL and crc_ok(asked.records, read_header(asked.records)):
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
     return asked.records
 
 

@@ -14,8 +14,9 @@ ZERO_UUID = bytes(16)
 TOPIC_NAME_MAX = 249
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z")
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 KRAFT_TOPIC = "__cluster_metadata"  # the log of KRaft controllers: no topic for clients
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
 ADMIN_CLIENT_ID = "__admin_client"  # the only client that Kafka lets write to internal topics
 
 

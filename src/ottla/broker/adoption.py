@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.config import ConfigError, Row, rows_by_topic_key
 from ottla.base.files import FOLDER, UnfitFileError
-from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TopicPartition, is_topic_name
+from ottla.base.ids import KRAFT_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition, is_topic_name
 from ottla.broker.config_classes import broker_rows
 from ottla.broker.ports import Random
 from ottla.controller import znodes
@@ -45,7 +45,7 @@ Configs = Mapping[str, str]
 POLICY = "cleanup.policy"
 UNTOUCHED = {POLICY: ""}
 _COMPACTED = {POLICY: "compact", "segment.bytes": str(100 << 20)}
-WELL_KNOWN = {OFFSETS_TOPIC: _COMPACTED, "__transaction_state": _COMPACTED}
+WELL_KNOWN = {OFFSETS_TOPIC: _COMPACTED, TRANSACTIONS_TOPIC: _COMPACTED}
 _DECIDING = frozenset(
     {
         "log.cleanup.policy",

@@ -3,7 +3,7 @@
     image, settings               what it knows of the cluster, and what it is set to
     storage, moves                its logs on their disks
     partitions, replicas, isr     its partitions: which are here, what happens to them, what leaders propose
-    coordinators                  what is stored in internal topics, for groups
+    coordinators                  what is stored in internal topics, for groups and transactions
     seat, controller_writes       the controller, on the broker that has its seat
     liveness, report, departure   what it tells other brokers, and hears of them
     waiting, slices, allowance    requests that wait, that take long, and how much may be done at once
@@ -43,7 +43,7 @@ from ottla.broker.outbox import Outbox
 from ottla.broker.own_report import OwnReport
 from ottla.broker.parked import Waiting
 from ottla.broker.partitions import Partitions
-from ottla.broker.ports import Random
+from ottla.broker.ports import Random, TransactionVerifier
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.settings import Settings
@@ -58,6 +58,8 @@ from ottla.replication.throttle import ReplicationThrottle
 
 if TYPE_CHECKING:
     from ottla.broker.marker_writes import MarkerWrites
+    from ottla.broker.transaction_markers import MarkerSender
+    from ottla.broker.transactions import OnFenced, OnWritten
 
 
 class Broker:
@@ -74,10 +76,12 @@ class Broker:
             files, settings, outbox, lambda log: self.partitions.last_stable_offset(log)
         )
         self.store = storage.store
+        self.producer_ids = ProducerIds(self.id, image, outbox.write)
         self.coordinators = Coordinators(
             properties, image, waiting,
             lambda *batch: self.replicas.append_internal(*batch),
             lambda *marker: self.replicas.append_marker(*marker), storage.wall_ms,
+            self.producer_ids, self._new_markers,
         )  # fmt: skip
         self._replicate()
         self.copies = ConfigCopies(self.id, image, storage.store, storage.failed)
@@ -88,7 +92,6 @@ class Broker:
         self._control()
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
         self.identities = Identities(self.id, image, random)
-        self.producer_ids = ProducerIds()
         self.sessions = Sessions(
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
@@ -137,6 +140,9 @@ class Broker:
         self.controller_writes = ControllerWrites(image, self.settings, self.seat, liveness, outbox)
         self.report = OwnReport(self.id, image, liveness, self.isr.unanswered, outbox)
 
+    verifier: TransactionVerifier
+    verifies_transactions = True
+
     @cached_property
     def marker_writes(self) -> "MarkerWrites":
         from ottla.broker.marker_writes import MarkerWrites  # many brokers never see a transaction
@@ -144,6 +150,14 @@ class Broker:
         return MarkerWrites(
             self.partitions, self.proofs, self.replicas.append_marker,
             lambda *end: self.coordinators.groups.end_transaction(*end), self.storage.wall_ms,
+        )  # fmt: skip
+
+    def _new_markers(self, on_written: "OnWritten", on_fenced: "OnFenced") -> "MarkerSender":
+        from ottla.broker.transaction_markers import MarkerSender  # likewise
+
+        return MarkerSender(
+            self.id, self.image, self.outbox.send, self.marker_writes, self.waiting, self.proofs,
+            lambda now_ms: self.outbox.put(ConfirmTree(now_ms)), on_written, on_fenced,
         )  # fmt: skip
 
     @property

@@ -1,27 +1,31 @@
 """The coordinators on this broker, and the internal topics that store what they know.
 
 Whoever leads a partition of such a topic coordinates what is stored in it. A coordinator is made when there
-is such a partition here, or when somebody asks for it: many brokers never have a group.
+is such a partition here, or when somebody asks for it: many brokers never have a group, or a transaction.
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.base.config import load
-from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.base.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from ottla.broker.parked import Waiting
+from ottla.broker.producer_ids import ProducerIds
 from ottla.controller.image import Image
+from ottla.controller.topics import NewTopic
 from ottla.group.config import GroupConfig
 from ottla.replication.partition import Partition
+from ottla.txn.config import TransactionConfig
 
 if TYPE_CHECKING:
     from ottla.broker.groups import Groups
     from ottla.broker.journal import AppendBatch, AppendMarker
+    from ottla.broker.transactions import Markers, OnFenced, OnWritten, Transactions
 
 
 class Coordinators:
     """`append_batch` and `append_marker` append to a partition, at a time and a time of day; `wall_ms` tells
-    the time of day."""
+    the time of day; `new_markers` makes what sends the markers of transactions."""
 
     def __init__(
         self,
@@ -31,6 +35,8 @@ class Coordinators:
         append_batch: "AppendBatch",
         append_marker: "AppendMarker",
         wall_ms: Callable[[int], int],
+        producer_ids: ProducerIds,
+        new_markers: "Callable[[OnWritten, OnFenced], Markers]",
     ) -> None:
         self._properties = properties
         self._image = image
@@ -38,7 +44,10 @@ class Coordinators:
         self._append_batch = append_batch
         self._append_marker = append_marker
         self._wall_ms = wall_ms
+        self._producer_ids = producer_ids
+        self._new_markers = new_markers
         self._groups: Groups | None = None
+        self._transactions: Transactions | None = None
 
     @property
     def groups(self) -> "Groups":
@@ -50,34 +59,61 @@ class Coordinators:
         return self._groups
 
     @property
+    def transactions(self) -> "Transactions":
+        if self._transactions is None:
+            from ottla.broker.transactions import Transactions  # likewise
+
+            self._transactions = Transactions(
+                load(TransactionConfig, self._properties), self._image, self._waiting.wake, self._wall_ms,
+                self._producer_ids, self._new_markers,
+            )  # fmt: skip
+        return self._transactions
+
+    @property
     def is_loading(self) -> bool:
         """Is what is stored being read?"""
-        return self._groups is not None and bool(self._groups.runtime.loading)
+        return any(part is not None and part.runtime.loading for part in (self._groups, self._transactions))
+
+    def internal_topic(self, name: str) -> NewTopic | None:
+        """What a coordinator's topic is created as."""
+        if name == OFFSETS_TOPIC:
+            return self.groups.offsets_topic()
+        return self.transactions.state_topic() if name == TRANSACTIONS_TOPIC else None
 
     # -- partitions of internal topics --
 
     def on_role(self, partition: Partition, now_ms: int) -> None:
         """This broker leads a partition, or not, by the latest state."""
         topic_partition = partition.topic_partition
-        if topic_partition.topic != OFFSETS_TOPIC:
-            return
-        if partition.is_leader:
-            self.groups.on_elected(partition, self._append_batch, self._append_marker, now_ms)
+        if topic_partition.topic == OFFSETS_TOPIC:
+            if partition.is_leader:
+                self.groups.on_elected(partition, self._append_batch, self._append_marker, now_ms)
+            else:
+                self.groups.on_resigned(topic_partition)
+        elif topic_partition.topic == TRANSACTIONS_TOPIC:
+            if partition.is_leader:
+                self.transactions.on_elected(partition, self._append_batch, now_ms)
+            else:
+                self.transactions.on_resigned(topic_partition)
         else:
-            self.groups.on_resigned(topic_partition)
+            return
         self._waiting.wake(topic_partition, now_ms)
 
     def on_removed(self, topic_partition: TopicPartition) -> None:
         if topic_partition.topic == OFFSETS_TOPIC:
             self.groups.on_resigned(topic_partition)
+        elif topic_partition.topic == TRANSACTIONS_TOPIC:
+            self.transactions.on_resigned(topic_partition)
 
     def on_committed(self, partition: Partition, now_ms: int) -> None:
         """The high watermark of a partition has moved."""
-        if self._groups is None:
+        if self._groups is None and self._transactions is None:
             return
         topic, index = partition.topic_partition
-        if topic == OFFSETS_TOPIC:
+        if topic == OFFSETS_TOPIC and self._groups is not None:
             self._groups.runtime.on_committed(index, partition.high_watermark, now_ms)
+        elif topic == TRANSACTIONS_TOPIC and self._transactions is not None:
+            self._transactions.runtime.on_committed(index, partition.high_watermark, now_ms)
 
     # -- what else happens --
 
@@ -90,8 +126,14 @@ class Coordinators:
             self._groups.on_group_config(group_id)
 
     def next_ms(self) -> int | None:
-        return self._groups.runtime.next_ms if self._groups is not None else None
+        next_ms = self._groups.runtime.next_ms if self._groups is not None else None
+        if self._transactions is None:
+            return next_ms
+        due_ms = self._transactions.next_ms()
+        return due_ms if next_ms is None else next_ms if due_ms is None else min(next_ms, due_ms)
 
     def on_tick(self, now_ms: int) -> None:
         if self._groups is not None:
             self._groups.runtime.on_tick(now_ms)
+        if self._transactions is not None:
+            self._transactions.on_tick(now_ms)

@@ -7,16 +7,16 @@ partition coordinates it. The shard is loaded when leadership comes, in slices, 
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.broker.internal_partitions import report_failure, report_left_out, shard_of_key
 from ottla.broker.journal import AppendBatch, AppendMarker, PartitionJournal
 from ottla.controller.image import Image
 from ottla.controller.topics import NewTopic
-from ottla.coordinator.damage import Unreadable
-from ottla.coordinator.runtime import Failed, Runtime
+from ottla.coordinator.runtime import Runtime
 from ottla.coordinator.turn import Answer, Turn
 from ottla.group.config import GroupConfig
 from ottla.group.memory import Use, room_bytes
@@ -27,8 +27,6 @@ from ottla.replication.partition import Partition
 
 log = logging.getLogger(__name__)
 
-HASHES_KEPT: Final = 4096
-PLACES_NAMED: Final = 10
 _FULL_PART: Final = 256
 _ROOMY_PART: Final = 16
 _FULL: Final = {
@@ -99,8 +97,8 @@ class Groups:
             new_shard=lambda _index: GroupShard(config, topics, image.group_config, self.room_bytes),
             on_answered=wake,
             on_reloaded=lambda index, now_ms: wake(TopicPartition(OFFSETS_TOPIC, index), now_ms),
-            on_failed=_report_failure,
-            on_left_out=_report_left_out,
+            on_failed=partial(report_failure, OFFSETS_TOPIC, "groups"),
+            on_left_out=partial(report_left_out, OFFSETS_TOPIC),
             wall_ms=wall_ms,
         )
 
@@ -132,12 +130,16 @@ class Groups:
     def partition_of(self, group_id: str) -> TopicPartition:
         topic = self.image.topics.get(OFFSETS_TOPIC)
         count = len(topic.assignment) if topic else self.config.offsets_partitions
-        return TopicPartition(OFFSETS_TOPIC, _distance(java_hash(group_id)) % count)
+        return TopicPartition(OFFSETS_TOPIC, shard_of_key(group_id, count))
 
     def execute(self, group_id: str, now_ms: int, operation: Callable[[GroupShard, Turn], None]) -> None:
         if not group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID, "A group needs an id.")
         self.runtime.execute(self.partition_of(group_id).partition, now_ms, operation)
+
+    @property
+    def commit_timeout_ms(self) -> int:
+        return self.config.commit_timeout_ms
 
     def end_transaction(self, index: int, marker: Marker, now_ms: int) -> Answer:
         """Write the end of a producer's transaction into a partition of the topic: what it has committed for
@@ -196,45 +198,3 @@ class Groups:
                 "segment.bytes": str(self.config.offsets_segment_bytes),
             },
         )
-
-
-def _report_failure(index: int, failed: Failed) -> None:
-    """One line: what is wrong, where, and what to do."""
-    topic_partition, first = TopicPartition(OFFSETS_TOPIC, index), failed.unreadable[0]
-    places = [unreadable.offset for unreadable in failed.unreadable if unreadable.offset >= 0]
-    if len(places) < len(failed.unreadable):
-        remedy = "restore the folder from another replica or a backup"
-    else:
-        named = " ".join(map(str, places[:PLACES_NAMED]))
-        remedy = f"to leave it out for good: ottla skip {topic_partition} {named}"
-    if len(failed.unreadable) > 1:
-        remedy = f"and {len(failed.unreadable) - 1} more; {remedy}"
-    where = f"{failed.journal.place(first.offset)}, offset {first.offset}: " if first.offset >= 0 else ""
-    log.error(
-        "the groups stored in %s are not served: %s%s; %s", topic_partition, where, first.problem, remedy
-    )
-
-
-def _report_left_out(index: int, left_out: list[Unreadable]) -> None:
-    named = ", ".join(str(unreadable.offset) for unreadable in left_out[:PLACES_NAMED])
-    more = f" and {len(left_out) - PLACES_NAMED} more" if len(left_out) > PLACES_NAMED else ""
-    log.warning(
-        "%s-%d is served without what cannot be read at offset %s%s, as an operator said (ottla skip)",
-        OFFSETS_TOPIC, index, named, more,
-    )  # fmt: skip
-
-
-def _distance(value: int) -> int:
-    """The absolute value as Java's Utils.abs has it: the smallest int has none, and becomes 0."""
-    return 0 if value == -(1 << 31) else abs(value)
-
-
-@lru_cache(HASHES_KEPT)
-def java_hash(text: str) -> int:
-    """String.hashCode of Java, over UTF-16 units: every client and tool computes a group's partition with
-    it."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    return value - (1 << 32) if value & 0x80000000 else value

@@ -10,7 +10,7 @@ from ottla.coordinator.damage import Unreadable
 from ottla.coordinator.runtime import Stored
 from ottla.coordinator.turn import StoredEnd, StoredRecord, Writer
 from ottla.log.log import Appended
-from ottla.records.batch import NO_PRODUCER_ID, BatchHeader, crc_ok, split
+from ottla.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, crc_ok, split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.records.control import Marker, read_marker
@@ -82,6 +82,9 @@ class PartitionJournal:
             codec=self.codec,
             producer_id=NO_PRODUCER_ID if writer is None else writer.producer_id,
             producer_epoch=-1 if writer is None else writer.epoch,
+            base_sequence=NO_SEQUENCE
+            if writer is None
+            else 0,  # as Kafka's coordinators have it; nobody checks
             transactional=writer is not None,
         )
         return self.append_batch(self.partition, memoryview(batch), now_ms, wall_ms).base_offset

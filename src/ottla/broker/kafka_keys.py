@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from ottla.broker.security import asks_for_security, is_security_key
 
 WITHOUT_EFFECT = frozenset({
-    "add.partitions.to.txn.retry.backoff.max.ms", "add.partitions.to.txn.retry.backoff.ms",
     "alter.config.policy.class.name", "alter.log.dirs.replication.quota.window.num",
     "alter.log.dirs.replication.quota.window.size.seconds", "auto.include.jmx.reporter",
     "background.threads", "broker.heartbeat.interval.ms", "broker.id.generation.enable",

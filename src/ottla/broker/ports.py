@@ -1,15 +1,18 @@
 """Interfaces between the parts of a broker, and the callbacks they give to each other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
 from ottla.controller.keeper import Outcome
 from ottla.replication.partition import Partition
 
 OnOutcome = Callable[[Outcome, int], None]  # of a write to the keeper; now_ms
 OnAnswer = Callable[[Any, int], None]  # the answer, or None if there will be none; now_ms
 SendRequest = Callable[[int, str, Any, OnAnswer], object]  # to a broker, on a channel
+
+OnVerified = Callable[[dict[TopicPartition, ErrorCode], int], None]  # what is wrong with which; now_ms
 
 
 class Random(Protocol):
@@ -37,3 +40,21 @@ class RoleListener(Protocol):
 
     def on_committed(self, partition: Partition, now_ms: int) -> None:
         """The high watermark of a partition has moved."""
+
+
+class TransactionVerifier(Protocol):
+    """Asks the coordinators of transactions, wherever they are."""
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        topic_partitions: Sequence[TopicPartition],
+        *,
+        adds: bool,
+        then: OnVerified,
+        now_ms: int,
+    ) -> None:
+        """Do these partitions take part in the producer's transaction? With `adds` they do from now on.
+        `then` is told once which do not, and why; that may be before this returns."""

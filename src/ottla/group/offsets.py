@@ -160,13 +160,13 @@ class Offsets:
         self.on_committed(committed_below)
         return self.pending.is_unstable(group, topic, partition)
 
-    def unstable_of_topic(self, group: str, topic: str, committed_below: int) -> list[int]:
-        """Where that is so in one topic."""
+    def unstable_of_topic(self, group: str, topic: str, committed_below: int) -> set[int]:
+        """The partitions of one topic where that is so."""
         self.on_committed(committed_below)
-        return sorted(partition for name, partition in self.pending.unstable(group) if name == topic)
+        return {partition for name, partition in self.pending.unstable(group) if name == topic}
 
     def unstable_topics(self, group: str, committed_below: int) -> set[str]:
-        """Where that is so."""
+        """The topics in which that is so."""
         self.on_committed(committed_below)
         return {topic for topic, _ in self.pending.unstable(group)}
 

@@ -62,7 +62,6 @@ from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatR
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest
-from ottla.wire.messages.offset_commit import OffsetCommitResponse
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -301,9 +300,7 @@ class GroupShard:
 
     # Offsets
 
-    def commit_offsets(
-        self, turn: Turn, answer: Answer, commit: Commit, response: OffsetCommitResponse
-    ) -> None:
+    def commit_offsets(self, turn: Turn, answer: Answer, commit: Commit, response: object) -> None:
         """Write what passed the checks; `response` holds the errors of what did not."""
         group = self.groups.get(commit.group_id)
         self._check_commit(group, commit)

@@ -79,8 +79,8 @@ def snapshot_offsets(names: Iterable[str]) -> list[int]:
 def rebuild_transactions(
     files: Files, directory: str, segments: Sequence[Segment], lost: Sequence[Segment]
 ) -> None:
-    """Build the indexes of aborted transactions of `lost` segments anew, and store them. `segments` are all
-    there are, from the first on."""
+    """Build the indexes of aborted transactions of `lost` segments anew, in memory. `segments` are all there
+    are, from the first on."""
     first, last = lost[0].base_offset, lost[-1].base_offset
     producers = _last_snapshot(files, directory, first)
     for at, segment in enumerate(segments):
@@ -97,7 +97,6 @@ def rebuild_transactions(
                 index.append(aborted)
         if segment in lost:
             segment.set_transactions(index)
-            segment.save_transactions()
 
 
 def _last_snapshot(files: Files, directory: str, offset: int) -> Producers:
@@ -119,7 +118,7 @@ def _ends(segment: Segment, start: int) -> Iterator[tuple[BatchHeader, memoryvie
         try:
             for at, header in segment.headers_from(position):
                 position, next_offset = at + header.size, header.next_offset
-                if header.base_offset >= start:
+                if header.last_offset >= start:
                     whole = memoryview(segment.read(at, header.size)) if header.is_control else _UNREAD
                     yield header, whole
         except TornError:

@@ -61,7 +61,7 @@ class ProducerTrail:
         }
         plain = [(header, b"") for kept in self._plain.values() for header in kept]
         for header, view in sorted(plain + self._transactional, key=lambda entry: entry[0].base_offset):
-            if header.base_offset >= producers.end_offset:
+            if header.last_offset >= producers.end_offset:  # the log may start in the middle of a batch
                 producers.replay(header, memoryview(view))
         for producer_id, first_sequence in begun.items():
             producer = producers.by_id.get(producer_id)

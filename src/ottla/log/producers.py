@@ -34,6 +34,7 @@ from typing import NamedTuple
 from ottla.base.config import LONG_MAX
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.log.transaction_index import AbortedTransaction
+from ottla.log.verifications import Verifications
 from ottla.records.batch import NO_SEQUENCE, SEQUENCES, BatchHeader
 from ottla.records.control import EndTransaction, Marker, read_marker
 from ottla.records.record import read_records
@@ -93,6 +94,7 @@ class Producers:
 
     __slots__ = (
         "_completed", "_none_silent_before_ms", "_ongoing", "by_id", "end_offset", "is_closed", "restored_ms",
+        "verifications",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -100,6 +102,7 @@ class Producers:
         self.end_offset = 0
         self.restored_ms = 0
         self.is_closed = False
+        self.verifications = Verifications()
         self._none_silent_before_ms = 0
         self._ongoing: list[int] = []
         self._completed = deque[tuple[int, int]]()  # (first offset, that of the marker), both rise
@@ -107,6 +110,8 @@ class Producers:
     def check(self, header: BatchHeader, now_ms: int = 0) -> AppendedBatch | None:
         """None for a batch to be written, the earlier one for a duplicate, an error for anything else."""
         producer = self.by_id.get(header.producer_id)
+        if self.verifications.by_id:
+            self.verifications.check(header, is_new=producer is None)
         if producer is None:
             self._make_room(now_ms)
             return None
@@ -132,6 +137,10 @@ class Producers:
             )
         return None
 
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        producer = self.by_id.get(producer_id)
+        return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == epoch
+
     def _make_room(self, now_ms: int) -> None:
         """For one more producer, or refuse it."""
         if (self.is_closed or len(self.by_id) >= PRODUCERS_MAX) and not self.forget_silent(SPARE, now_ms):
@@ -156,6 +165,7 @@ class Producers:
         if header.is_transactional and producer.txn_first_offset < 0:
             producer.txn_first_offset = base_offset
             insort(self._ongoing, base_offset)
+            self.verifications.forget(header.producer_id)
 
     def check_marker(self, marker: Marker) -> bool:
         """Whether the marker is here already; an error if its coordinator or producer has been replaced.
@@ -195,6 +205,7 @@ class Producers:
     ) -> AbortedTransaction | None:
         """End the producer's transaction, and return it if it was aborted; a marker for one that wrote
         nothing here is only remembered."""
+        self.verifications.forget(header.producer_id)
         producer = self._writing(header, now_ms)
         producer.coordinator_epoch = marker.coordinator_epoch
         first_offset = producer.txn_first_offset

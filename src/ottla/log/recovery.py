@@ -287,13 +287,15 @@ class Loader:
             else:
                 segment.may_have_aborted &= file_name(segment.base_offset, ".txnindex") in names
                 continue
+            segment.set_transactions(TransactionIndex())
             if has_markers:
                 lost.append(segment)
             else:
-                segment.set_transactions(TransactionIndex())
                 segment.save_transactions()
         if lost:
             rebuild_transactions(self.files, self.directory, segments, lost)
+        for segment in lost:
+            segment.save_transactions()
 
     def _epochs_from_batches(self, segments: list[Segment]) -> None:
         """The epoch file is missing or damaged: every batch still says in which epoch it was written."""

@@ -91,6 +91,7 @@ class SegmentList(Sequence[Segment]):
             return segment.transactions
         except IndexFileError:
             rebuild_transactions(self.files, self.directory, self.row, [segment])
+            segment.save_transactions()
             path = segment.path(".txnindex")
             self._durability.add(path, self.files.syncable(path))
         return segment.transactions

@@ -67,6 +67,16 @@ class TransactionConfig:
         "Ask the coordinator whether a partition takes part in a transaction before the first records of it "
         "are appended there.",
     )  # fmt: skip
+    add_retry_ms: int = key(
+        "add.partitions.to.txn.retry.backoff.ms", 20,
+        "Try again after this time to add a partition to a transaction, while the one before is completed.",
+        check=at_least(1),
+    )  # fmt: skip
+    add_retry_ms_max: int = key(
+        "add.partitions.to.txn.retry.backoff.max.ms", 100,
+        "How long that is tried before the producer is told to try again itself.",
+        check=at_least(1),
+    )  # fmt: skip
     two_phase_commit_enable: bool = key(
         "transaction.two.phase.commit.enable", False, "There is no two-phase commit: only false is allowed.",
         check=_no_two_phase_commit,

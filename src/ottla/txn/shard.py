@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.coordinator.turn import Answer, StoredRecord, TimerKey, Turn
+from ottla.coordinator.turn import Answer, StoredEnd, StoredRecord, TimerKey, Turn
 from ottla.txn.config import TransactionConfig
 from ottla.txn.expiry import Rounds
 from ottla.txn.markers import EndedTransaction
@@ -95,6 +95,9 @@ class TransactionShard:
             self.missing[transactional_id] = set(transaction.partitions)
             self._unsent[transactional_id] = offset
             self._send_committed()
+
+    def replay_end(self, end: StoredEnd) -> None:
+        """Coordinators do not write in transactions here: who did has changed nothing of ours."""
 
     def _forget(self, transactional_id: str) -> None:
         transaction = self.transactions.pop(transactional_id, None)

@@ -40,7 +40,7 @@ UPPER: Final = frozenset(string.ascii_uppercase)
 ALPHA: Final = LOWER | UPPER
 # What a topic name is made of, so "any character" and "not these" are finite sets.
 ANY: Final = ALPHA | DIGITS | frozenset("._-")
-ESCAPES: Final = {"d": DIGITS, "w": ALPHA | DIGITS | {"_"}, "s": frozenset[str]()}
+ESCAPES: Final = {"d": DIGITS, "w": ALPHA | DIGITS | {"_"}, "s": frozenset(" \t\n\r\f")}
 NAMED: Final = {
     "alnum": ALPHA | DIGITS,
     "alpha": ALPHA,
@@ -87,6 +87,7 @@ class Parser:
     """Recursive descent: choice, sequence, repeat, atom."""
 
     text: str
+    any: frozenset[str] = ANY
     at: int = 0
     ignores_case: bool = False
 
@@ -159,7 +160,7 @@ class Parser:
         if char == "[":
             return self._chars(self._class())
         if char == ".":
-            return Chars(ANY)
+            return Chars(self.any)
         if char in "^$":
             return Anchor(char == "^")
         if char in "*+?{":
@@ -194,7 +195,7 @@ class Parser:
         char = self._take()
         if char.lower() in ESCAPES:
             chars = ESCAPES[char.lower()]
-            return chars if char.islower() else ANY - chars
+            return chars if char.islower() else self.any - chars
         if char.isalnum():
             refuse(f"\\{char} is not supported")
         return frozenset(char)
@@ -210,7 +211,7 @@ class Parser:
         self.at += 1
         if self.ignores_case:
             chars |= {char.swapcase() for char in chars}
-        return ANY - chars if is_negated else frozenset(chars)
+        return self.any - chars if is_negated else frozenset(chars)
 
     def _class_item(self) -> frozenset[str]:
         low = self._take()
@@ -229,7 +230,7 @@ class Parser:
         upper = self._escape() if high == "\\" else frozenset(high)
         if len(chars) != 1 or len(upper) != 1 or min(upper) < min(chars):
             refuse("a range is wrong")
-        return frozenset(char for char in ANY if min(chars) <= char <= min(upper))
+        return frozenset(char for char in self.any if min(chars) <= char <= min(upper))
 
 
 class Part(NamedTuple):
@@ -387,12 +388,12 @@ class Pattern:
 
 
 @lru_cache(maxsize=PATTERNS_MAX)
-def compile_pattern(text: str) -> Pattern:
-    """INVALID_REGULAR_EXPRESSION if it is not one we can match."""
+def compile_pattern(text: str, any: frozenset[str] = ANY) -> Pattern:  # noqa: A002
+    """INVALID_REGULAR_EXPRESSION if it is not one we can match; `any`: what names are made of."""
     if len(text) > PATTERN_LENGTH_MAX:
         refuse(f"it is longer than {PATTERN_LENGTH_MAX} characters")
     builder = Builder()
-    whole = builder.build(Parser(text).parse(), True, True)
+    whole = builder.build(Parser(text, any).parse(), True, True)
     accepts: dict[str, int] = {}
     for position, chars in enumerate(builder.chars):
         for char in chars:
@@ -400,7 +401,7 @@ def compile_pattern(text: str) -> Pattern:
     ends = 0
     for position in positions(whole.lasts):
         here = 1 << position
-        if builder.follows[position] & here and builder.chars[position] >= ANY:
+        if builder.follows[position] & here and builder.chars[position] >= any:
             ends |= here
     return Pattern(whole, builder.follows, accepts, ends)
 

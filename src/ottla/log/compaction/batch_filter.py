@@ -1,6 +1,10 @@
 """What compaction leaves of one batch: all of it, some of its records, an empty header, or nothing.
 
-    control batch                 kept
+    batch of an aborted           emptied (see `transactions`, also for what follows)
+      transaction
+    marker that nobody needs      gets a delete horizon, and goes once that has passed; except the last of a
+                                  producer that has written nothing since, as it holds the producer's epoch
+    any other control batch       kept
     record past the map's end     kept
     record without a key          dropped
     not the latest of its key     dropped
@@ -13,8 +17,7 @@ Records keep their offset, order, time and headers; the batch keeps its base off
 epochs and codec. Kept records are copied as bytes, as their deltas are relative to a base that stays; only a
 new delete horizon, which takes the base timestamp's place, makes it necessary to encode them again.
 
-Left out: records of aborted transactions are kept until a later record supersedes them, and markers for ever;
-Kafka drops both once nothing needs them.
+Not obvious: batches past the map's end are looked at as well, since transactions reach over it.
 """
 
 from collections.abc import Mapping
@@ -22,10 +25,15 @@ from typing import NamedTuple
 
 from ottla.log.compaction.offset_map import OffsetMap, check_crc
 from ottla.log.compaction.record_keys import keys_of, starts_of, time_delta_of
+from ottla.log.compaction.transactions import CleanedTransactions
+from ottla.log.transaction_index import AbortedTransaction, TransactionIndex
 from ottla.records.batch import CODEC_MASK, DELETE_HORIZON, NO_TIMESTAMP, BatchHeader, read_header
 from ottla.records.builder import encode_record, seal
 from ottla.records.compression import Codec
+from ottla.records.control import read_marker
 from ottla.records.record import RawRecord, open_body, walk
+
+NO_OFFSET = -1
 
 
 class Kept(NamedTuple):
@@ -35,30 +43,46 @@ class Kept(NamedTuple):
     batch: memoryview | bytearray
 
 
-class Filter:
-    """The rules of one cleaning. `last_offsets` has the end of each active producer's last batch."""
+class LastWrite(NamedTuple):
+    """What a producer wrote last: the end of its last batch of records in its epoch, or, with NO_OFFSET, a
+    marker."""
 
-    __slots__ = ("_horizon_ms", "_last_offsets", "_latest", "_now_ms", "_upper")
+    offset: int
+    producer_epoch: int
+
+
+class Filter:
+    """The rules of one cleaning. `last_writes` has the active producers; the transactions that were aborted,
+    and of which there is still something, are added to `retained`."""
+
+    __slots__ = ("_horizon_ms", "_last_writes", "_latest", "_now_ms", "_transactions", "_upper", "retained")
 
     def __init__(
         self,
         latest: OffsetMap,
-        last_offsets: Mapping[int, int],
+        last_writes: Mapping[int, LastWrite],
+        transactions: CleanedTransactions,
         *,
         upper: int,
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
         self._latest = latest
-        self._last_offsets = last_offsets
+        self._last_writes = last_writes
+        self._transactions = transactions
+        self.retained = TransactionIndex()
         self._upper = upper
         self._now_ms = now_ms
         self._horizon_ms = now_ms + delete_retention_ms
 
     def apply(self, header: BatchHeader, view: memoryview) -> Kept | None:
-        """What is left of a batch that lies before the map's end; None if nothing is."""
+        """What is left of a batch; None if nothing is."""
         latest = self._latest
         if header.is_control:
+            return self._marker(header, view)
+        if self._transactions.is_aborted(header):
+            return self._emptied(header)
+        if header.base_offset >= latest.next_offset:
             return Kept(header, view)
         if latest.covers(header):
             surviving = latest.surviving(header)
@@ -80,6 +104,23 @@ class Filter:
                 left = [at for at, key in enumerate(keys) if key is not None and key not in newer]
                 return _some(header, body, left) if left else self._emptied(header)
         return self._one_by_one(header, view)
+
+    def _marker(self, header: BatchHeader, view: memoryview) -> Kept | None:
+        records = list(walk(_body(header, view), header.count))
+        marker = read_marker(records[0][4], records[0][5]) if records else None
+        if records and marker is None:
+            return Kept(header, view)  # a control batch of another kind
+        outcome = self._transactions.end(header, marker)
+        if isinstance(outcome, AbortedTransaction):
+            self.retained.append(outcome)
+        is_last_of_producer = self._last_writes.get(header.producer_id) == (NO_OFFSET, header.producer_epoch)
+        if outcome is not True or is_last_of_producer:
+            return Kept(header, view)
+        if not records or self._is_past_horizon(header):
+            return self._emptied(header)
+        if header.has_delete_horizon:
+            return Kept(header, view)
+        return _with_horizon(header, records, self._horizon_ms)
 
     def _unchanged(self, header: BatchHeader, view: memoryview) -> Kept:
         check_crc(header, view)
@@ -107,7 +148,8 @@ class Filter:
         return _rewritten(header, body, [(raw[0], raw[1]) for raw in kept], max(raw[3] for raw in kept))
 
     def _emptied(self, header: BatchHeader) -> Kept | None:
-        is_last_of_producer = self._last_offsets.get(header.producer_id) == header.last_offset
+        last = self._last_writes.get(header.producer_id)
+        is_last_of_producer = last is not None and last.offset == header.last_offset
         if not is_last_of_producer and header.next_offset != self._upper:
             return None
         attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)

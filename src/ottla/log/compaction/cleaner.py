@@ -188,8 +188,7 @@ def _task(dirt: Dirt, config: StoreConfig, wall_ms: int) -> CleanTask:
         read_bytes=config.cleaner_io_buffer_bytes,
         bytes_per_second=config.cleaner_io_bytes_per_second_max / config.cleaner_threads,
         producers=tuple(
-            (producer_id, producer.batches[-1].last_offset)
+            (producer_id, producer.batches[-1].last_offset if producer.batches else -1, producer.epoch)
             for producer_id, producer in log.producers.by_id.items()
-            if producer.batches
         ),
     )

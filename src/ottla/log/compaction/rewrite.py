@@ -14,14 +14,23 @@ from collections.abc import Callable, Iterator
 
 from ottla.base.errors import ApiError
 from ottla.base.files import File, Files
-from ottla.log.compaction.batch_filter import Filter
+from ottla.log.compaction.batch_filter import Filter, LastWrite
 from ottla.log.compaction.offset_map import OffsetMap
 from ottla.log.compaction.task import CleanResult, CleanStats, CleanTask, Group, Source
+from ottla.log.compaction.transactions import CleanedTransactions
 from ottla.log.config import LogConfig
-from ottla.log.index import OFFSET_ENTRY_SIZE, RELATIVE_OFFSET_MAX, TIME_ENTRY_SIZE
+from ottla.log.index import (
+    OFFSET_ENTRY_SIZE,
+    RELATIVE_OFFSET_MAX,
+    TIME_ENTRY_SIZE,
+    TRANSACTION_ENTRY_SIZE,
+    IndexFileError,
+)
+from ottla.log.producer_replay import rebuild_transactions
 from ottla.log.recovery import CLEANED
 from ottla.log.scan import TornError, batches
-from ottla.log.segment import SUFFIXES, Segment
+from ottla.log.segment import INDEX_SUFFIXES, SUFFIXES, Segment
+from ottla.log.transaction_index import ENTRIES_MAX, AbortedTransaction, TransactionIndex
 from ottla.records.batch import BatchHeader
 
 GROUP_MAX = 100  # so many are renamed at one go by the owner of the log, who has other things to do
@@ -62,7 +71,8 @@ class _Cleaning:
         latest = self._learn()
         keep = Filter(
             latest,
-            dict(task.producers),
+            {producer_id: LastWrite(offset, epoch) for producer_id, offset, epoch in task.producers},
+            CleanedTransactions(self._aborted()),
             upper=task.upper,
             now_ms=task.now_ms,
             delete_retention_ms=task.delete_retention_ms,
@@ -101,11 +111,11 @@ class _Cleaning:
         pairs = zip(self.task.sources, self._uppers(), strict=True)
         left = deque(pair for pair in pairs if pair[0].base_offset < end)
         while left:
-            group = self._rewrite(left, keep, end)
+            group = self._rewrite(left, keep)
             if group is not None:
                 yield group
 
-    def _rewrite(self, left: deque[tuple[Source, int]], keep: Filter, end: int) -> Group | None:
+    def _rewrite(self, left: deque[tuple[Source, int]], keep: Filter) -> Group | None:
         """Write a segment that replaces the next ones, as many as are sure to fit into it.
 
         None if it would be the one that is there.
@@ -116,12 +126,12 @@ class _Cleaning:
             if self.files.exists(path):
                 self.files.remove(path)
         sources: list[Source] = []
-        changed = False
+        changed, keep.retained = False, TransactionIndex()
         out = _Output(self.files.open(paths[".log"]), self.pace)
         try:
-            while left and (not sources or self._fits(target, len(sources), *left[0])):
+            while left and (not sources or self._fits(target, len(sources), len(keep.retained), *left[0])):
                 sources.append(left.popleft()[0])
-                changed = self._filter(sources[-1], target, out, keep, end) or changed
+                changed = self._filter(sources[-1], target, out, keep) or changed
             out.finish()
         finally:
             out.file.close()
@@ -129,34 +139,35 @@ class _Cleaning:
             self.files.remove(paths[".log"])
             return None
         index, times = target.index_bytes()
-        transactions = b"".join(self._transactions(source) for source in sources)
+        transactions = keep.retained.to_bytes()
         for suffix, data in ((".index", index), (".timeindex", times), (".txnindex", transactions)):
             self.files.write_atomic(paths[suffix], data, sync=False)
             self.files.syncable(paths[suffix]).sync()
         return Group(bases=tuple(source.base_offset for source in sources), size=target.size)
 
-    def _fits(self, target: Segment, count: int, source: Source, after: int) -> bool:
+    def _fits(self, target: Segment, count: int, aborted: int, source: Source, after: int) -> bool:
         """Whether all of one more segment would fit, in bytes, index entries and offsets."""
         task = self.task
-        index, times = (
+        index, times, transactions = (
             self.files.size(path) if self.files.exists(path) else 0
-            for path in map(self._segment(source).path, (".index", ".timeindex"))
+            for path in map(self._segment(source).path, INDEX_SUFFIXES)
         )
         return (
             count < GROUP_MAX
             and target.size + source.size <= task.segment_bytes
             and OFFSET_ENTRY_SIZE * len(target.index) + index <= task.segment_index_bytes
             and TIME_ENTRY_SIZE * len(target.times) + times <= task.segment_index_bytes
+            and aborted + transactions // TRANSACTION_ENTRY_SIZE <= ENTRIES_MAX
             and after - 1 - target.base_offset <= RELATIVE_OFFSET_MAX
         )
 
-    def _filter(self, source: Source, target: Segment, out: "_Output", keep: Filter, end: int) -> bool:
+    def _filter(self, source: Source, target: Segment, out: "_Output", keep: Filter) -> bool:
         """Write what is left of a segment; whether that is less than all of it, or something else."""
         stats, changed = self.stats, False
         for header, view in self._batches(source):
             stats.bytes_read += header.size
             stats.records_read += header.count
-            kept = (header, view) if header.base_offset >= end else keep.apply(header, view)
+            kept = keep.apply(header, view)
             if kept is None or kept[1] is not view:
                 changed = True
             if kept is not None:
@@ -166,12 +177,24 @@ class _Cleaning:
                 stats.records_written += kept[0].count
         return changed
 
-    def _transactions(self, source: Source) -> bytes:
-        """The aborted transactions of a segment: their offsets are absolute, so they can stand together."""
-        path = self._segment(source).path(".txnindex")
-        return self.files.read(path) if self.files.exists(path) else b""
+    def _aborted(self) -> Iterator[AbortedTransaction]:
+        """All that are in the indexes of what is cleaned."""
+        segments = [self._segment(source) for source in self.task.sources]
+        for segment in segments:
+            try:
+                yield from segment.transactions
+            except IndexFileError:
+                rebuild_transactions(self.files, self.task.directory, segments, [segment])
+                yield from segment.transactions
+            self._close(segment)
 
     # Reading
+
+    @staticmethod
+    def _close(segment: Segment) -> None:
+        file = segment.release()
+        if file is not None:
+            file.close()
 
     def _segment(self, source: Source) -> Segment:
         return Segment(self.files, self.task.directory, source.base_offset, self.config, size=source.size)

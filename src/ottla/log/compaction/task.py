@@ -32,7 +32,8 @@ class CleanTask:
     memory_bytes: int
     read_bytes: int
     bytes_per_second: float
-    producers: tuple[tuple[int, int], ...] = ()  # (producer id, last offset of its last batch)
+    # (producer id, last offset of its last batch in its epoch or -1, epoch)
+    producers: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,30 @@
+"""AddOffsetsToTxn (key 25): a producer will commit offsets of a group in its transaction.
+
+The group's partition of `__consumer_offsets` takes part in the transaction like any other. Producers that
+speak transactions V2 do not ask: TxnOffsetCommit adds it for them (KIP-890).
+
+v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE
+"""
+
+from typing import Any
+
+from ottla.api.call import Call
+from ottla.api.transaction_requests import answer_of, code_for, on_transaction
+from ottla.txn.shard import Producer
+from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+FENCED_SINCE = 2
+
+
+def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> Any:
+    producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
+    partitions = [call.broker.coordinators.groups.partition_of(request.group_id)]
+    operation = on_transaction(
+        call,
+        request.transactional_id,
+        lambda shard, turn, answer: shard.add_partitions(
+            turn, answer, producer, partitions, 0, AddOffsetsToTxnResponse()
+        ),
+        lambda error: AddOffsetsToTxnResponse(error_code=code_for(error, call.version, FENCED_SINCE)),
+    )
+    return answer_of(call, operation)

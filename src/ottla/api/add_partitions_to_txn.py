@@ -1,0 +1,123 @@
+"""AddPartitionsToTxn (key 24): partitions that take part in a producer's transaction.
+
+Up to v3 producers ask, before they write to a partition. Since v4 brokers ask, for producers that have just
+written to a partition: several transactions at once, each either added to (transactions V2, KIP-890) or only
+verified. Partitions that do not exist are refused, and the others of their transaction are not attempted.
+
+v2 PRODUCER_FENCED · v3 flexible · v4 several transactions at once, verification · v5 TRANSACTION_ABORTABLE
+Left out: who may ask. In Kafka v4 needs ClusterAction on the cluster; here, as for every API so far, whoever
+reaches the listener.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from ottla.api.call import Call
+from ottla.api.coordinated import Operation, answer_together
+from ottla.api.transaction_requests import code_for, on_transaction
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import INTERNAL_TOPICS, TopicPartition
+from ottla.broker.long_work import TO_BE_FINISHED, Steps
+from ottla.controller.image import Image
+from ottla.txn.shard import ADDED_BY_BROKERS_SINCE, Producer, TransactionShard
+from ottla.txn.transaction import EPOCH_BUMP_SINCE
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+FENCED_SINCE = 2
+
+Result = AddPartitionsToTxnResult
+
+
+def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Steps:
+    yield TO_BE_FINISHED
+    replies: list[Result | Operation[TransactionShard]] = []
+    for transaction in _transactions(call, request):
+        replies.append(_run(call, transaction))
+        yield
+    operations = [reply for reply in replies if isinstance(reply, Operation)]
+
+    def respond(_replies: list[Result]) -> AddPartitionsToTxnResponse:
+        results = [reply.reply if isinstance(reply, Operation) else reply for reply in replies]
+        if call.version < ADDED_BY_BROKERS_SINCE:
+            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+    timeout_ms = call.broker.coordinators.transactions.commit_timeout_ms
+    return answer_together(call, operations, respond, timeout_ms)
+
+
+def _transactions(call: Call, request: AddPartitionsToTxnRequest) -> Sequence[AddPartitionsToTxnTransaction]:
+    if call.version >= ADDED_BY_BROKERS_SINCE:
+        return request.transactions
+    return [
+        AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+    ]
+
+
+def _run(call: Call, transaction: AddPartitionsToTxnTransaction) -> Result | Operation[TransactionShard]:
+    """Add to a transaction or verify it; what it is answered, if nobody needs to be asked for that."""
+    transactional_id = transaction.transactional_id
+    producer = Producer(transactional_id, transaction.producer_id, transaction.producer_epoch)
+    partitions = [
+        TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions
+    ]
+    is_from_broker = call.version >= ADDED_BY_BROKERS_SINCE
+    if problems := _problems(call.broker.image, partitions, is_from_broker=is_from_broker):
+        not_attempted = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        return _result(transactional_id, not_attempted | problems)
+
+    def refuse(error: ApiError) -> Result:
+        code = code_for(error, call.version, FENCED_SINCE)
+        return _result(transactional_id, dict.fromkeys(partitions, code))
+
+    if transaction.verify_only:
+        return on_transaction(
+            call,
+            transactional_id,
+            lambda shard, turn, answer: shard.verify(
+                turn, answer, producer, partitions, lambda codes: _result(transactional_id, codes)
+            ),
+            refuse,
+        )
+    version = EPOCH_BUMP_SINCE if is_from_broker else 0
+    added = _result(transactional_id, dict.fromkeys(partitions, ErrorCode.NONE))
+    return on_transaction(
+        call,
+        transactional_id,
+        lambda shard, turn, answer: shard.add_partitions(turn, answer, producer, partitions, version, added),
+        refuse,
+    )
+
+
+def _problems(
+    image: Image, partitions: Sequence[TopicPartition], *, is_from_broker: bool
+) -> dict[TopicPartition, ErrorCode]:
+    problems = {}
+    for topic_partition in partitions:
+        topic = image.topics.get(topic_partition.topic)
+        if topic_partition.topic in INTERNAL_TOPICS and not is_from_broker:
+            problems[topic_partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif topic is None or topic_partition.partition not in topic.assignment:
+            problems[topic_partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return problems
+
+
+def _result(transactional_id: str, codes: Mapping[TopicPartition, ErrorCode]) -> Result:
+    topics: dict[str, AddPartitionsToTxnTopicResult] = {}
+    for (name, index), code in codes.items():
+        topic = topics.setdefault(name, AddPartitionsToTxnTopicResult(name=name))
+        topic.results_by_partition.append(
+            AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+        )
+    return Result(transactional_id=transactional_id, topic_results=list(topics.values()))
