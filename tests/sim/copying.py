@@ -4,13 +4,15 @@ readers, and what must hold of all of them in the end. What is special to a seed
 Seeds from `world.TRANSACTIONS_FROM` on have transactions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 from tests.sim.admin import FeatureAdmin, new_topic
 from tests.sim.client import Client
-from tests.sim.copiers import COPIERS, READ_COMMITTED, Copier
+from tests.sim.copiers import READ_COMMITTED, Copier
 from tests.sim.invariants import Invariants
 from tests.sim.producers import SafeProducer
 from tests.sim.readers import TransactionAuditor, TransactionReader, Watcher
@@ -18,11 +20,13 @@ from tests.sim.settled import unsettled_brokers
 from tests.sim.team import TeamCopier
 from tests.sim.transactional import EXPLICIT, FEATURE, FIRST, GENERATIONS
 from tests.sim.transactions import TransactionLedger
-from tests.sim.world import ViolationError, World
+from tests.sim.world import TRANSACTIONS_FROM, ViolationError, World
 
+from ottla.api import transactional_ids
 from ottla.base.ids import TopicPartition
 from ottla.records.batch import split
 from ottla.records.record import read_records
+from ottla.txn import shard, transaction
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 
 INPUT, OUTPUT = "inbox", "outbox"
@@ -37,6 +41,20 @@ def properties(replicas: int, isr_min: int) -> dict[str, str]:
         "transaction.state.log.num.partitions": "2",
         "transaction.state.log.replication.factor": str(replicas),
     }
+
+
+@contextmanager
+def few_epochs(seed: int) -> Iterator[None]:
+    """In a third of the seeds with transactions a producer id has few epochs, and then comes the next one."""
+    random = Random(f"epochs of {seed}")
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(transactional_ids, "ARE_OPEN", True))
+        if seed >= TRANSACTIONS_FROM and random.random() < 0.33:
+            epoch_max = random.randint(3, 15)
+            for module in (transaction, shard):
+                stack.enter_context(patch.object(module, "EPOCH_MAX", epoch_max))
+            stack.enter_context(patch.object(transaction, "LAST_CLIENT_EPOCH", epoch_max - 1))
+        yield
 
 
 class Copying:
@@ -152,7 +170,7 @@ class Copying:
             end = self.invariants.end(OUTPUT, reader.partition)
             if reader.position < end:
                 return f"{reader.name} is at {reader.position} of {end}"
-        return unsettled_brokers(self.invariants, COPIERS)
+        return unsettled_brokers(self.invariants)
 
     def check_end(self) -> None:
         logs = {target: self._contents(OUTPUT, target) for target in range(self.targets)}

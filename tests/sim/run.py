@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 from tests.sim.client import Client
 from tests.sim.cluster import Cluster
+from tests.sim.copying import few_epochs
 from tests.sim.faults import Faults
 from tests.sim.limits import limits_of
 from tests.sim.world import ViolationError, World
@@ -81,7 +82,7 @@ def in_a_hurry() -> Iterator[None]:
 
 def run(seed: int, *, keep_all: bool = False) -> Outcome:
     limits = limits_of(seed)
-    with in_a_hurry(), limits.applied():
+    with in_a_hurry(), limits.applied(), few_epochs(seed):
         return _run(World(seed, keep_all=keep_all, limits=limits), keep_all=keep_all)
 
 
