@@ -161,7 +161,7 @@ class TransactionAuditor(Watcher):
             for is_stable in (True, False):
                 while (offset := (yield from self._ask_all(source, is_stable=is_stable))) is None:
                     yield 100
-                if offset != end:
+                if max(offset, 0) != end:
                     raise ViolationError(
                         f"the committed offset of the input's {source} is {offset}, and {end} were copied"
                     )
