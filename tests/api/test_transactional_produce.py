@@ -268,8 +268,10 @@ def test_a_batch_that_is_large_to_check_waits_for_both() -> None:
 
 
 def test_where_an_operator_wants_no_verification_only_v2_asks() -> None:
-    machine, client, verifier = started()
-    machine.broker.verifies_transactions = False
+    machine = Machine({"transaction.partition.verification.enable": "false"})
+    client = machine.client()
+    create(client, "t")
+    machine.broker.verifier = verifier = FakeVerifier()
     assert send(client, transactional(0), version=V1) == [ErrorCode.NONE]
     assert verifier.questions == []
     end(machine)

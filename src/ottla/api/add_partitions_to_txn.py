@@ -12,11 +12,12 @@ reaches the listener.
 from collections.abc import Mapping, Sequence
 
 from ottla.api.call import Call
-from ottla.api.coordinated import Operation, answer_together
+from ottla.api.coordinated import answer_together
 from ottla.api.transaction_requests import code_for, on_transaction
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, TopicPartition
 from ottla.broker.long_work import TO_BE_FINISHED, Steps
+from ottla.broker.operations import Operation
 from ottla.controller.image import Image
 from ottla.txn.shard import ADDED_BY_BROKERS_SINCE, Producer, TransactionShard
 from ottla.txn.transaction import EPOCH_BUMP_SINCE

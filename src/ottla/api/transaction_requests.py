@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.api.call import Call
-from ottla.api.coordinated import Operation, answer_together
+from ottla.api.coordinated import answer_together
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.operations import Operation
 from ottla.coordinator.turn import Answer, Turn
 from ottla.txn.shard import TransactionShard
 
@@ -17,7 +18,11 @@ def on_transaction(
     refuse: Callable[[ApiError], Any],
 ) -> Operation[TransactionShard]:
     """Run an operation on the shard of a transactional id."""
-    return Operation(call, call.broker.coordinators.transactions, transactional_id, operation, refuse)
+    broker = call.broker
+    return Operation(
+        broker.partitions, broker.proofs, broker.coordinators.transactions, transactional_id, operation,
+        refuse, call.now_ms,
+    )  # fmt: skip
 
 
 def answer_of(call: Call, operation: Operation[TransactionShard]) -> Any:

@@ -140,9 +140,6 @@ class Broker:
         self.controller_writes = ControllerWrites(image, self.settings, self.seat, liveness, outbox)
         self.report = OwnReport(self.id, image, liveness, self.isr.unanswered, outbox)
 
-    verifier: TransactionVerifier
-    verifies_transactions = True
-
     @cached_property
     def marker_writes(self) -> "MarkerWrites":
         from ottla.broker.marker_writes import MarkerWrites  # many brokers never see a transaction
@@ -159,6 +156,25 @@ class Broker:
             self.id, self.image, self.outbox.send, self.marker_writes, self.waiting, self.proofs,
             lambda now_ms: self.outbox.put(ConfirmTree(now_ms)), on_written, on_fenced,
         )  # fmt: skip
+
+    @cached_property
+    def verifier(self) -> TransactionVerifier:
+        """Asks coordinators whether partitions take part in a transaction."""
+        from ottla.broker.own_coordinator import OwnCoordinator  # likewise
+        from ottla.broker.verification import Verifier
+
+        transactions = self.coordinators.transactions
+        return Verifier(
+            self.id, self.image, self.outbox.send,
+            OwnCoordinator(transactions, self.partitions, self.proofs, self.waiting),
+            self.waiting, transactions.config.add_retry_ms, transactions.config.add_retry_ms_max,
+        )  # fmt: skip
+
+    @cached_property
+    def verifies_transactions(self) -> bool:
+        """Is a coordinator asked about batches of clients that add partitions themselves? (V2 leaves that to
+        us, and the coordinator is asked in any case.)"""
+        return self.coordinators.transactions.config.partition_verification_enable
 
     @property
     def config(self) -> BrokerConfig:
