@@ -199,6 +199,21 @@ def test_a_batch_that_comes_after_the_abort_is_not_part_of_the_next_transaction_
     assert "late" not in values(fetch(client, "t"))
 
 
+def test_the_marker_of_the_transaction_before_does_not_hold_up_a_quick_producer() -> None:
+    """Transactions V2: a client that was told of the end begins the next, and may be before the marker."""
+    machine, client, verifier = started(None)
+    pending = client.ask(in_transaction(transactional(0, "next", epoch=1)), V2)
+    machine.client().send(markers(Marker(7, 1, True, 0, 2), "t", 0))
+    verifier.questions[0].answer(machine.now_ms)
+    machine.carry_out()
+    assert codes(pending.answer) == [ErrorCode.NONE]
+    late = machine.client().ask(in_transaction(transactional(0, "late", epoch=2)), V2)
+    machine.client().send(markers(Marker(7, 3, False, 0, 2), "t", 0))
+    verifier.questions[1].answer(machine.now_ms)
+    machine.carry_out()
+    assert codes(late.answer) == [ErrorCode.INVALID_TXN_STATE]
+
+
 def test_two_batches_that_wait_for_the_same_transaction_are_both_appended() -> None:
     machine, client, verifier = started(None)
     first = waiting(machine, client, 0)
