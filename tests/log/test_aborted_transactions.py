@@ -115,7 +115,7 @@ def test_a_closed_segments_index_is_on_disk_before_the_recovery_point_passes_it(
     assert aborted(log)[0] == before[0]
 
 
-@pytest.mark.parametrize("damage", [b"", b"x" * 33, b"x" * 34, bytes(34), None])
+@pytest.mark.parametrize("damage", [b"", b"x" * 33, b"x" * 34, bytes(34), b"x" * 34_000, None])
 @pytest.mark.parametrize("has_snapshots", [True, False])
 def test_a_damaged_index_is_built_anew_when_it_is_needed(
     disk: SimDisk, damage: bytes | None, has_snapshots: bool

@@ -386,6 +386,7 @@ class Log:
             self.files, self.directory, names, self.segments.row, start, end
         )
         self.producers.restored_ms = now_ms
+        self.include_in_sync(self.directory, urgent=False)  # or snapshots of what was cut may come back
         self._set_roll_ms()
         return True
 
