@@ -19,8 +19,10 @@ from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 PREFERRED = 0
+UPGRADE, SAFE_DOWNGRADE = 1, 2
 TOPIC = 2
 SET = 0
 
@@ -107,3 +109,36 @@ class Admin(Client):
         resource = AlterConfigsResource(resource_type=TOPIC, resource_name=self.topic, configs=[config])
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
         yield self.ask(self.any_broker(), request)
+
+
+class FeatureAdmin(Client):
+    """Sets a feature to a level and sees it everywhere; without a level, changes it again and again."""
+
+    def __init__(self, *where: Any, feature: str, level: int | None) -> None:
+        super().__init__(*where)
+        self.feature, self.level = feature, level
+
+    def script(self) -> Script:
+        if self.level is not None:
+            while not (yield from self._is_everywhere(self.level)):
+                yield from self._update(self.level)
+                yield 50
+            return
+        while not self.is_stopping:
+            yield self.world.draw(500, 4_000)
+            yield from self._update(self.world.draw(0, 2))
+
+    def _update(self, level: int) -> Script:
+        for way in (UPGRADE, SAFE_DOWNGRADE):
+            key = FeatureUpdateKey(feature=self.feature, max_version_level=level, upgrade_type=way)
+            request = UpdateFeaturesRequest(timeout_ms=1_500, feature_updates=[key])
+            answer = yield self.ask(self.any_broker(), request)
+            if answer is not None and not answer.error_code:
+                self.world.note(f"{self.name}: {self.feature} is {level}")
+                return
+
+    def _is_everywhere(self, level: int) -> Script:
+        for broker in self.brokers:
+            if (yield from self.feature_level(broker, self.feature)) != level:
+                return False
+        return True

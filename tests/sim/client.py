@@ -17,6 +17,7 @@ from tests.sim.frames import decode_answer, encode_request
 from tests.sim.network import Connection, Network
 from tests.sim.world import World
 
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 
@@ -82,6 +83,7 @@ class Client(ABC):
         if connection is None or not connection.is_open:
             connection = self.network.connect(self.name, wanted.broker)
             self._connections[wanted.broker] = connection
+        connection.lag_ms = self.lag_ms()
         request = wanted.request
         self._asked = number = self._asked + 1
         frame, version = encode_request(request, self.name, wanted.version, number)
@@ -94,6 +96,10 @@ class Client(ABC):
         hang_ups = 0.0 if self.world.is_calm else self.world.limits.hang_ups
         if hang_ups and self.world.chance(hang_ups):
             connection.fail_later(self.world.draw(1, HANG_UP_MS))
+
+    def lag_ms(self) -> int:
+        """How much longer than usual it takes what is sent now to arrive."""
+        return 0
 
     def hang_up(self) -> None:
         for connection in self._connections.values():
@@ -126,6 +132,15 @@ class Client(ABC):
             if known is None or one.leader_epoch >= known[1]:  # news may come from a broker that is behind
                 self.leaders[topic, one.partition_index] = (one.leader_id, one.leader_epoch)
         return found
+
+    def feature_level(self, broker: int, feature: str) -> Script:
+        """What the cluster has agreed upon, as this broker says; None if it does not answer."""
+        request = ApiVersionsRequest(client_software_name="sim", client_software_version="1")
+        answer = yield self.ask(broker, request, timeout_ms=1_000)
+        if answer is None or answer.error_code:
+            return None
+        levels = {key.name: key.max_version_level for key in answer.finalized_features}
+        return levels.get(feature, 0)
 
     def leader_of(self, topic: str, partition: int) -> int:
         return self.leaders.get((topic, partition), (-1, -1))[0]

@@ -3,6 +3,8 @@
 from tests.sim.admin import Admin, Founder, new_topic
 from tests.sim.client import Client
 from tests.sim.consumers import Consumer
+from tests.sim.copying import OUTPUT, Copying
+from tests.sim.copying import properties as transaction_properties
 from tests.sim.forger import Forger
 from tests.sim.inquirers import Inquirer, Loyal
 from tests.sim.invariants import Invariants
@@ -59,56 +61,74 @@ class Cluster:
         }
         if self.is_synced:
             properties["log.flush.interval.messages"] = "1"
+        if world.has_transactions:
+            properties.update(transaction_properties(self.replicas, self.isr_min))
         self.machines = {
             id: Machine(world, self.network, self.keeper, id, properties) for id in range(1, size + 1)
         }
         self.invariants = Invariants(world, self.keeper, self.machines, self.ledger)
+        self.copying = None
+        if world.has_transactions:
+            self.copying = Copying(world, self.replicas, self.invariants, self.where)
         self.partitions = {"orders": world.draw(1, 2), "moving": 1}
         self.moving_replicas = self.replicas
         if not is_story and self.is_synced and world.chance(0.5):
             self.moving_replicas, self.may_lose = 1, False
         self.clients: list[Client] = []
         self.consumers: list[Consumer] = []
-        self.founder = Founder(*self._place("founder"), topics=self._topics())
+        self.founder = Founder(*self.where("founder"), topics=self._topics())
         for machine in self.machines.values():
             world.after(world.draw(0, 500), machine.start)
 
-    def _place(self, name: str) -> tuple[World, Network, str, list[int]]:
+    def where(self, name: str) -> tuple[World, Network, str, list[int]]:
         return self.world, self.network, name, list(self.machines)
 
     def _topics(self) -> dict:
-        return {
+        topics = {
             name: new_topic(
                 name, count, self.expected[name], segment_bytes="1200" if name == "orders" else "1000000"
             )
             for name, count in self.partitions.items()
         }
+        return topics if self.copying is None else {**topics, **self.copying.topics()}
 
     @property
     def expected(self) -> dict[str, int]:
         """How many replicas each topic should have."""
-        return {"orders": self.replicas, "moving": self.moving_replicas}
+        expected = {"orders": self.replicas, "moving": self.moving_replicas}
+        return expected if self.copying is None else {**expected, **self.copying.expected}
 
     def add_clients(self, *, has_admin: bool = True) -> None:
+        if self.copying is None or not self.copying.is_alone:
+            self._add_ordinary_clients()
+        if self.copying is not None:
+            self.clients += self.copying.clients()
+        if has_admin:
+            self._add_admin()
+        readers = self.copying.readers if self.copying is not None else []
+        for client in (*self.clients, *self.consumers, *readers):
+            client.start()
+
+    def _add_ordinary_clients(self) -> None:
         draw = self.world.draw
         for topic, count in self.partitions.items():
             for partition in range(count):
                 where = {"ledger": self.ledger, "topic": topic, "partition": partition}
                 pace_ms = draw(60, 400)
                 self.clients.append(
-                    SafeProducer(*self._place(f"p-{topic}{partition}"), pace_ms=pace_ms, **where)
+                    SafeProducer(*self.where(f"p-{topic}{partition}"), pace_ms=pace_ms, **where)
                 )
                 if self.world.chance(0.4):
                     name = f"h-{topic}{partition}"
-                    self.clients.append(HastyProducer(*self._place(name), pace_ms=2 * pace_ms, **where))
+                    self.clients.append(HastyProducer(*self.where(name), pace_ms=2 * pace_ms, **where))
                 if self.world.chance(0.3):
-                    newcomer = Newcomer(*self._place(f"n-{topic}{partition}"), pace_ms=pace_ms, **where)
+                    newcomer = Newcomer(*self.where(f"n-{topic}{partition}"), pace_ms=pace_ms, **where)
                     self.clients.append(newcomer)
-                self.consumers.append(Consumer(*self._place(f"c-{topic}{partition}"), **where))
+                self.consumers.append(Consumer(*self.where(f"c-{topic}{partition}"), **where))
         for kind, name in ((ClassicMember, "classic"), (ConsumerMember, "next")):
             for number in range(draw(0, 2)):
                 member = kind(
-                    *self._place(f"m-{name}{number}"), ledger=self.ledger, group=name, topic="orders",
+                    *self.where(f"m-{name}{number}"), ledger=self.ledger, group=name, topic="orders",
                     partitions=self.partitions["orders"],
                 )  # fmt: skip
                 self.clients.append(member)
@@ -116,14 +136,10 @@ class Cluster:
             self.clients.append(self._inquirer(f"i-{number}"))
         if self.world.chance(0.3):
             self.clients.append(self._forger("forger"))
-        if has_admin:
-            self._add_admin()
-        for client in (*self.clients, *self.consumers):
-            client.start()
 
     def _inquirer(self, name: str) -> Inquirer:
         return Inquirer(
-            *self._place(name), ledger=self.ledger, groups=["classic", "next"], read="orders",
+            *self.where(name), ledger=self.ledger, groups=["classic", "next"], read="orders",
             topics=self.partitions, coordinator_of=self._coordinator_of,
         )  # fmt: skip
 
@@ -131,8 +147,9 @@ class Cluster:
         """Of what becomes of partitions that this broker leads: clients who write to whoever leads them, as
         the others say, and one who asks this broker, come what may."""
         others = [other for other in self.machines if other != broker]
+        partitions = [(topic, index) for topic, index in partitions if topic in self.partitions]
         loyal = Loyal(
-            *self._place(f"loyal-{broker}"), broker=broker, partitions=partitions, pace_ms=pace_ms,
+            *self.where(f"loyal-{broker}"), broker=broker, partitions=partitions, pace_ms=pace_ms,
             ledger=self.ledger, groups=[], read="", topics=self.partitions,
             coordinator_of=lambda _group: NOBODY,
         )  # fmt: skip
@@ -149,7 +166,7 @@ class Cluster:
 
     def _forger(self, name: str) -> Forger:
         return Forger(
-            *self._place(name), topics=self.partitions, epochs=self._epochs, controller=self.controller,
+            *self.where(name), topics=self.partitions, epochs=self._epochs, controller=self.controller,
             state=lambda topic_id, index: self.invariants.states.get((topic_id, index)),
         )  # fmt: skip
 
@@ -169,13 +186,13 @@ class Cluster:
         return state.leader, state.leader_epoch
 
     def latecomers(self) -> list[Latecomer]:
-        return [Latecomer(*self._place(f"l-{topic}"), topic=topic) for topic in self.partitions]
+        return [Latecomer(*self.where(f"l-{topic}"), topic=topic) for topic in self.partitions]
 
     def auditors(self) -> list[Auditor]:
         groups = sorted({group for group, _, _ in self.ledger.offsets})
         return [
             Auditor(
-                *self._place(f"a-{group}"), ledger=self.ledger, group=group, topic="orders",
+                *self.where(f"a-{group}"), ledger=self.ledger, group=group, topic="orders",
                 partitions=self.partitions["orders"],
             )
             for group in groups
@@ -187,12 +204,11 @@ class Cluster:
             kinds.append("set_isr_min")
             self.may_lose = False
         if kinds and self.world.chance(0.7):
+            topic, partitions, replicas = "moving", 1, self.moving_replicas
+            if self.copying is not None:
+                topic, partitions, replicas = OUTPUT, self.copying.targets, self.replicas
             admin = Admin(
-                *self._place("admin"),
-                kinds=kinds,
-                topic="moving",
-                partitions=1,
-                replicas=self.moving_replicas,
+                *self.where("admin"), kinds=kinds, topic=topic, partitions=partitions, replicas=replicas
             )
             self.clients.append(admin)
 
@@ -208,7 +224,7 @@ class Cluster:
     def replaceable(self) -> dict[int, list[tuple[str, int]]]:
         """What each leader leads that another could lead in its place, of what clients write to."""
         led: dict[int, list[tuple[str, int]]] = {}
-        for topic in self.partitions:
+        for topic in self.partitions if self.copying is None else sorted(self.invariants.topics):
             topic_id, partitions = self.invariants.topics.get(topic, (b"", {}))
             for index in partitions:
                 state = self.invariants.states.get((topic_id, index))

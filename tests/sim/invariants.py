@@ -24,6 +24,7 @@ from ottla.controller.znodes import State
 from ottla.records.batch import split
 
 READ_BYTES = 1 << 20
+NOBODY_LEADS = 1 << 60
 
 
 class Invariants:
@@ -203,6 +204,13 @@ class Invariants:
             if log != logs[0]:
                 return f"brokers {replicas[0]} and {broker} hold different bytes{_difference(logs[0], log)}"
         return None
+
+    def end(self, topic: str, partition: int) -> int:
+        """The end of the log of whoever leads; further than anything, if nobody does."""
+        topic_id = self.topics[topic][0]
+        leader = self.states[topic_id, partition].leader
+        replica = self.replica(leader, TopicPartition(topic, partition), topic_id)
+        return NOBODY_LEADS if replica is None else replica.log.log_end_offset
 
     def contents(self, id: TopicPartition, topic_id: bytes) -> bytes:
         leader = self.states[topic_id, id.partition].leader

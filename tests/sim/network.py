@@ -132,6 +132,7 @@ class Connection:
         self._is_busy = False
         self._is_lossy_up = self._is_lossy_down = False
         self._up_ms = self._down_ms = 0
+        self.lag_ms = 0  # of a proxy on the way up, which a client does not hear of
 
     # The client's end
 
@@ -162,7 +163,7 @@ class Connection:
         server = self.server
         if server is None:
             return
-        self._up_ms = max(self._up_ms, self.network.world.now_ms + self.network.delay_ms())
+        self._up_ms = max(self._up_ms, self.network.world.now_ms + self.network.delay_ms() + self.lag_ms)
         self.network.world.at(self._up_ms, lambda: server.input(lambda: self._arrived(frame)))
 
     def close(self) -> None:
@@ -179,6 +180,8 @@ class Connection:
         server = self.server
         if server is not None:
             delay_ms = self.network.delay_ms() if self.network.passes(self.source, self.target) else 5_000
+            if self.lag_ms:  # behind what was sent before
+                delay_ms = max(delay_ms, self._up_ms - self.network.world.now_ms + 1)
             self.network.world.after(delay_ms, lambda: server.input(self._hung_up))
 
     def fail_later(self, delay_ms: int) -> None:

@@ -5,7 +5,7 @@ A plant is a patch of the code under test. Whoever checks the checkers runs seed
 
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
@@ -39,13 +39,6 @@ def plant(text: str) -> Callable[[Plant], Plant]:
         return one
 
     return keep
-
-
-@contextmanager
-def planted(text: str) -> Iterator[None]:
-    with ExitStack() as stack:
-        PLANTS[text](stack)
-        yield
 
 
 def _replace(stack: ExitStack, where: Any, name: str, new: Any) -> None:

@@ -71,9 +71,12 @@ class Process(Interpreter):
         self.broker = Broker(disk, random, properties)
         self.broker.allowance.begin_round(self.clock_ms())
         self.worker = Worker(world, self._after, self.job_done)
-        coordinator = self.broker.coordinators.groups.runtime
-        coordinator.slice_work = LOAD_RECORDS
-        coordinator.on_tick(clock.now_ms())
+        coordinators = [self.broker.coordinators.groups.runtime]
+        if world.has_transactions:
+            coordinators.append(self.broker.coordinators.transactions.runtime)
+        for coordinator in coordinators:
+            coordinator.slice_work = LOAD_RECORDS
+            coordinator.on_tick(clock.now_ms())
         self.place = self.broker.id
         self.keeper = KeeperClient(world, keeper, network, self, self.place)
         self.is_dead = self.is_paused = self.is_serving = self.is_open = self.is_stopping = False
@@ -375,7 +378,7 @@ class Process(Interpreter):
         if due_ms is None or (self._deadline_ms is not None and due_ms >= self._deadline_ms):
             return
         self._deadline_ms = due_ms
-        slice_ms = LOAD_MS if self.broker.coordinators.groups.runtime.loading else 0
+        slice_ms = LOAD_MS if self.broker.coordinators.is_loading else 0
         if self.broker.slices.next_ms() is not None:
             slice_ms = max(self.world.draw(0, self.world.limits.slice_ms), slice_ms)
         self._after(max(self.clock.until(due_ms), slice_ms), lambda: self._on_deadline(due_ms))

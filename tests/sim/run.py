@@ -17,11 +17,12 @@ from unittest.mock import patch
 
 from tests.sim.client import Client
 from tests.sim.cluster import Cluster
+from tests.sim.copying import few_epochs
 from tests.sim.faults import Faults
 from tests.sim.limits import limits_of
 from tests.sim.world import ViolationError, World
 
-from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.base.ids import INTERNAL_TOPICS, TopicPartition
 from ottla.broker import liveness
 from ottla.records.batch import split
 from ottla.records.record import read_records
@@ -81,7 +82,7 @@ def in_a_hurry() -> Iterator[None]:
 
 def run(seed: int, *, keep_all: bool = False) -> Outcome:
     limits = limits_of(seed)
-    with in_a_hurry(), limits.applied():
+    with in_a_hurry(), limits.applied(), few_epochs(seed):
         return _run(World(seed, keep_all=keep_all, limits=limits), keep_all=keep_all)
 
 
@@ -130,6 +131,7 @@ def _counts(cluster: Cluster | None) -> dict[str, int]:
         "elections": cluster.invariants.elections,
         "seats": cluster.invariants.seats,
         "starts": sum(machine.starts for machine in cluster.machines.values()),
+        **({} if cluster.copying is None else cluster.copying.counts()),
         **cluster.world.reached,
     }
 
@@ -138,6 +140,10 @@ def _live(cluster: Cluster, handler: BugHandler) -> None:
     world = cluster.world
     cluster.founder.start()
     _wait(cluster, handler, FOUNDING_MS, lambda: None if cluster.founder.is_done else "no topics yet")
+    if cluster.copying is not None:
+        admin = cluster.copying.feature_admin()
+        admin.start()
+        _wait(cluster, handler, FOUNDING_MS, lambda: None if admin.is_done else "not at its level yet")
     cluster.add_clients()
     noise_ms = world.draw(*NOISE_MS)
     faults = Faults(cluster, world.now_ms + noise_ms)
@@ -149,7 +155,9 @@ def _live(cluster: Cluster, handler: BugHandler) -> None:
         client.is_stopping = True
     _wait(cluster, handler, SETTLING_MS, lambda: _unsettled(cluster, cluster.expected))
     _check_end(cluster)
-    last = [*cluster.auditors(), *cluster.latecomers()]
+    last: list[Client] = [*cluster.auditors(), *cluster.latecomers()]
+    if cluster.copying is not None:
+        last.append(cluster.copying.auditor())
     for client in last:
         client.start()
     _wait(cluster, handler, SETTLING_MS, lambda: next((one.name for one in last if not one.is_done), None))
@@ -181,10 +189,10 @@ def _unsettled(cluster: Cluster, expected: dict[str, int]) -> str | None:
     if busy:
         return f"{busy[0].name} has not stopped"
     for consumer in cluster.consumers:
-        end = _end(cluster, consumer.topic, consumer.partition)
+        end = cluster.invariants.end(consumer.topic, consumer.partition)
         if consumer.position < end:
             return f"{consumer.name} is at {consumer.position} of {end}"
-    return None
+    return cluster.copying.unsettled() if cluster.copying is not None else None
 
 
 def _busy(cluster: Cluster) -> str | None:
@@ -200,24 +208,21 @@ def _busy(cluster: Cluster) -> str | None:
     return None
 
 
-def _end(cluster: Cluster, topic: str, partition: int) -> int:
-    topic_id = cluster.invariants.topics[topic][0]
-    leader = cluster.invariants.states[topic_id, partition].leader
-    return cluster.invariants.replica(leader, TopicPartition(topic, partition), topic_id).log.log_end_offset
-
-
 def _check_end(cluster: Cluster) -> None:
     for topic, (topic_id, partitions) in cluster.invariants.topics.items():
-        if topic == OFFSETS_TOPIC:
+        if topic in INTERNAL_TOPICS:
             continue
         for index in partitions:
             data = cluster.invariants.contents(TopicPartition(topic, index), topic_id)
             values = {
                 record.offset: (record.value or b"").decode()
                 for header, batch in split(memoryview(data))
+                if not header.is_control
                 for record in read_records(batch, header)
             }
             cluster.ledger.check_log((topic_id, index), values)
+    if cluster.copying is not None:
+        cluster.copying.check_end()
 
 
 # Many seeds

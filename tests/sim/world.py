@@ -17,6 +17,7 @@ from tests.sim.limits import ORDINARY, Limits
 START_MS = 1_700_000_000_000
 TAIL_LINES = 120
 DISKS_FROM = 1_000_000  # from this seed on brokers have two log directories, and those fail
+TRANSACTIONS_FROM = 2_000_000  # from this seed on there are transactions, and every eighth has both
 
 
 class ViolationError(AssertionError):
@@ -28,7 +29,8 @@ class World:
         self.seed, self.limits = seed, limits
         self.is_calm = False  # the faults are over
         self.reached = Counter[str]()  # how often a request was long, large or checked apart
-        self.has_disks = seed >= DISKS_FROM
+        self.has_transactions = seed >= TRANSACTIONS_FROM
+        self.has_disks = seed >= DISKS_FROM and (not self.has_transactions or seed % 8 == 7)
         self.random = random.Random(seed)
         self.now_ms = START_MS
         self.digest = 0
