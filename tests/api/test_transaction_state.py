@@ -8,7 +8,6 @@ from tests.api.harness import OTHER_BROKER, Client, Machine
 from tests.api.transactions import BUSY, ID, NONE, add, describe, end, find, init, producers, started
 from tests.support.transactions import open_transaction
 
-from ottla.api import transactional_ids
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ADMIN_CLIENT_ID, TRANSACTIONS_TOPIC, TopicPartition
 from ottla.coordinator.damage import leave_out
@@ -16,11 +15,6 @@ from ottla.coordinator.turn import StoredRecord
 from ottla.records.builder import NewRecord, build_batch
 
 UNREADABLE = StoredRecord(b"\0\0\0\2tx", b"\0\x09what is this?")
-
-
-@pytest.fixture(autouse=True)
-def opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactional_ids, "ARE_OPEN", True)
 
 
 def write(machine: Machine, *records: StoredRecord, index: int = 0) -> None:

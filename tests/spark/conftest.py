@@ -64,7 +64,7 @@ def broker() -> Iterator[Broker]:
 
 BROKERS = [transactional.APACHE, transactional.OTTLA]
 if not IS_LONG:
-    BROKERS = BROKERS[transactional.OTTLA_HAS_TRANSACTIONS :][:1]
+    BROKERS = BROKERS[1:]
 
 
 @pytest.fixture(scope="session", params=BROKERS, name="transactional")
