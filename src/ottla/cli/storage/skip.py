@@ -5,27 +5,34 @@ it, and it can be looked up later.
 """
 
 import time
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from typing import Annotated, Final
 
 import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.errors import ApiError
-from ottla.base.ids import ADMIN_CLIENT_ID, OFFSETS_TOPIC, TopicPartition
+from ottla.base.ids import ADMIN_CLIENT_ID, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from ottla.broker.journal import stored_in
 from ottla.cli import output
 from ottla.cli.options import Bootstrap
-from ottla.cli.storage.group_records import decode_group_record
 from ottla.client.client import Client
 from ottla.client.errors import ClientError
 from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
-from ottla.coordinator.damage import leave_out
+from ottla.coordinator.damage import leave_out, named_by
+from ottla.coordinator.records import CorruptRecordError
 from ottla.coordinator.runtime import Stored
 from ottla.coordinator.turn import StoredRecord
+from ottla.group import records as group_records
 from ottla.log.folders import parse_folder
 from ottla.records.batch import split
 from ottla.records.builder import NewRecord, build_batch
+from ottla.txn import records as transaction_records
+
+_PARSERS: Final[dict[str, Callable[[StoredRecord], object]]] = {
+    OFFSETS_TOPIC: group_records.parse,
+    TRANSACTIONS_TOPIC: transaction_records.parse,
+}
 
 
 def skip(
@@ -38,10 +45,10 @@ def skip(
 ) -> None:
     """Leave records that cannot be read out of what a coordinator loads.
 
-    A broker that finds such a record in an internal topic does not serve the groups stored beside it, and
-    logs where it is. This shows what is there, and has the broker go on without it: what was stored before
-    under the same key counts again. Nothing is removed. Of a batch with a wrong checksum all records
-    are left out.
+    A broker that finds such a record in an internal topic does not serve the groups, or transactional ids,
+    stored beside it, and logs where it is. This shows what is there, and has the broker go on without it:
+    what was stored before under the same key counts again. Nothing is removed. Of a batch with a wrong
+    checksum all records are left out.
 
     \b
     Examples:
@@ -49,10 +56,9 @@ def skip(
       ottla skip __consumer_offsets-7 1234 1235 --yes
     """
     topic_partition = parse_folder(partition)
-    if topic_partition is None or topic_partition.topic != OFFSETS_TOPIC:
-        raise CommandError(
-            f"{partition} is not a partition of {OFFSETS_TOPIC}, such as {OFFSETS_TOPIC}-7", USAGE
-        )
+    if topic_partition is None or topic_partition.topic not in _PARSERS:
+        topics = " or ".join(_PARSERS)
+        raise CommandError(f"{partition} is not a partition of {topics}, such as {OFFSETS_TOPIC}-7", USAGE)
     offsets = sorted(set(offsets))
     try:
         with Client(bootstrap, client_id=ADMIN_CLIENT_ID) as client:
@@ -65,7 +71,7 @@ def skip(
     except ClientError as error:
         raise CommandError(str(error)) from None
     leader = f"the broker that leads {topic_partition}"
-    output.say(f"left out; {leader} loads its groups again and logs what is still wrong")
+    output.say(f"left out; {leader} loads it again and logs what is still wrong")
 
 
 def _look(client: Client, topic_partition: TopicPartition, offset: int) -> str:
@@ -94,10 +100,18 @@ def _describe(topic_partition: TopicPartition, offset: int, batch: Iterable[Stor
     for stored in batch:
         match stored:
             case (StoredRecord(key, bytes(value)) as record, int(at), _) if at == offset:
-                _, problem = decode_group_record(record)
-                if problem:
+                if problem := _problem(topic_partition.topic, record):
                     return f"{problem} (key {key!r}, value of {len(value)} bytes)"
     raise CommandError(f"{topic_partition}, offset {offset} can be read: there is nothing to leave out")
+
+
+def _problem(topic: str, record: StoredRecord) -> str | None:
+    if named_by(record) is None:
+        try:
+            _PARSERS[topic](record)
+        except CorruptRecordError as error:
+            return str(error)
+    return None
 
 
 def _batch(offsets: list[int]) -> bytes:
