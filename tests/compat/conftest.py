@@ -98,7 +98,7 @@ def by_kafka(
         clean = _fill(node, folder / "clean")
         node.halt(signal.SIGTERM)
         shutil.copytree(node.data, clean.data)
-        _give(by_ottla.data / "zstd-0", node.data / f"{ADOPTED}-0")
+        give(by_ottla.data / "zstd-0", node.data / f"{ADOPTED}-0")
         node.start()
         node.wait_ready()
         killed = Written(folder / "killed", committed=dict(clean.committed))
@@ -140,7 +140,7 @@ def _fill(node: Node, data: Path) -> Written:
     return written
 
 
-def _give(source: Path, target: Path) -> None:
+def give(source: Path, target: Path) -> None:
     """Put segments in the place of those of an empty partition, which keeps its topic id."""
     for path in target.iterdir():
         if path.suffix in SEGMENT_FILES:
