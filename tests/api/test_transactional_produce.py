@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.api.asking import batch, create, fetch, idempotent, to, values
+from tests.api.asking import batch, create, fetch, idempotent, lead, to, values
 from tests.api.harness import Client, Machine, Pending
 from tests.support.transactions import FakeVerifier, markers, transactional
 
@@ -141,6 +141,23 @@ def test_batches_of_two_producers_in_one_request_are_refused() -> None:
     assert answer == [ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_ID_MAPPING]
 
 
+@pytest.mark.parametrize("version", [V1, V2])
+def test_a_broker_that_does_not_lead_says_just_that(version: int) -> None:
+    machine, client, verifier = started()
+    lead(machine, "t", leader=99, epoch=1)
+    assert send(client, transactional(), version=version) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert verifier.questions == []
+
+
+def test_a_broker_that_is_replaced_while_it_asks_says_just_that() -> None:
+    machine, client, verifier = started(None)
+    pending = waiting(machine, client)
+    lead(machine, "t", leader=99, epoch=1)
+    verifier.questions[0].answer(machine.now_ms, ErrorCode.INVALID_TXN_STATE)
+    machine.carry_out()
+    assert codes(pending.answer) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
 def test_a_corrupt_batch_is_corrupt_whatever_it_says_it_is() -> None:
     _, client, verifier = started()
     corrupt = bytearray(transactional())
@@ -197,6 +214,21 @@ def test_a_batch_that_comes_after_the_abort_is_not_part_of_the_next_transaction_
     verifier.code = ErrorCode.INVALID_PRODUCER_EPOCH
     assert send(client, transactional(1, "late", epoch=0)) == [ErrorCode.INVALID_PRODUCER_EPOCH]
     assert "late" not in values(fetch(client, "t"))
+
+
+def test_the_marker_of_the_transaction_before_does_not_hold_up_a_quick_producer() -> None:
+    """Transactions V2: a client that was told of the end begins the next, and may be before the marker."""
+    machine, client, verifier = started(None)
+    pending = client.ask(in_transaction(transactional(0, "next", epoch=1)), V2)
+    machine.client().send(markers(Marker(7, 1, True, 0, 2), "t", 0))
+    verifier.questions[0].answer(machine.now_ms)
+    machine.carry_out()
+    assert codes(pending.answer) == [ErrorCode.NONE]
+    late = machine.client().ask(in_transaction(transactional(0, "late", epoch=2)), V2)
+    machine.client().send(markers(Marker(7, 3, False, 0, 2), "t", 0))
+    verifier.questions[1].answer(machine.now_ms)
+    machine.carry_out()
+    assert codes(late.answer) == [ErrorCode.INVALID_TXN_STATE]
 
 
 def test_two_batches_that_wait_for_the_same_transaction_are_both_appended() -> None:

@@ -188,11 +188,15 @@ def test_a_coordinator_that_does_not_answer_is_waited_for_as_long_as_for_any_com
     assert shard_of(machine).groups == {}, "who was told so may have given up"
 
 
-def test_a_commit_that_comes_after_its_transaction_has_ended_is_refused_faults_2_15() -> None:
-    """The coordinator said yes, and a marker came before the commit was written."""
+@pytest.mark.parametrize(("version", "epoch"), [(4, 0), (LAST, 1)])
+def test_a_commit_that_comes_after_its_transaction_has_ended_is_refused_faults_2_15(
+    version: int, epoch: int
+) -> None:
+    """The coordinator said yes, and a marker came before the commit was written; since v5 it has the next
+    epoch."""
     machine, client, verifier = started(None)
-    pending = client.ask(adding(5), LAST)
-    assert end(machine, is_committed=False) == [ErrorCode.NONE]
+    pending = client.ask(adding(5), version)
+    assert end(machine, is_committed=False, epoch=epoch) == [ErrorCode.NONE]
     answer(machine, verifier)
     assert codes(pending.answer) == [ErrorCode.INVALID_TXN_STATE]
     assert stable_offset(machine.client()) == (-1, ErrorCode.NONE)

@@ -3,13 +3,19 @@
 import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from bench import apache
 from bench.servers import clean_environment
+from tests.api.asking import to
 from tests.compat.apache import QUICK_JVM, complaints, dump
 from tests.compat.traffic import send
-from tests.kafka_clients.harness import BrokerProcess
+from tests.kafka_clients.harness import BrokerProcess, serving
+from tests.kafka_clients.wire_client import Wire
+from tests.support.transactions import transactional
+
+from ottla.base.errors import ErrorCode
 
 TOOL_S = 120.0
 
@@ -90,3 +96,23 @@ def test_the_level_of_transactions_is_described_lowered_and_raised(broker: Broke
     said = tool(broker, features, "upgrade", "--feature", "transaction.version=2")
     assert "transaction.version was upgraded to 2." in said
     assert described()["FinalizedVersionLevel"] == "2"
+
+
+def test_a_transaction_that_hangs_is_described_and_aborted(kafka_jars: str, tmp_path: Path) -> None:
+    """An operator has switched verification off, and a batch opens a transaction that no coordinator knows of
+    (KIP-664)."""
+    hanging = to("t", transactional(0, "a", producer_id=77))
+    hanging.transactional_id = "gone"
+    with serving(tmp_path, {"transaction.partition.verification.enable": "false"}) as broker:
+        broker.create_topic("t")
+        with Wire(broker.port) as wire:
+            assert wire.call(hanging, 9).responses[0].partition_responses[0].error_code == ErrorCode.NONE
+        transactions, where = (
+            "org.apache.kafka.tools.TransactionsCommand",
+            ("--topic", "t", "--partition", "0"),
+        )
+        said = tool(broker, transactions, "describe-producers", *where)
+        assert re.search(r"^77\s+0\s.*\s0\s*$", said, re.MULTILINE), said
+        tool(broker, transactions, "abort", *where, "--start-offset", "0")
+        said = tool(broker, transactions, "describe-producers", *where)
+        assert re.search(r"^77\s+0\s.*\sNone\s*$", said, re.MULTILINE), said

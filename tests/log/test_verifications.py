@@ -30,9 +30,22 @@ def test_a_verification_holds_until_it_is_taken_away_and_the_next_is_another() -
     first = verifications.begin(7, 0, 0, adds=False)
     assert verifications.begin(7, 0, 1, adds=False) is first
     assert verifications.holds(first)
-    verifications.forget(7)
+    verifications.on_opened(7)
     second = verifications.begin(7, 0, 0, adds=False)
     assert (verifications.holds(first), verifications.holds(second)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("adds", "epoch", "holds"),
+    [(False, 4, True), (False, 5, False), (False, 6, False), (True, 5, True), (True, 6, False)],
+)
+def test_only_the_marker_of_its_own_transaction_takes_a_verification_away(
+    adds: bool, epoch: int, holds: bool
+) -> None:
+    verifications = Verifications()
+    verification = verifications.begin(7, 5, 0, adds=adds)
+    verifications.on_ended(7, epoch)
+    assert verifications.holds(verification) is holds
 
 
 def test_nothing_is_written_before_the_lowest_sequence_that_came() -> None:

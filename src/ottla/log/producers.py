@@ -165,7 +165,7 @@ class Producers:
         if header.is_transactional and producer.txn_first_offset < 0:
             producer.txn_first_offset = base_offset
             insort(self._ongoing, base_offset)
-            self.verifications.forget(header.producer_id)
+            self.verifications.on_opened(header.producer_id)
 
     def check_marker(self, marker: Marker) -> bool:
         """Whether the marker is here already; an error if its coordinator or producer has been replaced.
@@ -205,7 +205,7 @@ class Producers:
     ) -> AbortedTransaction | None:
         """End the producer's transaction, and return it if it was aborted; a marker for one that wrote
         nothing here is only remembered."""
-        self.verifications.forget(header.producer_id)
+        self.verifications.on_ended(header.producer_id, header.producer_epoch)
         producer = self._writing(header, now_ms)
         producer.coordinator_epoch = marker.coordinator_epoch
         first_offset = producer.txn_first_offset

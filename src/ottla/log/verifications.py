@@ -2,10 +2,14 @@
 is being asked whether it may be (KIP-890).
 
 Whoever asks keeps the `Verification`, and writes only if it still holds when the answer is there. The first
-batch of the transaction takes it away, and so does a marker: an answer that comes after the transaction was
+batch of the transaction takes it away, and so does its marker: an answer that comes after the transaction was
 ended counts for nothing, even if the producer has begun the next one meanwhile, which has another
 `Verification`. One that failed stays: it knows the lowest sequence that came, and what is behind that must
 not be written first.
+
+With transactions V2 the end of a transaction has the epoch of the next, whose first batch may come before the
+marker, as clients do not wait for that. So there a marker of the same epoch ends the transaction before, and
+takes nothing away. (Kafka takes all away, and refuses a producer that was so quick.)
 """
 
 from dataclasses import dataclass, field
@@ -47,8 +51,15 @@ class Verifications:
     def holds(self, verification: Verification) -> bool:
         return self.by_id.get(verification.producer_id) is verification
 
-    def forget(self, producer_id: int) -> None:
+    def on_opened(self, producer_id: int) -> None:
+        """The first batch of a transaction was written."""
         self.by_id.pop(producer_id, None)
+
+    def on_ended(self, producer_id: int, epoch: int) -> None:
+        """A marker was written."""
+        verification = self.by_id.get(producer_id)
+        if verification is not None and epoch >= verification.epoch + verification.adds:
+            del self.by_id[producer_id]
 
     def check(self, header: BatchHeader, *, is_new: bool) -> None:
         """Refuse a batch that others must come before. A producer that `is_new` here begins its epoch with 0,
