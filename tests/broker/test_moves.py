@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-from tests.api.asking import BY_NAME, batch, create, fetch, fetch_of, produce, values
+from tests.api.asking import BY_NAME, batch, create, fetch, fetch_of, idempotent, produce, values
 from tests.api.harness import Client, Machine
 from tests.api.test_table import delete_all_of
 from tests.log.simdisk import Crashed, Keep, page_cache, power_loss
@@ -12,6 +12,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID, TopicPartition
 from ottla.broker.effects import CopyLog
 from ottla.log import directory_moves
+from ottla.records.control import Marker
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -329,3 +330,30 @@ def test_a_move_to_a_directory_that_fails_is_over_and_what_was_in_it_is_lost() -
         [there],
         {},
     )
+
+
+def test_aborted_and_open_transactions_move_along() -> None:
+    machine, client = filled()
+    partition, replicas = machine.broker.partitions[T0], machine.broker.replicas
+
+    def write(producer_id: int) -> None:
+        records = idempotent(0, "x", producer_id=producer_id, transactional=True)
+        replicas.append(
+            partition, memoryview(bytearray(records)), acks=-1, now_ms=machine.now_ms, wall_ms=machine.now_ms,
+            produce_version=13,
+        )  # fmt: skip
+
+    for producer_id in (1, 2, 3):
+        write(producer_id)
+        if producer_id < 3:
+            replicas.append_marker(
+                partition, Marker(producer_id, 1, False, 0, 2), machine.now_ms, machine.now_ms
+            )
+    before = partition.log.segments.aborted_between(0, 1 << 60)
+    assert len(before) == 2
+    assert moved(client, "/b") == [0]
+    machine.pass_time(200)
+    assert home(machine) == "/b"
+    partition = machine.broker.partitions[T0]
+    assert partition.log.segments.aborted_between(0, 1 << 60) == before
+    assert partition.last_stable_offset == COUNT + 4

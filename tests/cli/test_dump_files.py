@@ -9,8 +9,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker
 from ottla.cli.storage.group_records import decode_group_record
-from ottla.log.verify.partition import TXN_ENTRY
+from ottla.log.transaction_index import ENTRY
+from ottla.records.builder import NewRecord, build_batch
 from ottla.records.record import Record
+from ottla.txn.records import TransactionEntry, TransactionLogValue, TransactionPartitions, store
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +76,6 @@ def test_records_of_groups_that_are_unknown_deleted_or_corrupt() -> None:
 
 
 def test_a_corrupt_record_of_a_group_is_reported_with_its_place(run: Any, tmp_path: Path) -> None:
-    from ottla.records.builder import NewRecord, build_batch
-
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     path = folder / "00000000000000000000.log"
@@ -89,14 +89,37 @@ def test_a_corrupt_record_of_a_group_is_reported_with_its_place(run: Any, tmp_pa
     )
 
 
+def test_records_of_transactional_ids_say_what_they_mean(run: Any, tmp_path: Path) -> None:
+    value = TransactionLogValue(
+        producer_id=4, producer_epoch=2, transaction_timeout_ms=60_000, transaction_status=1,
+        transaction_partitions=[TransactionPartitions(topic="orders", partition_ids=[0, 3])],
+        transaction_last_update_timestamp_ms=9, transaction_start_timestamp_ms=8,
+    )  # fmt: skip
+    stored = [store(TransactionEntry("app-1", value), 1), store(TransactionEntry("app-2", None), 1)]
+    (folder := tmp_path / "__transaction_state-7").mkdir()
+    path = folder / "00000000000000000000.log"
+    path.write_bytes(build_batch([NewRecord(record.key, record.value, (), 1) for record in stored]))
+    shown = run("dump", "--records", str(path)).out
+    assert "TransactionEntry · transactional_id 'app-1' · producer_id=4 " in shown
+    assert "transaction_status='Ongoing' " in shown
+    assert "'topic': 'orders', 'partition_ids': [0, 3]" in shown
+    assert "TransactionEntry · transactional_id 'app-2' · deleted" in shown
+    lines = run("dump", "--records", "--json", str(path)).out.splitlines()
+    assert json.loads(lines[0])["decoded"]["value"]["transaction_status"] == "Ongoing"
+    path.write_bytes(build_batch([NewRecord(stored[0].key, b"\0\x09", (), 1)]))
+    outcome = run("dump", "--records", str(path))
+    assert outcome.code == 1
+    assert "offset 0: the record of a transaction has version 9" in outcome.err
+
+
 def test_aborted_transactions_are_shown(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.txnindex"
-    path.write_bytes(TXN_ENTRY.pack(0, 7, 10, 19, 10) + b"half")
+    path.write_bytes(ENTRY.pack(0, 7, 10, 19, 10) + b"half")
     outcome = run("dump", str(path))
     assert outcome.out == "producer_id 7 · first_offset 10 · last_offset 19 · last_stable_offset 10\n"
     assert outcome.code == 1
     assert outcome.err == f"ottla: {path}: at byte 34 of 38: half an entry\n"
-    path.write_bytes(TXN_ENTRY.pack(9, 7, 10, 19, 10))
+    path.write_bytes(ENTRY.pack(9, 7, 10, 19, 10))
     assert run("dump", str(path)).err == f"ottla: {path}: at byte 0: unknown version 9\n"
 
 

@@ -10,15 +10,18 @@ from bench import apache
 from bench.servers import PeerError
 from tests.compat import traffic
 from tests.compat.apache import Node
+from tests.compat.ottla_transactions import WrittenLog, write_transactions
 from tests.compat.traffic import CODECS, Seen, Sent
 from tests.kafka_clients.harness import BrokerProcess
 
 TRANSACTIONS = "transactions"
-COMMITTED = "transactions, committed only"
+INTERLEAVED = "interleaved"  # transactions, in several segments
+OTTLAS_TRANSACTIONS = "transactions-from-ottla"
+COMMITTED = ", committed only"
 ADOPTED = "from-ottla"
 CLASSIC, MODERN = "classic-group", "consumer-group"
 GROUPS = {CLASSIC: ("classic", 7), MODERN: ("consumer", 11)}
-SEGMENT_FILES = (".log", ".index", ".timeindex", ".snapshot")
+SEGMENT_FILES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 
 @dataclass
@@ -82,12 +85,20 @@ def by_ottla(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Writt
 
 
 @pytest.fixture(scope="session")
+def transactions_by_ottla(tmp_path_factory: pytest.TempPathFactory) -> WrittenLog:
+    return write_transactions(tmp_path_factory.mktemp("by-ottlas-log") / "t-0")
+
+
+@pytest.fixture(scope="session")
 def by_kafka(
-    kafka_jars: str, by_ottla: Written, tmp_path_factory: pytest.TempPathFactory
+    kafka_jars: str,
+    by_ottla: Written,
+    transactions_by_ottla: WrittenLog,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Written, Written]:
     """Two directories of one broker: after a clean shutdown, and after more records and kill -9.
 
-    Before its second start it is given the segments that Ottla wrote, as those of the topic `from-ottla`.
+    Before its second start it is given segments that Ottla wrote, as those of two topics of its own.
     """
     node = Node({"log.index.size.max.bytes": "40000", "group.initial.rebalance.delay.ms": "0"})
     folder = tmp_path_factory.mktemp("by-kafka")
@@ -99,15 +110,16 @@ def by_kafka(
         node.halt(signal.SIGTERM)
         shutil.copytree(node.data, clean.data)
         give(by_ottla.data / "zstd-0", node.data / f"{ADOPTED}-0")
+        give(transactions_by_ottla.folder, node.data / f"{OTTLAS_TRANSACTIONS}-0")
         node.start()
         node.wait_ready()
         killed = Written(folder / "killed", committed=dict(clean.committed))
         join(node.bootstrap, MODERN, killed)
         for topic in (*CODECS, ADOPTED):
             traffic.send(node.bootstrap, topic, range(5000, 5200), value_bytes=900)
-        for topic in (*CODECS, ADOPTED, TRANSACTIONS):
+        for topic in (*CODECS, ADOPTED):
             killed.seen[topic] = traffic.read(node.bootstrap, topic)
-        killed.seen[COMMITTED] = traffic.read(node.bootstrap, TRANSACTIONS, isolation_level="read_committed")
+        read_both(node, killed, TRANSACTIONS, INTERLEAVED, OTTLAS_TRANSACTIONS)
         node.halt(signal.SIGKILL)
         shutil.copytree(node.data, killed.data)
     except PeerError as error:
@@ -132,12 +144,23 @@ def _fill(node: Node, data: Path) -> Written:
         written.sent[codec] = sent
     node.create_topic(TRANSACTIONS)
     traffic.send_transactions(node.bootstrap, TRANSACTIONS, "tests")
+    node.create_topic(INTERLEAVED, {"segment.bytes": str(1 << 20)})
+    traffic.send_interleaved(node.bootstrap, INTERLEAVED)
+    node.create_topic(OTTLAS_TRANSACTIONS)
     node.create_topic(ADOPTED)
     join(node.bootstrap, CLASSIC, written)
-    for topic in (*CODECS, TRANSACTIONS):
+    for topic in CODECS:
         written.seen[topic] = traffic.read(node.bootstrap, topic)
-    written.seen[COMMITTED] = traffic.read(node.bootstrap, TRANSACTIONS, isolation_level="read_committed")
+    read_both(node, written, TRANSACTIONS, INTERLEAVED)
     return written
+
+
+def read_both(node: Node, written: Written, *topics: str) -> None:
+    """All that is in topics with transactions, and what of it is committed."""
+    for topic in topics:
+        written.seen[topic] = traffic.read(node.bootstrap, topic)
+        committed = traffic.read(node.bootstrap, topic, isolation_level="read_committed")
+        written.seen[topic + COMMITTED] = committed
 
 
 def give(source: Path, target: Path) -> None:

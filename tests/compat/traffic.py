@@ -114,6 +114,39 @@ def send_transactions(bootstrap: str, topic: str, transactional_id: str) -> None
             break
 
 
+def send_interleaved(bootstrap: str, topic: str) -> list[Producer]:
+    """One that is aborted after several segments of others, which are committed or aborted; and one that
+    stays open, with a plain record behind it. The producers: gone, they could end nothing any more."""
+
+    def transactional(name: str) -> Producer:
+        settings = {"transactional.id": f"{topic}-{name}", "transaction.timeout.ms": 600_000, "linger.ms": 0}
+        producer = Producer({"bootstrap.servers": bootstrap, **settings, **QUIET})
+        producer.init_transactions(FLUSH_S)
+        return producer
+
+    def write(producer: Producer, value: str, count: int, value_bytes: int = 10) -> None:
+        for number in range(count):
+            producer.produce(topic, f"{value}-{number}-".ljust(value_bytes, "x"), partition=0)
+        producer.flush(FLUSH_S)
+
+    long, short, hanging = map(transactional, ("long", "short", "open"))
+    long.begin_transaction()
+    write(long, "long", 5)
+    for number, end in enumerate((short.commit_transaction, short.abort_transaction) * 3):
+        short.begin_transaction()
+        write(short, f"{end.__name__}-{number}", 60, 10_000)
+        end(FLUSH_S)
+    write(long, "long", 5)
+    long.abort_transaction(FLUSH_S)
+    short.begin_transaction()
+    write(short, "last", 3)
+    short.commit_transaction(FLUSH_S)
+    hanging.begin_transaction()
+    write(hanging, "open", 5)
+    write(Producer({"bootstrap.servers": bootstrap, **QUIET}), "behind", 3)
+    return [long, short, hanging]
+
+
 def join_and_commit(bootstrap: str, group: str, protocol: str, topic: str, offset: int) -> None:
     """Be a member of a group for as long as it takes to commit an offset."""
     settings = {"group.id": group, "group.protocol": protocol, "enable.auto.commit": False}

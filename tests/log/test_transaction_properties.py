@@ -205,9 +205,9 @@ class Run:
 
 
 @pytest.mark.parametrize("compacts", [False, True])
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", [*range(20), 166, 218])  # the last two found snapshots that came back
 def test_only_what_is_committed_is_seen_and_all_of_it(seed: int, compacts: bool) -> None:
     run = Run(seed, compacts=compacts)
-    for _ in range(120):
+    for _ in range(150):
         run.step()
         run.check()

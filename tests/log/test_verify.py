@@ -12,9 +12,9 @@ from ottla.base.ids import TopicPartition
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.config_copy import ConfigCopy, format_copy
 from ottla.log.store import LogStore
+from ottla.log.transaction_index import ENTRY
 from ottla.log.verify.directory import ALIKE_MAX, verify
 from ottla.log.verify.findings import Finding, Severity, Work
-from ottla.log.verify.partition import TXN_ENTRY
 from ottla.log.verify.segment import index_damage
 from ottla.records.batch import set_crc
 
@@ -415,13 +415,12 @@ def test_a_file_in_the_place_of_a_folder_is_an_error(disk: SimDisk) -> None:
     assert only(check(disk)).severity is ERROR
 
 
-def test_aborted_transactions_are_checked(disk: SimDisk) -> None:
+def test_a_damaged_index_of_aborted_transactions_is_built_anew(disk: SimDisk) -> None:
     path = FIRST.replace(".log", ".txnindex")
-    disk.write_atomic(path, TXN_ENTRY.pack(0, 7, 3, 9, 3))
-    assert check(disk) == []
-    disk.write_atomic(path, TXN_ENTRY.pack(0, 7, 9, 3, 3) + b"x")
+    disk.write_atomic(path, ENTRY.pack(0, 7, 9, 3, 3) + b"x")
     wrong, half = check(disk)
-    assert (wrong.position, half.position) == (0, TXN_ENTRY.size)
+    assert (wrong.position, half.position) == (0, ENTRY.size)
+    assert {wrong.severity, half.severity} == {WARNING}
 
 
 def test_a_file_that_cannot_be_read_is_an_error_and_others_are_checked(disk: SimDisk) -> None:

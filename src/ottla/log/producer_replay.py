@@ -82,7 +82,7 @@ def rebuild_transactions(
     """Build the indexes of aborted transactions of `lost` segments anew, in memory. `segments` are all there
     are, from the first on."""
     first, last = lost[0].base_offset, lost[-1].base_offset
-    producers = _last_snapshot(files, directory, first)
+    producers = last_snapshot(files, directory, first)
     for at, segment in enumerate(segments):
         is_before = at + 1 < len(segments) and segments[at + 1].base_offset <= producers.end_offset
         if is_before or segment.base_offset > last:
@@ -99,7 +99,7 @@ def rebuild_transactions(
             segment.set_transactions(index)
 
 
-def _last_snapshot(files: Files, directory: str, offset: int) -> Producers:
+def last_snapshot(files: Files, directory: str, offset: int) -> Producers:
     """The producers at the last offset, not after this one, of which there is a snapshot that can be read."""
     for snapshot in sorted(snapshot_offsets(files.list(directory)), reverse=True):
         if snapshot <= offset:

@@ -11,13 +11,14 @@ import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.errors import ApiError
-from ottla.base.ids import OFFSETS_TOPIC
+from ottla.base.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.cli import output
 from ottla.cli.records.formats import Message, to_json
 from ottla.cli.storage import text_files
 from ottla.cli.storage.dump_lines import Reader, brief, print_json, show
 from ottla.cli.storage.group_records import decode_group_record, group_text
 from ottla.cli.storage.read_only_files import ReadOnlyFiles
+from ottla.cli.storage.transaction_records import decode_transaction_record
 from ottla.cli.times import show_ms
 from ottla.log.index import SWAP, IndexFileError, OffsetIndex, TimeIndex
 from ottla.log.recovery import CLEANED, DELETED
@@ -30,6 +31,7 @@ from ottla.records.control import control_type
 from ottla.records.record import Record, read_records
 
 ANY_SIZE = 1 << 62
+DECODERS = {OFFSETS_TOPIC: decode_group_record, TRANSACTIONS_TOPIC: decode_transaction_record}
 SET_ASIDE = (DELETED, CLEANED, SWAP)
 
 
@@ -47,9 +49,10 @@ def dump(
 ) -> None:
     """Show what is in the files of a data directory.
 
-    Segments (.log) as batches and, with --records, records; those of __consumer_offsets say what they
-    mean. Offset and time indexes, aborted transactions (.txnindex), producer snapshots, checkpoints,
-    leader epochs, partition.metadata, topic.config and meta.properties as one line per entry.
+    Segments (.log) as batches and, with --records, records; those of __consumer_offsets and
+    __transaction_state say what they mean. Offset and time indexes, aborted transactions (.txnindex),
+    producer snapshots, checkpoints, leader epochs, partition.metadata, topic.config and meta.properties
+    as one line per entry.
 
     What is in the folder of a deleted partition (-delete) is shown if nothing else is named.
 
@@ -160,8 +163,8 @@ def _show_records(folder: str, header: BatchHeader, records: list[Record], json:
         decoded: dict[str, Any] = {}
         if header.is_control:
             decoded = {"control": control_type(record.key).name}
-        elif name == OFFSETS_TOPIC:
-            fields, problem = decode_group_record(record)
+        elif name in DECODERS:
+            fields, problem = DECODERS[name](record)
             decoded = {"decoded": fields} if fields else {}
             if problem:
                 problems.append(f"offset {record.offset}: {problem}")

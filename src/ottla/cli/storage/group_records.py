@@ -1,6 +1,7 @@
 """The records of `__consumer_offsets`, as `ottla dump` shows them and `ottla verify` checks them."""
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -63,6 +64,13 @@ def _or_none(problem: str) -> str | None:
 
 def decode_group_record(record: Record | StoredRecord) -> tuple[dict[str, Any], str]:
     """The fields of a record, and what is wrong with it. A type that we do not know has no fields."""
+    return decode_record(record, parse)
+
+
+def decode_record(
+    record: Record | StoredRecord, parse: Callable[[StoredRecord], Any]
+) -> tuple[dict[str, Any], str]:
+    """The same for the records of any coordinator, given how an entry is read."""
     if record.key is None:
         return {}, "a record without a key"
     named = named_by(StoredRecord(record.key, record.value))

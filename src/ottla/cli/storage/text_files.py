@@ -9,8 +9,9 @@ from ottla.log import checkpoint_format, epochs, partition_metadata
 from ottla.log.checkpoint_format import CHECKPOINTS
 from ottla.log.config_copy import BROKER_CONFIG, TOPIC_CONFIG, parse_copy
 from ottla.log.folders import META
+from ottla.log.transaction_index import ENTRY
 from ottla.log.verify.directory import read_properties
-from ottla.log.verify.partition import TXN_ENTRY, enumerate_entries
+from ottla.log.verify.partition import enumerate_entries
 
 _OFFSETS = re.compile(r"(\S+) (\d+) (\d+)")
 _EPOCH = re.compile(r"(\d+) (\d+)")
@@ -92,7 +93,7 @@ def transactions(path: str, _records: bool, json: bool) -> list[str]:
             },
             json,
         )
-    whole = len(data) - len(data) % TXN_ENTRY.size
+    whole = len(data) - len(data) % ENTRY.size
     return [f"{path}: at byte {whole} of {len(data)}: half an entry"] if whole < len(data) else []
 
 

@@ -4,19 +4,19 @@ import os.path
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from struct import Struct
 
 from ottla.base.ids import INTERNAL_TOPICS, KRAFT_TOPIC, TopicPartition
 from ottla.log import checkpoint_format, epochs, partition_metadata
 from ottla.log.config_copy import TOPIC_CONFIG, read_topic_copy
-from ottla.log.index import SWAP
+from ottla.log.index import SWAP, IndexFileError
+from ottla.log.producer_replay import last_snapshot
+from ottla.log.producers import Producers
 from ottla.log.recovery import CLEANED, DELETED
 from ottla.log.segment import SUFFIXES, file_name
 from ottla.log.snapshots import SNAPSHOT, SnapshotError, decode
+from ottla.log.transaction_index import ENTRY, TransactionIndex
 from ottla.log.verify.findings import Finding, Findings, Severity, Work
 from ottla.log.verify.segment import Course, SegmentCheck
-
-TXN_ENTRY = Struct(">hqqqq")
 
 _KRAFT_FILES = re.compile(r"quorum-state|\d+-\d+\.checkpoint\Z")
 _LEFTOVERS = {
@@ -54,6 +54,7 @@ class PartitionCheck:
             end=bases[0] if bases else log_start,
             cleaned_to=cleaned_to,
             is_expected_to_have_gaps=bool(cleaned_to) or self.topic_partition.topic in INTERNAL_TOPICS,
+            producers=last_snapshot(self.files, self.path, bases[0]) if bases else Producers(),
             meaning=None if self.work.quick else self.work.meanings(self.topic_partition),
         )
         yield from self._epochs(course)
@@ -159,23 +160,23 @@ class PartitionCheck:
                 yield Finding(Severity.NOTE, path, problem, "it is removed", None, offset)
 
     def _transactions(self, path: str, base: int) -> Findings:
-        data = self.files.read(path)
-        at, fate = 0, "it is not noticed"
-        for at, (version, _, first, last, stable) in enumerate_entries(data):
-            if version != 0 or not base <= last >= first or stable > last + 1:
-                problem = (
-                    f"version {version}, offsets {first} to {last}, stable up to {stable}: that cannot be"
-                )
-                yield Finding(Severity.ERROR, path, problem, fate, at, first)
-        if len(data) % TXN_ENTRY.size:
-            problem = f"{len(data)} bytes are not a whole number of entries"
-            yield Finding(Severity.ERROR, path, problem, fate, len(data) - len(data) % TXN_ENTRY.size)
+        data, fate = self.files.read(path), "it is built anew from the log when it is first needed"
+        try:
+            TransactionIndex.from_bytes(data, base)
+        except IndexFileError as error:
+            for at, (version, _, first, last, stable) in enumerate_entries(data):
+                if version != 0 or not base <= last > first >= 0 or stable > last + 1:
+                    problem = (
+                        f"version {version}, offsets {first} to {last}, stable up to {stable}: that cannot be"
+                    )
+                    yield Finding(Severity.WARNING, path, problem, fate, at, first)
+            yield Finding(Severity.WARNING, path, str(error), fate, len(data) - len(data) % ENTRY.size)
 
 
 def enumerate_entries(data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
     """(position, version, producer id, first offset, last offset, last stable offset) of a .txnindex."""
-    for at in range(0, len(data) - TXN_ENTRY.size + 1, TXN_ENTRY.size):
-        yield at, TXN_ENTRY.unpack_from(data, at)
+    for at in range(0, len(data) - ENTRY.size + 1, ENTRY.size):
+        yield at, ENTRY.unpack_from(data, at)
 
 
 def epoch_damage(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""One segment of a log that is verified: its batches, and its two indexes against them.
+"""One segment of a log that is verified: its batches, and its indexes against them.
 
 One walk in reads of 1 MiB. The indexes are compared with the batches on the way, so memory does not grow with
 the log. Behind bytes that make no sense, the walk goes on with the next sound batch.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ottla.base.errors import ApiError
-from ottla.base.files import File
+from ottla.base.files import Buffer, File
 from ottla.log.epochs import FILE_NAME, NO_EPOCH, LeaderEpochs
 from ottla.log.index import (
     OFFSET_ENTRY_SIZE,
@@ -21,8 +21,10 @@ from ottla.log.index import (
     TimeIndex,
     read_index,
 )
+from ottla.log.producers import Producers, marker_of
 from ottla.log.recovery import is_hole
 from ottla.log.scan import TornError, batches, find_batch, headers
+from ottla.log.transaction_index import AbortedTransaction, TransactionIndex
 from ottla.log.verify.findings import Finding, Findings, Meaning, Severity, Work
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_ok, read_header
 from ottla.records.check import check_records
@@ -32,6 +34,8 @@ _UNREAD = "the broker does not look there, and readers are answered CORRUPT_MESS
 _SERVED = "the broker does not look there and serves the batch; consumers that check checksums refuse it"
 _REBUILT = "it is built anew from the log when it is first needed"
 _MISLEADS = "it is not noticed, and a search by time may find the wrong offset"
+_SHOWN = "it is not noticed, and consumers that read what is committed only see records that are not"
+_HIDDEN = "it is not noticed, and consumers that read what is committed only may not see records that are"
 _DIVERGES = "it is not noticed, and a follower may cut its log in the wrong place"
 
 
@@ -51,6 +55,7 @@ class Course:
     cleaned_to: int = 0
     is_expected_to_have_gaps: bool = False  # its cleaner or its name says so
     is_compacted: bool = False  # its batches say so
+    producers: Producers | None = None  # who has a transaction open; None behind damage
     meaning: Meaning | None = None
 
 
@@ -62,6 +67,8 @@ class SegmentCheck:
         self.size = work.files.size(path)
         self.upper = base + RELATIVE_OFFSET_MAX + 1 if after is None else after
         self.index, self.times = OffsetIndex(), TimeIndex()
+        self.transactions: TransactionIndex | None = TransactionIndex()  # None if they are built anew
+        self.aborts: dict[int, tuple[int, AbortedTransaction | None]] = {}  # by the markers' offsets
         self.at = 0
         self.newest = -1
         self._entry = 0
@@ -107,6 +114,7 @@ class SegmentCheck:
             file.close()
         yield from self._rest_of_index()
         yield from self._rest_of_times()
+        yield from self._against_transactions()
 
     def _walk(self, file: File) -> Findings:
         """Check batches up to the end or to the first byte that is none, and find where to go on."""
@@ -115,10 +123,12 @@ class SegmentCheck:
             if self.work.quick:
                 for position, header in headers(file, self.at, self.size):
                     yield from self._batch(position, header)
+                    self._follow(header, file.read(position, header.size) if header.is_control else b"")
             else:
                 for position, header, view in batches(file, self.at, self.size):
                     yield from self._content(file, position, header, view)
                     yield from self._batch(position, header)
+                    self._follow(header, view)
         except TornError as torn:
             expected = self.base if course.end is None else course.end
             next_sound = find_batch(file, torn.position + 1, self.size, range(expected, self.upper))
@@ -131,7 +141,7 @@ class SegmentCheck:
     def _pass(self, position: int) -> None:
         """Go on behind damage: what the indexes say of it is neither right nor wrong."""
         self.work.on_read(position - self.at)
-        self.at, self.course.end = position, None
+        self.at, self.course.end, self.course.producers = position, None, None
         while self._entry < len(self.index) and self.index.positions[self._entry] < position:
             self._entry += 1
         self._time = len(self.times)
@@ -221,6 +231,50 @@ class SegmentCheck:
             yield Finding(Severity.ERROR, self.path, problem, _DIVERGES, position, offset)
         course.epoch = max(epoch, course.epoch)
 
+    # Transactions
+
+    def _follow(self, header: BatchHeader, batch: Buffer) -> None:
+        """Who begins a transaction, and whose is aborted."""
+        producers = self.course.producers
+        if producers is None or header.producer_id < 0:
+            return
+        view = memoryview(batch)
+        try:
+            aborted = producers.replay(header, view)
+            marker = marker_of(header, view) if header.is_control and header.count else None
+        except ApiError:
+            return  # whatever is wrong with the batch was said
+        if marker is not None and not marker.committed:
+            self.aborts[header.base_offset] = header.producer_id, aborted
+
+    def _against_transactions(self) -> Findings:
+        """Every transaction that was aborted is in the index, and nothing else. What compaction took away of
+        one may be in it still."""
+        if self.course.producers is None or self.transactions is None or self.is_scanned:
+            return
+        path = self.path_of(".txnindex")
+        entries = {entry.last_offset: entry for entry in self.transactions}
+        for offset, (_, aborted) in self.aborts.items():
+            entry = entries.get(offset)
+            if aborted is None or (entry is not None and entry.producer_id != aborted.producer_id):
+                continue
+            if entry is None or entry.first_offset > aborted.first_offset:
+                problem = (
+                    f"producer {aborted.producer_id} aborted offsets {aborted.first_offset} to {offset}, "
+                    + ("and there is no entry for it" if entry is None else f"not {entry.first_offset}")
+                )
+                yield Finding(Severity.ERROR, path, problem, _SHOWN, None, aborted.first_offset)
+            elif entry.last_stable_offset > aborted.last_stable_offset:
+                problem = (
+                    f"when offset {offset} was written, {aborted.last_stable_offset} was the last stable "
+                    f"offset, not {entry.last_stable_offset}"
+                )
+                yield Finding(Severity.ERROR, path, problem, _SHOWN, None, entry.first_offset)
+        for offset, entry in entries.items():
+            if self.aborts.get(offset, (None,))[0] != entry.producer_id:
+                problem = f"producer {entry.producer_id} aborted nothing at offset {offset}"
+                yield Finding(Severity.ERROR, path, problem, _HIDDEN, None, entry.first_offset)
+
     # Indexes
 
     def path_of(self, suffix: str) -> str:
@@ -244,6 +298,18 @@ class SegmentCheck:
             except IndexFileError as error:
                 position = index_damage(data, suffix, self.size)
                 yield Finding(Severity.WARNING, path, str(error), _REBUILT, position)
+        self._load_transactions()
+
+    def _load_transactions(self) -> None:
+        """Damage was said by whoever looked at the names. Without any index all are built anew."""
+        path, files = self.path_of(".txnindex"), self.work.files
+        if not files.exists(path):
+            self.transactions = TransactionIndex() if files.exists(self.path_of(".index")) else None
+            return
+        try:
+            self.transactions = TransactionIndex.from_bytes(read_index(files, path, self.size), self.base)
+        except IndexFileError:
+            self.transactions = None
 
     def _against_index(self, position: int, header: BatchHeader) -> Findings:
         index = self.index
