@@ -124,9 +124,7 @@ def test_a_group_without_an_id_has_no_coordinator_and_makes_no_topic(version: in
     assert OFFSETS_TOPIC not in machine.broker.image.topics
 
 
-@pytest.mark.parametrize(
-    "key_type", [2, 3, -1]
-)
+@pytest.mark.parametrize("key_type", [2, 3, -1])
 @pytest.mark.parametrize("version", [1, 6])
 def test_other_types_of_keys_have_no_coordinator_here(key_type: int, version: int) -> None:
     machine, client = started()
