@@ -32,19 +32,19 @@ def prepare(spec: dict[str, Any]) -> Callable[[], dict[str, Any]]:
     if spec["transactional_id"]:
         config["transactional.id"] = spec["transactional_id"]
     payload = os.urandom(spec["record_bytes"])
-    producer = BulkProducer(config, spec["topic"], payload, spec["records"])
+    producer = BulkProducer(config, spec["topic"], payload, spec["records"], wakes_at_once=True)
     if spec["transactional_id"]:
         producer.init_transactions(CALL_MS)
     write = _transaction if spec["transactional_id"] else _acknowledged
+    before = producer.high_watermark(CALL_MS)
     write(producer, spec["records"])
-    return lambda: _run(lambda: write(producer, spec["records"]), spec)
+    return lambda: _run(producer, write, spec, before)
 
 
 def _transaction(producer: BulkProducer, records: int) -> None:
     producer.begin_transaction()
     producer.send_all(records)
     producer.commit_transaction(CALL_MS)
-    producer.poll(0)
 
 
 def _acknowledged(producer: BulkProducer, records: int) -> None:
@@ -52,13 +52,20 @@ def _acknowledged(producer: BulkProducer, records: int) -> None:
     producer.flush(CALL_MS)
 
 
-def _run(write: Callable[[], None], spec: dict[str, Any]) -> dict[str, Any]:
+def _run(
+    producer: BulkProducer, write: Callable[[BulkProducer, int], None], spec: dict[str, Any], before: int
+) -> dict[str, Any]:
+    """`before`: the high watermark before the first of all."""
     latencies_s: list[float] = []
     cpu, started = time.process_time(), time.perf_counter()
     last = started
     while last - started < spec["seconds"]:
-        write()
+        write(producer, spec["records"])
         now = time.perf_counter()
         latencies_s.append(now - last)
         last = now
-    return {**summary(latencies_s, last - started), "client_cpu_s": time.process_time() - cpu}
+    client_cpu_s = time.process_time() - cpu
+    written = (len(latencies_s) + 1) * (spec["records"] + bool(spec["transactional_id"]))
+    if (grown := producer.high_watermark(CALL_MS) - before) < written:
+        raise RuntimeError(f"{written} records and markers were acknowledged and {grown} are stored")
+    return {**summary(latencies_s, last - started), "client_cpu_s": client_cpu_s}
