@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.api.asking import batch, create, fetch, idempotent, to, values
+from tests.api.asking import batch, create, fetch, idempotent, lead, to, values
 from tests.api.harness import Client, Machine, Pending
 from tests.support.transactions import FakeVerifier, markers, transactional
 
@@ -139,6 +139,23 @@ def test_batches_of_two_producers_in_one_request_are_refused() -> None:
     _, client, _ = started(partitions=2)
     answer = send(client, transactional(), transactional(producer_id=8))
     assert answer == [ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_a_broker_that_does_not_lead_says_just_that(version: int) -> None:
+    machine, client, verifier = started()
+    lead(machine, "t", leader=99, epoch=1)
+    assert send(client, transactional(), version=version) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert verifier.questions == []
+
+
+def test_a_broker_that_is_replaced_while_it_asks_says_just_that() -> None:
+    machine, client, verifier = started(None)
+    pending = waiting(machine, client)
+    lead(machine, "t", leader=99, epoch=1)
+    verifier.questions[0].answer(machine.now_ms, ErrorCode.INVALID_TXN_STATE)
+    machine.carry_out()
+    assert codes(pending.answer) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 def test_a_corrupt_batch_is_corrupt_whatever_it_says_it_is() -> None:

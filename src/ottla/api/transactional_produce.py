@@ -96,8 +96,8 @@ class Verifying:
         """Refuse a batch that does not surely belong to an open transaction."""
         header = read_header(records)
         error = self._error(partition, header)
-        if error is not None and header.producer_id >= 0 and crc_ok(records, header):
-            raise error  # any other batch is refused for what it is
+        if error is not None and partition.is_leader and header.producer_id >= 0 and crc_ok(records, header):
+            raise error  # any other batch is refused for another reason
 
     def _error(self, partition: Partition, header: BatchHeader) -> ApiError | None:
         if self.transactional_id is None:
