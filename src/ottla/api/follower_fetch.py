@@ -36,8 +36,11 @@ class FollowerFetch:
     def answer(self, max_wait_ms: int) -> Any:
         """At once, or as soon as there are enough bytes."""
         reads, broker, now_ms = self.reads, self.reads.broker, self.now_ms
+        woken = broker.followers.woken
         is_satisfied = self._count()  # it tells how far the follower is, even if it cannot wait
         broker.isr.pump(now_ms)
+        if broker.followers.woken != woken and not is_satisfied:
+            is_satisfied = self._count_again()
         if max_wait_ms <= 0 or not reads.wanted or is_satisfied:
             return self._respond(now_ms)
         wait_ms = broker.followers.wait_ms(self.replica_id, reads.wait_ms(max_wait_ms), now_ms)
@@ -61,6 +64,12 @@ class FollowerFetch:
             elif not self._can_wait(topic_partition, wanted, is_first=True):
                 can_wait = False
         return reads.is_enough or not can_wait
+
+    def _count_again(self) -> bool:
+        """What followers tell lets coordinators go on, and these may write, at once, to a partition that was
+        counted already: nobody would wake this fetch for that."""
+        can_wait = [self._can_wait(wanted.topic_partition, wanted) for wanted in self.reads.wanted]
+        return self.reads.is_enough or not all(can_wait)
 
     def _ready(self, key: Key, now_ms: int) -> Any | None:
         """One partition moved: count its bytes again. Or there is another to follow."""

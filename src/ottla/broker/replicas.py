@@ -60,10 +60,12 @@ class Followers:
 
     broker_id: int
     waiting: Waiting
+    woken: int = 0  # how often any of them was
     _hurried_ms: dict[int, int] = field(default_factory=dict)  # until when a follower's fetches wait briefly
 
     def wake(self, partition: Partition, now_ms: int) -> None:
         """Followers may find something in this partition, or no longer the leader."""
+        self.woken += 1
         for replica in partition.replicas:
             if replica != self.broker_id:
                 self.waiting.wake(Follows(replica), now_ms, about=partition.topic_partition)
