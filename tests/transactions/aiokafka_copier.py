@@ -50,6 +50,7 @@ async def run(spec: dict[str, Any]) -> None:
         offsets = {partition: messages[-1].offset + 1 for partition, messages in read.items() if messages}
         await producer.send_offsets_to_transaction(offsets, spec["group"])
         if chance.random() < spec["abort_share"]:
+            await producer.flush()  # or nothing of it would be in the topic
             await producer.abort_transaction()
             await consumer.seek_to_committed()
         else:

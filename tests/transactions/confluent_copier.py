@@ -1,20 +1,22 @@
 """Copies a topic in transactions with confluent-kafka, until it is killed: `python -m ... SPEC`, JSON.
 
-It reads as a member of a group (static, so that it is back at once after a kill) and commits its offsets in
-the transaction (KIP-447). Now and then it aborts one, offsets and all, and reads that part again. It exits
-with 3 when its producer cannot go on.
+It reads its partitions from where the offsets of its group are stable, waiting for them if a transaction that
+was left open has some (KIP-447), and commits its own offsets in its transactions. Now and then it aborts one,
+offsets and all, and reads that part again. It exits with 3 when its producer cannot go on, and with 4
+when nothing came for ten seconds.
 """
 
 import json
 import random
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
+    OFFSET_STORED,
     Consumer,
-    KafkaError,
     KafkaException,
     Message,
     Producer,
@@ -22,7 +24,9 @@ from confluent_kafka import (
 )
 
 CALL_S = 20.0
-CANNOT_GO_ON = 3
+CANNOT_GO_ON, IDLE = 3, 4
+# A consumer of librdkafka 2.16 whose broker was killed sometimes never fetches again, of Apache Kafka as well.
+IDLE_S = 10.0
 BROKER = {
     "log_level": 0,
     "reconnect.backoff.ms": 20,
@@ -43,10 +47,6 @@ def retried(call: Callable[[], R]) -> R:
             print(f"tries again: {error}", flush=True)
 
 
-def _on_change(_consumer: Consumer, _partitions: list[TopicPartition]) -> None:
-    """confluent-kafka assigns or unassigns when this returns."""
-
-
 class Copier:
     def __init__(self, spec: dict[str, Any]) -> None:
         self.spec = spec
@@ -65,27 +65,23 @@ class Copier:
             {
                 "bootstrap.servers": spec["bootstrap"],
                 "group.id": spec["group"],
-                "group.instance.id": spec["transactional_id"],
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "fetch.wait.max.ms": 50,
-                # A broker that dies while a group is being joined may keep a member that nobody is any more.
-                "session.timeout.ms": 6_000,
-                "max.poll.interval.ms": 10_000,
                 "topic.metadata.refresh.interval.ms": 2_000,
                 **BROKER,
             }
         )
-        # With callbacks, partitions and generation change only inside `consume`: what was read is still ours
-        # when its offsets are sent. Without them they change at any time, and a copy of a partition that
-        # somebody else has by now would count.
-        self.consumer.subscribe(
-            [spec["input"]], on_assign=_on_change, on_revoke=_on_change, on_lost=_on_change
-        )
+        # Its own partitions, from where the group's offsets are stable.
+        self.partitions = [
+            TopicPartition(spec["input"], number, OFFSET_STORED) for number in spec["partitions"]
+        ]
+        self.consumer.assign(self.partitions)
 
     def run(self) -> None:
-        while True:
+        last = time.monotonic()
+        while time.monotonic() - last < IDLE_S:
             read = self.consumer.consume(self.spec["transaction_size"], 0.1)
             messages = [message for message in read if message.error() is None]
             if messages:
@@ -97,6 +93,9 @@ class Copier:
                         sys.exit(CANNOT_GO_ON)
                     print(f"aborted: {error}", flush=True)
                     self.abort()
+                last = time.monotonic()
+        print(f"nothing came for {IDLE_S:.0f} s", flush=True)
+        sys.exit(IDLE)
 
     def copy(self, messages: list[Message]) -> None:
         self.producer.begin_transaction()
@@ -108,6 +107,7 @@ class Copier:
         group = self.consumer.consumer_group_metadata()
         retried(lambda: self.producer.send_offsets_to_transaction(positions, group, CALL_S))
         if self.chance.random() < self.spec["abort_share"]:
+            self.producer.flush(CALL_S)  # or nothing of it would be in the topic
             self.abort()
         else:
             retried(lambda: self.producer.commit_transaction(CALL_S))
@@ -122,16 +122,13 @@ class Copier:
 
     def rewind(self) -> None:
         """Back to what the group has committed."""
-        assigned = self.consumer.assignment()
-        while assigned:
+        while True:
             try:
-                for position in self.consumer.committed(assigned, CALL_S):
+                for position in self.consumer.committed(self.partitions, CALL_S):
                     if position.offset < 0:
                         position.offset = OFFSET_BEGINNING
                     self.consumer.seek(position)
             except KafkaException as error:
-                if error.args[0].code() == KafkaError._STATE:  # it was taken away meanwhile
-                    return
                 print(f"asks again for its offsets: {error}", flush=True)
             else:
                 return
