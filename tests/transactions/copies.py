@@ -31,8 +31,8 @@ from tests.transactions.stability import StabilityWatch
 
 SLACK_S = 10.0  # what the last stable offset may rest beyond the transaction timeout
 PATIENCE_S = 120.0
-# A JVM may take longer than ten seconds to start again. If a transaction has timed out by then, Kafka 4.3
-# aborts it while it does not know the leaders of its partitions yet, and leaves it hanging there for good.
+# A JVM may take longer than ten seconds to start again. Kafka 4.3 was seen to leave transactions hanging that
+# had timed out by then (docs/exactly-once.md).
 TIMEOUT_MS = {"ottla": 10_000, "apache": 60_000}
 AWAY_S_MAX = 1.0  # a killed broker is away for up to so long before it is started again
 FAULTS = {1: ("client", "broker"), 3: ("client", "leader", "coordinator", "group coordinator")}

@@ -22,7 +22,7 @@ LOOK_S = 0.05
 class Offsets:
     """Where partitions end, and what a group has committed, for each isolation level.
 
-    Asked by consumers: an AdminClient of librdkafka 2.16 crashes at times when a broker is killed.
+    Asked by consumers: with an AdminClient the process crashed at times when a broker was killed.
     """
 
     def __init__(self, bootstrap: str, group: str = "nobody") -> None:
