@@ -218,8 +218,11 @@ class Cluster:
         node = self.keeper.nodes.get(znodes.CONTROLLER)
         return znodes.parse(node.data)["brokerid"] if node else None
 
-    def leaders(self) -> list[int]:
-        return sorted({state.leader for state in self.invariants.states.values() if state.leader >= 0})
+    def leaders(self, topic: str | None = None) -> list[int]:
+        """Of all partitions, or of those of one topic."""
+        topic_id = self.invariants.topics.get(topic or "", (None,))[0]
+        led = (state.leader for key, state in self.invariants.states.items() if topic_id in (None, key[0]))
+        return sorted({leader for leader in led if leader >= 0})
 
     def replaceable(self) -> dict[int, list[tuple[str, int]]]:
         """What each leader leads that another could lead in its place, of what clients write to."""

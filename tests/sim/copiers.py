@@ -27,7 +27,7 @@ from ottla.wire.messages.offset_fetch import (
 COPIERS = "copiers"
 OFFSETS_BY_NAME = 9
 READ_COMMITTED = 1
-RECORDS_MAX = 8
+RECORDS_MAX = 12
 
 
 class DeathError(Exception):
@@ -51,7 +51,8 @@ class Copier(TransactionalProducer):
         draw = self.world.draw
         self.deaths = (0.0, 0.003, 0.01)[draw(0, 2)]
         self.aborts = (0.0, 0.1, 0.3)[draw(0, 2)]
-        self.pace_ms = draw(20, 400)
+        self.pace_ms = draw(5, 150)
+        self.records_max = draw(2, RECORDS_MAX)
 
     def step(self) -> None:
         if self.is_stopping:
@@ -66,18 +67,18 @@ class Copier(TransactionalProducer):
 
     def script(self) -> Script:
         if self.is_rival:
-            yield self.world.draw(200, 6_000)
+            yield self.world.draw(200, 3_000)
         while not self._is_finished:
             try:
                 yield from self._live()
             except AnewError as error:
                 self.world.note(f"{self.name} begins anew: {error}")
                 if not self.world.is_calm:
-                    yield self.world.draw(1, 3_000)
+                    yield self.world.draw(1, 800)
             except DeathError:
                 self.world.note(f"{self.name} dies")
                 self.hang_up()
-                yield self.world.draw(50, 5_000)
+                yield self.world.draw(20, 3_000 if self.world.chance(0.3) else 500)
             if self.is_rival and self.is_stopping:
                 return
 
@@ -127,6 +128,7 @@ class Copier(TransactionalProducer):
 
     def _read(self) -> Script:
         """Some records of each partition of the input, by partition; from where this client is."""
+        draw = self.world.draw
         records: dict[int, list[tuple[int, str]]] = {}
         for source in self.sources:
             leader = self.leader_of(self.source, source)
@@ -145,7 +147,9 @@ class Copier(TransactionalProducer):
                 if record.offset >= self.positions[source]
             ]
             if values:
-                records[source] = values[: self.world.draw(1, RECORDS_MAX)]
+                records[source] = values[
+                    : draw(1, self.records_max) if not self.world.is_calm else RECORDS_MAX
+                ]
         return records
 
     def _fetch(self, leader: int, source: int) -> Script:

@@ -96,7 +96,7 @@ class Copying:
         for source in range(self.sources):
             producer = SafeProducer(
                 *self.where(f"p-{INPUT}{source}"), ledger=self.invariants.ledger, topic=INPUT,
-                partition=source, pace_ms=self.world.draw(150, 600),
+                partition=source, pace_ms=self.world.draw(60, 300),
             )  # fmt: skip
             self.producers.append(producer)
         owned = (

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from tests.sim.cluster import Cluster
 from tests.sim.keeper_client import KEEPER
 
+from ottla.base.ids import TRANSACTIONS_TOPIC
+
 LATE_MS = 1_500  # longer than a leader may count on what its followers said
 ESTRANGED_MS_MAX = 9_000  # as long as all the noise
 DEPOSED_OF, DEPOSED_AT = 5, 1  # in these seeds a leader is deposed: one in five, and none of seeds.txt
@@ -32,6 +34,8 @@ class Faults:
         self.kinds = [name for name in names if self.world.chance(0.45)] or ["kill"]
         if self.world.has_disks:
             self.kinds.append("directory")
+        if self.world.has_transactions:
+            self.kinds += ["ambush"] * (1 + len(self.kinds) // 3)
         self.pace_ms = self.world.draw(300, 2_500)
 
     def start(self) -> None:
@@ -77,7 +81,9 @@ class Faults:
     def _any(self) -> int:
         """A broker; the controller and leaders more often than others."""
         brokers = list(self.cluster.machines)
-        if self.world.chance(0.3):
+        if self.world.has_transactions and self.world.chance(0.3):
+            brokers = self.cluster.leaders(TRANSACTIONS_TOPIC) or brokers
+        elif self.world.chance(0.3):
             brokers = [self.cluster.controller() or brokers[0]]
         elif self.world.chance(0.4):
             brokers = self.cluster.leaders() or brokers
@@ -96,14 +102,30 @@ class Faults:
         machine = self.cluster.machines[broker]
         self._for_a_while(lambda: None if machine.running else machine.start())
 
-    def _kill(self) -> None:
-        broker = self._any()
+    def _kill(self, broker: int | None = None) -> None:
+        broker = self._any() if broker is None else broker
         machine = self.cluster.machines[broker]
         if machine.running is None or any(lost for other, lost in self.unclean.items() if other != broker):
             return
         self.unclean[broker] = self.unclean.get(broker, False)
         machine.kill()
         self._restart_later(broker)
+
+    def _ambush(self) -> None:
+        """Whoever is next to be told that a transaction ends: it is killed while it sees to that, or nobody
+        else hears of it, because it is replaced before its followers have fetched anything more."""
+
+        def strike(broker: int) -> None:
+            self.world.on_end = None
+            if self.world.chance(0.5):
+                self.world.after(self.world.draw(1, 30), lambda: self._kill(broker))
+                return
+            others = [other for other in self.cluster.machines if other != broker]
+            self._cut_links(f"b{broker} hears no broker", [(other, broker) for other in others])
+            self.world.after(self.world.draw(1, 100), lambda: self._expire(broker))
+
+        self.world.on_end = strike
+        self._for_a_while(lambda: setattr(self.world, "on_end", None))
 
     def _may_lose(self, broker: int) -> bool:
         others = [other for other in self.unclean if other != broker]
@@ -336,7 +358,7 @@ class Faults:
             keeper.stop()
             self._for_a_while(keeper.resume)
 
-    def _expire(self) -> None:
-        process = self.cluster.machines[self._any()].running
+    def _expire(self, broker: int | None = None) -> None:
+        process = self.cluster.machines[self._any() if broker is None else broker].running
         if process is not None and self.cluster.keeper.is_up:
             self.cluster.keeper.close_session(process.keeper.session, "expired early")

@@ -75,7 +75,7 @@ class Process(Interpreter):
         if world.has_transactions:
             coordinators.append(self.broker.coordinators.transactions.runtime)
         for coordinator in coordinators:
-            coordinator.slice_work = LOAD_RECORDS
+            coordinator.slice_work = LOAD_RECORDS * (5 if world.has_transactions else 1)
             coordinator.on_tick(clock.now_ms())
         self.place = self.broker.id
         self.keeper = KeeperClient(world, keeper, network, self, self.place)

@@ -29,6 +29,7 @@ from ottla.records.record import read_records
 
 FOUNDING_MS = 20_000
 NOISE_MS = (3_000, 10_000)
+COPYING_MS = (5_000, 12_000)  # of noise, where there are transactions
 SETTLING_MS = 40_000
 CHECK_MS = 100
 STEP_MS = 250
@@ -145,7 +146,7 @@ def _live(cluster: Cluster, handler: BugHandler) -> None:
         admin.start()
         _wait(cluster, handler, FOUNDING_MS, lambda: None if admin.is_done else "not at its level yet")
     cluster.add_clients()
-    noise_ms = world.draw(*NOISE_MS)
+    noise_ms = world.draw(*(NOISE_MS if cluster.copying is None else COPYING_MS))
     faults = Faults(cluster, world.now_ms + noise_ms)
     faults.start()
     advance(cluster, handler, noise_ms)

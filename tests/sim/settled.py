@@ -55,10 +55,11 @@ def _disagreement(partitions: list[Any]) -> str | None:
 
 
 def _producers(log: Any) -> dict[int, tuple[Any, ...]]:
-    """What a snapshot holds: of the batches, the last one."""
+    """What a snapshot holds: of the batches the last one, and of times only the last of all."""
     return {
         producer_id: (
-            producer.epoch, producer.coordinator_epoch, producer.txn_first_offset, producer.batches[-1:],
+            producer.epoch, producer.coordinator_epoch, producer.txn_first_offset,
+            [batch[:-1] for batch in producer.batches[-1:]],
         )
         for producer_id, producer in log.producers.by_id.items()
     }  # fmt: skip

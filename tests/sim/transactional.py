@@ -145,6 +145,8 @@ class TransactionalProducer(Client):
                 return None
             self.coordinators[name] = answer.coordinators[0].node_id
         self.step()
+        if isinstance(request, EndTxnRequest) and self.world.on_end is not None:
+            self.world.on_end(self.coordinators[name])
         answer = yield self.ask(self.coordinators[name], request, version, self.request_ms)
         if answer is None:
             self.coordinators.pop(name, None)

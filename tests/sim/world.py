@@ -28,6 +28,7 @@ class World:
     def __init__(self, seed: int, *, keep_all: bool = False, limits: Limits = ORDINARY) -> None:
         self.seed, self.limits = seed, limits
         self.is_calm = False  # the faults are over
+        self.on_end: Callable[[int], None] | None = None  # who waits for a broker to be told of an end
         self.reached = Counter[str]()  # how often a request was long, large or checked apart
         self.has_transactions = seed >= TRANSACTIONS_FROM
         self.has_disks = seed >= DISKS_FROM and (not self.has_transactions or seed % 8 == 7)
