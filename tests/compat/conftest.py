@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +11,13 @@ import pytest
 from bench import apache
 from bench.servers import PeerError
 from tests.cli import commands
-from tests.compat import traffic, transactional
+from tests.compat import traffic
 from tests.compat.apache import Node
 from tests.compat.traffic import CODECS, Seen, Sent
+from tests.compat.transactional import APACHE, OTTLA, Server, serving
 from tests.kafka_clients.harness import BrokerProcess
+
+from ottla.client import Client, TopicPartition
 
 TRANSACTIONS = "transactions"
 COMMITTED = "transactions, committed only"
@@ -123,15 +127,34 @@ def by_kafka(
     return clean, killed
 
 
-@pytest.fixture(scope="session", params=[transactional.APACHE, transactional.OTTLA], name="transactional")
+@pytest.fixture(scope="session", params=[APACHE, OTTLA], name="transactional")
 def transactional_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[transactional.Server]:
+) -> Iterator[Server]:
     """A broker with transactions, in which they can be left hanging."""
-    if request.param == transactional.APACHE:
+    if request.param == APACHE:
         request.getfixturevalue("kafka_jars")
-    with transactional.serving(request.param, tmp_path_factory.mktemp("transactional")) as server:
+    with serving(request.param, tmp_path_factory.mktemp("transactional")) as server:
         yield server
+
+
+@pytest.fixture
+def transactional_topic(transactional: Server) -> str:
+    """A new topic with two partitions, both of which have a leader."""
+    name = f"t{uuid.uuid4().hex[:10]}"
+    with Client(transactional.bootstrap) as client:
+        client.create_topics({name: 2})
+        client.ends([TopicPartition(name, number) for number in range(2)])
+    return name
+
+
+@pytest.fixture
+def transactional_ottla(
+    run: commands.Run, transactional: Server, monkeypatch: pytest.MonkeyPatch
+) -> commands.Run:
+    """`ottla`, with that broker to talk to."""
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", transactional.bootstrap)
+    return run
 
 
 def join(bootstrap: str, group: str, written: Written) -> None:

@@ -1,33 +1,33 @@
 """`ottla transactions` against brokers with transactions, hanging ones too."""
 
 import json
+import subprocess
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from bench import apache
+from bench.servers import clean_environment
 from tests.cli.commands import Run
+from tests.compat.apache import QUICK_JVM
 from tests.compat.traffic import FLUSH_S, read, send_transactions
 from tests.compat.transactional import HOUR_MS, Server, begun, leave_hanging
 from tests.kafka_clients.harness import wait_for
 
 from ottla.client import Client, TopicPartition
 
-
-@pytest.fixture
-def topic(transactional: Server) -> str:
-    with Client(transactional.bootstrap) as client:
-        name = f"t{uuid.uuid4().hex[:10]}"
-        client.create_topics({name: 2})
-        client.ends([TopicPartition(name, number) for number in range(2)])  # when both have a leader
-    return name
+TOOL_S = 120.0
 
 
 @pytest.fixture
-def ottla(run: Run, transactional: Server, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("OTTLA_BOOTSTRAP", transactional.bootstrap)
-    return run
+def topic(transactional_topic: str) -> str:
+    return transactional_topic
+
+
+@pytest.fixture
+def ottla(transactional_ottla: Run) -> Run:
+    return transactional_ottla
 
 
 def shown(ottla: Run, *arguments: str) -> list[dict[str, Any]]:
@@ -264,3 +264,44 @@ def test_an_aborted_transaction_no_longer_holds_back_the_last_stable_offset(
         aborted = ottla("transactions", "abort", "-t", topic, "-p", "0", "--start-offset", "0", "-y")
         assert aborted.code == 0, aborted.err
         assert client.ends([place], read_committed=True)[place] == 2
+
+
+# -- side by side --------------------
+
+
+def kafkas(server: Server, *arguments: str) -> list[dict[str, str]]:
+    """What Apache Kafka's own tool shows: a table with tabs between padded columns."""
+    name = "org.apache.kafka.tools.TransactionsCommand"
+    command = apache.java(name, "--bootstrap-server", server.bootstrap, *arguments)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=TOOL_S, env=clean_environment() | QUICK_JVM
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    lines = [[cell.strip() for cell in line.split("\t")] for line in done.stdout.splitlines() if line.strip()]
+    return [dict(zip(lines[0], row, strict=True)) for row in lines[1:]]
+
+
+def test_kafkas_own_tool_shows_and_aborts_the_same(
+    ottla: Run, transactional: Server, topic: str, ongoing: Any, kafka_jars: str
+) -> None:
+    left = leave_hanging(transactional, topic, f"{topic}-zombie")
+    theirs = {row["TransactionalId"]: row for row in kafkas(transactional, "list")}
+    for ours in shown(ottla, "list", "--pattern", f"{topic}.*"):
+        row = theirs[ours["transactional_id"]]
+        assert (row["Coordinator"], row["ProducerId"], row["TransactionState"]) == (
+            str(ours["coordinator"]), str(ours["producer_id"]), ours["state"],
+        )  # fmt: skip
+    (row,) = kafkas(transactional, "describe", "--transactional-id", f"{topic}-ongoing")
+    (described,) = shown(ottla, "describe", f"{topic}-ongoing")
+    assert (row["ProducerEpoch"], row["TransactionTimeoutMs"], row["CurrentTransactionStartTimeMs"]) == (
+        str(described["producer_epoch"]), str(described["timeout_ms"]), str(described["started_ms"]),
+    )  # fmt: skip
+    assert row["TopicPartitions"] == f"{topic}-0"
+    (row,) = kafkas(transactional, "find-hanging", "--topic", topic)
+    (ours,) = hanging_in(ottla, "--topic", topic)
+    assert (row["ProducerId"], row["StartOffset"], row["LastTimestamp"]) == (
+        str(ours["producer_id"]), str(ours["start_offset"]), str(ours["last_timestamp_ms"]),
+    )  # fmt: skip
+    place = ("--topic", topic, "--partition", "0", "--start-offset", str(left.start_offset))
+    assert kafkas(transactional, "abort", *place) == []
+    assert hanging_in(ottla, "--topic", topic) == []

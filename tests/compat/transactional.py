@@ -28,6 +28,7 @@ HOUR_MS = 3_600_000
 SETTINGS = {
     "transaction.partition.verification.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "2",
 }
@@ -41,11 +42,13 @@ class Server(Protocol):
 @contextmanager
 def serving(kind: str, folder: Path, settings: Mapping[str, str] = SETTINGS) -> Iterator[Server]:
     if kind == OTTLA:
-        if not OTTLA_HAS_TRANSACTIONS:
-            pytest.skip("this broker has no transactions yet")
         broker = BrokerProcess(folder, dict(settings))
         broker.start()
         try:
+            has_transactions = not _is_refused(broker)
+            assert has_transactions == OTTLA_HAS_TRANSACTIONS, "set OTTLA_HAS_TRANSACTIONS to what is so"
+            if not has_transactions:
+                pytest.skip("this broker has no transactions yet")
             yield broker
             assert broker.bugs() == []
         finally:
@@ -74,6 +77,12 @@ def kill_and_start(server: Server) -> None:
     server.halt(signal.SIGKILL)
     server.start()
     server.wait_ready()
+
+
+def _is_refused(server: Server) -> bool:
+    with Wire(int(server.bootstrap.rpartition(":")[2])) as wire:
+        answer = wire.call(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
+    return bool(answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 class Left(NamedTuple):
