@@ -4,7 +4,7 @@ requests, and every row is there once. The points are those of docs/design/017-e
 `test_exactly_once_crashes` has the same with a real Spark.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
 
@@ -38,6 +38,21 @@ def lose(client: Client, query: Query, *tasks: int) -> None:
     """Another process begins under the ids of these tasks: what was staged there is aborted."""
     for number in tasks:
         client.begin_transaction(attempt_id(query.id, number, 0), 60_000)
+
+
+def time_out(client: Client, query: Query, *tasks: int) -> None:
+    """The coordinator aborts them."""
+    ids = [attempt_id(query.id, number, 0) for number in tasks]
+
+    def are_aborted() -> bool:
+        return {state.state for state in client.describe_transactions(ids).values()} == {"CompleteAbort"}
+
+    wait_for(are_aborted, 60, what="the timeout")
+
+
+End = Callable[..., None]
+ENDS = [lose, pytest.param(time_out, marks=LONG)]
+TIMEOUT_MS = "10000"
 
 
 def decided_and_not_ended(
@@ -151,18 +166,13 @@ def test_two_drivers_of_one_query_write_a_batch_once(target: Topic, monkeypatch:
     assert at > 12
 
 
-def test_what_was_decided_is_copied_from_the_log_if_its_transactions_timed_out(
-    target: Topic, client: Client, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("end", ENDS)
+def test_what_was_decided_is_copied_from_the_log_if_its_transactions_ran_out(
+    target: Topic, client: Client, monkeypatch: pytest.MonkeyPatch, end: End
 ) -> None:
-    query = Query(target, kafka__transaction__timeout__ms="1000", kafka__compression__type="lz4")
+    query = Query(target, kafka__transaction__timeout__ms=TIMEOUT_MS, kafka__compression__type="lz4")
     decided_and_not_ended(monkeypatch, query)
-    ids = [attempt_id(query.id, number, 0) for number in range(TASKS)]
-
-    def are_aborted() -> bool:
-        states = client.describe_transactions(ids)
-        return [states[name].state for name in ids] == ["CompleteCommit", "CompleteAbort", "CompleteAbort"]
-
-    wait_for(are_aborted, what="the timeout")
+    end(client, query, 1, 2)
     query.run("again")
     assert committed(target) == query.values("first")
     query.run("again")
@@ -211,14 +221,15 @@ def test_decided_rows_that_the_log_has_not_any_more_are_an_error(
     assert "A new checkpoint writes the batch again" in str(caught.value)
 
 
+@pytest.mark.parametrize("end", ENDS)
 def test_a_batch_that_takes_longer_than_its_transactions_is_an_error_and_leaves_nothing(
-    target: Topic, client: Client
+    target: Topic, client: Client, end: End
 ) -> None:
-    query = Query(target, kafka__transaction__timeout__ms="500")
+    query = Query(target, kafka__transaction__timeout__ms=TIMEOUT_MS)
     staged = query.tasks("first")
-    name = attempt_id(query.id, 1, 0)
-    wait_for(lambda: client.describe_transactions([name])[name].state == "CompleteAbort", what="the timeout")
-    with pytest.raises(SourceError, match=r"tasks .*1.*kafka.transaction.timeout.ms=500.*or raise") as caught:
+    end(client, query, 0, 1, 2)
+    said = rf"tasks 0, 1, 2 .*kafka.transaction.timeout.ms={TIMEOUT_MS}.*or raise"
+    with pytest.raises(SourceError, match=said) as caught:
         query.commit(staged)
     assert caught.value.error_class == "KAFKA_TRANSACTION_TIMED_OUT"
     query.abort(staged)
