@@ -118,3 +118,14 @@ def test_a_driver_that_is_killed_in_a_commit_leaves_every_row_once(
     rows = read_stream(spark, options_of(source))
     run(copy(rows, target.bootstrap, target.name, checkpoint, gate=gate, point=point))
     assert copied(target) == texts(range(ROWS))
+
+
+def test_a_batch_write_is_seen_as_a_whole_when_the_job_is_done(spark: "SparkSession", target: Topic) -> None:
+    options = {"kafka.bootstrap.servers": target.bootstrap, "topic": target.name, "delivery": "exactly-once"}
+    rows = spark.range(0, ROWS, 1, 2).selectExpr("cast(id as string) value")
+    rows.write.format("ottla").options(**options).mode("append").save()
+    assert copied(target) == texts(range(ROWS))
+    broken = rows.selectExpr("if(value = '1999', raise_error('no'), value) value")
+    with pytest.raises(PySparkException):
+        broken.write.format("ottla").options(**options).mode("append").save()
+    assert copied(target) == texts(range(ROWS)), "a job that fails leaves nothing"
