@@ -118,7 +118,7 @@ def test_a_stock_file_of_kraft_starts_and_says_once_what_has_no_effect(tmp_path:
         (line,) = (said for said in stopped(process) if said.startswith(NO_EFFECT) or "did you mean" in said)
     assert line.startswith(NO_EFFECT)
     named = line.removeprefix(NO_EFFECT).split(", ")
-    assert {"num.io.threads", "transaction.state.log.min.isr", "inter.broker.listener.name"} <= set(named)
+    assert {"num.io.threads", "num.network.threads", "inter.broker.listener.name"} <= set(named)
     assert "did you mean" not in line
     assert not set(named) & {"listeners", "controller.listener.names", "log.dirs", "node.id"}
 
