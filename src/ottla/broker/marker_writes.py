@@ -32,7 +32,7 @@ _NOT_READY = frozenset(
 )
 
 
-class Found(Protocol):
+class LocalPartitions(Protocol):
     """The partitions of this broker."""
 
     def find(self, topic: str, index: int) -> Partition: ...
@@ -55,7 +55,7 @@ class MarkerWrite:
 class MarkerWrites:
     """`append` writes a marker into a partition, `end_group_transaction` into one of `__consumer_offsets`."""
 
-    partitions: Found
+    partitions: LocalPartitions
     proofs: Proofs
     append: Callable[[Partition, Marker, int, int], Appended]
     end_group_transaction: Callable[[int, Marker, int], object]
