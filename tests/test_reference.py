@@ -127,6 +127,17 @@ def is_module(path: str) -> bool:
     return (SOURCE / f"{path}.py").is_file()
 
 
+def test_make_test_runs_every_folder_of_tests() -> None:
+    makefile = (TREE / "Makefile").read_text()
+    lists = dict(re.findall(r"^(\w+) := ((?:.*\\\n)*.*)$", makefile, re.MULTILINE))
+    named = {f"tests/{room}" for room in f"{lists['LOWER']} {lists['UPPER']}".split()}
+    named |= {word for name in ("REAL_TESTS", "LONG_TESTS") for word in lists[name].split() if word != "\\"}
+    named |= set(re.findall(r"pytest .* (tests/\w+)$", makefile.partition("\ntest-pure:")[2], re.MULTILINE))
+    folders = {str(path.parent.relative_to(TREE)) for path in (TREE / "tests").glob("*/test_*.py")}
+    assert len(folders) > 20
+    assert folders - named == set()
+
+
 def test_every_workload_of_the_benchmarks_is_explained_where_their_figures_are() -> None:
     page = (DOCS / "performance.md").read_text()
     explained = set(re.findall(r"^\| (W\w+) \|", page, re.MULTILINE))
