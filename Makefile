@@ -9,7 +9,7 @@ PURE := $(LOWER) $(UPPER)
 PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PURE))
 # Tests with real sockets, processes and clients; and, in a lane of their own because they take long, clusters and Spark.
 REAL_TESTS := tests/test_second_chance.py tests/shell tests/testing tests/cli tests/client tests/ship tests/kafka_clients \
-  tests/hostile tests/compat
+  tests/hostile tests/compat tests/transactions
 LONG_TESTS := tests/cluster tests/arrow tests/spark tests/pipelines
 COVERED_MIN := 95
 comma := ,

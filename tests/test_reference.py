@@ -106,9 +106,9 @@ def test_no_page_names_a_file_of_the_source_that_is_not_there() -> None:
 
 def test_the_walks_of_the_tour_are_counted_right() -> None:
     tour = (DOCS / "ARCHITECTURE.md").read_text()
-    section = tour.partition("## Four walks\n")[2].partition("\n## ")[0]
+    section = tour.partition("## Walks\n")[2].partition("\n## ")[0]
     walks = re.findall(r"^\| (\*\*.*?) \| (\d+) \| (\d+) \| (.*) \|$", section, re.MULTILINE)
-    assert len(walks) == 5
+    assert len(walks) == 6
     for walk, files, returns, way in walks:
         steps = way.split(" · ")
         visited = [step.removeprefix("↩ ").strip("`") for step in steps]
@@ -125,6 +125,17 @@ def test_the_walks_of_the_tour_are_counted_right() -> None:
 
 def is_module(path: str) -> bool:
     return (SOURCE / f"{path}.py").is_file()
+
+
+def test_make_test_runs_every_folder_of_tests() -> None:
+    makefile = (TREE / "Makefile").read_text()
+    lists = dict(re.findall(r"^(\w+) := ((?:.*\\\n)*.*)$", makefile, re.MULTILINE))
+    named = {f"tests/{room}" for room in f"{lists['LOWER']} {lists['UPPER']}".split()}
+    named |= {word for name in ("REAL_TESTS", "LONG_TESTS") for word in lists[name].split() if word != "\\"}
+    named |= set(re.findall(r"pytest .* (tests/\w+)$", makefile.partition("\ntest-pure:")[2], re.MULTILINE))
+    folders = {str(path.parent.relative_to(TREE)) for path in (TREE / "tests").glob("*/test_*.py")}
+    assert len(folders) > 20
+    assert folders - named == set()
 
 
 def test_every_workload_of_the_benchmarks_is_explained_where_their_figures_are() -> None:

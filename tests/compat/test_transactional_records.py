@@ -107,7 +107,7 @@ def test_a_line_that_cannot_be_read_aborts_the_transaction_and_says_where_to_go_
     whole = ottla(*partition_0(topic), "--json", stdin=lines)
     assert (whole.code, whole.out) == (2, "")
     assert whole.err.startswith("ottla: line 4: ")
-    assert whole.err.endswith("; the transaction was aborted; nothing before it is committed\n")
+    assert whole.err.endswith("; the transaction was aborted; no earlier one is committed\n")
     assert whole.err.count("\n") == 1
     assert committed(transactional, topic) == []
     by_two = ottla(*partition_0(topic), "--json", "--records-per-transaction", "2", stdin=lines)
@@ -126,7 +126,7 @@ def test_a_record_that_the_broker_does_not_take_aborts_the_transaction(
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == (
         f"ottla: transactional id '{topic}': Message size too large; the transaction was aborted; "
-        "nothing before it is committed\n"
+        "no earlier one is committed\n"
     )
     assert committed(transactional, topic) == []
 
@@ -136,7 +136,7 @@ def test_a_partition_that_is_not_there_aborts_the_transaction(
 ) -> None:
     outcome = ottla("produce", topic, "-p", "7", "--transactional-id", topic, stdin=b"nowhere\n")
     assert outcome.code == 1
-    assert outcome.err.endswith("; the transaction was aborted; nothing before it is committed\n")
+    assert outcome.err.endswith("; the transaction was aborted; no earlier one is committed\n")
 
 
 def test_an_interrupt_aborts_the_transaction(ottla: Run, transactional: Server, topic: str) -> None:
@@ -146,7 +146,7 @@ def test_an_interrupt_aborts_the_transaction(ottla: Run, transactional: Server, 
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=GONE_S)
     assert process.returncode == 130
-    assert errors.decode().splitlines() == ["the transaction was aborted; nothing before it is committed"]
+    assert errors.decode().splitlines() == ["the transaction was aborted; no earlier one is committed"]
     assert state(ottla, topic) in {"PrepareAbort", "CompleteAbort"}
     assert committed(transactional, topic) == []
 

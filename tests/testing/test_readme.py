@@ -72,15 +72,26 @@ def test_the_readme_opens_with_what_ottla_is_and_the_two_commands() -> None:
 def test_the_example_is_short_and_prints_what_the_readme_says(tmp_path: Path) -> None:
     example, expected = blocks("python")[0], blocks("")[0]
     assert len(example.splitlines()) <= EXAMPLE_LINES_MAX
+    assert run_example(example, tmp_path) == expected
+
+
+def test_the_example_of_exactly_once_prints_what_the_readme_says(tmp_path: Path) -> None:
+    section = README.partition("\n## Exactly once\n")[2].partition("\n## ")[0]
+    (example,), (expected,) = blocks("python", section), blocks("", section)
+    assert "abort_transaction" in example
+    assert run_example(example, tmp_path) == expected
+
+
+def run_example(example: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", example],
         capture_output=True,
         text=True,
         timeout=60,
-        cwd=tmp_path,
+        cwd=folder,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == expected
+    return done.stdout
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -143,6 +154,16 @@ def test_the_commands_of_the_tour_of_groups_work_one_after_the_other(tmp_path: P
     assert (group["group"], group["members"], group["lag"]) == ("shipping", [], 0)
 
 
+def test_the_commands_of_the_tour_of_transactions_work_one_after_the_other(tmp_path: Path) -> None:
+    shown = run_all(commands("invoices"), tmp_path)
+    for command in ("ottla consume invoices", "ottla consume invoices --isolation read_uncommitted"):
+        assert sorted(map(int, shown[command].split())) == list(range(1, 10))
+    (row,) = shown["ottla transactions list"].splitlines()[1:]
+    assert row.split()[0] == "load-invoices"
+    assert row.split()[-1] == "CompleteCommit"
+    assert "CompleteCommit" in shown["ottla transactions describe load-invoices"]
+
+
 def test_committed_offsets_survive_a_restart(tmp_path: Path) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
@@ -196,7 +217,7 @@ def is_figure(figure: str, cell: str) -> bool:
 
 def test_what_the_readme_says_is_left_out_is_not_advertised() -> None:
     left_out = README.partition("## What it does not do\n")[2].partition("\n## ")[0]
-    keys = {"Transactions": 24, "ACLs": 29, "quotas": 48, "KRaft": 62, "share groups": 76, "Streams": 88}
+    keys = {"ACLs": 29, "quotas": 48, "KRaft": 62, "share groups": 76, "Streams": 88}
     for word, key in keys.items():
         assert word in left_out
         assert key not in TABLE, word

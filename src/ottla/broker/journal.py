@@ -82,9 +82,8 @@ class PartitionJournal:
             codec=self.codec,
             producer_id=NO_PRODUCER_ID if writer is None else writer.producer_id,
             producer_epoch=-1 if writer is None else writer.epoch,
-            base_sequence=NO_SEQUENCE
-            if writer is None
-            else 0,  # as Kafka's coordinators have it; nobody checks
+            # 0 as Kafka's coordinators have it; nobody checks.
+            base_sequence=NO_SEQUENCE if writer is None else 0,
             transactional=writer is not None,
         )
         return self.append_batch(self.partition, memoryview(batch), now_ms, wall_ms).base_offset

@@ -22,17 +22,8 @@ from ottla.replication.partition import Partition
 
 FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 
-# What a coordinator of transactions does not expect to hear from one of groups: it is to try again.
-_NOT_READY = frozenset(
-    {
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
 
-
-class Found(Protocol):
+class LocalPartitions(Protocol):
     """The partitions of this broker."""
 
     def find(self, topic: str, index: int) -> Partition: ...
@@ -55,7 +46,7 @@ class MarkerWrite:
 class MarkerWrites:
     """`append` writes a marker into a partition, `end_group_transaction` into one of `__consumer_offsets`."""
 
-    partitions: Found
+    partitions: LocalPartitions
     proofs: Proofs
     append: Callable[[Partition, Marker, int, int], Appended]
     end_group_transaction: Callable[[int, Marker, int], object]
@@ -73,7 +64,8 @@ class MarkerWrites:
         except ApiError as error:
             if error.code in FENCED:
                 write.refused = error.code
-            elif error.code in _NOT_READY:
+            elif error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                # That of groups loads: a sender of markers expects to hear this, and tries again.
                 write.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:
                 write.error = error.code

@@ -118,9 +118,8 @@ class Operation(Generic[S]):
         if answer.reply is None or partition.high_watermark < answer.after_offset:
             return None
         if partition.replication is not None and partition.replication.is_held:
-            return (
-                None  # the coordinator before may still answer, and knows nothing of what we have in memory
-            )
+            # The coordinator before may still answer, and knows nothing of what we have in memory.
+            return None
         if not self._proofs.led_at(partition, answer.given_ms, now_ms):
             self._proofs.ask_for(partition, answer.given_ms, now_ms)
             return None

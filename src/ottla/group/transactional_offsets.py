@@ -32,9 +32,8 @@ class PendingOffsets:
         # By group, then by topic and partition, then by producer.
         self._by_group: dict[str, dict[tuple[str, int], dict[int, CommittedOffset]]] = {}
         self._by_producer: dict[int, dict[tuple[str, str, int], None]] = {}
-        self._ended: deque[tuple[int, str, str, int]] = (
-            deque()
-        )  # whose ends are in flight, and where those stand
+        # Whose ends are in flight, and where in the log those stand.
+        self._ended: deque[tuple[int, str, str, int]] = deque()
         self._ended_of: dict[str, dict[tuple[str, int], int]] = {}  # how many of these there are, by group
         self.held_bytes = 0  # about what all of it takes in memory
 

@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
@@ -94,8 +94,8 @@ class Decision:
         """The partition whose offset the decision is stored as."""
         return min(self.spans)
 
-    def without(self, done: Iterable[Chosen]) -> "Decision":
-        return replace(self, chosen=tuple(chosen for chosen in self.chosen if chosen not in set(done)))
+    def without(self, done: Collection[Chosen]) -> "Decision":
+        return replace(self, chosen=tuple(chosen for chosen in self.chosen if chosen not in done))
 
 
 class Standing(Enum):

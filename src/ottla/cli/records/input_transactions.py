@@ -43,7 +43,7 @@ class _Counted(Lines):
 
 def _outcome(transactions: Transactions, committed: int) -> str:
     if not committed:
-        return f"{transactions.fate}; nothing before it is committed"
+        return f"{transactions.fate}; no earlier one is committed"
     count = output.plural(transactions.committed, "transaction")
     before = f"lines 1 to {committed} are committed ({count})"
     return f"{transactions.fate}; {before}, go on with line {committed + 1}"
