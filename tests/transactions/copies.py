@@ -51,6 +51,8 @@ class Plan:
     transaction_size: int = 50
     transaction_timeout_ms: int = TIMEOUT_MS[servers.CHOSEN]
     kills: int = 4
+    call_s: float = 5.0  # the timeout of a client's calls: one that hangs costs a little more
+    are_members: bool = False
 
     @property
     def records_per_partition(self) -> int:
@@ -76,13 +78,15 @@ class Copied:
     looks: int
     faults: list[str]
     starts: int
+    hangs: int = 0
 
     def __str__(self) -> str:
         plan, extra = self.plan, sum(map(len, self.uncommitted)) - sum(map(len, self.committed))
         return (
             f"{plan.client}: seed {plan.seed}, {sum(map(len, self.committed))} records copied in "
             f"{self.seconds:.1f} s, {extra} more were aborted; killed: {', '.join(self.faults)}; copiers "
-            f"were started {self.starts} times; the last stable offset rested {self.rest_s:.1f} s at most"
+            f"were started {self.starts} times, {self.hangs} of them as a call of the client hung; "
+            f"the last stable offset rested {self.rest_s:.1f} s at most"
         )
 
 
@@ -134,6 +138,7 @@ class Copy:
         self.task = Task(
             plan.client, brokers.bootstrap, self.input, self.output, self.group, plan.partitions,
             plan.copiers, plan.transaction_size, plan.transaction_timeout_ms, plan.seed,
+            plan.call_s, plan.are_members,
         )  # fmt: skip
         count = plan.partitions if plan.client == "java" else plan.copiers
         self.copiers = [Copier(self.task, number, folder / f"{stem}-{number}.log") for number in range(count)]
@@ -166,6 +171,7 @@ class Copy:
             watch.looks,
             self.faults,
             sum(copier.starts for copier in self.copiers),
+            sum(copier.hangs for copier in self.copiers),
         )
 
     def __str__(self) -> str:
