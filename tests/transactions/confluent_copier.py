@@ -36,7 +36,13 @@ BROKER = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
     "socket.timeout.ms": 5_000,
+    # When no broker can be reached, librdkafka by default forgets them all and begins anew. Its producer then
+    # keeps a group coordinator that it never connects to again, and offsets for it wait for ever: seen in its
+    # log at nearly every kill of a lone broker.
+    "metadata.recovery.strategy": "none",
 }
+# The shortest session a broker takes by default: so long nobody reads the partitions of a killed member.
+MEMBER = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
 R = TypeVar("R")
 
 
@@ -98,6 +104,7 @@ class Copier:
                 "fetch.wait.max.ms": 50,
                 "topic.metadata.refresh.interval.ms": 2_000,
                 **BROKER,
+                **(MEMBER if spec["is_member"] else {}),
             }
         )
         self.partitions: list[TopicPartition] = []
@@ -133,8 +140,7 @@ class Copier:
                     self.copy(messages)
                 except KafkaException as error:
                     if not error.args[0].txn_requires_abort():
-                        print(f"cannot go on: {error}", flush=True)
-                        sys.exit(CANNOT_GO_ON)
+                        raise
                     print(f"aborted: {error}", flush=True)
                     self.abort()
 
@@ -156,11 +162,7 @@ class Copier:
             retried(self.producer.commit_transaction, self.call_s)
 
     def abort(self) -> None:
-        try:
-            retried(self.producer.abort_transaction, self.call_s)
-        except KafkaException as error:
-            print(f"cannot abort: {error}", flush=True)
-            sys.exit(CANNOT_GO_ON)
+        retried(self.producer.abort_transaction, self.call_s)
         self.rewind()
 
     def rewind(self) -> None:
@@ -180,4 +182,8 @@ class Copier:
 
 
 if __name__ == "__main__":
-    Copier(json.loads(sys.argv[1])).run()
+    try:
+        Copier(json.loads(sys.argv[1])).run()
+    except KafkaException as error:
+        print(f"cannot go on: {error}", flush=True)
+        sys.exit(CANNOT_GO_ON)
