@@ -90,10 +90,13 @@ fuzz: setup
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]' || true
 	$(BIN)/python -m tests.hostile.fuzz $(if $(CASE),--case $(CASE),$(if $(filter file,$(origin N)),,--count $(N)) $(if $(SEED),--seed $(SEED)))
 
-# Copies in transactions while processes are killed: `make copies BROKERS=3 CLIENT=confluent SEED=7 RUNS=10 SERVER=apache`.
+# Copies in transactions while processes are killed: `make copies BROKERS=3 CLIENT=confluent SEED=7 RUNS=10 SERVER=apache`;
+# MEMBERS=1: copiers are members of a group; RECORDS, BYTES, KILLS; FOLDER keeps logs and data of runs that failed.
 copies: setup
 	$(BIN)/python -m tests.transactions.copies --brokers $(or $(BROKERS),1) --client $(or $(CLIENT),all) \
-	  --server $(or $(SERVER),ottla) --runs $(or $(RUNS),1) $(if $(SEED),--seed $(SEED))
+	  --server $(or $(SERVER),ottla) --runs $(or $(RUNS),1) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(RECORDS),--records $(RECORDS)) $(if $(BYTES),--bytes $(BYTES)) $(if $(KILLS),--kills $(KILLS)) \
+	  $(if $(MEMBERS),--members) $(if $(FOLDER),--folder $(FOLDER))
 
 bench: setup
 	$(BIN)/python -m bench

@@ -226,3 +226,7 @@ def test_listen_goes_with_the_address_that_clients_are_told(tmp_path: pathlib.Pa
     assert "advertised.listeners" not in properties_of(options)
     both = StartOptions(listen="127.0.0.1:29500", advertise="here:1", config=str(file))
     assert properties_of(both)["advertised.listeners"] == "PLAINTEXT://here:1"
+    of_set = StartOptions(
+        listen="127.0.0.1:29500", set=["advertised.listeners=PLAINTEXT://proxy:2"], config=str(file)
+    )
+    assert properties_of(of_set)["advertised.listeners"] == "PLAINTEXT://proxy:2"

@@ -18,6 +18,12 @@ from aiokafka.errors import KafkaError
 CANNOT_GO_ON = 3
 
 
+async def rewind(consumer: AIOKafkaConsumer) -> None:
+    """Back to what the group has committed. Where that is nothing, `seek_to_committed` stays where it is."""
+    for partition in consumer.assignment():
+        consumer.seek(partition, await consumer.committed(partition) or 0)
+
+
 async def run(spec: dict[str, Any]) -> None:
     chance = random.Random(spec["seed"])
     broker = {"bootstrap_servers": spec["bootstrap"], "request_timeout_ms": 5_000, "retry_backoff_ms": 20}
@@ -52,7 +58,7 @@ async def run(spec: dict[str, Any]) -> None:
         if chance.random() < spec["abort_share"]:
             await producer.flush()  # or nothing of it would be in the topic
             await producer.abort_transaction()
-            await consumer.seek_to_committed()
+            await rewind(consumer)
         else:
             await producer.commit_transaction()
 

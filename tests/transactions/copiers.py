@@ -12,6 +12,7 @@ from bench import apache
 from bench.servers import ROOT, clean_environment
 from tests.compat.apache import QUICK_JVM
 from tests.support.processes import die_with_parent
+from tests.transactions.confluent_copier import HUNG
 
 CLIENTS = ("confluent", "aiokafka", "java")
 _JAVA_COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
@@ -20,7 +21,8 @@ SMALL_JVM = {"JAVA_TOOL_OPTIONS": f"{QUICK_JVM['JAVA_TOOL_OPTIONS']} -Xms32m -Xm
 
 @dataclass
 class Task:
-    """What a client library is to copy. `copiers` processes share the partitions."""
+    """What a client library is to copy. `copiers` processes share the partitions, as they are told or as
+    members of the group."""
 
     client: str
     bootstrap: str
@@ -32,6 +34,8 @@ class Task:
     transaction_size: int
     transaction_timeout_ms: int
     seed: int
+    call_s: float
+    are_members: bool
     abort_share: float = 0.1
 
 
@@ -43,7 +47,7 @@ class Copier:
     number: int
     log_path: Path
     starts: int = 0
-    kills: int = 0
+    hangs: int = 0
     process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
     @property
@@ -61,6 +65,7 @@ class Copier:
 
     def start(self) -> None:
         self.starts += 1
+        self.hangs += self.process is not None and self.process.poll() == HUNG
         with self.log_path.open("ab") as log:
             self.process = self._spawn(log)
 
@@ -106,6 +111,8 @@ class Copier:
             "partitions": list(range(self.number, task.partitions, task.copiers)),
             "transaction_size": task.transaction_size,
             "transaction_timeout_ms": task.transaction_timeout_ms,
+            "call_s": task.call_s,
+            "is_member": task.are_members,
             "abort_share": task.abort_share,
             "seed": f"{task.seed}-{self.number}-{self.starts}",
         }

@@ -12,6 +12,7 @@ The long form (row 24 of design note 015), `--help` for all it takes:
 import argparse
 import contextlib
 import random
+import shutil
 import sys
 import tempfile
 import threading
@@ -51,6 +52,8 @@ class Plan:
     transaction_size: int = 50
     transaction_timeout_ms: int = TIMEOUT_MS[servers.CHOSEN]
     kills: int = 4
+    call_s: float = 5.0  # the timeout of a client's calls: one that hangs costs a little more
+    are_members: bool = False
 
     @property
     def records_per_partition(self) -> int:
@@ -76,13 +79,15 @@ class Copied:
     looks: int
     faults: list[str]
     starts: int
+    hangs: int = 0
 
     def __str__(self) -> str:
         plan, extra = self.plan, sum(map(len, self.uncommitted)) - sum(map(len, self.committed))
         return (
             f"{plan.client}: seed {plan.seed}, {sum(map(len, self.committed))} records copied in "
             f"{self.seconds:.1f} s, {extra} more were aborted; killed: {', '.join(self.faults)}; copiers "
-            f"were started {self.starts} times; the last stable offset rested {self.rest_s:.1f} s at most"
+            f"were started {self.starts} times, {self.hangs} of them as a call of the client hung; "
+            f"the last stable offset rested {self.rest_s:.1f} s at most"
         )
 
 
@@ -134,6 +139,7 @@ class Copy:
         self.task = Task(
             plan.client, brokers.bootstrap, self.input, self.output, self.group, plan.partitions,
             plan.copiers, plan.transaction_size, plan.transaction_timeout_ms, plan.seed,
+            plan.call_s, plan.are_members,
         )  # fmt: skip
         count = plan.partitions if plan.client == "java" else plan.copiers
         self.copiers = [Copier(self.task, number, folder / f"{stem}-{number}.log") for number in range(count)]
@@ -166,6 +172,7 @@ class Copy:
             watch.looks,
             self.faults,
             sum(copier.starts for copier in self.copiers),
+            sum(copier.hangs for copier in self.copiers),
         )
 
     def __str__(self) -> str:
@@ -246,9 +253,28 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--transaction-size", type=int, default=200)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--members", action="store_true", help="copiers are members of a group (confluent)")
+    parser.add_argument("--folder", type=Path, help="where logs and data of failed runs stay")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--runs", type=int, default=1, help="with the seeds that follow")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.members and arguments.client != "confluent":
+        parser.error("--members needs --client confluent: no other copier here follows rebalances")
+    return arguments
+
+
+def _run(arguments: argparse.Namespace, plan: Plan, folder: Path) -> list[str]:
+    """What was wrong. It prints the outcome."""
+    settings = {"kind": arguments.server, "count": arguments.brokers}
+    try:
+        with servers.serving(folder / "brokers", **settings) as brokers:
+            copied = Copy(brokers, plan, folder).run()
+    except AssertionError as error:
+        outcome, wrong = f"{plan.client}: seed {plan.seed}", [str(error)]
+    else:
+        outcome, wrong = str(copied), check(copied)
+    print(f"{arguments.server}, {arguments.brokers} broker(s), {outcome}", *wrong, sep="\n  ", flush=True)
+    return wrong
 
 
 def main() -> int:
@@ -259,16 +285,14 @@ def main() -> int:
             plan = Plan(
                 client, seed, arguments.records, arguments.value_bytes, arguments.partitions,
                 transaction_size=arguments.transaction_size, kills=arguments.kills,
-                transaction_timeout_ms=TIMEOUT_MS[arguments.server],
+                transaction_timeout_ms=TIMEOUT_MS[arguments.server], are_members=arguments.members,
             )  # fmt: skip
-            settings = {"kind": arguments.server, "count": arguments.brokers}
-            with tempfile.TemporaryDirectory() as folder, servers.serving(**settings) as brokers:
-                copied = Copy(brokers, plan, Path(folder)).run()
-            wrong = check(copied)
-            failed += bool(wrong)
-            print(
-                f"{arguments.server}, {arguments.brokers} broker(s), {copied}", *wrong, sep="\n  ", flush=True
-            )
+            with tempfile.TemporaryDirectory() as temporary:
+                folder = Path(temporary)
+                if _run(arguments, plan, folder):
+                    failed += 1
+                    if arguments.folder is not None:
+                        shutil.copytree(folder, arguments.folder / f"{client}-{seed}", dirs_exist_ok=True)
     return 1 if failed else 0
 
 

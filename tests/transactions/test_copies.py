@@ -6,12 +6,15 @@
 
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from bench import apache
-from bench.servers import PeerError
+from bench.servers import ROOT, PeerError, clean_environment
 from tests.transactions import servers
+from tests.transactions.confluent_copier import HUNG
 from tests.transactions.copies import Copied, Copy, Plan, check, coordinator_partition, value_of
 from tests.transactions.servers import Brokers
 
@@ -70,6 +73,17 @@ def test_the_check_tells_of_everything_that_must_not_be() -> None:
     assert "not sent to it" in check(copied([first, second, value_of(1, 2, 8)], whole))[0]
     assert "sees less" in check(copied(whole, [first, second]))[0]
     assert "rested for 21.0 s, 20 are allowed" in check(copied(whole, whole, rest_s=21.0))[0]
+
+
+def test_a_copier_whose_call_outlasts_its_timeout_ends_itself() -> None:
+    program = (
+        "import time\n"
+        "from tests.transactions.confluent_copier import HANG_SLACK_S, watched\n"
+        "with watched(60): pass\n"
+        "with watched(0.1 - HANG_SLACK_S): time.sleep(60)"
+    )
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, cwd=ROOT, env=clean_environment(), timeout=45).returncode == HUNG
 
 
 def test_a_key_has_the_coordinator_partition_that_kafka_gives_it() -> None:

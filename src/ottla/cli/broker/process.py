@@ -128,9 +128,9 @@ def properties_of(options: StartOptions) -> dict[str, str]:
         "zookeeper.connect": options.zookeeper,
     }
     properties = read_file(options.config) if options.config else {}
-    properties = lay_over(properties, parse_settings(options.set, "--set"))
-    if listen and not advertise:
+    if listen:
         properties.pop("advertised.listeners", None)  # it would lead clients to where nobody listens
+    properties = lay_over(properties, parse_settings(options.set, "--set"))
     return lay_over(properties, {name: value for name, value in explicit.items() if value})
 
 
