@@ -311,6 +311,7 @@ class Producers:
         self.by_id.clear()
         self._ongoing.clear()
         self._completed.clear()
+        self.verifications.by_id.clear()
         self._none_silent_before_ms = 0
         self.end_offset = end_offset
 

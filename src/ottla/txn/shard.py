@@ -257,7 +257,12 @@ class TransactionShard:
             added = set(partitions) - transaction.partitions
             growth = sum(PARTITION_BYTES + len(topic) for topic, _ in added)
             self._check_room(growth, is_new=False)
-            self._write(turn, transaction.grown(partitions, client_version, turn.wall_ms))
+            grown = transaction.grown(partitions, client_version, turn.wall_ms)
+            if grown.stored_bytes_max > turn.batch_bytes_max:
+                raise ApiError(
+                    ErrorCode.MESSAGE_TOO_LARGE, "The transaction has more partitions than can be stored."
+                )
+            self._write(turn, grown)
         turn.answer(answer, reply)
 
     def verify(
