@@ -18,6 +18,7 @@ from tests.support.transaction_coordinator import (
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.records.builder import NewRecord, build_batch
+from ottla.txn.shard import Producer
 from ottla.txn.states import TransactionState
 from ottla.txn.transaction import EPOCH_MAX, LAST_CLIENT_EPOCH, Transaction
 
@@ -525,3 +526,35 @@ def test_no_record_is_larger_than_was_said(state: TransactionState, level: int, 
     key, value, _ = transaction.record(level)
     batch = build_batch([NewRecord(key, value, timestamp=1 << 50)])
     assert len(batch) <= transaction.stored_bytes_max < len(batch) + 250 + 8 * partitions
+
+
+# Transactions in which nothing takes part
+
+
+@pytest.mark.parametrize("version", [V1_END, V2_END])
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_transaction_without_partitions_ends_at_once(version: int, committed: bool) -> None:
+    coordinator = Coordinator()
+    producer = coordinator.init()
+    coordinator.run(
+        lambda shard, turn, answer: shard.add_partitions(turn, answer, Producer(ID, *producer), (), 0, NONE)
+    )
+    assert coordinator.state() == TransactionState.ONGOING
+    coordinator.end(producer, committed=committed, version=version)
+    assert coordinator.state() == (
+        TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
+    )
+    coordinator.check()
+
+
+def test_so_it_does_when_its_time_is_up_or_its_producer_starts_anew() -> None:
+    coordinator = Coordinator()
+    for stop in (lambda: coordinator.advance(TIMEOUT_MS + 20_000), lambda: coordinator.init()):
+        producer = coordinator.init()
+        coordinator.run(
+            lambda shard, turn, answer, producer=producer: shard.add_partitions(
+                turn, answer, Producer(ID, *producer), (), 0, NONE
+            )
+        )
+        stop()
+        assert coordinator.state() == TransactionState.COMPLETE_ABORT

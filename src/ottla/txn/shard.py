@@ -8,7 +8,7 @@ Who is refused, before the table in `states` is asked:
 
 An end is written (Prepare), and handed to `send_markers` when it is committed; not before, or there could be
 markers for an end that another coordinator never heard of. It is complete when all partitions have theirs. An
-abort of nothing needs no markers, and is written with its completion in one batch.
+end of nothing needs no markers, and is written with its completion in one batch.
 
 What ids hold in memory is counted (`memory`), for all shards of a broker together.
 """
@@ -148,7 +148,7 @@ class TransactionShard:
     def _time_out(self, turn: Turn, transactional_id: str) -> None:
         transaction = self.transactions.get(transactional_id)
         if transaction is not None and transaction.has_timed_out(turn.wall_ms):
-            self._write(turn, self._aborted(transaction, turn.wall_ms))
+            self._write_end(turn, self._aborted(transaction, turn.wall_ms))
 
     def _expire(self, turn: Turn, transactional_id: str) -> None:
         transaction = self.transactions.get(transactional_id)
@@ -159,6 +159,12 @@ class TransactionShard:
 
     def _write(self, turn: Turn, transaction: Transaction) -> None:
         turn.write(transaction.record(self._level()))
+
+    def _write_end(self, turn: Turn, prepared: Transaction) -> None:
+        """A transaction that nothing takes part in is over at once."""
+        self._write(turn, prepared)
+        if not prepared.partitions:
+            self._write(turn, prepared.completed(turn.wall_ms))
 
     # Producers
 
@@ -186,7 +192,7 @@ class TransactionShard:
             case ErrorCode() as code:
                 raise ApiError(code)
             case Act.FENCE:
-                self._write(turn, self._aborted(transaction, turn.wall_ms))
+                self._write_end(turn, self._aborted(transaction, turn.wall_ms))
                 turn.answer(
                     answer,
                     InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS, producer_epoch=-1),
@@ -327,9 +333,7 @@ class TransactionShard:
                 next_producer_id=next_producer_id,
                 now_ms=turn.wall_ms,
             )
-            self._write(turn, transaction)
-        if act is Act.END_NOTHING:
-            self._write(turn, transaction.completed(turn.wall_ms))
+            self._write_end(turn, transaction)
         response = EndTxnResponse()
         if version >= END_BUMPS_SINCE:
             response.producer_id, response.producer_epoch = transaction.producer_after_its_end
