@@ -558,3 +558,17 @@ def test_so_it_does_when_its_time_is_up_or_its_producer_starts_anew() -> None:
         )
         stop()
         assert coordinator.state() == TransactionState.COMPLETE_ABORT
+
+
+def test_the_epoch_that_is_kept_for_markers_is_nobodys() -> None:
+    """Nobody is given it, and no marker could end what is written with it."""
+    coordinator, (producer_id, _) = at_last_epoch()
+    coordinator.level = 1
+    coordinator.advance(TIMEOUT_MS + 20_000)
+    coordinator.write_markers()
+    assert (coordinator.state(), coordinator.transaction().epoch) == (
+        TransactionState.COMPLETE_ABORT,
+        EPOCH_MAX,
+    )
+    assert coordinator.add((producer_id, EPOCH_MAX), P0) == FENCED
+    assert coordinator.init() == (producer_id + 1, 0)

@@ -26,7 +26,14 @@ from ottla.txn.markers import EndedTransaction
 from ottla.txn.memory import ID_BYTES, PARTITION_BYTES, held_bytes
 from ottla.txn.records import TransactionEntry, parse, store
 from ottla.txn.states import IDLE, STATES, Act, TransactionState
-from ottla.txn.transaction import EPOCH_BUMP_SINCE, EPOCH_MAX, NO_EPOCH, NO_ID, Transaction
+from ottla.txn.transaction import (
+    EPOCH_BUMP_SINCE,
+    EPOCH_MAX,
+    LAST_CLIENT_EPOCH,
+    NO_EPOCH,
+    NO_ID,
+    Transaction,
+)
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -301,7 +308,7 @@ class TransactionShard:
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING, "The transactional id has another producer id."
             )
-        if producer.epoch != transaction.epoch:
+        if producer.epoch != transaction.epoch or producer.epoch > LAST_CLIENT_EPOCH:
             raise ApiError(ErrorCode.PRODUCER_FENCED, "Another producer has taken over the transactional id.")
         return transaction
 
