@@ -122,11 +122,11 @@ class TransactionShard:
         """Hand out the ends that no other coordinator can miss any more."""
         if not self._is_loaded:
             return
-        committed = [
-            transactional_id
-            for transactional_id, offset in self._unsent.items()
-            if offset < self._committed_below
-        ]
+        committed = []
+        for transactional_id, offset in self._unsent.items():
+            if offset >= self._committed_below:
+                break  # they are in the order of the log
+            committed.append(transactional_id)
         for transactional_id in committed:
             del self._unsent[transactional_id]
             transaction = self.transactions[transactional_id]
