@@ -2,15 +2,17 @@
 
 import errno
 import logging
+from typing import Any
 
 import pytest
-from tests.api.asking import ask_for_two_in_sync, idempotent, lead, produce
+from tests.api.asking import ask_for_two_in_sync, create, idempotent, lead, produce
 from tests.api.harness import OTHER_BROKER, Client, Machine
 from tests.api.transactions import BUSY, ID, NONE, add, describe, end, find, init, producers, started
 from tests.support.transactions import open_transaction
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ADMIN_CLIENT_ID, TRANSACTIONS_TOPIC, TopicPartition
+from ottla.broker.transactions import Transactions
 from ottla.controller import znodes
 from ottla.controller.keeper import Put
 from ottla.coordinator.damage import leave_out
@@ -179,3 +181,30 @@ def test_a_broker_without_transactions_has_nothing_of_them() -> None:
     assert machine.broker.coordinators._transactions is None
     assert find(machine.client()).error_code == NONE
     assert machine.broker.coordinators._transactions is not None
+
+
+def test_a_disk_that_fails_with_the_completion_leaves_no_request_without_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_written = Transactions._on_written
+
+    def failing(*arguments: Any) -> None:
+        directory = machine.broker.store.directory_of(TopicPartition(TRANSACTIONS_TOPIC, 0))
+        machine.disk.fail("append", errno.EIO, f"{directory}/{TRANSACTIONS_TOPIC}")
+        on_written(*arguments)
+
+    monkeypatch.setattr(Transactions, "_on_written", failing)
+    machine, client = started(partitions=1, log_dirs="/a,/b")
+    producer = init(client)
+    add(client, producer)
+    assert end(client, producer) == ErrorCode.NOT_COORDINATOR
+
+
+def test_partitions_too_small_for_a_batch_of_a_marker_get_theirs() -> None:
+    machine, client = started()
+    create(client, "small", 1, max_message_bytes="70")
+    producer = init(client)
+    add(client, producer, topic="small")
+    end(client, producer)
+    machine.pass_time(500)
+    assert describe(client)[0].transaction_state == "CompleteCommit"

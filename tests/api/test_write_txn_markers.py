@@ -10,6 +10,7 @@ from tests.support.transactions import markers, open_transaction
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.log import producers as producers_module
 from ottla.records.control import Marker
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
@@ -139,3 +140,15 @@ def test_a_leader_that_may_have_been_replaced_fences_nobody() -> None:
     cluster.pass_time(6_000)
     (code,) = codes(pending.answer).values()
     assert code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT}
+
+
+def test_producers_that_a_client_makes_up_take_the_place_of_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producers_module, "PRODUCERS_MAX", 4)
+    monkeypatch.setattr(producers_module, "SPARE", 1)
+    machine = started()
+    client, partition = machine.client(), machine.broker.partitions[TopicPartition("t", 0)]
+    made_up = [codes(client.send(markers(Marker(at, 0, True, 0, 0), "t", 0))) for at in range(100, 110)]
+    told = [code for answer in made_up for code in answer.values()]
+    assert told == [ErrorCode.NONE] * 3 + [ErrorCode.THROTTLING_QUOTA_EXCEEDED] * 7
+    assert set(partition.log.producers.by_id) == {7, 100, 101, 102}
+    assert codes(client.send(markers(ABORT, "t", 0))) == {(7, "t", 0): ErrorCode.NONE}

@@ -65,6 +65,7 @@ class World:
         *topic_partitions: TopicPartition,
         adds: bool = False,
         epoch: int = 0,
+        producer_id: int = 7,
         now_ms: int = 0,
     ) -> str:
         """Under which name `told` has the answer."""
@@ -75,8 +76,9 @@ class World:
             self.told[name] = errors, told_ms
 
         self.verifier.verify(
-            transactional_id, 7, epoch, topic_partitions or (T0,), adds=adds, then=then, now_ms=now_ms
-        )
+            transactional_id, producer_id, epoch, topic_partitions or (T0,), adds=adds, then=then,
+            now_ms=now_ms,
+        )  # fmt: skip
         return name
 
     def reply(self, codes: dict[str, dict[TopicPartition, int]], now_ms: int = 0) -> None:
@@ -245,3 +247,13 @@ def test_a_verification_is_not_tried_again(world: World) -> None:
     concurrent = world.answers["here"] = {T0: ErrorCode.CONCURRENT_TRANSACTIONS}
     name = world.verify("here")
     assert world.told[name] == (concurrent, 0)
+
+
+def test_the_epoch_of_another_producer_id_refuses_nobody(world: World) -> None:
+    world.verify("there-0")
+    before = world.verify("there", epoch=32_766)
+    after = world.verify("there", epoch=0, producer_id=8)
+    assert world.told == {}
+    for _ in range(3):
+        world.reply({})
+    assert (world.told[before], world.told[after]) == (({}, 0), ({}, 0))

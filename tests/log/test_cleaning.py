@@ -221,14 +221,15 @@ def test_an_aborted_record_replaces_nothing_and_goes_and_a_committed_one_stays()
     assert sum(header.is_control for header in headers(log)) == 2
 
 
-def test_a_transaction_whose_end_is_not_in_sight_replaces_nothing():
+@pytest.mark.parametrize(("committed", "left"), [(True, ["2"]), (False, ["1", "2"])])
+def test_a_transaction_whose_marker_is_behind_the_cleaning_counts_as_the_marker_says(committed, left):
     log = open_log(SimDisk(), **COMPACT)
     write(log, ("a", "1"), ("b", "1"))
     append(log, transactional(("a", "2"), producer_id=1))
     close_segment(log)
-    end(log, 1, committed=True)
+    end(log, 1, committed=committed)
     compact(log)
-    assert [value for _, key, value in content(log) if key == "a"] == ["1", "2"]
+    assert [value for _, key, value in content(log) if key == "a"] == left
 
 
 def test_full_memory_ends_a_round_and_the_next_one_goes_on():

@@ -56,6 +56,10 @@ def entries(log: Log) -> list[tuple[int, ...]]:
     return [tuple(transaction) for transaction in log.segments.aborted_between(0, 1 << 60)]
 
 
+def latest(log: Log) -> dict[str, str | None]:
+    return {key: value for _, key, value in content(log)}
+
+
 def forget_producers(log: Log) -> None:
     """As after producer.id.expiration.ms."""
     assert log.producers.expire(NOW + (1 << 40), 1) == 1
@@ -234,3 +238,27 @@ def test_a_crash_while_files_are_put_into_place_never_leaves_an_entry_without_it
         ends = {header.base_offset for header in markers(log)}
         assert {entry[2] for entry in entries(log)} <= ends
         assert [value for _, value in seen(log)] == ["kept"]
+
+
+def test_what_a_transaction_deletes_stays_deleted_if_its_marker_is_cleaned_later(log: Log) -> None:
+    write(log, ("a", "1"), ("b", "1"))
+    wrote(log, ("a", None), ("b", "2"))
+    close_segment(log)
+    end(log, True)
+    for wait in range(5):
+        compact(log, now_ms=NOW + wait * 2 * RETENTION_MS)
+        dirty(log)
+        assert ("a", "1") not in latest(log).items(), "it was deleted"
+    assert [value for _, key, value in content(log) if key in {"a", "b"}] == ["2"]
+
+
+def test_what_is_aborted_behind_the_end_of_a_cleaning_replaces_nothing(log: Log) -> None:
+    write(log, ("a", "1"))
+    wrote(log, ("a", "aborted"))
+    close_segment(log)
+    end(log, False)
+    for wait in range(5):
+        compact(log, now_ms=NOW + wait * 2 * RETENTION_MS)
+        dirty(log)
+        assert seen(log) == [(0, "1")]
+    assert [value for _, key, value in content(log) if key == "a"] == ["1"]

@@ -143,3 +143,10 @@ def test_the_last_stable_offset_is_that_of_counting_all_and_later_rather_than_ea
         marker = Marker(producer_id, epochs[producer_id] + 1, True, 0, 2)
         log.append_marker(marker, leader_epoch=0, now_ms=NOW, wall_ms=NOW)
     assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset
+
+
+def test_a_marker_is_written_even_where_a_batch_of_its_size_would_not_be() -> None:
+    log = open_log(SimDisk(), max_message_bytes=70)
+    append(log, idempotent(0, "a", transactional=True))
+    end(log, epoch=1)
+    assert (log.log_end_offset, log.last_stable_offset(2)) == (2, 2)

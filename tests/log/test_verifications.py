@@ -3,6 +3,8 @@
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.log import producer_limit
+from ottla.log.producers import Producers
 from ottla.log.verifications import VERIFICATIONS_MAX, Verifications
 from ottla.records.batch import BatchHeader, read_header
 from ottla.records.builder import NewRecord, build_batch
@@ -84,3 +86,25 @@ def test_of_too_many_the_oldest_is_forgotten() -> None:
     last = verifications.begin(VERIFICATIONS_MAX, 0, 0, adds=False)
     assert (verifications.holds(first), verifications.holds(last)) == (False, True)
     assert len(verifications.by_id) == VERIFICATIONS_MAX
+
+
+def test_a_log_that_begins_anew_has_none() -> None:
+    producers = Producers()
+    verification = producers.verifications.begin(7, 0, 0, adds=False)
+    producers.clear(100)
+    assert not producers.verifications.holds(verification)
+
+
+def test_made_up_producers_in_all_partitions_are_forgotten_where_most_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producer_limit, "VERIFICATIONS_MAX", 30)
+    partitions = [Producers() for _ in range(5)]
+    kept = partitions[0].verifications.begin(7, 0, 0, adds=False)
+    for producers in partitions[1:]:
+        for producer_id in range(100):
+            producers.verifications.begin(producer_id, 0, 0, adds=False)
+    producer_limit.ProducerLimit().enforce(partitions, 1_000, now_ms=0)
+    assert [len(producers.verifications.by_id) for producers in partitions] == [1, 6, 6, 6, 6]
+    assert list(partitions[1].verifications.by_id) == list(range(94, 100))
+    assert partitions[0].verifications.holds(kept)

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.runtime import Stored
 from ottla.coordinator.turn import StoredEnd, StoredRecord, Writer
+from ottla.records.batch import HEADER_SIZE
 from ottla.records.control import Marker
 
 
@@ -16,6 +17,7 @@ class Journal:
         self.writers: dict[int, Writer] = {}  # of transactions, by the offset of each batch
         self.waits = False
         self.committed = 0
+        self.batch_bytes_max = 1 << 20
         self.error: ApiError | None = None
 
     @property
@@ -30,10 +32,6 @@ class Journal:
     def committed_offset(self) -> int:
         return self.committed if self.waits else self.end_offset
 
-    @property
-    def batch_bytes_max(self) -> int:
-        return 1 << 20
-
     def place(self, offset: int) -> str:
         return f"file of {offset}"
 
@@ -45,6 +43,10 @@ class Journal:
     ) -> int:
         if self.error is not None:
             raise self.error
+        if HEADER_SIZE + sum(len(record.key) + len(record.value or b"") for record in records) > (
+            self.batch_bytes_max
+        ):
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
         base = len(self.items)
         if writer is not None:
             self.writers[base] = writer

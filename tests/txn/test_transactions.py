@@ -16,8 +16,11 @@ from tests.support.transaction_coordinator import (
 )
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.records.builder import NewRecord, build_batch
+from ottla.txn.shard import Producer
 from ottla.txn.states import TransactionState
-from ottla.txn.transaction import EPOCH_MAX, LAST_CLIENT_EPOCH
+from ottla.txn.transaction import EPOCH_MAX, LAST_CLIENT_EPOCH, Transaction
 
 NONE, FENCED, INVALID = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE
 MAPPING = ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -484,3 +487,88 @@ def test_all_ids_are_listed() -> None:
     coordinator, _ = opened()
     coordinator.init("other")
     assert {transaction.transactional_id for transaction in coordinator.shard.listed()} == {ID, "other"}
+
+
+# What can be stored
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_what_can_be_opened_can_be_ended_and_stored(level: int) -> None:
+    coordinator, producer = opened()
+    coordinator.journal.batch_bytes_max = 4_000
+    for index in range(40):
+        partition = TopicPartition(f"{index:>0249}", 0)
+        if coordinator.add(producer, partition) == ErrorCode.MESSAGE_TOO_LARGE:
+            break
+    else:
+        pytest.fail("nothing was too large")
+    assert 10 < len(coordinator.transaction().partitions) < 16
+    coordinator.level = level
+    last = replace(coordinator.transaction(), epoch=LAST_CLIENT_EPOCH)
+    coordinator.run(
+        lambda _shard, turn, answer: (turn.write(last.record(level)), turn.answer(answer, "done"))
+    )
+    coordinator.advance(TIMEOUT_MS + 20_000)
+    assert coordinator.state() == TransactionState.PREPARE_ABORT
+
+
+@pytest.mark.parametrize(
+    "state", [state for state in TransactionState if state is not TransactionState.EMPTY]
+)
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("partitions", [1, 300])
+def test_no_record_is_larger_than_was_said(state: TransactionState, level: int, partitions: int) -> None:
+    transaction = Transaction(
+        "\u20ac" * 200, 1 << 60, EPOCH_MAX, TIMEOUT_MS, 1 << 60, state,
+        frozenset(TopicPartition(f"{topic:>0200}", at) for topic in range(partitions) for at in range(2)),
+        1 << 60, 1 << 60, 1 << 60 if level else -1, level,
+    )  # fmt: skip
+    key, value, _ = transaction.record(level)
+    batch = build_batch([NewRecord(key, value, timestamp=1 << 50)])
+    assert len(batch) <= transaction.stored_bytes_max < len(batch) + 250 + 8 * partitions
+
+
+# Transactions in which nothing takes part
+
+
+@pytest.mark.parametrize("version", [V1_END, V2_END])
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_transaction_without_partitions_ends_at_once(version: int, committed: bool) -> None:
+    coordinator = Coordinator()
+    producer = coordinator.init()
+    coordinator.run(
+        lambda shard, turn, answer: shard.add_partitions(turn, answer, Producer(ID, *producer), (), 0, NONE)
+    )
+    assert coordinator.state() == TransactionState.ONGOING
+    coordinator.end(producer, committed=committed, version=version)
+    assert coordinator.state() == (
+        TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
+    )
+    coordinator.check()
+
+
+def test_so_it_does_when_its_time_is_up_or_its_producer_starts_anew() -> None:
+    coordinator = Coordinator()
+    for stop in (lambda: coordinator.advance(TIMEOUT_MS + 20_000), lambda: coordinator.init()):
+        producer = coordinator.init()
+        coordinator.run(
+            lambda shard, turn, answer, producer=producer: shard.add_partitions(
+                turn, answer, Producer(ID, *producer), (), 0, NONE
+            )
+        )
+        stop()
+        assert coordinator.state() == TransactionState.COMPLETE_ABORT
+
+
+def test_the_epoch_that_is_kept_for_markers_is_nobodys() -> None:
+    """Nobody is given it, and no marker could end what is written with it."""
+    coordinator, (producer_id, _) = at_last_epoch()
+    coordinator.level = 1
+    coordinator.advance(TIMEOUT_MS + 20_000)
+    coordinator.write_markers()
+    assert (coordinator.state(), coordinator.transaction().epoch) == (
+        TransactionState.COMPLETE_ABORT,
+        EPOCH_MAX,
+    )
+    assert coordinator.add((producer_id, EPOCH_MAX), P0) == FENCED
+    assert coordinator.init() == (producer_id + 1, 0)

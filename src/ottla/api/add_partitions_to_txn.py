@@ -9,7 +9,7 @@ Left out: who may ask. In Kafka v4 needs ClusterAction on the cluster; here, as 
 reaches the listener.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 from ottla.api.call import Call
 from ottla.api.coordinated import answer_together
@@ -39,7 +39,7 @@ def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Ste
     yield TO_BE_FINISHED
     replies: list[Result | Operation[TransactionShard]] = []
     for transaction in _transactions(call, request):
-        replies.append(_run(call, transaction))
+        replies.append((yield from _run(call, transaction)))
         yield
     operations = [reply for reply in replies if isinstance(reply, Operation)]
 
@@ -66,17 +66,22 @@ def _transactions(call: Call, request: AddPartitionsToTxnRequest) -> Sequence[Ad
     ]
 
 
-def _run(call: Call, transaction: AddPartitionsToTxnTransaction) -> Result | Operation[TransactionShard]:
+def _run(
+    call: Call, transaction: AddPartitionsToTxnTransaction
+) -> Generator[None, None, Result | Operation[TransactionShard]]:
     """Add to a transaction or verify it; what it is answered, if nobody needs to be asked for that."""
     transactional_id = transaction.transactional_id
     producer = Producer(transactional_id, transaction.producer_id, transaction.producer_epoch)
-    partitions = [
-        TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions
-    ]
     is_from_broker = call.version >= ADDED_BY_BROKERS_SINCE
-    if problems := _problems(call.broker.image, partitions, is_from_broker=is_from_broker):
-        not_attempted = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        return _result(transactional_id, not_attempted | problems)
+    partitions: dict[TopicPartition, ErrorCode] = {}
+    for topic in transaction.topics:
+        for index in topic.partitions:
+            yield
+            topic_partition = TopicPartition(topic.name, index)
+            partitions[topic_partition] = _problem(call.broker.image, topic_partition, is_from_broker)
+    if any(partitions.values()):
+        not_attempted = ErrorCode.OPERATION_NOT_ATTEMPTED
+        return _result(transactional_id, {at: code or not_attempted for at, code in partitions.items()})
 
     def refuse(error: ApiError) -> Result:
         code = code_for(error, call.version, FENCED_SINCE)
@@ -92,7 +97,7 @@ def _run(call: Call, transaction: AddPartitionsToTxnTransaction) -> Result | Ope
             refuse,
         )
     version = EPOCH_BUMP_SINCE if is_from_broker else 0
-    added = _result(transactional_id, dict.fromkeys(partitions, ErrorCode.NONE))
+    added = _result(transactional_id, partitions)
     return on_transaction(
         call,
         transactional_id,
@@ -101,17 +106,14 @@ def _run(call: Call, transaction: AddPartitionsToTxnTransaction) -> Result | Ope
     )
 
 
-def _problems(
-    image: Image, partitions: Sequence[TopicPartition], *, is_from_broker: bool
-) -> dict[TopicPartition, ErrorCode]:
-    problems = {}
-    for topic_partition in partitions:
-        topic = image.topics.get(topic_partition.topic)
-        if topic_partition.topic in INTERNAL_TOPICS and not is_from_broker:
-            problems[topic_partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif topic is None or topic_partition.partition not in topic.assignment:
-            problems[topic_partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return problems
+def _problem(image: Image, topic_partition: TopicPartition, is_from_broker: bool) -> ErrorCode:
+    name, index = topic_partition
+    topic = image.topics.get(name)
+    if name in INTERNAL_TOPICS and not is_from_broker:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if topic is None or index not in topic.assignment:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
 
 
 def _result(transactional_id: str, codes: Mapping[TopicPartition, ErrorCode]) -> Result:

@@ -12,6 +12,7 @@ What clients are told, as in Kafka:
     batches of two producers in one request  INVALID_PRODUCER_ID_MAPPING
     not part of it                           TRANSACTION_ABORTABLE since v11, before that INVALID_TXN_STATE
     ended by a marker meanwhile              INVALID_TXN_STATE
+    the transaction before is being ended    CONCURRENT_TRANSACTIONS since v12, before that as what follows
     the coordinator cannot say               NOT_ENOUGH_REPLICAS, after which every client tries again
 
 In Kafka the first two are the answer for all partitions of the request, here for those of the batches.
@@ -125,6 +126,8 @@ class Verifying:
         return ApiError(ErrorCode.INVALID_TXN_STATE, "The transaction of the batch has ended.")
 
     def _unverified(self, code: ErrorCode) -> ApiError:
+        if code == ErrorCode.CONCURRENT_TRANSACTIONS and self.version >= ADDS_SINCE:
+            return ApiError(code, "The end of the transaction before is still being written.")
         if code in _COORDINATOR_CANNOT_SAY:
             return ApiError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,

@@ -3,8 +3,9 @@ transactions ask for it, and the admin client where a transaction hangs (`kafka-
 
 A partition is answered when its marker is committed, with REQUEST_TIMED_OUT if that takes too long; the
 coordinator asks again, and a marker that is there already is answered as written. INVALID_PRODUCER_EPOCH and
-TRANSACTION_COORDINATOR_FENCED: somebody newer has written to the partition, or ended the transaction. A
-partition that is named twice for a producer gets both markers.
+TRANSACTION_COORDINATOR_FENCED: somebody newer has written to the partition, or ended the transaction.
+THROTTLING_QUOTA_EXCEEDED: a client ends the transaction of a producer that is not known here, and there is no
+room for another. A partition that is named twice for a producer gets both markers.
 
 v1 flexible · v2 the version of the transaction (KIP-1228)
 Left out: who may ask. In Kafka that needs ClusterAction or Alter on the cluster; here, as for every API so
@@ -58,6 +59,7 @@ class Ending:
 def write_txn_markers(call: Call, request: WriteTxnMarkersRequest) -> Steps:
     yield TO_BE_FINISHED
     ending = Ending(call.broker.marker_writes)
+    is_from_broker = call.broker.identities.is_broker(call.connection)
     for asked in request.markers:
         marker = Marker(
             asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch,
@@ -71,7 +73,9 @@ def write_txn_markers(call: Call, request: WriteTxnMarkersRequest) -> Steps:
             for index in topic.partition_indexes:
                 answer = WritableTxnMarkerPartitionResult(partition_index=index)
                 partitions.append(answer)
-                write = ending.markers.write(TopicPartition(topic.name, index), marker, call.now_ms)
+                write = ending.markers.write(
+                    TopicPartition(topic.name, index), marker, call.now_ms, is_from_broker=is_from_broker
+                )
                 ending.open.append((write, answer))
                 yield
     if ending.ready(None, call.now_ms) is not None:

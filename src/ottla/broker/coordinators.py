@@ -72,7 +72,10 @@ class Coordinators:
     @property
     def is_loading(self) -> bool:
         """Is what is stored being read?"""
-        return any(part is not None and part.runtime.loading for part in (self._groups, self._transactions))
+        groups, transactions = self._groups, self._transactions
+        return (groups is not None and bool(groups.runtime.loading)) or (
+            transactions is not None and bool(transactions.runtime.loading)
+        )
 
     def internal_topic(self, name: str) -> NewTopic | None:
         """What a coordinator's topic is created as."""

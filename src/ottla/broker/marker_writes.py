@@ -52,11 +52,16 @@ class MarkerWrites:
     end_group_transaction: Callable[[int, Marker, int], object]
     wall_ms: Callable[[int], int]
 
-    def write(self, topic_partition: TopicPartition, marker: Marker, now_ms: int) -> MarkerWrite:
+    def write(
+        self, topic_partition: TopicPartition, marker: Marker, now_ms: int, *, is_from_broker: bool = True
+    ) -> MarkerWrite:
+        """Where it is not from a broker, its producer may be made up, and takes the place of no other."""
         write = MarkerWrite(topic_partition, now_ms)
         try:
             write.partition = partition = self.partitions.find(*topic_partition)
             partition.check_leader()
+            if not is_from_broker:
+                partition.log.producers.check_room(marker.producer_id, now_ms)
             if topic_partition.topic == OFFSETS_TOPIC:
                 self.end_group_transaction(topic_partition.partition, marker, now_ms)
             else:

@@ -88,8 +88,11 @@ class Operation(Generic[S]):
                 return
             end_offset = partitions[self.topic_partition].log.log_end_offset
             answer.reply, answer.after_offset, answer.given_ms = refusal, end_offset, now_ms
-        self._loaded = self._shards[self.topic_partition.partition]
-        self.reply = self._sendable(now_ms)
+        self._loaded = self._shards.get(self.topic_partition.partition)
+        if self._loaded is None:
+            self._give_up(ErrorCode.NOT_COORDINATOR)  # its disk failed with what came of the operation
+        else:
+            self.reply = self._sendable(now_ms)
 
     @property
     def keys(self) -> tuple[Key, ...]:

@@ -128,6 +128,8 @@ class MarkerSender:
         for _ in range(min(len(self._unrouted), PUMPED_MAX)):
             self._route(*self._unrouted.popleft(), now_ms)
         for leader in sorted(self._queues):
+            if leader not in self._queues:
+                continue  # what is written here may wake others, who pump too
             if leader == self.broker_id:
                 self._write_here(now_ms)
             elif leader not in self._is_asked:

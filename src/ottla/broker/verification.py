@@ -107,9 +107,10 @@ class Verifier:
             self._send_next(leader)
 
     def _is_current(self, question: Question, leader: int, now_ms: int) -> bool:
-        """Of one transactional id only what is asked with the latest epoch has a chance."""
-        queue = self._queues.get(leader, [])
-        same = [waiting for waiting in queue if waiting.transactional_id == question.transactional_id]
+        """Of one transactional id only what is asked with the latest epoch has a chance. Those of another
+        producer id say nothing of it: the next begins with 0, and anybody makes them up."""
+        queue, asks = self._queues.get(leader, []), (question.transactional_id, question.producer_id)
+        same = [waiting for waiting in queue if (waiting.transactional_id, waiting.producer_id) == asks]
         for waiting in same:
             if waiting.producer_epoch < question.producer_epoch:
                 queue.remove(waiting)

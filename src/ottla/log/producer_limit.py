@@ -3,6 +3,7 @@
 Above that, silent ones are forgotten, first where most are. If that is not enough, the partitions that have
 most take no new ones, so that a flood of ids in some of them does not shut out producers elsewhere; and half
 as many again close all of them. This is looked at once a second, so that there may be a second's worth more.
+Verifications of transactions are bounded alike: of too many, the oldest go where most are.
 """
 
 import logging
@@ -10,8 +11,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from ottla.log.producers import SILENT_MS, Producers
+from ottla.log.verifications import Verifications
 
 log = logging.getLogger(__name__)
+
+VERIFICATIONS_MAX = 20_000  # of all partitions, some 5 MB
 
 
 class ProducerLimit:
@@ -37,6 +41,15 @@ class ProducerLimit:
                 count, SILENT_MS // 60_000, limit,
             )  # fmt: skip
         self._is_reached = is_reached
+        _bound_verifications([producers.verifications for producers in by_partition])
+
+
+def _bound_verifications(by_partition: Sequence[Verifications]) -> None:
+    """Those that failed stay, and whoever can write makes up producers for every partition there is."""
+    some = [verifications for verifications in by_partition if verifications.by_id]
+    if sum(len(verifications.by_id) for verifications in some) > VERIFICATIONS_MAX:
+        for verifications in some:
+            verifications.forget_first(len(verifications.by_id) - max(VERIFICATIONS_MAX // len(some), 1))
 
 
 def _level(by_partition: Sequence[Producers], limit: int) -> int:

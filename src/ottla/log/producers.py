@@ -141,6 +141,11 @@ class Producers:
         producer = self.by_id.get(producer_id)
         return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == epoch
 
+    def check_room(self, producer_id: int, now_ms: int) -> None:
+        """Refuse a producer that is not known here, if there is no room for it."""
+        if producer_id not in self.by_id:
+            self._make_room(now_ms)
+
     def _make_room(self, now_ms: int) -> None:
         """For one more producer, or refuse it."""
         if (self.is_closed or len(self.by_id) >= PRODUCERS_MAX) and not self.forget_silent(SPARE, now_ms):
@@ -311,6 +316,7 @@ class Producers:
         self.by_id.clear()
         self._ongoing.clear()
         self._completed.clear()
+        self.verifications.by_id.clear()
         self._none_silent_before_ms = 0
         self.end_offset = end_offset
 

@@ -265,8 +265,8 @@ class Validator:
             raise _wrong_magic(header.magic)
         if header.length + LOG_OVERHEAD != size:
             raise _wrong_size(header.length + LOG_OVERHEAD, size)
-        if size > self._max_bytes or size > self._segment_bytes:
-            self._check_size(size)
+        if (size > self._max_bytes or size > self._segment_bytes) and not (internal and header.is_control):
+            self._check_size(size)  # a marker is always written, or its transaction would never end
         if not crc_ok(view, header):
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The batch's checksum is wrong.")
         if header.base_offset:

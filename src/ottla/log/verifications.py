@@ -13,6 +13,7 @@ takes nothing away. (Kafka takes all away, and refuses a producer that was so qu
 """
 
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.records.batch import BatchHeader
@@ -38,8 +39,7 @@ class Verifications:
         """The verification of a producer's transaction, which may be under way for other batches of it."""
         verification = self.by_id.get(producer_id)
         if verification is None:
-            if len(self.by_id) >= VERIFICATIONS_MAX:
-                del self.by_id[next(iter(self.by_id))]
+            self.forget_first(len(self.by_id) + 1 - VERIFICATIONS_MAX)
             verification = Verification(producer_id, epoch, sequence, adds)
             self.by_id[producer_id] = verification
         elif epoch > verification.epoch:
@@ -47,6 +47,11 @@ class Verifications:
         elif epoch == verification.epoch:
             verification.lowest_sequence = min(sequence, verification.lowest_sequence)
         return verification
+
+    def forget_first(self, count: int) -> None:
+        """Forget those that began first."""
+        for producer_id in list(islice(self.by_id, max(count, 0))):
+            del self.by_id[producer_id]
 
     def holds(self, verification: Verification) -> bool:
         return self.by_id.get(verification.producer_id) is verification

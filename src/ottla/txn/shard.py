@@ -8,7 +8,7 @@ Who is refused, before the table in `states` is asked:
 
 An end is written (Prepare), and handed to `send_markers` when it is committed; not before, or there could be
 markers for an end that another coordinator never heard of. It is complete when all partitions have theirs. An
-abort of nothing needs no markers, and is written with its completion in one batch.
+end of nothing needs no markers, and is written with its completion in one batch.
 
 What ids hold in memory is counted (`memory`), for all shards of a broker together.
 """
@@ -26,7 +26,14 @@ from ottla.txn.markers import EndedTransaction
 from ottla.txn.memory import ID_BYTES, PARTITION_BYTES, held_bytes
 from ottla.txn.records import TransactionEntry, parse, store
 from ottla.txn.states import IDLE, STATES, Act, TransactionState
-from ottla.txn.transaction import EPOCH_BUMP_SINCE, EPOCH_MAX, NO_EPOCH, NO_ID, Transaction
+from ottla.txn.transaction import (
+    EPOCH_BUMP_SINCE,
+    EPOCH_MAX,
+    LAST_CLIENT_EPOCH,
+    NO_EPOCH,
+    NO_ID,
+    Transaction,
+)
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -115,11 +122,11 @@ class TransactionShard:
         """Hand out the ends that no other coordinator can miss any more."""
         if not self._is_loaded:
             return
-        committed = [
-            transactional_id
-            for transactional_id, offset in self._unsent.items()
-            if offset < self._committed_below
-        ]
+        committed = []
+        for transactional_id, offset in self._unsent.items():
+            if offset >= self._committed_below:
+                break  # they are in the order of the log
+            committed.append(transactional_id)
         for transactional_id in committed:
             del self._unsent[transactional_id]
             transaction = self.transactions[transactional_id]
@@ -148,7 +155,7 @@ class TransactionShard:
     def _time_out(self, turn: Turn, transactional_id: str) -> None:
         transaction = self.transactions.get(transactional_id)
         if transaction is not None and transaction.has_timed_out(turn.wall_ms):
-            self._write(turn, self._aborted(transaction, turn.wall_ms))
+            self._write_end(turn, self._aborted(transaction, turn.wall_ms))
 
     def _expire(self, turn: Turn, transactional_id: str) -> None:
         transaction = self.transactions.get(transactional_id)
@@ -159,6 +166,12 @@ class TransactionShard:
 
     def _write(self, turn: Turn, transaction: Transaction) -> None:
         turn.write(transaction.record(self._level()))
+
+    def _write_end(self, turn: Turn, prepared: Transaction) -> None:
+        """A transaction that nothing takes part in is over at once."""
+        self._write(turn, prepared)
+        if not prepared.partitions:
+            self._write(turn, prepared.completed(turn.wall_ms))
 
     # Producers
 
@@ -186,7 +199,7 @@ class TransactionShard:
             case ErrorCode() as code:
                 raise ApiError(code)
             case Act.FENCE:
-                self._write(turn, self._aborted(transaction, turn.wall_ms))
+                self._write_end(turn, self._aborted(transaction, turn.wall_ms))
                 turn.answer(
                     answer,
                     InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS, producer_epoch=-1),
@@ -257,7 +270,12 @@ class TransactionShard:
             added = set(partitions) - transaction.partitions
             growth = sum(PARTITION_BYTES + len(topic) for topic, _ in added)
             self._check_room(growth, is_new=False)
-            self._write(turn, transaction.grown(partitions, client_version, turn.wall_ms))
+            grown = transaction.grown(partitions, client_version, turn.wall_ms)
+            if grown.stored_bytes_max > turn.batch_bytes_max:
+                raise ApiError(
+                    ErrorCode.MESSAGE_TOO_LARGE, "The transaction has more partitions than can be stored."
+                )
+            self._write(turn, grown)
         turn.answer(answer, reply)
 
     def verify(
@@ -290,7 +308,7 @@ class TransactionShard:
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING, "The transactional id has another producer id."
             )
-        if producer.epoch != transaction.epoch:
+        if producer.epoch != transaction.epoch or producer.epoch > LAST_CLIENT_EPOCH:
             raise ApiError(ErrorCode.PRODUCER_FENCED, "Another producer has taken over the transactional id.")
         return transaction
 
@@ -322,9 +340,7 @@ class TransactionShard:
                 next_producer_id=next_producer_id,
                 now_ms=turn.wall_ms,
             )
-            self._write(turn, transaction)
-        if act is Act.END_NOTHING:
-            self._write(turn, transaction.completed(turn.wall_ms))
+            self._write_end(turn, transaction)
         response = EndTxnResponse()
         if version >= END_BUMPS_SINCE:
             response.producer_id, response.producer_epoch = transaction.producer_after_its_end

@@ -31,6 +31,7 @@ NO_EPOCH: Final = -1
 EPOCH_MAX: Final = (1 << 15) - 1
 LAST_CLIENT_EPOCH: Final = EPOCH_MAX - 1  # what a producer may have; beyond it there is one to fence it with
 EPOCH_BUMP_SINCE: Final = 2  # the level of transaction.version
+_BATCH_BYTES, _TOPIC_BYTES, _PARTITION_BYTES = 200, 8, 4  # in a record, at most
 NO_PARTITIONS: Final = frozenset[TopicPartition]()
 
 
@@ -105,6 +106,17 @@ class Transaction:
         )
         is_tagged = level >= TAGGED_SINCE or self.client_version > 0 or self.next_producer_id != NO_ID
         return store(TransactionEntry(self.transactional_id, value), TAGGED_SINCE if is_tagged else 0)
+
+    @property
+    def stored_bytes_max(self) -> int:
+        """How large a batch with it can become, in any state and version: what can be opened can be ended."""
+        topics = {topic for topic, _ in self.partitions}
+        return (
+            _BATCH_BYTES
+            + len(self.transactional_id.encode())
+            + sum(len(topic) + _TOPIC_BYTES for topic in topics)
+            + _PARTITION_BYTES * len(self.partitions)
+        )
 
     # Steps
 

@@ -191,4 +191,5 @@ def _task(dirt: Dirt, config: StoreConfig, wall_ms: int) -> CleanTask:
             (producer_id, producer.batches[-1].last_offset if producer.batches else -1, producer.epoch)
             for producer_id, producer in log.producers.by_id.items()
         ),
+        aborted_beyond=tuple(log.segments.aborted_between(dirt.upper, dirt.upper)),
     )

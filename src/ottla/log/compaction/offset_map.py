@@ -3,8 +3,8 @@
 The memory it takes is bounded (log.cleaner.dedupe.buffer.size); when it is full, the stretch ends there, and
 the rest waits for the next cleaning. A batch is taken in whole or not at all, and at least one is.
 
-Not obvious: the records of a transaction count only once its marker says that it was committed. One whose end
-lies outside of the stretch is undecided: its records supersede nothing, and are kept until a later cleaning.
+Not obvious: what was aborted supersedes nothing, and whatever else is below the last stable offset was
+committed, wherever its marker is. It counts now: the next cleaning begins behind it.
 """
 
 from array import array
@@ -12,6 +12,7 @@ from bisect import bisect_left
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.log.compaction.record_keys import keys_of
+from ottla.log.compaction.transactions import CleanedTransactions
 from ottla.records.batch import BatchHeader, crc_ok
 from ottla.records.control import read_marker
 from ottla.records.record import open_body, walk
@@ -27,13 +28,13 @@ class OffsetMap:
         "offsets",
     )  # fmt: skip
 
-    def __init__(self, first: int, memory_bytes: int) -> None:
+    def __init__(self, first: int, memory_bytes: int, transactions: CleanedTransactions) -> None:
         self.first = first
         self.next_offset = first
         self.offsets: dict[bytes, int] = {}
         self.bytes_used = 0
         self._budget = memory_bytes
-        self._transactions: dict[int, dict[bytes, int]] = {}
+        self._transactions = transactions
         self._tombstones: set[int] = set()
         self._survivors: array[int] | None = None
 
@@ -45,8 +46,9 @@ class OffsetMap:
         """Take in the next batch of the log."""
         check_crc(header, view)
         if header.is_control:
-            self._end_transaction(header, view)
-        elif header.last_offset >= self.first:
+            records = list(walk(open_body(view, header), header.count))
+            self._transactions.end(header, read_marker(records[0][4], records[0][5]) if records else None)
+        elif header.last_offset >= self.first and not self._transactions.is_aborted(header):
             self._take_records(header, view)
         self.next_offset = max(self.next_offset, header.next_offset)
 
@@ -56,8 +58,6 @@ class OffsetMap:
         if tombstones:
             self._tombstones.add(header.base_offset)
         target = self.offsets
-        if header.is_transactional:
-            target = self._transactions.setdefault(header.producer_id, {})
         before = len(target)
         if is_dense(header) and header.base_offset >= self.first and None not in keys:
             offsets = range(header.base_offset, header.next_offset)
@@ -72,18 +72,6 @@ class OffsetMap:
             # Keys of one topic are of about one size, so a few tell how large the new ones are.
             some = keys[:: len(keys) // _SAMPLE + 1]
             self.bytes_used += added * (ENTRY_BYTES + sum(len(key or b"") for key in some) // len(some))
-
-    def _end_transaction(self, header: BatchHeader, view: memoryview) -> None:
-        records = list(walk(open_body(view, header), header.count))
-        marker = read_marker(records[0][4], records[0][5]) if records else None
-        if marker is None:
-            return
-        written = self._transactions.pop(header.producer_id, {})
-        if marker.committed:
-            offsets = self.offsets
-            for key, offset in written.items():
-                if offsets.get(key, -1) < offset:
-                    offsets[key] = offset
 
     def decide(self) -> None:
         """All is taken in: sort the offsets that survive."""

@@ -87,7 +87,9 @@ class _Cleaning:
 
     def _learn(self) -> OffsetMap:
         task = self.task
-        latest = OffsetMap(task.first_dirty, task.memory_bytes)
+        aborted = [*self._aborted(), *(AbortedTransaction(*beyond) for beyond in task.aborted_beyond)]
+        dirty = (transaction for transaction in aborted if transaction.last_offset >= task.first_dirty)
+        latest = OffsetMap(task.first_dirty, task.memory_bytes, CleanedTransactions(dirty))
         for source, after in zip(task.sources, self._uppers(), strict=True):
             if after <= task.first_dirty:
                 continue

@@ -34,6 +34,8 @@ class CleanTask:
     bytes_per_second: float
     # (producer id, last offset of its last batch in its epoch or -1, epoch)
     producers: tuple[tuple[int, int, int], ...] = ()
+    # The transactions that were aborted and began before `upper`, but have their marker behind it.
+    aborted_beyond: tuple[tuple[int, int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

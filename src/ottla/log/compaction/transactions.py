@@ -17,7 +17,7 @@ from ottla.records.control import EndTransaction
 
 
 class CleanedTransactions:
-    """`aborted` are all that have their marker in what is cleaned. Batches are asked about in their order."""
+    """`aborted` are all that have their marker in what is read. Batches are asked about in their order."""
 
     __slots__ = ("_aborted", "_begun", "_committed", "_read")
 
