@@ -11,7 +11,7 @@ from tests.api.harness import Client, Machine
 from tests.group.forgeries import COMMIT, PASSED_OVER, UNREADABLE
 from tests.support.groups import G, codes, committing, fetching, find, joining
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ADMIN_CLIENT_ID, OFFSETS_TOPIC, ZERO_UUID, TopicPartition
 from ottla.coordinator.damage import leave_out
 from ottla.coordinator.turn import StoredRecord
@@ -19,6 +19,7 @@ from ottla.log.validation import LargeCheck
 from ottla.records.batch import read_header
 from ottla.records.builder import NewRecord, build_batch, seal
 from ottla.records.compression import Codec
+from ottla.records.control import Marker
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.delete_records import (
@@ -161,6 +162,32 @@ def test_a_batch_whose_checksum_is_wrong_is_left_out_the_same_way() -> None:
     assert produce(admin(machine), OFFSETS_TOPIC, encoded(leave_out(offset))).error_code == ErrorCode.NONE
     assert committed(machine.client()) == 5
     assert committed(machine.client(), group="g2") == 7
+
+
+@pytest.mark.parametrize("producer_id", [-1, 7])
+@pytest.mark.parametrize(
+    "record", [NewRecord(b"\0", b""), NewRecord(b"\0\0\0\1", b"\0"), NewRecord(None, None)]
+)
+def test_a_forged_marker_costs_the_groups_of_its_partition_until_it_is_left_out(
+    producer_id: int, record: NewRecord
+) -> None:
+    machine, _ = one_shard()
+    offset = machine.broker.partitions[SHARD].log.log_end_offset
+    machine.stop()
+    path = f"/data/{SHARD}/{0:020}.log"
+    marker = build_batch(
+        [record], base_offset=offset, leader_epoch=0, producer_id=producer_id, producer_epoch=0,
+        transactional=True, control=True,
+    )  # fmt: skip
+    machine.disk.write_atomic(path, machine.disk.read(path) + bytes(marker))
+    machine.start()
+    assert machine.client().send(joining()).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert produce(machine.client(), "t", batch("v")).error_code == ErrorCode.NONE
+    with pytest.raises(ApiError) as refused:
+        machine.broker.coordinators.groups.end_transaction(0, Marker(7, 0, True, 0, 0), machine.now_ms)
+    assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert produce(admin(machine), OFFSETS_TOPIC, encoded(leave_out(offset))).error_code == ErrorCode.NONE
+    assert committed(machine.client()) == 5
 
 
 def test_records_of_internal_topics_are_not_deleted() -> None:

@@ -1,9 +1,10 @@
 """The partitions of __transaction_state on a broker: leadership that moves, damage, disks, and memory."""
 
+import errno
 import logging
 
 import pytest
-from tests.api.asking import idempotent, lead, produce
+from tests.api.asking import ask_for_two_in_sync, idempotent, lead, produce
 from tests.api.harness import OTHER_BROKER, Client, Machine
 from tests.api.transactions import BUSY, ID, NONE, add, describe, end, find, init, producers, started
 from tests.support.transactions import open_transaction
@@ -11,9 +12,12 @@ from tests.support.transactions import open_transaction
 from ottla.api import transactional_ids
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ADMIN_CLIENT_ID, TRANSACTIONS_TOPIC, TopicPartition
+from ottla.controller import znodes
+from ottla.controller.keeper import Put
 from ottla.coordinator.damage import leave_out
 from ottla.coordinator.turn import StoredRecord
 from ottla.records.builder import NewRecord, build_batch
+from ottla.wire.messages.end_txn import EndTxnRequest
 
 UNREADABLE = StoredRecord(b"\0\0\0\2tx", b"\0\x09what is this?")
 
@@ -68,6 +72,47 @@ def test_an_end_that_was_decided_before_leadership_moved_is_completed_by_the_nex
     for _ in range(10):
         machine.pass_time(500)
     assert describe(client)[0].transaction_state == "CompleteCommit"
+
+
+def test_a_completion_that_cannot_be_stored_is_tried_until_it_can() -> None:
+    machine, client = started(partitions=1)
+    producer = init(client)
+    add(client, producer)
+    lead(machine, "t", leader=OTHER_BROKER, epoch=1)
+    assert end(client, producer) == (producer[0], 1)
+    ask_for_two_in_sync(machine, TRANSACTIONS_TOPIC)
+    lead(machine, "t", leader=machine.broker.id, epoch=2)
+    for _ in range(5):
+        machine.pass_time(500)
+    assert producer[0] in producers(machine).by_id, "the marker is there"
+    assert describe(client)[0].transaction_state == "PrepareCommit"
+    config = machine.broker.image.topic_config(TRANSACTIONS_TOPIC) | {"min.insync.replicas": "1"}
+    machine.write(Put(znodes.topic_config_path(TRANSACTIONS_TOPIC), znodes.config_node(config)))
+    for _ in range(5):
+        machine.pass_time(500)
+    assert describe(client)[0].transaction_state == "CompleteCommit"
+
+
+def test_an_end_that_the_disk_refuses_is_refused_and_its_ids_have_no_coordinator_here() -> None:
+    machine, client = started(partitions=1, log_dirs="/a,/b")
+    producer = init(client)
+    add(client, producer)
+    directory = machine.broker.store.directory_of(TopicPartition(TRANSACTIONS_TOPIC, 0))
+    machine.disk.fail("append", errno.EIO, f"{directory}/{TRANSACTIONS_TOPIC}")
+    assert end(client, producer) == ErrorCode.NOT_COORDINATOR
+    assert end(client, producer) == ErrorCode.NOT_COORDINATOR
+    assert find(client).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    machine.restart()
+    client = machine.client()
+    machine.pass_time(10)
+    assert describe(client)[0].transaction_state == "Ongoing"
+    assert end(client, producer) == (producer[0], 1)
+
+
+def test_an_empty_id_is_refused_by_its_coordinator_too() -> None:
+    _, client = started(partitions=1)
+    request = EndTxnRequest(transactional_id="", producer_id=1, producer_epoch=1, committed=True)
+    assert client.send(request).error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_what_cannot_be_read_stops_its_partition_and_no_other(caplog: pytest.LogCaptureFixture) -> None:

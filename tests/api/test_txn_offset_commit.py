@@ -6,17 +6,13 @@ import pytest
 from tests.api.groups import broker, committed, flush_every_commit, lead_offsets, shard_of, stable, versions
 from tests.api.harness import Client, Machine
 from tests.support.groups import G, committing, fetching
-from tests.support.transactions import FakeVerifier, markers
+from tests.support.transactions import FakeVerifier, adding, markers
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC
 from ottla.broker.effects import SyncLog
 from ottla.records.control import Marker
-from ottla.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 LAST = versions(28)[-1]
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
@@ -28,35 +24,6 @@ def started(
     machine, client, _ = broker(**properties)
     machine.broker.verifier = verifier = FakeVerifier(code)
     return machine, client, verifier
-
-
-def adding(
-    offset: int,
-    *partitions: int,
-    group: str = G,
-    producer_id: int = 7,
-    epoch: int = 0,
-    topic: str = "t",
-    metadata: str | None = "",
-    **who: Any,
-) -> TxnOffsetCommitRequest:
-    listed = [
-        TxnOffsetCommitRequestPartition(
-            partition_index=index,
-            committed_offset=offset,
-            committed_leader_epoch=4,
-            committed_metadata=metadata,
-        )
-        for index in partitions or (0,)
-    ]
-    return TxnOffsetCommitRequest(
-        transactional_id="x",
-        group_id=group,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=listed)],
-        **who,
-    )
 
 
 def codes(answer: Any) -> list[int]:

@@ -109,8 +109,8 @@ def by_kafka(
         clean = _fill(node, folder / "clean")
         node.halt(signal.SIGTERM)
         shutil.copytree(node.data, clean.data)
-        _give(by_ottla.data / "zstd-0", node.data / f"{ADOPTED}-0")
-        _give(transactions_by_ottla.folder, node.data / f"{OTTLAS_TRANSACTIONS}-0")
+        give(by_ottla.data / "zstd-0", node.data / f"{ADOPTED}-0")
+        give(transactions_by_ottla.folder, node.data / f"{OTTLAS_TRANSACTIONS}-0")
         node.start()
         node.wait_ready()
         killed = Written(folder / "killed", committed=dict(clean.committed))
@@ -163,7 +163,7 @@ def read_both(node: Node, written: Written, *topics: str) -> None:
         written.seen[topic + COMMITTED] = committed
 
 
-def _give(source: Path, target: Path) -> None:
+def give(source: Path, target: Path) -> None:
     """Put segments in the place of those of an empty partition, which keeps its topic id."""
     for path in target.iterdir():
         if path.suffix in SEGMENT_FILES:

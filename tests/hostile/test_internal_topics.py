@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +19,7 @@ from ottla.broker.internal_partitions import java_hash
 from ottla.client import Client
 from ottla.client.errors import ClientError
 from ottla.coordinator.turn import StoredRecord
+from ottla.group.records import OffsetCommit, OffsetCommitValue, store
 from ottla.records.builder import NewRecord, build_batch
 from ottla.wire.messages.produce import ProduceRequest
 
@@ -112,3 +114,45 @@ def test_what_is_forged_on_a_disk_costs_one_partition_of_groups_until_it_is_skip
         assert client.committed(GROUPS[0]) == {PLACE: 3}
     again = ottla("skip", str(bad), "0", "--yes", "--bootstrap", broker.bootstrap)
     assert (again.returncode, "there is nothing to leave out" in again.stderr) == (1, True)
+
+
+def test_transactions_on_a_disk_are_shown_checked_and_skipped_only_where_they_make_no_sense(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker({"offsets.topic.num.partitions": "1"})
+    broker.create_topic("healthy")
+    assert commit_everywhere(broker, 1) == set(GROUPS)
+    assert broker.stop() == 0
+    bad = TopicPartition(OFFSETS_TOPIC, 0)
+    folder, transaction = (
+        broker.data / str(bad),
+        {"producer_id": 7, "producer_epoch": 0, "transactional": True},
+    )
+    value = OffsetCommitValue(offset=9, metadata="", commit_timestamp=int(time.time() * 1000))
+    commit = store(OffsetCommit(GROUPS[0], *PLACE, value))
+    forge(folder, commit, base_sequence=0, **transaction)
+    aborted = forge(folder, UNREADABLE["a value that is cut off"], base_sequence=0, producer_id=8,
+                    producer_epoch=0, transactional=True)  # fmt: skip
+    forge(folder, StoredRecord(b"\0\0\0\0", bytes(6)), control=True, producer_id=8, producer_epoch=0,
+          transactional=True)  # fmt: skip
+    marker = forge(folder, StoredRecord(b"\0\0\0\1", bytes(6)), control=True, **transaction)
+    forged = forge(folder, StoredRecord(b"\0\0\0\1", b"cut"), control=True, **transaction)
+
+    verified = ottla("verify", str(broker.data))
+    assert set(re.findall(rf"ottla skip {bad} (\d+)", verified.stdout)) == {str(forged)}
+    dumped = ottla("dump", str(folder / f"{0:020}.log"), "--records")
+    assert f"offset {marker} " in dumped.stdout
+    assert re.findall(r"control (\w+)", dumped.stdout) == ["ABORT", "COMMIT", "COMMIT"]
+
+    broker.start()
+    assert commit_everywhere(broker, 2) == set()
+    for sound in (marker, aborted + 1):
+        refused = ottla("skip", str(bad), str(sound), "--yes", "--bootstrap", broker.bootstrap)
+        assert (refused.returncode, "there is nothing to leave out" in refused.stderr) == (1, True)
+    skipped = ottla("skip", str(bad), str(forged), "--yes", "--bootstrap", broker.bootstrap)
+    assert skipped.returncode == 0, skipped.stderr
+    with Client(broker.bootstrap, timeout_s=30) as client:
+        assert client.committed(GROUPS[0]) == {PLACE: 9}
+        assert client.committed(GROUPS[1]) == {PLACE: 1}
+    shown = ottla("groups", "describe", GROUPS[0], "--bootstrap", broker.bootstrap)
+    assert shown.returncode == 0, shown.stderr

@@ -1,5 +1,7 @@
 """Aborted transactions on disk and in memory: through rolls, restarts, crashes, cuts and damage."""
 
+import errno
+
 import pytest
 from tests.log.helpers import FOLDER, NOW, append, batch, idempotent, open_log, run_syncs
 from tests.log.read_committed import read_committed
@@ -9,7 +11,8 @@ from ottla.log import log as logs
 from ottla.log import transaction_index
 from ottla.log.log import Log
 from ottla.log.segment import file_name
-from ottla.records.control import Marker
+from ottla.records.batch import assign
+from ottla.records.control import Marker, build_marker
 
 FIRST = f"{FOLDER}/{file_name(0, '.txnindex')}"
 
@@ -228,3 +231,25 @@ def test_of_a_log_without_aborted_transactions_no_index_is_looked_for(disk: SimD
     disk.exists = lambda path: bool(asked.append(path))  # type: ignore[method-assign]
     assert log.segments.aborted_between(0, 3) == []
     assert asked == []
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_marker_is_not_written_if_its_entry_could_not_be(disk: SimDisk, follows: bool) -> None:
+    """As when no file descriptor is free to read the entries before it."""
+    log = mixed(open_log(disk))
+    wrote(log, "aborted", producer_id=4)
+    log.close()
+    log = open_log(disk, clean=True, recovery_point=9)
+    disk.fail("read", errno.EMFILE, ".txnindex")
+    marker = build_marker(4, 1, committed=False, coordinator_epoch=0, timestamp_ms=NOW)
+    assign(marker, 9, 0)
+    for _ in range(2):
+        try:
+            if follows:
+                log.append_batches(memoryview(marker), NOW)
+            else:
+                end(log, False, producer_id=4)
+        except OSError:
+            assert log.log_end_offset == 9
+    assert [entry[0] for entry in aborted(log)] == [1, 3, 4]
+    assert seen(log) == ["kept", "plain"]

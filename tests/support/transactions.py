@@ -3,14 +3,21 @@ coordinator that says what a test wants it to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.api.asking import batch
+from tests.support.groups import G
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.ports import OnVerified
 from ottla.records.control import Marker
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -45,6 +52,36 @@ def markers(marker: Marker, topic: str, *indexes: int) -> WriteTxnMarkersRequest
                 transaction_version=marker.transaction_version,
             )
         ]
+    )
+
+
+def adding(
+    offset: int,
+    *partitions: int,
+    group: str = G,
+    producer_id: int = 7,
+    epoch: int = 0,
+    topic: str = "t",
+    metadata: str | None = "",
+    **who: Any,
+) -> TxnOffsetCommitRequest:
+    """Offsets of a group, as part of a transaction of `x`."""
+    listed = [
+        TxnOffsetCommitRequestPartition(
+            partition_index=index,
+            committed_offset=offset,
+            committed_leader_epoch=4,
+            committed_metadata=metadata,
+        )
+        for index in partitions or (0,)
+    ]
+    return TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id=group,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=listed)],
+        **who,
     )
 
 

@@ -70,7 +70,7 @@ class PartitionJournal:
                     raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.place(offset)}: {problem}")
                 offset = header.next_offset
                 try:
-                    yield from _stored(header, batch) or (None,)
+                    yield from stored_in(header, batch) or (None,)
                 except ApiError as error:
                     yield Unreadable(header.base_offset, str(error))
 
@@ -95,9 +95,9 @@ class PartitionJournal:
         return None if appended.duplicate else appended.base_offset
 
 
-def _stored(header: BatchHeader, batch: memoryview) -> list[Stored]:
-    """What a batch holds, all of it or none. That a producer is named says nothing of a transaction: what an
-    idempotent client wrote counts at once."""
+def stored_in(header: BatchHeader, batch: memoryview) -> list[Stored]:
+    """What a batch holds, all of it or none; ApiError if it makes no sense. That a producer is named says
+    nothing of a transaction: what an idempotent client wrote counts at once."""
     if not crc_ok(batch, header):
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
     records = read_records(batch, header)

@@ -185,6 +185,7 @@ class Log:
         if has_producer:
             if internal:
                 self.producers.check_internal(header, view)
+                self._prepare_marker(header)
             elif (earlier := self.producers.check(header, now_ms)) is not None:
                 stamp = earlier.timestamp if header.is_log_append_time else -1
                 return Appended(earlier.base_offset, earlier.last_offset, stamp, self.log_start_offset, True)
@@ -225,7 +226,13 @@ class Log:
         first_offset = checked[0][0].base_offset if checked else -1
         return Appended(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, False)
 
+    def _prepare_marker(self, header: BatchHeader) -> None:
+        """Read what must be known to take in the end of a transaction, so that nothing fails behind it."""
+        if header.is_control:
+            self.segments.transactions_of(self.segments.active)
+
     def _append_as_is(self, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
+        self._prepare_marker(header)
         segment = self.segments.active
         if segment.must_roll(
             len(batch), header.last_offset, header.max_timestamp, now_ms, self._roll_ms, self._segment_bytes

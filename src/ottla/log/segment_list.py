@@ -105,6 +105,8 @@ class SegmentList(Sequence[Segment]):
     def aborted_between(self, offset: int, upper: int) -> list[AbortedTransaction]:
         """What a reader of the records from `offset` to before `upper` must know."""
         aborted = list[AbortedTransaction]()
+        if offset >= self.active.base_offset and not self.active.may_have_aborted:
+            return aborted
         for segment in self.row[max(bisect_right(self.bases, offset) - 1, 0) :]:
             if segment.may_have_aborted:
                 index = self.transactions_of(segment)

@@ -2,15 +2,18 @@
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition, uuid_text
+from ottla.broker.journal import stored_in
 from ottla.cli.records.formats import readable
 from ottla.coordinator.damage import Damage, Unreadable, named_by
 from ottla.coordinator.records import CorruptRecordError
-from ottla.coordinator.turn import StoredRecord
+from ottla.coordinator.turn import StoredEnd, StoredRecord
 from ottla.group.records import parse
 from ottla.log.verify.findings import Finding, Findings, Severity
+from ottla.records.batch import BatchHeader
 from ottla.records.record import Record
 
 UUID_BYTES = 16
@@ -29,13 +32,16 @@ class GroupRecords:
     def of(cls, topic_partition: TopicPartition) -> "GroupRecords | None":
         return cls(topic_partition) if topic_partition.topic == OFFSETS_TOPIC else None
 
-    def on_record(self, path: str, record: Record) -> None:
-        if record.key is None:
-            return
-        problem = decode_group_record(record)[1] or None
-        if problem:
-            self._paths[record.offset] = path
-        self._damage.on_record(StoredRecord(record.key, record.value), record.offset, lambda: problem)
+    def on_batch(self, path: str, header: BatchHeader, batch: memoryview) -> None:
+        for stored in stored_in(header, batch):
+            match stored:
+                case StoredEnd():
+                    self._damage.on_end(stored, lambda: None)
+                case (StoredRecord() as record, int(offset), _):
+                    _, problem = decode_group_record(record)
+                    if problem:
+                        self._paths[offset] = path
+                    self._damage.on_record(record, offset, partial(_or_none, problem))
 
     def on_damage(self, path: str, offset: int, problem: str) -> None:
         self._paths[offset] = path
@@ -52,12 +58,18 @@ class GroupRecords:
             )
 
 
-def decode_group_record(record: Record) -> tuple[dict[str, Any], str]:
+def _or_none(problem: str) -> str | None:
+    return problem or None
+
+
+def decode_group_record(record: Record | StoredRecord) -> tuple[dict[str, Any], str]:
     """The fields of a record, and what is wrong with it. A type that we do not know has no fields."""
     return decode_record(record, parse)
 
 
-def decode_record(record: Record, parse: Callable[[StoredRecord], Any]) -> tuple[dict[str, Any], str]:
+def decode_record(
+    record: Record | StoredRecord, parse: Callable[[StoredRecord], Any]
+) -> tuple[dict[str, Any], str]:
     """The same for the records of any coordinator, given how an entry is read."""
     if record.key is None:
         return {}, "a record without a key"

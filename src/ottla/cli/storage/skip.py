@@ -13,6 +13,7 @@ import typer
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.errors import ApiError
 from ottla.base.ids import ADMIN_CLIENT_ID, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from ottla.broker.journal import stored_in
 from ottla.cli import output
 from ottla.cli.options import Bootstrap
 from ottla.client.client import Client
@@ -20,12 +21,12 @@ from ottla.client.errors import ClientError
 from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.coordinator.damage import leave_out, named_by
 from ottla.coordinator.records import CorruptRecordError
+from ottla.coordinator.runtime import Stored
 from ottla.coordinator.turn import StoredRecord
 from ottla.group import records as group_records
 from ottla.log.folders import parse_folder
-from ottla.records.batch import crc_ok, split
+from ottla.records.batch import split
 from ottla.records.builder import NewRecord, build_batch
-from ottla.records.record import Record, read_records
 from ottla.txn import records as transaction_records
 
 _PARSERS: Final[dict[str, Callable[[StoredRecord], object]]] = {
@@ -83,15 +84,10 @@ def _look(client: Client, topic_partition: TopicPartition, offset: int) -> str:
             if not header.base_offset <= offset < header.next_offset:
                 continue
             reach = f"a batch of offsets {header.base_offset} to {header.last_offset}"
-            if not crc_ok(batch, header):
-                problem = "its checksum is wrong"
-            else:
-                try:
-                    records = read_records(batch, header)
-                except ApiError as error:
-                    problem = str(error)
-                else:
-                    return _describe(topic_partition, offset, records)
+            try:
+                return _describe(topic_partition, offset, stored_in(header, batch))
+            except ApiError as error:
+                problem = str(error)
             if offset != header.base_offset:
                 raise CommandError(
                     f"{topic_partition}, offset {offset} is in {reach}: name {header.base_offset}"
@@ -100,25 +96,20 @@ def _look(client: Client, topic_partition: TopicPartition, offset: int) -> str:
     raise CommandError(f"{topic_partition} has no record at offset {offset}")
 
 
-def _describe(topic_partition: TopicPartition, offset: int, records: Iterable[Record]) -> str:
-    for record in records:
-        if record.offset == offset:
-            problem = _problem(topic_partition.topic, record)
-            if not problem or record.key is None or record.value is None:
-                raise CommandError(
-                    f"{topic_partition}, offset {offset} can be read: there is nothing to leave out"
-                )
-            return f"{problem} (key {bytes(record.key)!r}, value of {len(record.value)} bytes)"
-    raise CommandError(f"{topic_partition} has no record at offset {offset}")
+def _describe(topic_partition: TopicPartition, offset: int, batch: Iterable[Stored]) -> str:
+    for stored in batch:
+        match stored:
+            case (StoredRecord(key, bytes(value)) as record, int(at), _) if at == offset:
+                problem = _problem(topic_partition.topic, record)
+                if problem:
+                    return f"{problem} (key {key!r}, value of {len(value)} bytes)"
+    raise CommandError(f"{topic_partition}, offset {offset} can be read: there is nothing to leave out")
 
 
-def _problem(topic: str, record: Record) -> str | None:
-    if record.key is None:
-        return "a record without a key"
-    stored = StoredRecord(record.key, record.value)
-    if named_by(stored) is None:
+def _problem(topic: str, record: StoredRecord) -> str | None:
+    if named_by(record) is None:
         try:
-            _PARSERS[topic](stored)
+            _PARSERS[topic](record)
         except CorruptRecordError as error:
             return str(error)
     return None

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from ottla.base.files import Files
 from ottla.base.ids import TopicPartition
-from ottla.records.record import Record
+from ottla.records.batch import BatchHeader
 
 
 class Severity(StrEnum):
@@ -55,8 +55,10 @@ class Work:
 
 
 class Meaning(Protocol):
-    """Hears of all records of a partition, in order, and says in the end what is wrong with them."""
+    """Hears of all batches of a partition, in order, and says in the end what is wrong with them."""
 
-    def on_record(self, path: str, record: Record) -> None: ...
+    def on_batch(self, path: str, header: BatchHeader, batch: memoryview) -> None:
+        """A sound batch. ApiError: it makes no sense as a whole."""
+
     def on_damage(self, path: str, offset: int, problem: str) -> None: ...
     def findings(self) -> Findings: ...

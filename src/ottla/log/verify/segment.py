@@ -28,7 +28,7 @@ from ottla.log.transaction_index import AbortedTransaction, TransactionIndex
 from ottla.log.verify.findings import Finding, Findings, Meaning, Severity, Work
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_ok, read_header
 from ottla.records.check import check_records
-from ottla.records.record import open_body, read_records
+from ottla.records.record import open_body
 
 _UNREAD = "the broker does not look there, and readers are answered CORRUPT_MESSAGE"
 _SERVED = "the broker does not look there and serves the batch; consumers that check checksums refuse it"
@@ -166,9 +166,8 @@ class SegmentCheck:
             self._mean_nothing(offset, _sentence(error))
 
     def _mean(self, header: BatchHeader, view: memoryview) -> None:
-        if self.course.meaning is not None and not header.is_control:
-            for record in read_records(view, header):
-                self.course.meaning.on_record(self.path, record)
+        if self.course.meaning is not None:
+            self.course.meaning.on_batch(self.path, header, view)
 
     def _mean_nothing(self, offset: int, problem: str) -> None:
         if self.course.meaning is not None:
