@@ -11,7 +11,7 @@ from tests.sim.world import TRANSACTIONS_FROM
 
 SEEDS = 500
 FAILING_DISKS = range(1_000_000, 1_000_040)  # seeds with directories that fail
-TRANSACTIONS = range(TRANSACTIONS_FROM, TRANSACTIONS_FROM + 30)
+TRANSACTIONS = range(TRANSACTIONS_FROM, TRANSACTIONS_FROM + 20)
 SEEDS_FILE = Path(__file__).with_name("seeds.txt")
 WORKERS = min(os.cpu_count() or 1, 4)
 
