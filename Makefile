@@ -17,7 +17,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long sim fuzz bench messages reference clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes sim fuzz copies bench messages reference clean
 
 setup: $(STAMP)
 
@@ -72,6 +72,11 @@ test-real: setup
 test-long: setup
 	OTTLA_SLOW_MACHINE=1 $(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=5 --junitxml=$(RESULTS)/long.xml $(LONG_TESTS)
 
+# The tests of Spark's sink with everything that takes long: kills at every point, on every broker with transactions.
+spark-crashes: setup
+	OTTLA_LONG_TESTS=1 $(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=5 tests/spark/test_exactly_once.py \
+	  tests/spark/test_exactly_once_crashes.py
+
 # Simulated clusters: `make sim N=20000` runs that many seeds from FIRST on, `make sim SEED=7` one, with its transcript.
 N ?= 1000
 FIRST ?= 0
@@ -84,6 +89,11 @@ fuzz: setup
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]' || true
 	$(BIN)/python -m tests.hostile.fuzz $(if $(CASE),--case $(CASE),$(if $(filter file,$(origin N)),,--count $(N)) $(if $(SEED),--seed $(SEED)))
+
+# Copies in transactions while processes are killed: `make copies BROKERS=3 CLIENT=confluent SEED=7 RUNS=10 SERVER=apache`.
+copies: setup
+	$(BIN)/python -m tests.transactions.copies --brokers $(or $(BROKERS),1) --client $(or $(CLIENT),all) \
+	  --server $(or $(SERVER),ottla) --runs $(or $(RUNS),1) $(if $(SEED),--seed $(SEED))
 
 bench: setup
 	$(BIN)/python -m bench

@@ -1,9 +1,10 @@
 """Side-by-side benchmarks: `python -m bench [W1 W2 ...] [--quick]`.
 
 servers, apache, mock_server   the peers: Ottla, Apache Kafka, librdkafka's mock cluster
-load, load_bulk, load_raw, load_single, rdkafka, wire   the load generators, each run in a process of its own
+load, load_bulk, load_raw, load_single, load_transactions, rdkafka, wire   the load generators, each run in a
+                               process of its own
 clusters, wire_cluster, load_steady   three brokers of a kind, and what is asked of them
-w1_*, w2_*, w8_*, w9_*, w10_*, w11_*, wg_groups   a file per workload; `run` gives an Outcome
+w1_*, w2_*, w8_*, w9_*, w10_*, w11_*, wg_*, wt_*   a file per workload; `run` gives an Outcome
 w12_spark, spark_session, spark_connector   Spark: two sources in one session, beside each other
 workload                       what they share: sizes, rounds, turns
 targets, report                what we promised, and how the figures are shown and stored

@@ -21,8 +21,10 @@ from bench import (
     w10_failover,
     w10_recovery,
     w11_start,
+    w12_delivery,
     w12_spark,
     wg_groups,
+    wt_transactions,
 )
 from bench.apache import ApacheKafka
 from bench.report import Outcome, machine, save, show, show_targets
@@ -39,7 +41,9 @@ WORKLOADS = {
     "W10F": w10_failover.run,
     "W11": w11_start.run,
     "W12": w12_spark.run,
+    "W12E": w12_delivery.run,
     "WG": wg_groups.run,
+    "WT": wt_transactions.run,
 }
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 

@@ -18,7 +18,9 @@ FETCH_S = 300.0
 FORMAT_S = 60.0
 _CACHE = os.path.join(os.path.dirname(os.path.abspath(__file__)), ".cache")
 _LIBS = os.path.join(_CACHE, "kafka")
+_STREAMS_LIBS = os.path.join(_CACHE, "kafka-streams")
 _ARTIFACTS = ("kafka_2.13", "kafka-tools")
+_STREAMS = "kafka-streams"
 _VERSIONS = "[4.0,5.0)"
 
 _DEPENDENCY = """
@@ -45,27 +47,36 @@ _JVM = (
 )
 
 
-def _fetched_version() -> str | None:
+def _fetched_version(libs: str, artifact: str) -> str | None:
     """The release in the cache, or None. The folder appears whole or not at all."""
-    if not os.path.isdir(_LIBS):
+    if not os.path.isdir(libs):
         return None
-    prefix = f"{_ARTIFACTS[0]}-"
-    jars = [name for name in os.listdir(_LIBS) if name.startswith(prefix)]
+    prefix = f"{artifact}-"
+    jars = [name for name in os.listdir(libs) if name.startswith(prefix)]
     return jars[0].removeprefix(prefix).removesuffix(".jar") if jars else None
 
 
 def fetch() -> str:
     """Make sure the jars are here; returns the version. PeerError says what is missing."""
+    return _fetch(_LIBS, _ARTIFACTS, _VERSIONS)
+
+
+def fetch_streams() -> str:
+    """The jars of Kafka Streams, of the same version as the broker's; they are larger, and few need them."""
+    return _fetch(_STREAMS_LIBS, (_STREAMS,), fetch())
+
+
+def _fetch(libs: str, artifacts: tuple[str, ...], versions: str) -> str:
     if shutil.which("java") is None:
         raise PeerError("no java on this machine")
-    version = _fetched_version()
+    version = _fetched_version(libs, artifacts[0])
     if version is not None:
         return version
     if shutil.which("mvn") is None:
-        raise PeerError("no mvn on this machine, and no Apache Kafka in bench/.cache")
+        raise PeerError(f"no mvn on this machine, and no {artifacts[0]} in bench/.cache")
     os.makedirs(_CACHE, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
-        dependencies = "".join(_DEPENDENCY.format(name, _VERSIONS) for name in _ARTIFACTS)
+        dependencies = "".join(_DEPENDENCY.format(name, versions) for name in artifacts)
         with open(os.path.join(folder, "pom.xml"), "w") as pom:
             pom.write(_POM.format(dependencies))
         copied = os.path.join(folder, "libs")
@@ -75,15 +86,15 @@ def fetch() -> str:
                 ["mvn", "-B", "-q", *goal], cwd=folder, capture_output=True, timeout=FETCH_S
             )
         except subprocess.TimeoutExpired as error:
-            raise PeerError(f"Maven did not fetch Apache Kafka in {FETCH_S:.0f} s") from error
+            raise PeerError(f"Maven did not fetch {artifacts[0]} in {FETCH_S:.0f} s") from error
         if done.returncode:
             raise PeerError(
-                f"Maven could not fetch Apache Kafka (exit {done.returncode}); is Maven Central reachable?"
+                f"Maven could not fetch {artifacts[0]} (exit {done.returncode}); is Maven Central reachable?"
             )
-        os.rename(copied, _LIBS)
-    version = _fetched_version()
+        os.rename(copied, libs)
+    version = _fetched_version(libs, artifacts[0])
     if version is None:
-        raise PeerError("Maven fetched something that is not Apache Kafka")
+        raise PeerError(f"Maven fetched something that is not {artifacts[0]}")
     return version
 
 

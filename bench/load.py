@@ -75,7 +75,7 @@ def _converse(
 
 
 def main(kind: str, spec: dict[str, Any]) -> None:
-    from bench import load_bulk, load_raw, load_single, load_steady
+    from bench import load_bulk, load_raw, load_single, load_steady, load_transactions
 
     prepare: dict[str, Callable[[dict[str, Any]], Run]] = {
         "bulk": load_bulk.prepare,
@@ -83,6 +83,7 @@ def main(kind: str, spec: dict[str, Any]) -> None:
         "single-raw": load_raw.prepare_single,
         "single-rdkafka": load_single.prepare,
         "steady": load_steady.prepare,
+        "transactions": load_transactions.prepare,
     }
     run = prepare[kind](spec)
     gc.collect()

@@ -17,6 +17,7 @@ from typing import Any
 
 _PRODUCER = 0
 _ERROR_BYTES = 512
+_EVENT_DELIVERY = 1  # RD_KAFKA_EVENT_DR
 
 
 class _Message(ctypes.Structure):
@@ -42,6 +43,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "rd_kafka_conf_new": (c_void_p, ()),
     "rd_kafka_conf_set": (c_int, (c_void_p, c_char_p, c_char_p, c_char_p, c_size_t)),
     "rd_kafka_conf_set_dr_msg_cb": (None, (c_void_p, _DeliveryFailed)),
+    "rd_kafka_conf_set_events": (None, (c_void_p, c_int)),
     "rd_kafka_conf_set_stats_cb": (None, (c_void_p, _Statistics)),
     "rd_kafka_new": (c_void_p, (c_int, c_void_p, c_char_p, c_size_t)),
     "rd_kafka_topic_new": (c_void_p, (c_void_p, c_char_p, c_void_p)),
@@ -49,6 +51,10 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "rd_kafka_poll": (c_int, (c_void_p, c_int)),
     "rd_kafka_flush": (c_int, (c_void_p, c_int)),
     "rd_kafka_outq_len": (c_int, (c_void_p,)),
+    "rd_kafka_init_transactions": (c_void_p, (c_void_p, c_int)),
+    "rd_kafka_begin_transaction": (c_void_p, (c_void_p,)),
+    "rd_kafka_commit_transaction": (c_void_p, (c_void_p, c_int)),
+    "rd_kafka_error_string": (c_char_p, (c_void_p,)),
     "rd_kafka_query_watermark_offsets": (
         c_int,
         (c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64), c_int),
@@ -81,13 +87,24 @@ def load_library() -> ctypes.CDLL:
 class BulkProducer:
     """Sends one payload over and over to partition 0 of one topic."""
 
-    def __init__(self, config: dict[str, str], topic: str, payload: bytes, chunk_records: int) -> None:
+    def __init__(
+        self,
+        config: dict[str, str],
+        topic: str,
+        payload: bytes,
+        chunk_records: int,
+        *,
+        wakes_at_once: bool = False,
+    ) -> None:
+        """`wakes_at_once`: a flush returns with the last acknowledgement. Otherwise it looks every 10 ms, but
+        `failed` counts what was not delivered."""
         self._lib = load_library()
         self._topic = topic.encode()
         self.failed = 0
         self.batches = 0
         self.batch_bytes = 0
         self._callbacks = (_DeliveryFailed(self._on_failed), _Statistics(self._on_statistics))
+        self._wakes_at_once = wakes_at_once
         self._handle = self._open({**config, "delivery.report.only.error": "true"})
         self._topic_handle = self._lib.rd_kafka_topic_new(self._handle, self._topic, None)
         self._payload = ctypes.create_string_buffer(payload, len(payload))
@@ -101,7 +118,10 @@ class BulkProducer:
         for key, value in config.items():
             if self._lib.rd_kafka_conf_set(conf, key.encode(), value.encode(), error, _ERROR_BYTES):
                 raise ValueError(error.value.decode())
-        self._lib.rd_kafka_conf_set_dr_msg_cb(conf, self._callbacks[0])
+        if self._wakes_at_once:
+            self._lib.rd_kafka_conf_set_events(conf, _EVENT_DELIVERY)
+        else:
+            self._lib.rd_kafka_conf_set_dr_msg_cb(conf, self._callbacks[0])
         self._lib.rd_kafka_conf_set_stats_cb(conf, self._callbacks[1])
         handle: int | None = self._lib.rd_kafka_new(_PRODUCER, conf, error, _ERROR_BYTES)
         if not handle:
@@ -125,6 +145,11 @@ class BulkProducer:
         taken: int = self._lib.rd_kafka_produce_batch(self._topic_handle, 0, 0, self._chunk, count)
         return taken
 
+    def send_all(self, records: int) -> None:
+        """Queue them, however many chunks that takes."""
+        while records:
+            records -= self.send(records)
+
     def poll(self, timeout_ms: int) -> None:
         self._lib.rd_kafka_poll(self._handle, timeout_ms)
 
@@ -136,6 +161,20 @@ class BulkProducer:
         """Return once every record is acknowledged; raise if one was not."""
         if self._lib.rd_kafka_flush(self._handle, timeout_ms) or self.failed:
             raise RuntimeError(f"{self.failed} deliveries failed, {self.queued()} still waiting")
+
+    def init_transactions(self, timeout_ms: int) -> None:
+        self._check(self._lib.rd_kafka_init_transactions(self._handle, timeout_ms))
+
+    def begin_transaction(self) -> None:
+        self._check(self._lib.rd_kafka_begin_transaction(self._handle))
+
+    def commit_transaction(self, timeout_ms: int) -> None:
+        """Return once every record is acknowledged and the transaction committed; raise if not."""
+        self._check(self._lib.rd_kafka_commit_transaction(self._handle, timeout_ms))
+
+    def _check(self, error: int | None) -> None:
+        if error:
+            raise RuntimeError(self._lib.rd_kafka_error_string(error).decode())
 
     def high_watermark(self, timeout_ms: int) -> int:
         low, high = c_int64(), c_int64()

@@ -58,9 +58,14 @@ COMPACTION_RATIO = Target("W9", "compaction rate against Apache Kafka", Sense.AT
 COMPACTION_P99_RATIO = Target("W9", "produce p99 while compacting against before", Sense.AT_MOST, 2.0, "x")
 RECOVERY_RATIO = Target("W10", "recovery after kill -9 against the limit formula", Sense.AT_MOST, 2.0, "x")
 
+TRANSACTION_RATIO = Target("WT", "transactions a second against Apache Kafka", Sense.AT_LEAST, 1.0, "x")
+
 SPARK_READ = Target("W12", "Spark rows read per core (100 B)", Sense.AT_LEAST, 1.0, "M rows/s")
 SPARK_READ_RATIO = Target("W12", "Spark read rate against the official connector", Sense.AT_LEAST, 1.0, "x")
 SPARK_WRITE = Target("W12", "Spark rows written per core (100 B)", Sense.AT_LEAST, 0.5, "M rows/s")
+SPARK_EXACTLY_ONCE = Target(
+    "W12E", "Spark write rate exactly once against at least once", Sense.AT_LEAST, 0.9, "x"
+)
 SPARK_MICRO_BATCH = Target("W12", "micro-batch over 64 quiet partitions", Sense.BELOW, 300.0, "ms")
 
 TARGETS = (
@@ -73,8 +78,10 @@ TARGETS = (
     FAILOVER,
     COLD_START,
     IDLE_MEMORY,
+    TRANSACTION_RATIO,
     SPARK_READ,
     SPARK_READ_RATIO,
     SPARK_WRITE,
+    SPARK_EXACTLY_ONCE,
     SPARK_MICRO_BATCH,
 )

@@ -57,7 +57,7 @@ def _task(kind: str, source: str, broker: Peer, rows: int, **options: str) -> di
 
 def _micro(session: SparkSession, broker: Peer, source: str) -> Figures:
     topic = f"quiet-{next(_topics)}"
-    _create(broker, topic, PARTITIONS)
+    create(broker, topic, PARTITIONS)
     task = _task("micro", source, broker, 0, subscribe=topic, startingOffsets="latest")
     try:
         return session.ask({**task, "partitions": PARTITIONS})
@@ -65,7 +65,7 @@ def _micro(session: SparkSession, broker: Peer, source: str) -> Figures:
         broker.delete_topic(topic)
 
 
-def _create(broker: Peer, topic: str, partitions: int) -> None:
+def create(broker: Peer, topic: str, partitions: int) -> None:
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 

@@ -98,10 +98,7 @@ def test_an_id_without_an_epoch_makes_no_sense(producer_id: int, epoch: int) -> 
     assert Machine().client().send(ask).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_transactional_ids_are_refused_until_there_is_a_coordinator() -> None:
-    client = Machine().client()
-    ask = InitProducerIdRequest(transactional_id="mine", transaction_timeout_ms=1)
-    answer = client.send(ask)
-    assert (answer.error_code, answer.producer_epoch) == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
-    ask.transactional_id = ""
-    assert client.send(ask).error_code == ErrorCode.INVALID_REQUEST
+def test_an_empty_transactional_id_is_invalid() -> None:
+    ask = InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1)
+    answer = Machine().client().send(ask)
+    assert (answer.error_code, answer.producer_epoch) == (ErrorCode.INVALID_REQUEST, -1)

@@ -11,7 +11,6 @@ from tests.api.asking import create, fetch, to, values
 from tests.api.harness import Client, Machine
 from tests.support.transactions import transactional
 
-from ottla.api import transactional_ids
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -23,11 +22,6 @@ from ottla.wire.messages.produce import ProduceRequest
 
 FENCED = {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH}
 HALF_A_MINUTE_MS = 30_000
-
-
-@pytest.fixture(autouse=True)
-def opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactional_ids, "ARE_OPEN", True)
 
 
 @dataclass(eq=False)

@@ -11,17 +11,11 @@ from tests.api.test_late_frames import FENCED, Producer
 from tests.support.groups import G, fetching, find
 from tests.support.transactions import adding
 
-from ottla.api import transactional_ids
 from ottla.base.errors import ErrorCode
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 STABLE_MS = 30_000
-
-
-@pytest.fixture(autouse=True)
-def opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactional_ids, "ARE_OPEN", True)
 
 
 @pytest.fixture

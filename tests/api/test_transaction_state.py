@@ -9,7 +9,6 @@ from tests.api.harness import OTHER_BROKER, Client, Machine
 from tests.api.transactions import BUSY, ID, NONE, add, describe, end, find, init, producers, started
 from tests.support.transactions import open_transaction
 
-from ottla.api import transactional_ids
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ADMIN_CLIENT_ID, TRANSACTIONS_TOPIC, TopicPartition
 from ottla.controller import znodes
@@ -20,11 +19,6 @@ from ottla.records.builder import NewRecord, build_batch
 from ottla.wire.messages.end_txn import EndTxnRequest
 
 UNREADABLE = StoredRecord(b"\0\0\0\2tx", b"\0\x09what is this?")
-
-
-@pytest.fixture(autouse=True)
-def opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactional_ids, "ARE_OPEN", True)
 
 
 def write(machine: Machine, *records: StoredRecord, index: int = 0) -> None:

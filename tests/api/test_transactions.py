@@ -28,7 +28,6 @@ from tests.api.transactions import (
 from tests.log.simdisk import power_loss
 from tests.support.transactions import open_transaction
 
-from ottla.api import transactional_ids
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from ottla.broker.effects import SyncLog
@@ -40,25 +39,6 @@ from ottla.wire.messages.add_partitions_to_txn import (
 )
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
-
-
-@pytest.fixture(autouse=True)
-def opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactional_ids, "ARE_OPEN", True)
-
-
-# Closed
-
-
-def test_while_transactional_ids_are_closed_they_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine()
-    client = machine.client()
-    monkeypatch.setattr(transactional_ids, "ARE_OPEN", False)
-    assert find(client).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert init(client) == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert TRANSACTIONS_TOPIC not in machine.broker.image.topics
-    assert machine.broker.coordinators._transactions is None
-
 
 # Finding the coordinator
 

@@ -105,7 +105,12 @@ def test_a_group_without_offsets_begins_as_it_is_told(
     given = consumer_settings(monkeypatch)
     assert quick("consume", topic, "--group", fresh, *arguments).code == 1
     given.pop("check.crcs")
-    assert given == {"group.id": fresh, "group.protocol": "classic", "auto.offset.reset": expected}
+    assert given == {
+        "group.id": fresh,
+        "group.protocol": "classic",
+        "auto.offset.reset": expected,
+        "isolation.level": "read_committed",
+    }
 
 
 @pytest.mark.parametrize(

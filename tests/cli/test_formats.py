@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from ottla.base.command_error import CommandError
 from ottla.cli.records.formats import Message, Outgoing, formatter, from_json, from_line, unescape
-from ottla.cli.times import parse_ms, show_ms
+from ottla.cli.times import parse_duration_ms, parse_ms, show_duration, show_ms
 
 LETTER = Message("letters", 2, 7, 1_700_000_000_123, b"k", b"v", [("h", b"1"), ("h", None)])
 
@@ -115,3 +116,27 @@ def test_times_are_shown_in_utc() -> None:
     assert show_ms(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
     assert show_ms(-1) == "-"
     assert show_ms(1 << 62) == str(1 << 62)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("250ms", 250), ("30s", 30_000), (" 1.5 h ", 5_400_000), ("1d", 86_400_000)]
+)
+def test_a_length_of_time_has_a_unit(text: str, expected: int) -> None:
+    assert parse_duration_ms(text, "--longer-than") == expected
+
+
+@pytest.mark.parametrize("text", ["15", "", "m", "-5m", "5 years"])
+def test_a_length_of_time_without_one_is_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(CommandError, match="--longer-than takes a time with its unit, such as 30s, 15m"):
+        parse_duration_ms(text, "--longer-than")
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "expected"),
+    [
+        (-5, "0 s"), (999, "0 s"), (41_000, "41 s"), (60_000, "1 min"), (7_500_000, "2 h 5 min"),
+        (7_241_000, "2 h"), (90_000_000, "1 d 1 h"),
+    ],
+)  # fmt: skip
+def test_a_length_of_time_is_shown_in_its_two_largest_units(duration_ms: int, expected: str) -> None:
+    assert show_duration(duration_ms) == expected

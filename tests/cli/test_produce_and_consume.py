@@ -118,6 +118,19 @@ def test_consume_has_checksums_checked_unless_told_otherwise(
         assert given["check.crcs"] == expected
 
 
+def test_consume_reads_what_is_committed_unless_told_otherwise(
+    ottla: Any, ottla_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = consumer_settings(monkeypatch)
+    for arguments, expected in (
+        ((), "read_committed"),
+        (("--isolation", "read_uncommitted"), "read_uncommitted"),
+        (("--set", "isolation.level=read_uncommitted"), "read_uncommitted"),
+    ):
+        assert ottla("consume", ottla_topic, *arguments).code == 1
+        assert given["isolation.level"] == expected
+
+
 def test_an_interrupt_that_comes_as_a_system_error_is_an_interrupt() -> None:
     class Client:
         def poll(self, _timeout: float) -> None:

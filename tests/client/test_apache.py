@@ -12,7 +12,8 @@ from tests.kafka_clients.harness import wait_for
 
 from ottla.arrow.batches import encode
 from ottla.arrow.columns import decode
-from ottla.client import Client, OffsetOutOfRange, TopicPartition
+from ottla.base.errors import ErrorCode
+from ottla.client import Client, ClientError, Committed, OffsetOutOfRange, TopicPartition
 from ottla.records.compression import Codec
 
 pytestmark = pytest.mark.timeout(apache.FETCH_S + 120)
@@ -92,3 +93,46 @@ def test_groups_and_offsets_are_kept_by_it(client: Client) -> None:
         list(client.fetch(place, 9, 10))
     assert (caught.value.start, caught.value.end) == (0, 0)
     client.delete_topics(["grouped"])
+
+
+def test_a_transaction_is_ended_by_another_client_and_may_be_ended_again(kafka: Node, client: Client) -> None:
+    place = TopicPartition("handed-over", 0)
+    client.create_topics({place.topic: 1})
+    begun = client.begin_transaction("handed-over", 60_000)
+    (batch,) = encode(
+        pa.array([b"x"]), None, None, 0, producer_id=begun.producer_id, producer_epoch=begun.producer_epoch,
+        base_sequence=0, is_transactional=True,
+    )  # fmt: skip
+    client.add_partitions(begun, [place])
+    client.produce({place: batch.bytes}, transaction=begun)
+    client.commit_offsets_in(begun, "handed-over", {place: Committed(7, "said")})
+    assert client.ends([place], read_committed=True) == {place: 0}
+    assert client.committed("handed-over") == {}
+    with Client(kafka.bootstrap, timeout_s=30) as other:
+        assert other.end_transactions([begun], committed=True) == {}
+        assert other.end_transactions([begun], committed=True) == {}, "the same answer as before"
+        refused = other.end_transactions([begun], committed=False)
+    assert refused == {begun: ErrorCode.INVALID_TXN_STATE}
+    wait_for(lambda: client.ends([place], read_committed=True) == {place: 2}, what="the marker")
+    assert values(client, place, read_committed=True) == [b"x"]
+    entries = wait_for(
+        lambda: client.committed_entries("handed-over", require_stable=True), what="the offset"
+    )
+    assert entries == {place: Committed(7, "said")}
+
+
+def test_whoever_begins_again_fences_the_one_before(client: Client) -> None:
+    place = TopicPartition("fenced", 0)
+    client.create_topics({place.topic: 1})
+    first = client.begin_transaction("fenced", 60_000)
+    client.add_partitions(first, [place])
+    second = client.begin_transaction("fenced", 60_000)
+    assert second.producer_epoch > first.producer_epoch
+    assert (
+        client.describe_transactions(["fenced", "nobody"])["fenced"].producer_epoch == second.producer_epoch
+    )
+    with pytest.raises(
+        ClientError, match=r"adding partitions to the transaction of 'fenced'.*(FENCED|EPOCH)"
+    ):
+        client.add_partitions(first, [place])
+    assert first in client.end_transactions([first], committed=True)

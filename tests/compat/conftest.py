@@ -2,17 +2,23 @@
 
 import shutil
 import signal
+import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from bench import apache
 from bench.servers import PeerError
+from tests.cli import commands
 from tests.compat import traffic
 from tests.compat.apache import Node
 from tests.compat.ottla_transactions import WrittenLog, write_transactions
 from tests.compat.traffic import CODECS, Seen, Sent
+from tests.compat.transactional import APACHE, OTTLA, Server, serving
 from tests.kafka_clients.harness import BrokerProcess
+
+from ottla.client import Client, TopicPartition
 
 TRANSACTIONS = "transactions"
 INTERLEAVED = "interleaved"  # transactions, in several segments
@@ -42,6 +48,9 @@ class Written:
             if any(group.encode() in path.read_bytes() for path in each.glob("*.log"))
         )
         return found
+
+
+run = commands.run
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -128,6 +137,36 @@ def by_kafka(
         node.stop()
         node.close()
     return clean, killed
+
+
+@pytest.fixture(scope="session", params=[APACHE, OTTLA], name="transactional")
+def transactional_broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A broker with transactions, in which they can be left hanging."""
+    if request.param == APACHE:
+        request.getfixturevalue("kafka_jars")
+    with serving(request.param, tmp_path_factory.mktemp("transactional")) as server:
+        yield server
+
+
+@pytest.fixture
+def transactional_topic(transactional: Server) -> str:
+    """A new topic with two partitions, both of which have a leader."""
+    name = f"t{uuid.uuid4().hex[:10]}"
+    with Client(transactional.bootstrap) as client:
+        client.create_topics({name: 2})
+        client.ends([TopicPartition(name, number) for number in range(2)])
+    return name
+
+
+@pytest.fixture
+def transactional_ottla(
+    run: commands.Run, transactional: Server, monkeypatch: pytest.MonkeyPatch
+) -> commands.Run:
+    """`ottla`, with that broker to talk to."""
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", transactional.bootstrap)
+    return run
 
 
 def join(bootstrap: str, group: str, written: Written) -> None:

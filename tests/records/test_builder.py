@@ -19,7 +19,7 @@ from kio.records.writers import write_batch
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.records.batch import HEADER_SIZE, assign, crc_ok, read_header
-from ottla.records.builder import NewRecord, build_batch, encode_record, seal
+from ottla.records.builder import NewRecord, build_batch, encode_record, of_producer, seal
 from ottla.records.check import check_records
 from ottla.records.compression import Codec
 from ottla.records.record import Record, open_body, read_records
@@ -202,3 +202,21 @@ def test_seal_takes_records_as_they_lie_in_another_body():
 def test_as_many_deltas_as_records_are_needed():
     with pytest.raises(ValueError):
         build_batch([(None, None, (), 0)] * 2, offset_deltas=[0])
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_batch_from_a_log_can_be_sent_by_another_producer(codec: Codec) -> None:
+    records = [NewRecord(b"k", b"v" * 50, (), 1000), NewRecord(None, None, (("h", b"x"),), 2000)]
+    stored = build_batch(
+        records, base_offset=70, leader_epoch=3, codec=codec, producer_id=5, producer_epoch=1,
+        base_sequence=9, transactional=True, log_append_time_ms=4000,
+    )  # fmt: skip
+    before = bytes(stored)
+    sent = of_producer(stored, 6, 2, 0)
+    header = read_header(sent)
+    assert bytes(stored) == before
+    assert crc_ok(sent, header)
+    assert (header.base_offset, header.leader_epoch, header.is_log_append_time) == (0, -1, False)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (6, 2, 0)
+    assert header.is_transactional
+    assert open_body(sent, header) == open_body(stored, read_header(stored))

@@ -8,7 +8,6 @@ from tests.api.asking import fetch, to, values
 from tests.replication.pump import Cluster
 from tests.support.transactions import transactional
 
-from ottla.api import transactional_ids
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TRANSACTIONS_TOPIC
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -19,11 +18,6 @@ from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
 LEADERS = (1, 3)
 COORDINATOR = 2
-
-
-@pytest.fixture(autouse=True)
-def opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactional_ids, "ARE_OPEN", True)
 
 
 @dataclass(eq=False)

@@ -23,7 +23,6 @@ from tests.sim.transactional import EXPLICIT, FEATURE, FIRST, GENERATIONS
 from tests.sim.transactions import TransactionLedger
 from tests.sim.world import TRANSACTIONS_FROM, ViolationError, World
 
-from ottla.api import transactional_ids
 from ottla.base.ids import TopicPartition
 from ottla.records.batch import split
 from ottla.records.record import read_records
@@ -49,7 +48,6 @@ def few_epochs(seed: int) -> Iterator[None]:
     """In a third of the seeds with transactions a producer id has few epochs, and then comes the next one."""
     random = Random(f"epochs of {seed}")
     with ExitStack() as stack:
-        stack.enter_context(patch.object(transactional_ids, "ARE_OPEN", True))
         if seed >= TRANSACTIONS_FROM and random.random() < 0.33:
             epoch_max = random.randint(3, 15)
             for module in (transaction, shard):

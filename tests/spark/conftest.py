@@ -8,15 +8,22 @@ run it in a process (see `driver.py`, and `BrokerProcess`).
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from bench import apache
+from bench.servers import PeerError
+from tests.compat import transactional
 from tests.spark.harness import (
+    IS_LONG,
     JAVA_MIN,
     Topic,
     close_clients,
     close_shared_session,
     java_version,
+    new_topic,
     shared_session,
 )
 
@@ -53,6 +60,50 @@ def broker() -> Iterator[Broker]:
     with Broker({"log.retention.check.interval.ms": 200, "log.cleaner.backoff.ms": 50}) as running:
         yield running
         close_clients()
+
+
+BROKERS = [transactional.APACHE, transactional.OTTLA]
+if not IS_LONG:
+    BROKERS = BROKERS[1:]
+
+
+@pytest.fixture(scope="session", params=BROKERS, name="transactional")
+def transactional_broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[transactional.Server]:
+    """A broker with transactions, which aborts soon what has timed out."""
+    with _serving(request.param, tmp_path_factory.mktemp("transactional")) as server:
+        yield server
+
+
+@pytest.fixture(params=BROKERS)
+def mortal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[transactional.Server]:
+    """The same for one test, to be killed."""
+    with _serving(request.param, tmp_path / "mortal") as server:
+        yield server
+
+
+@contextmanager
+def _serving(kind: str, folder: Path) -> Iterator[transactional.Server]:
+    if kind == transactional.APACHE:
+        try:
+            apache.fetch()
+        except PeerError as error:
+            pytest.skip(f"needs Apache Kafka: {error}")
+    settings = {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "2",
+        "transaction.state.log.num.partitions": "2",
+    }
+    with transactional.serving(kind, folder, settings) as server:
+        yield server
+        close_clients()
+
+
+@pytest.fixture
+def target(transactional: transactional.Server) -> Topic:
+    return new_topic(transactional.bootstrap, 3)
 
 
 @pytest.fixture

@@ -9,12 +9,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from bench.servers import PeerError
 from bench.spark_connector import fetch
 from confluent_kafka import Producer
@@ -22,6 +24,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from pyarrow import parquet
 
+from ottla.client import Client
 from ottla.pipelines import spark_environment
 from ottla.spark import clients
 
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 JAVA_MIN = 17
+# `make spark-crashes` runs everything, on every broker with transactions.
+IS_LONG = bool(os.environ.get("OTTLA_LONG_TESTS"))
+LONG = pytest.mark.skipif(not IS_LONG, reason="takes long: make spark-crashes")
 QUERY_S = 300
 # A query here is short: compiling it well costs more than it brings.
 SETTINGS = {
@@ -148,6 +154,14 @@ class Topic:
 
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap})
+
+
+def new_topic(bootstrap: str, partitions: int) -> Topic:
+    """A topic with a name of its own that keeps what it is given."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    with Client(bootstrap) as client:
+        client.create_topics({name: partitions}, config={"retention.ms": "-1"})
+    return Topic(bootstrap, name)
 
 
 def read(spark: "SparkSession", options: Mapping[str, str], name: str = "ottla") -> "DataFrame":

@@ -225,6 +225,8 @@ def test_a_consumers_settings_are_used_or_ignored_as_documented() -> None:
     )
     assert options.where.client_id == "me"
     assert options.read_committed
+    assert reading().read_committed, "unlike the official connector"
+    assert not reading(kafka__isolation__level="read_uncommitted").read_committed
     assert options.fetch_bytes == 1000
 
 
@@ -240,12 +242,28 @@ def test_a_writer_is_idempotent_and_waits_for_all_unless_told_otherwise() -> Non
     assert not writing(kafka__enable__idempotence="false").is_idempotent
     assert writing(kafka__compression__type="ZSTD").codec == "zstd"
     assert writing(kafka__max__request__size=5000).batch_bytes == 5000
+    assert not writing().is_exactly_once
     assert writing(checkpointLocation="x", queryName="q", kafka__linger__ms=5).topic is None
+
+
+def test_a_writer_is_exactly_once_if_it_is_told_to_be() -> None:
+    options = writing(delivery="Exactly-Once")
+    assert (options.is_exactly_once, options.acks, options.is_idempotent) == (True, -1, True)
+    assert options.transaction_timeout_ms == 900_000
+    assert writing(kafka__transaction__timeout__ms=5).transaction_timeout_ms == 5
+    assert not writing(delivery="at-least-once").is_exactly_once
 
 
 @pytest.mark.parametrize(
     ("options", "named"),
     [
+        ({"delivery": "once"}, "option delivery: expected at-least-once or exactly-once, got 'once'"),
+        ({"delivery": "exactly-once", "kafka.acks": "1"}, "delivery=exactly-once needs kafka.acks=all"),
+        (
+            {"delivery": "exactly-once", "kafka.enable.idempotence": "false"},
+            "delivery=exactly-once needs .* kafka.enable.idempotence=true",
+        ),
+        ({"kafka.transaction.timeout.ms": "0"}, "option kafka.transaction.timeout.ms"),
         ({"topic": " "}, "option topic is empty"),
         ({"subscribe": "t"}, "option subscribe is not known"),
         ({"kafka.acks": "2"}, "option kafka.acks"),
@@ -257,7 +275,7 @@ def test_a_writer_is_idempotent_and_waits_for_all_unless_told_otherwise() -> Non
         ({"kafka.compression.type": "brotli"}, "option kafka.compression.type"),
         ({"kafka.key.serializer": "x"}, "kafka.key.serializer is not supported"),
         ({"kafka.value.serializer": "x"}, "kafka.value.serializer is not supported"),
-        ({"kafka.transactional.id": "x"}, "kafka.transactional.id is not supported"),
+        ({"kafka.transactional.id": "x"}, "kafka.transactional.id is not supported.*delivery=exactly-once"),
         ({"kafka.group.id": "x"}, "kafka.group.id is not known"),
     ],
 )

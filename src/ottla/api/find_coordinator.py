@@ -17,7 +17,6 @@ Left out: share groups (INVALID_REQUEST).
 from collections.abc import Sequence
 from functools import partial
 
-from ottla.api import transactional_ids
 from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
 from ottla.api.leadership_proof import last_if_in_doubt
@@ -48,7 +47,7 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> Steps:
 
 def _topic_of(key_type: int) -> str | None:
     """Where a coordinator stores keys of this type; None if nobody coordinates them."""
-    if key_type == TRANSACTION and transactional_ids.ARE_OPEN:
+    if key_type == TRANSACTION:
         return TRANSACTIONS_TOPIC
     return OFFSETS_TOPIC if key_type == GROUP else None
 
@@ -86,8 +85,6 @@ def _find(call: Call, key_type: int, obstacle: str | None, key: str) -> Coordina
 
 def _coordinator_of(call: Call, key_type: int, key: str, obstacle: str | None) -> BrokerEndpoint:
     """`obstacle`: what kept the coordinator's topic from being created."""
-    if key_type == TRANSACTION:
-        transactional_ids.check_open()
     name = _topic_of(key_type)
     if name is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"There is no coordinator for keys of type {key_type}.")

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.api.call import Call
-from ottla.api.transactional_ids import check_open
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
@@ -42,10 +41,6 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
 
 
 def _with_transactional_id(call: Call, request: InitProducerIdRequest, transactional_id: str) -> Any:
-    try:
-        check_open()
-    except ApiError as error:
-        return _refuse(error.code)
     from ottla.api.transaction_requests import answer_of, code_for, on_transaction  # few producers have one
 
     operation = on_transaction(

@@ -22,7 +22,15 @@ from ottla.arrow.slices import column_of, strings
 from ottla.arrow.varints import RAW_MAX, ZERO, Pieces, Varints, counted, varints, zigzag
 from ottla.arrow.words import Ints
 from ottla.base.files import Buffer
-from ottla.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, SEQUENCES, BatchHeader
+from ottla.records.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    SEQUENCES,
+    TRANSACTIONAL,
+    BatchHeader,
+)
 from ottla.records.builder import encode_record, seal, varint
 from ottla.records.compression import Codec
 from ottla.records.record import read_varint
@@ -53,6 +61,7 @@ def encode(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = -1,
     base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
     bytes_max: int = BATCH_BYTES_MAX,
 ) -> Iterator[EncodedBatch]:
     """`headers` is list<struct<key: string, value: binary>>; `timestamp_ms` one time, or one for each row.
@@ -68,7 +77,7 @@ def encode(
             leader_epoch=-1,
             magic=MAGIC,
             crc=0,
-            attributes=0,
+            attributes=TRANSACTIONAL if is_transactional else 0,
             last_offset_delta=last - first - 1,
             base_timestamp=int(_some(rows.time, first, last)[0]),
             max_timestamp=int(_some(rows.time, first, last).max()),

@@ -8,7 +8,8 @@ that. So plain arguments of `start` are read by `cli/broker/process` without it.
 understand, `--help` included, goes to typer like any other command, so there is one help and one set of error
 messages.
 
-    broker · cluster · topics · configs · groups · records · storage   the commands, by what they are about
+    broker · cluster · topics · configs · groups · transactions        the commands, by what they are about
+    records · storage
     ship · pipeline · metrics · demo                                   commands that only start a product
     app · options · output · properties · partitions · times           what commands share
     requests · interrupts

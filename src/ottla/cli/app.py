@@ -14,6 +14,7 @@ from ottla.cli.groups import commands as groups
 from ottla.cli.records import consume, produce
 from ottla.cli.storage import dump, skip, verify
 from ottla.cli.topics import commands as topics
+from ottla.cli.transactions import commands as transactions
 
 logging.getLogger("ottla.client").addHandler(logging.NullHandler())  # commands say themselves what is wrong
 
@@ -29,6 +30,7 @@ app.add_typer(cluster.app)
 app.add_typer(topics.app)
 app.add_typer(configs.app)
 app.add_typer(groups.app)
+app.add_typer(transactions.app)
 app.command()(produce.produce)
 app.command()(consume.consume)
 app.command()(ship.ship)

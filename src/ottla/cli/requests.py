@@ -1,10 +1,11 @@
 """Requests that confluent-kafka does not have, through our own client: connections of its own for each.
 
-`Cluster` asks any broker, or finds the controller for what only the controller does.
+`Cluster` asks any broker, or finds the controller for what only the controller does. `connected` is for
+commands that ask many brokers many things.
 """
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from ottla.base.errors import ErrorCode
 from ottla.client.cluster import Cluster as Brokers
 from ottla.client.connection import Connection
 from ottla.client.errors import Again, ClientError
+from ottla.client.librdkafka.connections import probe
 from ottla.client.librdkafka.errors import REQUEST_S
 from ottla.client.retry import Deadline, until
 from ottla.client.topics import controller
@@ -27,6 +29,19 @@ from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 R = TypeVar("R")
 Connect = Callable[[Brokers, Deadline], AbstractContextManager[Connection]]
+
+
+@contextmanager
+def connected(bootstrap: str) -> Iterator[Brokers]:
+    """A client that knows the brokers, while a command runs; what it is refused ends the command."""
+    probe(bootstrap)
+    deadline = Deadline(REQUEST_S)
+    try:
+        with closing(Brokers(bootstrap, "ottla-cli")) as brokers:
+            until(deadline, f"asking {bootstrap}", lambda: brokers.refresh([], deadline))
+            yield brokers
+    except ClientError as error:
+        raise CommandError(str(error)) from None
 
 
 @dataclass(frozen=True)

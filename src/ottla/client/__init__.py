@@ -4,20 +4,33 @@
     connection · cluster            one socket to one broker; who leads what
     exchange                        one request for every leader, until every partition has its answer
     fetch · first_batches           raw record batches of one partition, and of many
-    produce · offsets · groups · topics   the requests
+    produce · offsets · groups · topics · transactions   the requests
+    transaction_states              transactions as coordinators and partitions see them
     librdkafka/                     the other way to a cluster: confluent-kafka, for commands and products
 
 It speaks to Ottla and to Apache Kafka 0.11 and later: every connection begins with ApiVersions. Topics are
 named, never identified, so Fetch and Produce stop at version 12. Rules: one thread per client, and no thread
 of its own; a record batch is read no further than its 61-byte header; every call ends, as what can be tried
-again is tried until `timeout_s` has passed without progress. Left out: TLS and SASL, transactions, group
-membership (confluent-kafka has all of them).
+again is tried until `timeout_s` has passed without progress. Left out: TLS and SASL, group membership
+(confluent-kafka has them).
 """
 
 from ottla.base.ids import TopicPartition
 from ottla.client.client import Client
 from ottla.client.errors import ClientError, OffsetOutOfRange
 from ottla.client.first_batches import Begun
+from ottla.client.groups import Committed
+from ottla.client.transactions import Transaction
 from ottla.records.fetched import Aborted, Fetched
 
-__all__ = ["Aborted", "Begun", "Client", "ClientError", "Fetched", "OffsetOutOfRange", "TopicPartition"]
+__all__ = [
+    "Aborted",
+    "Begun",
+    "Client",
+    "ClientError",
+    "Committed",
+    "Fetched",
+    "OffsetOutOfRange",
+    "TopicPartition",
+    "Transaction",
+]

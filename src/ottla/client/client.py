@@ -3,19 +3,23 @@
 It connects on first use. Every method is done when it returns, or raises `ClientError`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self
 
+from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
 from ottla.base.offset_times import EARLIEST, LATEST
-from ottla.client import groups, produce, topics
+from ottla.client import groups, produce, topics, transactions
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.fetch import Fetch
 from ottla.client.first_batches import Begun, fetch_together
+from ottla.client.groups import Committed
 from ottla.client.offsets import list_offsets
 from ottla.client.retry import Deadline
+from ottla.client.transaction_states import Described, described_all
+from ottla.client.transactions import Transaction
 from ottla.records.fetched import Fetched
 
 FETCH_BYTES_MAX = 32 << 20
@@ -154,14 +158,21 @@ class Client:
         batches: Mapping[TopicPartition, Buffer],
         *,
         acks: int = -1,
+        transaction: Transaction | None = None,
         timeout_s: float | None = None,
     ) -> dict[TopicPartition, int]:
         """Append one record batch to each partition; their base offsets (-1 with acks=0).
 
         What may pass is tried again with the same bytes, so a batch should have a producer id and a sequence:
-        without them it can end up in the log twice.
+        without them it can end up in the log twice. In a transaction the partitions are added first.
         """
-        return produce.produce(self._cluster, batches, acks=acks, deadline=self._deadline(timeout_s))
+        return produce.produce(
+            self._cluster,
+            batches,
+            acks=acks,
+            transactional_id=transaction and transaction.transactional_id,
+            deadline=self._deadline(timeout_s),
+        )
 
     def producer_id(self) -> tuple[int, int]:
         """The id and epoch of a new idempotent producer."""
@@ -177,7 +188,42 @@ class Client:
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """All offsets that a group has committed."""
-        return groups.committed(self._cluster, group, self._deadline())
+        entries = groups.committed(self._cluster, group, self._deadline())
+        return {topic_partition: entry.offset for topic_partition, entry in entries.items()}
+
+    def committed_entries(
+        self, group: str, *, require_stable: bool = False
+    ) -> dict[TopicPartition, Committed]:
+        """The same with its metadata. With `require_stable` a transaction that has committed an offset anew
+        is waited for."""
+        return groups.committed(self._cluster, group, self._deadline(), require_stable=require_stable)
+
+    # -- transactions ----------------------------------------------------------------------------------------
+
+    def begin_transaction(self, transactional_id: str, timeout_ms: int) -> Transaction:
+        """A transaction with an epoch of its own. What is open under this id is aborted, and whoever began it
+        is fenced."""
+        return transactions.begin(self._cluster, transactional_id, timeout_ms, self._deadline())
+
+    def add_partitions(self, transaction: Transaction, partitions: Iterable[TopicPartition]) -> None:
+        transactions.add_partitions(self._cluster, transaction, partitions, self._deadline())
+
+    def commit_offsets_in(
+        self, transaction: Transaction, group: str, offsets: Mapping[TopicPartition, Committed]
+    ) -> None:
+        """Commit for a group without members, when the transaction is."""
+        transactions.commit_offsets(self._cluster, transaction, group, offsets, self._deadline())
+
+    def end_transactions(
+        self, ended: Sequence[Transaction], *, committed: bool
+    ) -> dict[Transaction, ErrorCode]:
+        """Commit or abort, also what another process began: those that were refused, and why. It may be
+        repeated."""
+        return transactions.end(self._cluster, ended, self._deadline(), committed=committed)
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, Described]:
+        """What their coordinators know of transactional ids; one that nobody knows is left out."""
+        return described_all(self._cluster, transactional_ids, self._deadline())
 
     def _deadline(self, timeout_s: float | None = None) -> Deadline:
         return Deadline(self._timeout_s if timeout_s is None else timeout_s)

@@ -8,7 +8,7 @@ anything went wrong with it or an answer is still due. So a fetch that is one an
 another request.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -25,9 +25,18 @@ IDLE_CONNECTIONS_MAX = 2  # per broker: one for requests, one for a fetch
 COORDINATORS_IN_LISTS_SINCE = 4
 
 
+GROUP, TRANSACTION = 0, 1  # what a coordinator is asked for by: a group's name, a transactional id
+_KEY_NAMES = {GROUP: "group", TRANSACTION: "transactional id"}
+
+
 class Leader(NamedTuple):
     node: int
     epoch: int
+
+
+class Coordinator(NamedTuple):
+    node: int
+    address: Address
 
 
 class Cluster:
@@ -154,23 +163,28 @@ class Cluster:
             raise Again(f"{topic_partition}: no leader", ErrorCode.LEADER_NOT_AVAILABLE)
         return leader
 
-    def coordinator_of(self, group: str, deadline: Deadline) -> Address:
-        return until(deadline, f"group {group!r}", lambda: self._coordinator_of(group, deadline))
+    def coordinator_of(self, key: str, deadline: Deadline, key_type: int = GROUP) -> Coordinator:
+        """The coordinator of a group, or of a transactional id."""
+        name = f"{_KEY_NAMES[key_type]} {key!r}"
+        return until(deadline, name, lambda: self.coordinators_of([key], deadline, key_type)[key])
 
-    def _coordinator_of(self, group: str, deadline: Deadline) -> Address:
-        what = f"asking for the coordinator of group {group!r}"
+    def coordinators_of(
+        self, keys: Sequence[str], deadline: Deadline, key_type: int
+    ) -> dict[str, Coordinator]:
+        """Those of many, in one request where brokers have that; `Again` if they may be known later."""
         with self.borrow_any(deadline) as connection:
-            request = FindCoordinatorRequest(key=group, coordinator_keys=[group])
-            version = connection.version_of(request.API_KEY, "FindCoordinator")  # type: ignore[attr-defined]
+            api_key: int = FindCoordinatorRequest.API_KEY  # type: ignore[attr-defined]
+            if connection.version_of(api_key, "FindCoordinator") < COORDINATORS_IN_LISTS_SINCE:
+                return {key: _coordinator_of(connection, key, key_type, deadline) for key in keys}
+            request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
             response = connection.call(request, FindCoordinatorResponse, deadline)
-        if version < COORDINATORS_IN_LISTS_SINCE:
-            check(response.error_code, what, response.error_message)
-            return Address(response.host, response.port)
-        if not response.coordinators:
-            raise ProtocolError(f"{what}: the answer names none")
-        coordinator = response.coordinators[0]
-        check(coordinator.error_code, what, coordinator.error_message)
-        return Address(coordinator.host, coordinator.port)
+        coordinators = {}
+        for answer in response.coordinators:
+            check(answer.error_code, _asking(answer.key, key_type), answer.error_message)
+            coordinators[answer.key] = Coordinator(answer.node_id, Address(answer.host, answer.port))
+        if missing := [key for key in keys if key not in coordinators]:
+            raise ProtocolError(f"{_asking(missing[0], key_type)}: the answer names none")
+        return coordinators
 
     def _forget(self, topic: str) -> None:
         for topic_partition in [
@@ -195,6 +209,17 @@ def parse_bootstrap(text: str) -> list[Address]:
     if not addresses:
         raise ClientError("no bootstrap server is given: it takes host:port, several with commas between")
     return addresses
+
+
+def _coordinator_of(connection: Connection, key: str, key_type: int, deadline: Deadline) -> Coordinator:
+    request = FindCoordinatorRequest(key=key, key_type=key_type)
+    response = connection.call(request, FindCoordinatorResponse, deadline)
+    check(response.error_code, _asking(key, key_type), response.error_message)
+    return Coordinator(response.node_id, Address(response.host, response.port))
+
+
+def _asking(key: str, key_type: int) -> str:
+    return f"asking for the coordinator of {_KEY_NAMES[key_type]} {key!r}"
 
 
 def _located(error: OSError, address: Address) -> OSError:

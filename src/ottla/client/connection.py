@@ -34,8 +34,9 @@ ANSWER_BYTES_MAX = 1 << 30
 _CHUNKS_MAX = 1024  # of one call (Linux' IOV_MAX)
 _ERROR = struct.Struct(">h")
 
-# After these versions a topic is an id, which this client does not keep.
-_LAST = {0: 12, 1: 12, 8: 9, 9: 9, 20: 5}
+# After these versions a topic is an id, which this client does not keep; of transactions, those before V2
+# (KIP-890), which every broker has: see `transactions`.
+_LAST = {0: 11, 1: 12, 8: 9, 9: 9, 20: 5, 24: 3, 26: 4, 28: 4}
 # Before version 4 a question about a topic creates it.
 _FIRST = {3: 4}
 

@@ -6,7 +6,7 @@ moving them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
@@ -33,6 +33,13 @@ T = TypeVar("T")
 
 GROUPS_IN_LISTS_SINCE = 8
 _NO_GENERATION = -1
+
+
+class Committed(NamedTuple):
+    """An offset, and the text that was committed with it."""
+
+    offset: int
+    metadata: str
 
 
 def commit_offsets(
@@ -67,16 +74,22 @@ def commit_offsets(
                     hint,
                 )
 
-    _at_coordinator(cluster, group, what, attempt, deadline)
+    at_coordinator(cluster, group, what, attempt, deadline)
 
 
-def committed(cluster: Cluster, group: str, deadline: Deadline) -> dict[TopicPartition, int]:
-    """All that the group has committed; nothing for a group that nobody knows."""
+def committed(
+    cluster: Cluster, group: str, deadline: Deadline, *, require_stable: bool = False
+) -> dict[TopicPartition, Committed]:
+    """All that the group has committed; nothing for a group that nobody knows. With `require_stable` what a
+    transaction is about to commit is waited for, where something was committed before."""
     what = f"asking what group {group!r} has committed"
 
-    def attempt(connection: Connection) -> dict[TopicPartition, int]:
+    def attempt(connection: Connection) -> dict[TopicPartition, Committed]:
         request = OffsetFetchRequest(
-            group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
+            group_id=group,
+            topics=None,
+            groups=[OffsetFetchRequestGroup(group_id=group, topics=None)],
+            require_stable=require_stable,
         )
         version = connection.version_of(request.API_KEY, "OffsetFetch")  # type: ignore[attr-defined]
         response = connection.call(request, OffsetFetchResponse, deadline)
@@ -91,10 +104,12 @@ def committed(cluster: Cluster, group: str, deadline: Deadline) -> dict[TopicPar
                 topic_partition = TopicPartition(topic.name, partition.partition_index)
                 check(partition.error_code, f"{what}, {topic_partition}")
                 if partition.committed_offset >= 0:
-                    committed[topic_partition] = partition.committed_offset
+                    committed[topic_partition] = Committed(
+                        partition.committed_offset, partition.metadata or ""
+                    )
         return committed
 
-    return _at_coordinator(cluster, group, what, attempt, deadline)
+    return at_coordinator(cluster, group, what, attempt, deadline)
 
 
 def delete_offsets(
@@ -118,11 +133,11 @@ def delete_offsets(
     return refused
 
 
-def _at_coordinator(
+def at_coordinator(
     cluster: Cluster, group: str, what: str, attempt: Callable[[Connection], T], deadline: Deadline
 ) -> T:
     def once() -> T:
-        address = cluster.coordinator_of(group, deadline)
+        address = cluster.coordinator_of(group, deadline).address
         with cluster.borrow(address, deadline) as connection:
             return attempt(connection)
 

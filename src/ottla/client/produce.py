@@ -30,7 +30,12 @@ _NO_TRANSACTION_MS = (1 << 31) - 1
 
 
 def produce(
-    cluster: Cluster, batches: Mapping[TopicPartition, Buffer], *, acks: int, deadline: Deadline
+    cluster: Cluster,
+    batches: Mapping[TopicPartition, Buffer],
+    *,
+    acks: int,
+    transactional_id: str | None,
+    deadline: Deadline,
 ) -> dict[TopicPartition, int]:
     """The base offset of every batch; UNKNOWN_OFFSET where no broker says it (acks=0, old duplicates)."""
     if acks not in {-1, 0, 1}:
@@ -42,6 +47,7 @@ def produce(
     def requests(topic_partitions: list[TopicPartition]) -> Iterator[ProduceRequest]:
         for portion in _portions(topic_partitions, batches):
             yield ProduceRequest(
+                transactional_id=transactional_id,
                 acks=acks,
                 timeout_ms=int(deadline.within(ANSWER_S) * 1000),
                 topic_data=[

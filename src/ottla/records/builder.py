@@ -25,6 +25,7 @@ from ottla.records.batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
+    read_header,
     set_crc,
 )
 from ottla.records.compression import Codec, compress
@@ -103,6 +104,22 @@ def seal(header: BatchHeader, body: Buffer, codec: Codec, level: int | None = No
     batch += packed
     set_crc(batch)
     return batch
+
+
+def of_producer(batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int) -> bytearray:
+    """A copy of a batch in a log, as this producer would have sent it: the records stay as they are, also
+    compressed, and what the broker had written into the header is gone."""
+    copy = bytearray(batch)
+    header = read_header(copy)._replace(
+        base_offset=0,
+        leader_epoch=-1,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+    HEADER.pack_into(copy, 0, *header._replace(attributes=header.attributes & ~LOG_APPEND_TIME))
+    set_crc(copy)
+    return copy
 
 
 def encode_record(

@@ -5,7 +5,8 @@
     java_regex · positions     what `subscribePattern`, `startingOffsets` and their kin mean
     topics · plan · filters    which partitions, in how many tasks, what of them
     reader · stream            reading: batch, and micro-batches
-    writer                     writing, at least once
+    writer                     writing: what a task does
+    decision · batch_commit    writing exactly once: what makes a batch, pure; what the driver does
     offsets · errors · schema · clients
 
 It is a drop-in for the official connector: its options, columns, offset JSON and error classes. Rules: it

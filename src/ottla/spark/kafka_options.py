@@ -17,7 +17,7 @@ READ_HONOURED = {
     "group.id": "the consumer group that progress is committed to, in place of a name made from "
     "groupIdPrefix",
     "client.id": "the name in the brokers' logs and quotas; default ottla-spark",
-    "isolation.level": "read_uncommitted (default) or read_committed",
+    "isolation.level": "read_committed (default) or read_uncommitted",
     "max.partition.fetch.bytes": "the most that one request for one partition brings; default 8 MiB",
     "security.protocol": "PLAINTEXT; TLS and SASL are not there yet",
 }
@@ -31,6 +31,7 @@ WRITE_HONOURED = {
     "of its own)",
     "max.request.size": "the largest record batch that is sent; default 1,048,576",
     "delivery.timeout.ms": "how long one request is tried before the task fails; default 120,000",
+    "transaction.timeout.ms": "with delivery=exactly-once: how long a batch may take; default 900,000",
     "security.protocol": "PLAINTEXT; TLS and SASL are not there yet",
 }
 READ_REFUSED = {
@@ -44,7 +45,7 @@ READ_REFUSED = {
 WRITE_REFUSED = {
     "key.serializer": "keys are written as the bytes they are",
     "value.serializer": "values are written as the bytes they are",
-    "transactional.id": "writing is at least once; a transactional sink is not there yet",
+    "transactional.id": "every task needs one of its own; delivery=exactly-once makes them",
     "partitioner.class": "it is a Java class; give a `partition` column instead",
     "interceptor.classes": "interceptors are Java classes, and could change what is written",
 }
@@ -74,7 +75,7 @@ WRITE_IGNORED = frozenset(
     buffer.memory compression.gzip.level compression.lz4.level compression.zstd.level linger.ms
     max.block.ms max.in.flight.requests.per.connection metadata.max.idle.ms
     partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms
-    partitioner.ignore.keys retries transaction.timeout.ms
+    partitioner.ignore.keys retries
 """
     ).split()
 )

@@ -34,7 +34,7 @@ STRATEGIES = ("subscribe", "subscribePattern", "assign")
 STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 BATCH_ONLY = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 OURS_READ = ("maxPartitions", "commitOffsets", "pushFilters")
-OURS_WRITE = ("timestampColumn",)
+OURS_WRITE = ("timestampColumn", "delivery")
 READ = (
     *STRATEGIES,
     *STREAM_ONLY,
@@ -73,6 +73,8 @@ FETCH_BYTES = 8 << 20
 BATCH_BYTES = 1_000_000
 REQUEST_BYTES = 1 << 20
 DELIVERY_TIMEOUT_MS = 120_000
+TRANSACTION_TIMEOUT_MS = 900_000  # the most that brokers allow, unless told otherwise
+AT_LEAST_ONCE, EXACTLY_ONCE = "at-least-once", "exactly-once"
 
 _UNIT_MS = {
     "us": 0.001,
@@ -135,7 +137,7 @@ class ReadOptions:
     group: str
     fail_on_data_loss: bool = True
     include_headers: bool = False
-    read_committed: bool = False
+    read_committed: bool = True
     fetch_bytes: int = FETCH_BYTES
     commit_offsets: bool = True
     push_filters: bool = False
@@ -156,6 +158,8 @@ class WriteOptions:
     acks: int = -1
     is_idempotent: bool = True
     batch_bytes: int = BATCH_BYTES
+    is_exactly_once: bool = False
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
 
 
 class _Given:
@@ -208,7 +212,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         raise OptionError(
             f"option minOffsetsPerTrigger ({rows_min}) is higher than maxOffsetsPerTrigger ({rows_max})"
         )
-    isolation = kafka.get("isolation.level", "read_uncommitted")
+    isolation = kafka.get("isolation.level", "read_committed")
     if isolation not in {"read_uncommitted", "read_committed"}:
         raise OptionError(
             f"option kafka.isolation.level: expected read_uncommitted or read_committed, got {isolation!r}"
@@ -265,6 +269,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         raise OptionError(
             f"option kafka.enable.idempotence=true needs kafka.acks=all, and it is {kafka['acks']}"
         )
+    is_idempotent = acks == -1 and asked != "false"
     request_bytes = _kafka_number(kafka, "max.request.size", REQUEST_BYTES)
     return WriteOptions(
         where=Where(
@@ -276,9 +281,22 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         timestamp_column=given.text("timestampColumn"),
         codec=codec,
         acks=acks,
-        is_idempotent=acks == -1 and asked != "false",
+        is_idempotent=is_idempotent,
         batch_bytes=min(request_bytes, _kafka_number(kafka, "batch.size", BATCH_BYTES)),
+        is_exactly_once=_is_exactly_once(given, is_idempotent=is_idempotent),
+        transaction_timeout_ms=_kafka_number(kafka, "transaction.timeout.ms", TRANSACTION_TIMEOUT_MS),
     )
+
+
+def _is_exactly_once(given: _Given, *, is_idempotent: bool) -> bool:
+    delivery = (given.text("delivery") or AT_LEAST_ONCE).lower()
+    if delivery not in {AT_LEAST_ONCE, EXACTLY_ONCE}:
+        raise OptionError(f"option delivery: expected {AT_LEAST_ONCE} or {EXACTLY_ONCE}, got {delivery!r}")
+    if delivery == EXACTLY_ONCE and not is_idempotent:
+        raise OptionError(
+            "option delivery=exactly-once needs kafka.acks=all and kafka.enable.idempotence=true"
+        )
+    return delivery == EXACTLY_ONCE
 
 
 def _or(value: int | None, default: int) -> int:

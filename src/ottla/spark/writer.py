@@ -1,21 +1,26 @@
-"""Writing: Arrow columns in, record batches out, at least once.
+"""Writing: Arrow columns in, record batches out.
 
-`write` runs in a worker, stages rows and sends them; `commit` runs beside the driver when all tasks are
-done and publishes. At least once means that there is nothing to publish, as what is sent can be read: the
-two are kept apart for a sink with transactions. A task is one idempotent producer: what its client sends
-again is stored once. A task that Spark runs again is another producer, and its rows are there twice.
+`write` runs in a worker and sends rows; `commit` runs beside the driver when all tasks are done and
+publishes. A task is one idempotent producer: what its client sends again is stored once.
+
+At least once, there is nothing to publish, as what is sent can be read. A task that Spark runs again is
+another producer, and its rows are there twice. Exactly once, a task leaves an open transaction behind, and
+`commit` ends those that Spark has chosen (docs/design/017-exactly-once-from-spark.md).
 """
 
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -25,17 +30,23 @@ from pyspark.sql.datasource import (
 from ottla.arrow.batches import EncodedBatch, encode
 from ottla.arrow.partitioner import partition_of
 from ottla.arrow.slices import column_of
-from ottla.client import Client, ClientError, TopicPartition
+from ottla.client import Client, ClientError, TopicPartition, Transaction
 from ottla.client.errors import UNKNOWN_TOPIC
 from ottla.records.compression import Codec
+from ottla.spark.batch_commit import abort_batch, abort_job, commit_batch, commit_job, last_decided
 from ottla.spark.clients import client
+from ottla.spark.decision import Staged, Standing, Task, set_back, standing
 from ottla.spark.errors import SourceError, not_created, null_topic
 from ottla.spark.options import WriteOptions
 
 STAGED_ROWS_MAX = 65_536
 STAGED_BYTES_MAX = 8 << 20
 NO_PRODUCER = -1
+# Set by Spark for the tasks of a micro-batch; it does not document them.
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
 Wave: TypeAlias = dict[TopicPartition, EncodedBatch]  # one batch for each partition, as a request has them
+ABORT_S = 10.0
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 
@@ -47,38 +58,102 @@ class Written(WriterCommitMessage):
     ends: dict[TopicPartition, int] = field(default_factory=dict)
 
 
+Messages: TypeAlias = list[WriterCommitMessage | None]
+
+
 class BatchWriter(DataSourceArrowWriter):
+    """One job. There is nothing to recognise it by when it is run again."""
+
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
+        self.job = uuid.uuid4().hex
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if self.options.is_exactly_once:
+            return stage(self.options, this_task(self.job), iterator)
         return send(self.options, iterator)
 
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Everything was published when it was sent."""
+    def commit(self, messages: Messages) -> None:
+        commit_job(self.options, _staged(messages))
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What was sent stays: a log takes nothing back."""
+    def abort(self, messages: Messages) -> None:
+        """What was sent without a transaction stays: a log takes nothing back."""
+        abort_job(self.options, _staged(messages))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if self.options.is_exactly_once:
+            return stage(self.options, this_task(), iterator)
         return send(self.options, iterator)
 
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Everything was published when it was sent."""
+    def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        commit_batch(self.options, _staged(messages), batchId)
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """What was sent stays: a log takes nothing back."""
+    def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        """What was sent without a transaction stays: a log takes nothing back."""
+        abort_batch(self.options, _staged(messages), batchId)
+
+
+def _staged(messages: Messages) -> list[Staged]:
+    return [message for message in messages if isinstance(message, Staged)]
+
+
+def this_task(job: str | None = None) -> Task:
+    """The attempt that runs in this worker: of a job, or of a batch of the query that Spark names."""
+    context = TaskContext.get()
+    if context is None:
+        raise SourceError("NO_TASK", "delivery=exactly-once writes inside of a Spark task only.")
+    number, attempt = context.partitionId(), context.attemptNumber()
+    if job is not None:
+        return Task(job, None, number, attempt)
+    query, batch = (context.getLocalProperty(name) for name in (QUERY_ID, BATCH_ID))
+    if query is None or batch is None:
+        raise SourceError(
+            "NO_BATCH_ID",
+            f"This Spark does not tell a sink its query and batch ({QUERY_ID}, {BATCH_ID}), which "
+            "delivery=exactly-once needs; use delivery=at-least-once.",
+        )
+    return Task(query, int(batch), number, attempt)
+
+
+def stage(options: WriteOptions, task: Task, batches: Iterable[pa.RecordBatch]) -> Staged:
+    """All rows of a task in a transaction that is left open for the driver to end. What fails aborts it."""
+    if task.batch is not None:
+        last = last_decided(client(options.where), task.query)
+        match standing(last, task.batch):
+            case Standing.DECIDED:
+                return Staged(task)
+            case Standing.PASSED:
+                assert last is not None
+                raise set_back(task.batch, last)
+    sender = Sender(options, client(options.where), task.transactional_id)
+    try:
+        written = _send_all(sender, batches)
+    except BaseException:
+        if sender.transaction is not None:
+            hurried = replace(options.where, timeout_s=min(ABORT_S, options.where.timeout_s))
+            with suppress(ClientError):  # then it ends by its timeout
+                client(hurried).end_transactions([sender.transaction], committed=False)
+        raise
+    spans = {
+        topic_partition: (sender.starts[topic_partition], end)
+        for topic_partition, end in written.ends.items()
+    }
+    return Staged(task, sender.transaction, written.rows, spans, is_written=True)
 
 
 def send(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> Written:
     """All rows of a task, a few megabytes at a time: with many partitions each still gets batches worth
     sending."""
-    with Sender(options, client(options.where)) as sender:
+    return _send_all(Sender(options, client(options.where)), batches)
+
+
+def _send_all(sender: "Sender", batches: Iterable[pa.RecordBatch]) -> Written:
+    with sender:
         staged: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in batches:
@@ -101,9 +176,13 @@ class Sender:
     The client is used by one thread at a time: by the one that sends, or, when nothing is under way, by ours.
     """
 
-    def __init__(self, options: WriteOptions, source: Client) -> None:
+    def __init__(self, options: WriteOptions, source: Client, transactional_id: str | None = None) -> None:
         self._options = options
         self._client = source
+        self._transactional_id = transactional_id
+        self._added: set[TopicPartition] = set()  # to the transaction
+        self.transaction: Transaction | None = None
+        self.starts: dict[TopicPartition, int] = {}
         self._producer: tuple[int, int] | None = None
         self._sequences: dict[TopicPartition, int] = {}
         self._counts: dict[str, int] = {}
@@ -133,7 +212,10 @@ class Sender:
         }:
             self.settle()
             request = {topic_partition: batch.bytes for topic_partition, batch in wave.items()}
-            sending = self._thread.submit(self._client.produce, request, acks=self._options.acks)
+            self._add(wave.keys() - self._added)
+            sending = self._thread.submit(
+                self._client.produce, request, acks=self._options.acks, transaction=self.transaction
+            )
             self._under_way = wave, sending
 
     def settle(self) -> None:
@@ -144,8 +226,17 @@ class Sender:
         offsets = sending.result()
         for topic_partition, batch in wave.items():
             self.written.rows += batch.records
-            if offsets[topic_partition] >= 0:
-                self.written.ends[topic_partition] = offsets[topic_partition] + batch.records
+            offset = offsets[topic_partition]
+            if offset >= 0:
+                self.starts.setdefault(topic_partition, offset)
+                self.written.ends[topic_partition] = offset + batch.records
+            elif self.transaction is not None:
+                raise ClientError(f"writing to {topic_partition}: the broker did not say at which offset")
+
+    def _add(self, topic_partitions: set[TopicPartition]) -> None:
+        if self.transaction is not None and topic_partitions:
+            self._client.add_partitions(self.transaction, topic_partitions)
+            self._added |= topic_partitions
 
     def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         if self._options.topic is not None:
@@ -215,12 +306,19 @@ class Sender:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=sequence if producer_id != NO_PRODUCER else -1,
+            is_transactional=self._transactional_id is not None,
             bytes_max=self._options.batch_bytes,
         )
         self._sequences[topic_partition] = (sequence + rows.num_rows) & _SEQUENCE_MASK
         return batches
 
     def _producer_id(self) -> tuple[int, int]:
+        if self._transactional_id is not None:
+            if self.transaction is None:
+                self.settle()
+                timeout_ms = self._options.transaction_timeout_ms
+                self.transaction = self._client.begin_transaction(self._transactional_id, timeout_ms)
+            return self.transaction[1:]
         if self._producer is None:
             idempotent = self._options.is_idempotent
             self._producer = self._client.producer_id() if idempotent else (NO_PRODUCER, -1)

@@ -26,6 +26,8 @@ from ottla.client.librdkafka.messages import SILENCE_S, is_end, next_messages
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
 
+ISOLATIONS = ("read_committed", "read_uncommitted")
+
 
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.", show_default=False)],
@@ -64,6 +66,15 @@ def consume(
             "--group-protocol", metavar="PROTOCOL", help="With --group: classic (the default) or consumer."
         ),
     ] = None,
+    isolation: Annotated[
+        str,
+        typer.Option(
+            "--isolation",
+            metavar="LEVEL",
+            help="read_committed: no aborted records, and none behind an open transaction; or "
+            "read_uncommitted: all records.",
+        ),
+    ] = ISOLATIONS[0],
     follow: Annotated[
         bool,
         typer.Option(
@@ -91,6 +102,8 @@ def consume(
     Records of one partition come in order. Nothing is committed without --group.
     A member of a group begins where the group has committed; where it has not, at the beginning,
     or with --follow at the end. It stops when all partitions assigned to it are at their end.
+    With read_committed, the default as in librdkafka, nothing is printed that may be taken back: a
+    partition ends where its first open transaction begins.
 
     \b
     Examples:
@@ -100,6 +113,7 @@ def consume(
       ottla consume orders --since 15m --partition 0 --format '%T %p/%o %k=%v'
       ottla consume orders --group billing
       ottla consume orders --group billing --group-protocol consumer --follow
+      ottla consume orders --isolation read_uncommitted --offset -10
     """
     try:
         write = writer(formatter(form, separator, null), with_headers=shows_headers(form))
@@ -108,8 +122,11 @@ def consume(
         raise CommandError(str(error), USAGE) from None
     start = _start(from_beginning, offset, since, follow)
     own = _membership(group, group_protocol, start, is_placed=bool(offset or since or partition))
-    checked = {"check.crcs": "true"}  # librdkafka believes every byte unless told otherwise
-    client = connections.consumer(bootstrap, checked | own | parse_settings(settings or [], "--set"))
+    if isolation not in ISOLATIONS:
+        raise CommandError(f"--isolation is {' or '.join(ISOLATIONS)}, not {isolation!r}", USAGE)
+    own |= {"isolation.level": isolation}
+    own |= {"check.crcs": "true"}  # librdkafka believes every byte unless told otherwise
+    client = connections.consumer(bootstrap, own | parse_settings(settings or [], "--set"))
     try:
         partitions = cluster.partitions(client, topic, partition or [])
         if group is not None:

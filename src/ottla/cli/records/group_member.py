@@ -38,6 +38,7 @@ class Membership:
         self.ends: dict[int, int] = {}  # of the partitions held now
         self.unread: set[int] = set()  # those of them that are not at their end
         self.printed: dict[int, int] = {}  # the offset after the last one printed, until it is committed
+        self.reached: dict[int, int] = {}  # the same, committed or not, of the partitions held now
         self.heard = 0.0
 
     def read(self, most: int | None, write: Write) -> None:
@@ -87,10 +88,13 @@ class Membership:
         left = self.ends[partition] - position
         if is_no_record or left <= 1:
             self.unread.discard(partition)
+        if is_no_record and self.reached.get(partition, position) < position:
+            # Markers of transactions and aborted records are behind the last one printed: no lag is left.
+            self.reached[partition] = self.printed[partition] = position
         if is_no_record or (left <= 0 and not self.follow):
             return False
         sys.stdout.buffer.write(write(message) + b"\n")
-        self.printed[partition] = position + 1
+        self.reached[partition] = self.printed[partition] = position + 1
         return True
 
     # -- the group --
@@ -111,6 +115,7 @@ class Membership:
         for lost in partitions:
             self.ends.pop(lost.partition, None)
             self.unread.discard(lost.partition)
+            self.reached.pop(lost.partition, None)
             if self.printed.pop(lost.partition, None) is not None:
                 output.say(
                     f"partition {lost.partition} went to another member before all that was printed of it "

@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 
@@ -15,9 +15,11 @@ from ottla.cli import output
 from ottla.cli.options import Bootstrap, ClientSettings
 from ottla.cli.properties import parse_settings
 from ottla.cli.records.formats import Outgoing, from_json, from_line, unescape
-from ottla.client.librdkafka import cluster, connections
+from ottla.cli.records.input_transactions import in_transactions
+from ottla.client.librdkafka import cluster, connections, transactions
 from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.client.librdkafka.errors import explain
+from ottla.client.librdkafka.transactions import TIMEOUT, TIMEOUT_MS, Transactions, is_over
 from ottla.records.compression import CODEC_NAMES
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ class Deliveries:
     acknowledged: int = 0
     acknowledged_bytes: int = 0
     failed: int = 0
+    is_told: bool = True  # why a record was not accepted; a transaction says it once
 
     def on_delivery(self, error: Any, message: Any) -> None:
         if error is None:
@@ -46,7 +49,7 @@ class Deliveries:
             self.acknowledged_bytes += len(message.key() or b"") + len(message.value() or b"")
             return
         self.failed += 1
-        if self.failed <= PROBLEMS_SHOWN:
+        if self.is_told and self.failed <= PROBLEMS_SHOWN:
             output.say(f"ottla: a record was not accepted: {explain(error)}")
 
 
@@ -79,6 +82,21 @@ def produce(
     acks: Annotated[
         str, typer.Option("--acks", help="Wait for: 0 nobody, 1 the leader, all in-sync replicas.")
     ] = "all",
+    transactional_id: Annotated[
+        str | None,
+        typer.Option(
+            "--transactional-id", metavar="ID", help="In one transaction, all records or none, under this id."
+        ),
+    ] = None,
+    records_per_transaction: Annotated[
+        int | None,
+        typer.Option(
+            "--records-per-transaction",
+            metavar="N",
+            min=1,
+            help="With --transactional-id: a transaction for every N records.",
+        ),
+    ] = None,
     settings: ClientSettings = None,
     progress: Annotated[
         bool | None,
@@ -90,6 +108,9 @@ def produce(
     """Send lines of a file, or of stdin, as records.
 
     Exits with 1 if a record was not acknowledged.
+    With --transactional-id whatever goes wrong, Ctrl-C too, aborts the transaction, and the last line says
+    which lines of the input are committed. To run it again sends the input again: the same id ends what
+    an earlier run has left open, and does not know what that has committed.
 
     \b
     Examples:
@@ -97,46 +118,82 @@ def produce(
       ottla produce users users.tsv --key-separator '\\t' --compression zstd
       ottla produce orders -H source=shop -K : --null NULL < orders.txt
       ottla consume old --format json | ottla produce new --json
+      ottla produce orders day.txt --transactional-id load-orders
+      ottla produce orders year.txt --transactional-id load-orders --records-per-transaction 10000
     """
     parse = _parser(key_separator, json, header or [], null, partition)
-    own = {
+    own: dict[str, Any] = {
         "compression.type": _one_of(compression, CODEC_NAMES, "--compression"),
         "acks": _one_of(acks, ("0", "1", "all", "-1"), "--acks"),
         "linger.ms": 5,
         "message.max.bytes": RECORD_BYTES_MAX,
-        "message.timeout.ms": int(DELIVERY_S * 1000),
         "topic.metadata.propagation.max.ms": 5_000,
     }
-    own |= parse_settings(settings or [], "--set")
+    given = parse_settings(settings or [], "--set")
+    own |= _ends(transactional_id, records_per_transaction, given.get(TIMEOUT, "")) | given
     if own["acks"] in {"all", "-1"}:
         # What is sent again after a failover is stored once. Java's default, and not librdkafka's.
         own.setdefault("enable.idempotence", True)
+    elif transactional_id is not None:
+        raise CommandError("a transaction takes --acks all", USAGE)
     client = connections.producer(bootstrap, own)
     is_new = not quiet and topic not in cluster.metadata(client).topics
-    began, deliveries = time.monotonic(), Deliveries()
+    began, deliveries = time.monotonic(), Deliveries(is_told=transactional_id is None)
     with _opened(file) as (source, size):
         is_drawn = progress if progress is not None else size >= PROGRESS_FROM_BYTES and sys.stderr.isatty()
-        lines = _with_progress(source, size) if is_drawn else source
-        _send(client, topic, lines, parse, deliveries)
+        lines = enumerate(_with_progress(source, size) if is_drawn else source, 1)
+        if transactional_id is None:
+            _send(client, topic, lines, parse, deliveries)
+        else:
+            in_transactions(
+                Transactions(client, transactional_id, int(own[TIMEOUT])),
+                lines,
+                records_per_transaction,
+                lambda some: _send(client, topic, some, parse, deliveries, in_transaction=True),
+            )
     left = client.flush(DELIVERY_S)
     if is_new and deliveries.acknowledged:
         output.say(f"topic {topic} was not there, and was created")
     _report(deliveries, left, topic, time.monotonic() - began, quiet)
 
 
-def _send(client: "Producer", topic: str, lines: Any, parse: Parse, deliveries: Deliveries) -> None:
+def _ends(
+    transactional_id: str | None, records_per_transaction: int | None, timeout_ms: str
+) -> dict[str, str | int]:
+    """When to give up on a record, or on a transaction with all its records."""
+    if transactional_id is None:
+        if records_per_transaction is not None:
+            raise CommandError("--records-per-transaction needs --transactional-id", USAGE)
+        return {"message.timeout.ms": int(DELIVERY_S * 1000)}
+    if not transactional_id:
+        raise CommandError("--transactional-id must not be empty", USAGE)
+    return transactions.settings(transactional_id, int(timeout_ms) if timeout_ms.isdigit() else TIMEOUT_MS)
+
+
+def _send(
+    client: "Producer",
+    topic: str,
+    lines: Iterable[tuple[int, bytes]],
+    parse: Parse,
+    deliveries: Deliveries,
+    *,
+    in_transaction: bool = False,
+) -> None:
     from confluent_kafka import KafkaException
 
-    for number, line in enumerate(lines, 1):
+    for number, line in lines:
         try:
             record = parse(line.removesuffix(b"\n").removesuffix(b"\r"))
         except ValueError as error:
-            raise CommandError(f"line {number}: {error}{_sent(client, deliveries)}", USAGE) from None
+            sent = "" if in_transaction else _sent(client, deliveries)
+            raise CommandError(f"line {number}: {error}{sent}", USAGE) from None
         try:
             _send_one(client, topic, record, deliveries)
         except (KafkaException, ValueError, TypeError, OverflowError) as error:
-            why = explain(error)
-            raise CommandError(f"line {number}: {why}{_sent(client, deliveries)}") from None
+            if in_transaction and is_over(error):
+                raise
+            sent = "" if in_transaction else _sent(client, deliveries)
+            raise CommandError(f"line {number}: {explain(error)}{sent}") from None
 
 
 def _sent(client: "Producer", deliveries: Deliveries) -> str:

@@ -16,11 +16,11 @@ from ottla.base.ids import ADMIN_CLIENT_ID, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, T
 from ottla.broker.journal import stored_in
 from ottla.cli import output
 from ottla.cli.options import Bootstrap
+from ottla.cli.storage.group_records import decode_record
 from ottla.client.client import Client
 from ottla.client.errors import ClientError
 from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
-from ottla.coordinator.damage import leave_out, named_by
-from ottla.coordinator.records import CorruptRecordError
+from ottla.coordinator.damage import leave_out
 from ottla.coordinator.runtime import Stored
 from ottla.coordinator.turn import StoredRecord
 from ottla.group import records as group_records
@@ -100,19 +100,10 @@ def _describe(topic_partition: TopicPartition, offset: int, batch: Iterable[Stor
     for stored in batch:
         match stored:
             case (StoredRecord(key, bytes(value)) as record, int(at), _) if at == offset:
-                problem = _problem(topic_partition.topic, record)
+                _, problem = decode_record(record, _PARSERS[topic_partition.topic])
                 if problem:
                     return f"{problem} (key {key!r}, value of {len(value)} bytes)"
     raise CommandError(f"{topic_partition}, offset {offset} can be read: there is nothing to leave out")
-
-
-def _problem(topic: str, record: StoredRecord) -> str | None:
-    if named_by(record) is None:
-        try:
-            _PARSERS[topic](record)
-        except CorruptRecordError as error:
-            return str(error)
-    return None
 
 
 def _batch(offsets: list[int]) -> bytes:

@@ -4,6 +4,7 @@
     cluster             topics and partitions that are there
     partition_offsets   where partitions begin and end
     messages            records as they come, with what confluent-kafka gets wrong set right
+    transactions        transactions of a producer
     errors              whatever is refused as a `CommandError`: one line
 
 Rules: confluent-kafka is loaded when somebody first connects, never by an import of these modules; its own

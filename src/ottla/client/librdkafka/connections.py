@@ -53,7 +53,7 @@ def consumer(bootstrap: str, settings: Mapping[str, Any]) -> "Consumer":
 
 
 def _settings(bootstrap: str) -> dict[str, Any]:
-    _probe(bootstrap)
+    probe(bootstrap)
     return {
         "bootstrap.servers": bootstrap,
         "client.id": "ottla-cli",
@@ -61,7 +61,7 @@ def _settings(bootstrap: str) -> dict[str, Any]:
     }
 
 
-def _probe(bootstrap: str) -> None:
+def probe(bootstrap: str) -> None:
     """Refuse at once what librdkafka would try again and again in silence: nobody listens there."""
     problem = ""
     for address in bootstrap.split(","):

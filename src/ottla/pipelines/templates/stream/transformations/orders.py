@@ -66,7 +66,11 @@ def enriched() -> DataFrame:
     return spark.readStream.table("orders").join(spark.read.table("customers"), "customer_id", "left")
 
 
-dp.create_sink("enriched_topic", "ottla", {"kafka.bootstrap.servers": SERVERS, "topic": "orders.enriched"})
+dp.create_sink(
+    "enriched_topic",
+    "ottla",
+    {"kafka.bootstrap.servers": SERVERS, "topic": "orders.enriched", "delivery": "exactly-once"},
+)
 
 
 @dp.append_flow(target="enriched_topic")
