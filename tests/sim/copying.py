@@ -13,6 +13,7 @@ from unittest.mock import patch
 from tests.sim.admin import FeatureAdmin, new_topic
 from tests.sim.client import Client
 from tests.sim.copiers import READ_COMMITTED, Copier
+from tests.sim.guests import Guest
 from tests.sim.invariants import Invariants
 from tests.sim.producers import SafeProducer
 from tests.sim.readers import TransactionAuditor, TransactionReader, Watcher
@@ -108,12 +109,16 @@ class Copying:
             self._add_copier(number, sources, is_rival=False)
             if self.has_rivals:
                 self._add_copier(number, sources, is_rival=True)
+        guest = Guest(
+            *self.where("guest"), ledger=self.invariants.ledger, transactions=self.ledger,
+            transactional_id="", topic=OUTPUT, generation=self.generations[-1], targets=self.targets,
+        )  # fmt: skip
         for target in range(self.targets):
             self._add_reader(target, READ_COMMITTED)
         self._add_reader(0, READ_UNCOMMITTED)
         watcher = Watcher(*self.where("watcher"), **self._watched())
         restless = FeatureAdmin(*self.where("restless"), feature=FEATURE, level=None)
-        return [*self.producers, *self.copiers, watcher, *([restless] if self.is_restless else [])]
+        return [*self.producers, *self.copiers, guest, watcher, *([restless] if self.is_restless else [])]
 
     def _add_copier(self, number: int, sources: list[int], *, is_rival: bool) -> None:
         generation = self.generations[2 * number + is_rival]

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from tests.sim.keeper_client import KeeperClient
 
-from ottla.api import consumer_fetch, coordinated, follower_fetch, offset_fetch
+from ottla.api import consumer_fetch, follower_fetch, offset_fetch
 from ottla.api.dispatch import Exchange
 from ottla.api.produce import Appending, Produce
 from ottla.base.errors import ErrorCode
@@ -19,6 +19,7 @@ from ottla.broker import controller_writes
 from ottla.broker.effects import Reply
 from ottla.broker.identities import Identities
 from ottla.broker.long_work import Slices
+from ottla.broker.operations import Operation
 from ottla.controller import draft, election
 from ottla.controller.election import Around, Rule
 from ottla.controller.keeper import ANY, Put
@@ -102,7 +103,7 @@ def _late_answer(stack: ExitStack) -> None:
 
 @plant("a coordinator answers before its records are committed")
 def _early_coordinator(stack: ExitStack) -> None:
-    _replace(stack, coordinated, "_sendable", lambda _broker, _partition, answer, _now_ms: answer.reply)
+    _replace(stack, Operation, "_sendable", lambda self, _now_ms: self._answer.reply)
 
 
 @plant("a new coordinator answers from what it knows to be committed so far")

@@ -24,6 +24,8 @@ from ottla.records.batch import split
 from ottla.records.control import read_marker
 from ottla.records.record import read_records
 
+NO_SOURCE = -1  # of what is no copy of anything
+
 
 class Told(StrEnum):
     """What a client did last to end a transaction, and what it was told."""
@@ -201,6 +203,8 @@ def _check_order(partition: int, shown: Iterable[Shown], inputs: dict[int, dict[
     for record in shown:
         _, source_text, offset_text, value = record.value.split("|", 3)
         source, offset = int(source_text), int(offset_text)
+        if source == NO_SOURCE:
+            continue
         if inputs[source].get(offset) != value:
             raise ViolationError(
                 f"{record.value} is in partition {partition}, and {inputs[source].get(offset)} in the input"

@@ -417,6 +417,19 @@ def test_time_goes_on_when_the_coordinator_moves() -> None:
     assert coordinator.state() is TransactionState.PREPARE_ABORT
 
 
+def test_a_transaction_that_began_in_the_future_times_out_by_the_clock_of_its_new_coordinator() -> None:
+    """The clock of the coordinator before was an hour fast."""
+    coordinator, producer = opened(now_ms=1_000_000 + 3_600_000)
+    coordinator.now_ms -= 3_600_000
+    coordinator.restart()
+    coordinator.advance(TIMEOUT_MS // 2)
+    assert coordinator.add(producer, Q0) == NONE
+    coordinator.advance(TIMEOUT_MS // 2)
+    assert coordinator.state() is TransactionState.ONGOING
+    coordinator.advance(2 * coordinator.config.abort_interval_ms)
+    assert coordinator.state() is TransactionState.PREPARE_ABORT
+
+
 def test_what_has_ended_does_not_time_out() -> None:
     coordinator, producer = opened()
     coordinator.commit(producer)

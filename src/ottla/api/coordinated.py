@@ -67,8 +67,9 @@ def answer_together(
     respond: Callable[[list[Any]], Any],
     timeout_ms: int,
 ) -> Any:
-    """What `respond` makes of the replies of operations, or Parked until all of them may be sent."""
-    still = [operation for operation in operations if operation.reply is None]
+    """What `respond` makes of the replies of operations, or Parked until all of them may be sent. They may
+    have been run some slices ago: nobody has woken what was not parked."""
+    still = [operation for operation in operations if operation.ready(call.now_ms) is None]
     if not still:
         return respond([operation.reply for operation in operations])
 

@@ -74,7 +74,7 @@ class TransactionShard:
         self._send_markers = send_markers
         self._coordinator_epoch = coordinator_epoch
         self._room_bytes = room_bytes
-        self._open: dict[str, None] = {}
+        self._open: dict[str, int] = {}  # since when, by this broker's clock; -1: not looked at yet
         self._unsent: dict[str, int] = {}  # the offsets of ends whose markers are yet to be sent
         self._committed_below = 0
         self._is_loaded = False
@@ -90,6 +90,7 @@ class TransactionShard:
         if entry is None:
             return
         transactional_id, value = entry
+        open_since_ms = self._open.get(transactional_id, -1)
         self._forget(transactional_id)
         if value is None:
             return
@@ -97,7 +98,7 @@ class TransactionShard:
         self.transactions[transactional_id] = transaction
         self.held_bytes += held_bytes(transaction)
         if transaction.state is TransactionState.ONGOING:
-            self._open[transactional_id] = None
+            self._open[transactional_id] = open_since_ms
         elif transaction.is_prepared:
             self.missing[transactional_id] = set(transaction.partitions)
             self._unsent[transactional_id] = offset
@@ -153,8 +154,15 @@ class TransactionShard:
                 self._complete(turn, transactional_id)
 
     def _time_out(self, turn: Turn, transactional_id: str) -> None:
+        """By the time of day, as in Kafka, or by this broker's clock: where the coordinator before had a time
+        of day that is yet to come, a transaction would stay open until then."""
         transaction = self.transactions.get(transactional_id)
-        if transaction is not None and transaction.has_timed_out(turn.wall_ms):
+        if transaction is None or transactional_id not in self._open:
+            return
+        if self._open[transactional_id] < 0:
+            self._open[transactional_id] = turn.now_ms
+        is_late = turn.now_ms - self._open[transactional_id] > transaction.timeout_ms
+        if is_late or transaction.has_timed_out(turn.wall_ms):
             self._write_end(turn, self._aborted(transaction, turn.wall_ms))
 
     def _expire(self, turn: Turn, transactional_id: str) -> None:
