@@ -47,7 +47,14 @@ class Interpreter(ABC):
     def clock_ms(self) -> int: ...
 
     def carry_out_effects(self) -> None:
-        """All that the broker asks for, and what it asks for because of that."""
+        """All that the broker asks for, and what it asks for because of that; then, behind the answers, what
+        follows from the ends of transactions."""
+        self._carry_out_effects()
+        if self.broker.coordinators.has_ends:
+            self.broker.coordinators.send_ends(self.clock_ms())
+            self._carry_out_effects()
+
+    def _carry_out_effects(self) -> None:
         while self.broker.outbox.effects:
             for effect in self.broker.outbox.take():
                 self.carry_out_effect(effect)

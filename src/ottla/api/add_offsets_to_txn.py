@@ -9,7 +9,7 @@ v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE
 from typing import Any
 
 from ottla.api.call import Call
-from ottla.api.transaction_requests import answer_of, code_for, on_transaction
+from ottla.api.transaction_requests import answer_of, code_for, on_transaction, once_complete
 from ottla.txn.shard import Producer
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
@@ -17,6 +17,11 @@ FENCED_SINCE = 2
 
 
 def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> Any:
+    wait_ms = call.broker.coordinators.transactions.config.add_retry_ms_max
+    return once_complete(call, [request.transactional_id], wait_ms, lambda call: _add(call, request))
+
+
+def _add(call: Call, request: AddOffsetsToTxnRequest) -> Any:
     producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
     partitions = [call.broker.coordinators.groups.partition_of(request.group_id)]
     operation = on_transaction(

@@ -3,6 +3,8 @@
 Up to v3 producers ask, before they write to a partition. Since v4 brokers ask, for producers that have just
 written to a partition: several transactions at once, each either added to (transactions V2, KIP-890) or only
 verified. Partitions that do not exist are refused, and the others of their transaction are not attempted.
+While the transaction before is being completed, the next waits for a moment before it is refused; where there
+are several, until the first of them can go on.
 
 v2 PRODUCER_FENCED · v3 flexible · v4 several transactions at once, verification · v5 TRANSACTION_ABORTABLE
 Left out: who may ask. In Kafka v4 needs ClusterAction on the cluster; here, as for every API so far, whoever
@@ -10,10 +12,11 @@ reaches the listener.
 """
 
 from collections.abc import Generator, Mapping, Sequence
+from typing import Any
 
 from ottla.api.call import Call
 from ottla.api.coordinated import answer_together
-from ottla.api.transaction_requests import code_for, on_transaction
+from ottla.api.transaction_requests import code_for, on_transaction, once_complete
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, TopicPartition
 from ottla.broker.long_work import TO_BE_FINISHED, Steps
@@ -35,10 +38,19 @@ FENCED_SINCE = 2
 Result = AddPartitionsToTxnResult
 
 
-def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Steps:
+def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Any:
+    asked, config = _transactions(call, request), call.broker.coordinators.transactions.config
+    transactional_ids = dict.fromkeys(transaction.transactional_id for transaction in asked)
+    # A broker asks again after this time, and meanwhile for nobody else.
+    is_from_broker = call.version >= ADDED_BY_BROKERS_SINCE
+    wait_ms = config.add_retry_ms if is_from_broker else config.add_retry_ms_max
+    return once_complete(call, transactional_ids, wait_ms, lambda call: _answer(call, asked))
+
+
+def _answer(call: Call, asked: Sequence[AddPartitionsToTxnTransaction]) -> Steps:
     yield TO_BE_FINISHED
     replies: list[Result | Operation[TransactionShard]] = []
-    for transaction in _transactions(call, request):
+    for transaction in asked:
         replies.append((yield from _run(call, transaction)))
         yield
     operations = [reply for reply in replies if isinstance(reply, Operation)]

@@ -120,6 +120,15 @@ class Coordinators:
 
     # -- what else happens --
 
+    @property
+    def has_ends(self) -> bool:
+        """Have transactions ended, or are markers written, that `send_ends` has to do with?"""
+        return self._transactions is not None and self._transactions.is_due
+
+    def send_ends(self, now_ms: int) -> None:
+        """What follows from an input once its answers are sent: the markers of transactions."""
+        self.transactions.pump(now_ms)
+
     def on_topic_deleted(self, topic: str, now_ms: int) -> None:
         if self._groups is not None:
             self._groups.on_topic_deleted(topic, now_ms)

@@ -7,9 +7,9 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.leadership_proofs import Proofs
 from ottla.broker.operations import Operation
-from ottla.broker.parked import Parked, Waiting
+from ottla.broker.parked import Key, Parked, Waiting
 from ottla.broker.ports import OnVerified
-from ottla.broker.transactions import Transactions
+from ottla.broker.transactions import Completed, Transactions
 from ottla.broker.verification import CHANNEL, Question
 from ottla.coordinator.turn import Answer, Turn
 from ottla.replication.partition import Partition
@@ -28,6 +28,28 @@ class OwnCoordinator:
         return self.transactions.partition_of(transactional_id)
 
     def answer(self, question: Question, then: OnVerified, now_ms: int) -> None:
+        """Nothing is added while the transaction before is being completed: that is waited for."""
+        transactional_id = question.transactional_id
+        until_ms = question.asked_ms + self.transactions.config.add_retry_ms_max
+
+        def answer_at(due_ms: int) -> bool:
+            self._answer(question, then, due_ms)
+            return True
+
+        def ready(_key: Key, ready_ms: int) -> bool | None:
+            return None if self.transactions.is_completing(transactional_id) else answer_at(ready_ms)
+
+        if not question.adds or now_ms >= until_ms or not self.transactions.is_completing(transactional_id):
+            self._answer(question, then, now_ms)
+            return
+        self.waiting.park(
+            Parked(
+                keys=(Completed(transactional_id),), deadline_ms=until_ms, ready=ready, expire=answer_at,
+                owner=CHANNEL, reply=lambda _answered: None,
+            )
+        )  # fmt: skip
+
+    def _answer(self, question: Question, then: OnVerified, now_ms: int) -> None:
         """As every answer of a coordinator it waits until what it rests on is committed."""
 
         def operate(shard: TransactionShard, turn: Turn, answer: Answer) -> None:

@@ -4,13 +4,15 @@ An id belongs to the partition of `__transaction_state` that it hashes to, and w
 coordinates it. The shard is loaded when leadership comes, in slices, and dropped when it goes; the next
 leader sends the markers that are still to be written.
 
-Ends that are committed are kept until `pump`, which runs after a request and on a tick: they may arise in the
-middle of a write to the very partition that the completion would be written to.
+Ends that are committed are kept until `pump`, which runs on a tick and after every input, behind its answers:
+they may arise in the middle of a write to the very partition that the completion would be written to, and who
+has ended a transaction need not wait for its markers.
 """
 
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
@@ -37,6 +39,13 @@ _ROOMY_PART: Final = 16
 
 OnWritten = Callable[[int, EndedTransaction, Collection[TopicPartition], int], None]
 OnFenced = Callable[[int, EndedTransaction, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The key under which those wait who can do nothing before a transaction is complete."""
+
+    transactional_id: str
 
 
 class Markers(Protocol):
@@ -128,10 +137,15 @@ class Transactions:
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST, "A transactional id is not empty.")
         self.runtime.execute(self.partition_of(transactional_id).partition, now_ms, operation)
-        self.pump(now_ms)
 
     def shard_of(self, transactional_id: str) -> TransactionShard:
         return self.runtime.shard(self.partition_of(transactional_id).partition)
+
+    def is_completing(self, transactional_id: str) -> bool:
+        """Is the end of a transaction decided, and are its markers still on their way?"""
+        loaded = self.runtime.shards.get(self.partition_of(transactional_id).partition)
+        transaction = None if loaded is None else loaded.shard.transactions.get(transactional_id)
+        return transaction is not None and transaction.is_prepared
 
     def shards(self) -> Iterator[tuple[int, TransactionShard]]:
         return ((index, loaded.shard) for index, loaded in sorted(self.runtime.shards.items()))
@@ -164,11 +178,18 @@ class Transactions:
                 self.runtime.execute(
                     index, now_ms, lambda shard, turn: shard.complete_later(turn, ended.transactional_id)
                 )
+        else:
+            self._wake(Completed(ended.transactional_id), now_ms)
 
     def _on_fenced(self, index: int, ended: EndedTransaction, now_ms: int) -> None:
         """Somebody newer ends it, or has: a later coordinator of this partition, or a later epoch."""
 
     # -- time --
+
+    @property
+    def is_due(self) -> bool:
+        """Has `pump` something to do?"""
+        return bool(self._ended) or self.markers.next_ms() == 0
 
     def next_ms(self) -> int | None:
         if self._ended:

@@ -297,6 +297,12 @@ class Runtime(Generic[S]):
             self.execute(index, now_ms, operation)
 
     def on_tick(self, now_ms: int) -> None:
+        if self.next_ms is not None and self.next_ms <= now_ms:
+            self._run_timers(now_ms)
+        self._work_left = self.slice_work
+        self._go_on(now_ms)
+
+    def _run_timers(self, now_ms: int) -> None:
         written = 0
         while written < TICK_RECORDS and (loaded := self._due(now_ms)) is not None:
             key = loaded.timers.pop_due(now_ms)
@@ -317,8 +323,6 @@ class Runtime(Generic[S]):
                 written += len(turn.records)
         due = (loaded.timers.next_ms() for loaded in self.shards.values())
         self.next_ms = min((ms for ms in due if ms is not None), default=None)
-        self._work_left = self.slice_work
-        self._go_on(now_ms)
 
     def _due(self, now_ms: int) -> Loaded[S] | None:
         """The shard whose timer has been due for longest."""

@@ -100,12 +100,10 @@ class Core:
             return
         self._is_carrying = True
         try:
-            while self.broker.outbox.effects:
-                for effect in self.broker.outbox.take():
-                    # Once the broker ends, the workers are gone, and closing the logs makes everything
-                    # durable, if anything can.
-                    if not self.is_ending:
-                        self._carriers[type(effect)](effect)
+            self._carry()
+            if self.broker.coordinators.has_ends and not self.is_ending:
+                self.input(lambda: self.broker.coordinators.send_ends(self.now_ms()), is_repeated=True)
+                self._carry()
         finally:
             self._is_carrying = False
         self._collector.pause(self.broker.coordinators.is_loading, is_busy=self.broker.slices.is_large)
@@ -113,6 +111,14 @@ class Core:
         if not self._is_round_over and (self.broker.allowance.is_round_spent or self.turns):
             self._is_round_over = True
             asyncio.get_running_loop().call_soon(self._begin_round)
+
+    def _carry(self) -> None:
+        while self.broker.outbox.effects:
+            for effect in self.broker.outbox.take():
+                # Once the broker ends, the workers are gone, and closing the logs makes everything durable,
+                # if anything can.
+                if not self.is_ending:
+                    self._carriers[type(effect)](effect)
 
     def _take_offline(self, effect: effects.TakeOffline) -> None:
         self.broker.on_directory_failed(effect.directory, effect.reason, self.now_ms())
