@@ -197,6 +197,7 @@ def test_a_disk_that_fails_with_the_completion_leaves_no_request_without_an_answ
     machine, client = started(partitions=1, log_dirs="/a,/b")
     producer = init(client)
     add(client, producer)
+    assert end(client, producer) == (producer[0], producer[1] + 1), "decided before its markers"
     assert end(client, producer) == ErrorCode.NOT_COORDINATOR
 
 
