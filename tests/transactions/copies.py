@@ -69,7 +69,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Copied:
-    """What became of it. `faults` are those that were in time to disturb."""
+    """What became of it. `faults` tells which came too late: a JVM cannot be given its work in parts."""
 
     plan: Plan
     seconds: float
@@ -116,7 +116,7 @@ def check(copied: Copied) -> list[str]:
     if copied.rest_s > allowed_s:
         wrong.append(f"a last stable offset rested for {copied.rest_s:.1f} s, {allowed_s:.0f} are allowed")
     if not copied.looks:
-        wrong.append("nobody looked at the last stable offsets")
+        wrong.append("nobody looked at the last stable offset of a partition")
     return wrong
 
 
@@ -144,20 +144,19 @@ class Copy:
         count = plan.partitions if plan.client == "java" else plan.copiers
         self.copiers = [Copier(self.task, number, folder / f"{stem}-{number}.log") for number in range(count)]
         self.faults: list[str] = []
+        self.filled = 0  # records in each partition of the input
         self._offsets = Offsets(brokers.bootstrap, self.group)
 
     def run(self) -> Copied:
         plan, brokers = self.plan, self.brokers
         for topic in (self.input, self.output):
             brokers.create_topic(topic, plan.partitions)
-        each = range(plan.records_per_partition)
-        values = {
-            n: [value_of(n, number, plan.value_bytes) for number in each] for n in range(plan.partitions)
-        }
-        fill(brokers.bootstrap, self.input, values)
+        if plan.client == "java":  # it ends when it has copied what was there when it was started
+            self._fill_up_to(plan.records_per_partition)
         began = time.monotonic()
         with StabilityWatch(brokers.bootstrap, self.output, plan.partitions) as watch, self._copying():
             self._disturb()
+            self._fill_up_to(plan.records_per_partition)
             wait_for(lambda: self._done() == plan.records, PATIENCE_S, "the rest is copied")
             seconds = time.monotonic() - began
         within_s = plan.transaction_timeout_ms / 1000 + SLACK_S + 20
@@ -204,28 +203,42 @@ class Copy:
             return 0
         return sum(max(0, offset) for offset in offsets)
 
+    def _fill_up_to(self, count: int) -> None:
+        plan = self.plan
+        values = {
+            partition: [value_of(partition, number, plan.value_bytes) for number in range(self.filled, count)]
+            for partition in range(plan.partitions)
+        }
+        fill(self.brokers.bootstrap, self.input, values)
+        self.filled = count
+
     def _disturb(self) -> None:
-        """Each fault comes when some more was copied, so that every one of them meets work."""
-        faults = self.plan.faults(self.chance, len(self.brokers.ids))
-        step = self.plan.records // (len(faults) + 1)
+        """Each fault comes in the midst of a part of the input that was written for it, so that all of them
+        meet work: in a cluster the copiers go on while a broker is away, and would soon have copied all."""
+        plan, faults = self.plan, self.plan.faults(self.chance, len(self.brokers.ids))
+        step = plan.records // (len(faults) + 1)
         for number, fault in enumerate(faults):
-            goal = number * step + self.chance.randrange(step // 4, step)
+            victim = 0 if fault == "client" else self._victim(fault)  # asked now, as a kill must not wait
+            if plan.client != "java":
+                self._fill_up_to(plan.records_per_partition * (number + 1) // (len(faults) + 1))
+            goal = number * step + self.chance.randrange(step // 4, step * 3 // 4)
             wait_for(lambda goal=goal: self._done() >= goal, PATIENCE_S, f"{goal} are copied")
             threading.Event().wait(self.chance.random() * 0.05)
+            is_in_time = self._done() < self.filled * plan.partitions
             if fault == "client":
                 self._kill_client()
             else:
-                self._kill_broker(fault)
-            self.faults.append(fault)
+                self._kill_broker(victim)
+            self.faults.append(fault if is_in_time else f"{fault} (too late)")
 
     def _kill_client(self) -> None:
         working = [copier for copier in self.copiers if not copier.is_over]
         if working:
             self.chance.choice(working).kill()  # `_done` starts it again
 
-    def _kill_broker(self, fault: str) -> None:
+    def _kill_broker(self, victim: int) -> None:
         """It is started again by this very thread: a broker dies with the thread that started it."""
-        victim, away_s = self._victim(fault), self.chance.random() * AWAY_S_MAX
+        away_s = self.chance.random() * AWAY_S_MAX
         self.brokers.kill(victim)
         threading.Event().wait(away_s)
         self.brokers.start_again(victim)

@@ -40,9 +40,13 @@ class Offsets:
 
     def ends(self, topic: str, partitions: int, isolation: str) -> list[int]:
         """The last stable offsets, or the high watermarks."""
-        consumer = self._consumers[isolation]
-        wanted = [TopicPartition(topic, number) for number in range(partitions)]
-        return [consumer.get_watermark_offsets(partition, ASK_S)[1] for partition in wanted]
+        return [self.end(topic, number, isolation) for number in range(partitions)]
+
+    def end(self, topic: str, number: int, isolation: str) -> int:
+        low_and_end: tuple[int, int] = self._consumers[isolation].get_watermark_offsets(
+            TopicPartition(topic, number), ASK_S
+        )
+        return low_and_end[1]
 
     def committed(
         self, topic: str, partitions: int = 1, isolation: str = UNCOMMITTED, within_s: float = ASK_S
