@@ -1,5 +1,6 @@
 """Transactions over the wire, on one broker: from FindCoordinator to the markers in the partitions."""
 
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
@@ -28,10 +29,13 @@ from tests.api.transactions import (
 from tests.log.simdisk import power_loss
 from tests.support.transactions import open_transaction
 
+from ottla.api.call import Call
+from ottla.api.list_transactions import _listed
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from ottla.broker.effects import SyncLog
 from ottla.broker.transactions import COMMIT_TIMEOUT_MS
+from ottla.group.consumer.regex import Pattern
 from ottla.txn.states import TransactionState
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -405,3 +409,16 @@ def test_at_level_0_transactions_are_stored_as_older_brokers_read_them() -> None
     journal = machine.broker.coordinators.transactions.runtime.shards[0].journal
     versions = {stored[0].value[:2] for stored in journal.stored()}  # type: ignore[index, union-attr]
     assert versions == {b"\0\0"}
+
+
+def test_a_hard_pattern_and_a_long_id_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step over one character may take a fifth of a millisecond, and ids are up to 32 KiB long."""
+    machine, client = started()
+    init(client, "ab" * 5_000)
+    steps, step = count(), Pattern._step
+    monkeypatch.setattr(Pattern, "_step", lambda *place: (next(steps), step(*place))[1])
+    call = Call(machine.broker, machine.now_ms, 2, "a client")
+    request = ListTransactionsRequest(transactional_id_pattern="(a|b)*a(a|b){12}")
+    walked = [next(steps) for _ in _listed(call, request)]
+    assert len(walked) > 600
+    assert max(after - before for before, after in pairwise(walked)) <= 17

@@ -9,7 +9,7 @@ from tests.support.groups import G, committing, groups_of
 from ottla.base.errors import ApiError
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.groups import ImageTopics
-from ottla.broker.internal_partitions import java_hash
+from ottla.broker.internal_partitions import java_hash, shard_of_key
 from ottla.controller import znodes
 from ottla.controller.image import Image
 from ottla.controller.keeper import NodeChanged
@@ -38,6 +38,14 @@ INT_MIN = -(1 << 31)
 )
 def test_a_hash_is_that_of_java_over_utf_16(text: str, value: int) -> None:
     assert java_hash(text) == value
+
+
+def test_long_keys_are_not_kept() -> None:
+    """They may have 32 KiB, and anybody makes them up."""
+    kept = java_hash.cache_info().currsize
+    key = "a key that nobody has " * 100
+    assert shard_of_key(key, 50) == abs(java_hash.__wrapped__(key)) % 50
+    assert java_hash.cache_info().currsize == kept
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ Left out: of RE2's syntax, what `group/consumer/regex` leaves out.
 """
 
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final
 
 from ottla.api.call import Call, LastAnswer
@@ -51,15 +51,18 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> Steps | P
 
 
 def _listed(call: Call, request: ListTransactionsRequest) -> Steps:
+    text, is_asked_for = request.transactional_id_pattern, _filter(call, request)
     try:
-        is_asked_for = _filter(call, request)
+        is_named = _name_filter(text) if text else None
     except ApiError as error:
         return ListTransactionsResponse(error_code=error.code)
     listed = []
     for _, shard in call.broker.coordinators.transactions.shards():
         for transaction in shard.listed():
             yield
-            if is_asked_for(transaction):
+            if is_asked_for(transaction) and (
+                is_named is None or (yield from is_named(transaction.transactional_id))
+            ):
                 listed.append(transaction)
     names = {state.value for state in TransactionState}
     return ListTransactionsResponse(
@@ -78,21 +81,21 @@ def _listed(call: Call, request: ListTransactionsRequest) -> Steps:
 def _filter(call: Call, request: ListTransactionsRequest) -> Callable[[Transaction], bool]:
     states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
     wall_ms = call.broker.storage.wall_ms(call.now_ms)
-    is_named = _name_filter(request.transactional_id_pattern) if request.transactional_id_pattern else None
 
     def is_asked_for(transaction: Transaction) -> bool:
         return (
             (not states or transaction.state.value in states)
             and (not producer_ids or transaction.producer_id in producer_ids)
             and (request.duration_filter < 0 or wall_ms - transaction.start_ms > request.duration_filter)
-            and (is_named is None or is_named(transaction.transactional_id))
         )
 
     return is_asked_for
 
 
-def _name_filter(text: str) -> Callable[[str], bool]:
-    """Ids may have any character, and the matcher knows as many as it is told."""
+def _name_filter(text: str) -> Callable[[str], Generator[None, None, bool]]:
+    """Ids may have any character, and the matcher knows as many as it is told; and they may be long."""
     alphabet = ASCII | set(text) | {OTHER}
     pattern = compile_pattern(text, alphabet)
-    return lambda name: pattern.matches("".join(char if char in alphabet else OTHER for char in name))
+    return lambda name: pattern.matches_in_slices(
+        "".join(char if char in alphabet else OTHER for char in name)
+    )

@@ -11,13 +11,14 @@ from ottla.coordinator.runtime import Failed
 log = logging.getLogger(__name__)
 
 HASHES_KEPT: Final = 4096
+KEPT_LENGTH_MAX: Final = 256  # of a key: anybody makes them up, and they may have 32 KiB
 PLACES_NAMED: Final = 10
 
 
 def shard_of_key(key: str, count: int) -> int:
     """The partition, of so many, that stores a group or a transactional id, as Java's Utils.abs has it: the
     smallest int has no absolute value, and becomes 0."""
-    value = java_hash(key)
+    value = java_hash(key) if len(key) <= KEPT_LENGTH_MAX else java_hash.__wrapped__(key)
     return 0 if value == -(1 << 31) else abs(value) % count
 
 

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.long_work import finished
 from ottla.group.consumer import regex
-from ottla.group.consumer.regex import PATTERN_LENGTH_MAX, Budget, compile_pattern, resolve
+from ottla.group.consumer.regex import PATTERN_LENGTH_MAX, SLICE_LENGTH, Budget, compile_pattern, resolve
 
 examples = settings(max_examples=300)
 
@@ -152,3 +153,10 @@ def larger(inner):
 @given(st.recursive(atoms, larger, max_leaves=8), st.text("abc-.", max_size=7))
 def test_it_agrees_with_python(pattern, name):
     assert compile_pattern(pattern).matches(name) == (re.fullmatch(pattern, name) is not None)
+
+
+@pytest.mark.parametrize("name", ["ab" * 150, "b" * 300, "ab" * 50, "abc" * 100, "a", ""])
+def test_a_long_name_is_walked_in_slices_with_the_same_result(name):
+    pattern = compile_pattern("(a|b)*a(a|b){200}")
+    assert finished(pattern.matches_in_slices(name)) is pattern.matches(name)
+    assert sum(1 for _ in pattern.matches_in_slices(name)) <= len(name) // SLICE_LENGTH

@@ -17,7 +17,7 @@ Left out: `\\b`, `\\Q..\\E`, Unicode classes, flags in the middle, anchors in a 
 """
 
 import string
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple, NoReturn, TypeAlias
@@ -31,6 +31,7 @@ REPEAT_MAX: Final = 1000
 STEPS_MAX: Final = 20_000
 LINKS_MAX: Final = 100_000
 STEPS_KEPT_MAX: Final = 2_000
+SLICE_LENGTH: Final = 16
 PATTERNS_MAX: Final = 64
 WORK_MAX: Final = 250_000  # of one heartbeat: less than 100 ms
 
@@ -371,6 +372,19 @@ class Pattern:
                 return here != 0
             here = self._step(here, char)
         self.work += len(name)
+        return here & self.whole.lasts != 0
+
+    def matches_in_slices(self, name: str) -> Generator[None, None, bool]:
+        """For names that may be long: a step may take a fifth of a millisecond."""
+        if len(name) <= SLICE_LENGTH:
+            return self.matches(name)
+        here = self.whole.firsts & self.accepts.get(name[0], 0)
+        for at, char in enumerate(name[1:], 1):
+            if not here or here & self.ends:
+                return here != 0
+            here = self._step(here, char)
+            if not at % SLICE_LENGTH:
+                yield
         return here & self.whole.lasts != 0
 
     def _step(self, here: int, char: str) -> int:
