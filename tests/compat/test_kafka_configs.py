@@ -16,7 +16,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.compat import traffic
 from tests.compat.apache import Node, dump
-from tests.compat.test_ottla_opens_kafka import KRAFT, NODE_ID, findings
+from tests.compat.ottla import NODE_ID
+from tests.compat.test_ottla_opens_kafka import KRAFT, findings
 from tests.compat.traffic import FLUSH_S, QUIET
 from tests.kafka_clients.harness import BrokerProcess, wait_for
 

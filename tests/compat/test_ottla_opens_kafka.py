@@ -8,6 +8,7 @@ import pytest
 from tests.compat import traffic
 from tests.compat.apache import complaints, dump
 from tests.compat.conftest import ADOPTED, CLASSIC, MODERN, TRANSACTIONS, Written
+from tests.compat.ottla import NODE_ID, over_copy
 from tests.compat.traffic import CODECS
 from tests.kafka_clients.harness import BrokerProcess
 
@@ -15,7 +16,6 @@ from ottla.cli.storage.read_only_files import ReadOnlyFiles
 from ottla.log.verify.directory import verify
 from ottla.log.verify.findings import Finding, Severity, Work
 
-NODE_ID = "1"
 KRAFT = "__cluster_metadata-0"
 
 
@@ -33,14 +33,8 @@ def written(request: pytest.FixtureRequest, by_kafka: tuple[Written, Written]) -
 @pytest.fixture(scope="module")
 def opened(written: Written, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """An Ottla broker with the same id over a copy of the directory."""
-    broker = BrokerProcess(tmp_path_factory.mktemp("opened"), {"broker.id": NODE_ID})
-    shutil.copytree(written.data, broker.data)
-    broker.start()
-    try:
+    with over_copy(written.data, tmp_path_factory.mktemp("opened")) as broker:
         yield broker
-        assert broker.bugs() == []
-    finally:
-        broker.kill()
 
 
 def test_verify_finds_nothing_wrong_with_what_kafka_wrote(written: Written) -> None:

@@ -13,6 +13,7 @@ from tests.api.asking import create
 from tests.api.harness import Machine
 from tests.compat.apache import Node, complaints, dump
 from tests.compat.conftest import give
+from tests.compat.ottla import over_copy
 from tests.compat.traffic import FLUSH_S, QUIET
 from tests.kafka_clients.harness import BrokerProcess, wait_for
 from tests.kafka_clients.wire_client import Wire
@@ -28,7 +29,6 @@ from ottla.records.batch import BatchHeader, split
 from ottla.records.control import Marker
 
 TOPIC = "copied"
-NODE_ID = "1"
 START_S = 60.0
 
 # What was committed plainly, in a transaction that was committed, aborted or left open, and plainly after it
@@ -108,14 +108,8 @@ def by_kafka(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def opened(by_kafka: Path, tmp_path: Path) -> Iterator[BrokerProcess]:
-    broker = BrokerProcess(tmp_path, {"broker.id": NODE_ID})
-    shutil.copytree(by_kafka, broker.data)
-    broker.start()
-    try:
+    with over_copy(by_kafka, tmp_path) as broker:
         yield broker
-        assert broker.bugs() == []
-    finally:
-        broker.kill()
 
 
 @pytest.fixture(scope="module")

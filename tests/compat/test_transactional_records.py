@@ -161,7 +161,7 @@ def test_a_transaction_that_is_open_for_too_long_is_told_so(
     assert process.returncode == 1
     assert errors.decode().splitlines()[-1] == (
         f"ottla: transactional id '{topic}': the transaction was open for longer than transaction.timeout.ms "
-        "(1 s): allow more, or send fewer records in one; the transaction was aborted; nothing before it is "
+        "(1 s): allow more, or send fewer records in one; the transaction was aborted; no earlier one is "
         "committed"
     )
     assert committed(transactional, topic) == []

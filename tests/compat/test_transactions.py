@@ -1,7 +1,6 @@
 """Logs with transactions: Apache Kafka's, served by Ottla; and Ottla's, read by Apache Kafka."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.compat import traffic
 from tests.compat.apache import complaints, dump
 from tests.compat.conftest import COMMITTED, INTERLEAVED, OTTLAS_TRANSACTIONS, TRANSACTIONS, Written
+from tests.compat.ottla import over_copy
 from tests.compat.ottla_transactions import COORDINATOR_EPOCH, OPEN, WrittenLog
 from tests.kafka_clients.harness import BrokerProcess
 
@@ -25,14 +25,8 @@ def written(request: pytest.FixtureRequest, by_kafka: tuple[Written, Written]) -
 
 @pytest.fixture(scope="module")
 def opened(written: Written, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    broker = BrokerProcess(tmp_path_factory.mktemp("transactions"), {"broker.id": "1"})
-    shutil.copytree(written.data, broker.data)
-    broker.start()
-    try:
+    with over_copy(written.data, tmp_path_factory.mktemp("transactions")) as broker:
         yield broker
-        assert broker.bugs() == []
-    finally:
-        broker.kill()
 
 
 def values(seen: list[traffic.Seen]) -> list[tuple[int, str]]:

@@ -12,6 +12,7 @@ import pytest
 from bench.servers import PeerError
 from confluent_kafka import Producer
 from tests.compat.apache import Node
+from tests.compat.ottla import running
 from tests.compat.traffic import FLUSH_S, QUIET
 from tests.kafka_clients.harness import BrokerProcess
 from tests.kafka_clients.wire_client import Wire, produce_request
@@ -41,13 +42,8 @@ class Server(Protocol):
 @contextmanager
 def serving(kind: str, folder: Path, settings: Mapping[str, str] = SETTINGS) -> Iterator[Server]:
     if kind == OTTLA:
-        broker = BrokerProcess(folder, dict(settings))
-        broker.start()
-        try:
+        with running(BrokerProcess(folder, dict(settings))) as broker:
             yield broker
-            assert broker.bugs() == []
-        finally:
-            broker.kill()
         return
     node = Node(dict(settings))
     try:
