@@ -8,7 +8,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.log import snapshots
 from ottla.log.producers import Producers
 from ottla.log.snapshots import SnapshotError
-from ottla.records.control import build_marker
+from ottla.records.control import Marker, build_marker
 
 MAX = (1 << 31) - 1
 
@@ -197,13 +197,18 @@ def test_a_plain_record_inside_a_transaction_is_refused(log):
 
 
 def test_markers_of_replaced_coordinators_and_producers_are_refused(log):
-    append(log, marker(True, coordinator_epoch=3, epoch=2), internal=True)
-    assert refused(log, marker(True, coordinator_epoch=2, epoch=2), internal=True) is (
-        ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    )
-    assert refused(log, marker(True, coordinator_epoch=3, epoch=1), internal=True) is (
-        ErrorCode.INVALID_PRODUCER_EPOCH
-    )
+    def end(epoch: int, coordinator_epoch: int) -> ErrorCode:
+        marker = Marker(7, epoch, True, coordinator_epoch, 0)
+        try:
+            log.append_marker(marker, leader_epoch=0, now_ms=NOW, wall_ms=NOW)
+        except ApiError as error:
+            return error.code
+        return ErrorCode.NONE
+
+    assert end(epoch=2, coordinator_epoch=3) is ErrorCode.NONE
+    assert end(epoch=2, coordinator_epoch=2) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert end(epoch=1, coordinator_epoch=3) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert log.log_end_offset == 1
     assert refused(log, idempotent(4, epoch=2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert append(log, idempotent(0, epoch=2)).base_offset == 1
 

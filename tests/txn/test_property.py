@@ -262,6 +262,12 @@ class World:
                     raise Broken(f"the producer goes back: {before} {transaction}")
             self.last[entry.transactional_id] = transaction
         self.seen = len(records)
+        for transactional_id, stored in self.last.items():
+            held = self.coordinator.transaction(transactional_id)
+            # An InitProducerId remembers the epoch before it, which is not stored.
+            is_same_epoch = stored.state is TransactionState.EMPTY or held.last_epoch == stored.last_epoch
+            if held != stored or not is_same_epoch:
+                raise Broken(f"in memory is {held}, in the journal {stored}")
 
     def check_claim(
         self, key: tuple[str, int, int], is_commit: bool, added: frozenset[TopicPartition]
@@ -324,11 +330,18 @@ def _forget_prepared(self: TransactionShard, turn: Turn) -> None:
     _on_loaded(self, turn)
 
 
+def _write_otherwise(self: TransactionShard, turn: Turn, transaction: Transaction) -> None:
+    _write(self, turn, transaction)
+    for record, decided in self._decided.items():
+        self._decided[record] = replace(decided, timeout_ms=1)
+
+
 def _keep_epoch(_: TransactionShard, transaction: Transaction) -> tuple[int, int]:
     return transaction.epoch, -1
 
 
 _send = TransactionShard._send_committed
+_write = TransactionShard._write
 _transaction_of = TransactionShard._transaction_of
 _on_loaded = TransactionShard.on_loaded
 
@@ -340,6 +353,7 @@ _on_loaded = TransactionShard.on_loaded
         ("_transaction_of", _ignore_epochs),
         ("on_loaded", _forget_prepared),
         ("_moved_on", _keep_epoch),
+        ("_write", _write_otherwise),
     ],
 )
 def test_a_planted_bug_is_found(name: str, planted: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,11 +206,9 @@ class Transactions:
     def room_bytes(self, is_new: bool) -> int:
         """How much more memory ids may take on this broker; when it comes to an end, a line says so."""
         limit = self.config.memory_bytes_max
-        held = sum(
-            loaded.shard.held_bytes
-            for part in (self.runtime.shards, self.runtime.loading)
-            for loaded in part.values()
-        )
+        # Lists, as that is asked with every transaction and there may be 50 shards.
+        held = sum([loaded.shard.held_bytes for loaded in self.runtime.shards.values()])
+        held += sum([loading.shard.held_bytes for loading in self.runtime.loading.values()])
         room = room_bytes(limit, held, is_new=is_new)
         if room < limit // _FULL_PART and is_new:
             if not self._is_full:

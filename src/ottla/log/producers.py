@@ -199,11 +199,9 @@ class Producers:
             )
         return is_ended and marker.coordinator_epoch == producer.coordinator_epoch
 
-    def check_internal(self, header: BatchHeader, view: memoryview) -> None:
-        """A batch of this broker's own has no sequence, so its epochs are all there is to check."""
-        end = marker_of(header, view) if header.is_control else None
-        epoch = LONG_MAX if end is None else end.coordinator_epoch
-        self.check_marker(Marker(header.producer_id, header.producer_epoch, False, epoch, 0))
+    def check_internal(self, header: BatchHeader) -> None:
+        """Records of this broker's own have no sequence, so the epoch is all there is to check."""
+        self.check_marker(Marker(header.producer_id, header.producer_epoch, False, LONG_MAX, 0))
 
     def update_marker(
         self, header: BatchHeader, marker: EndTransaction, base_offset: int, now_ms: int = 0

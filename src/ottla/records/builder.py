@@ -100,7 +100,7 @@ def seal(header: BatchHeader, body: Buffer, codec: Codec, level: int | None = No
     batch = bytearray(HEADER_SIZE)
     attributes = header.attributes & ~CODEC_MASK | codec
     length = HEADER_SIZE - LOG_OVERHEAD + len(packed)
-    HEADER.pack_into(batch, 0, *header._replace(attributes=attributes, length=length))
+    HEADER.pack_into(batch, 0, header[0], length, *header[2:5], attributes, *header[6:])
     batch += packed
     set_crc(batch)
     return batch

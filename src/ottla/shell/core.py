@@ -98,27 +98,37 @@ class Core:
     def carry_out(self) -> None:
         if self._is_carrying:
             return
-        self._is_carrying = True
-        try:
-            self._carry()
-            if self.broker.coordinators.has_ends and not self.is_ending:
-                self.input(lambda: self.broker.coordinators.send_ends(self.now_ms()), is_repeated=True)
-                self._carry()
-        finally:
-            self._is_carrying = False
+        self._carry()
+        due_ms = self.broker.next_deadline_ms()
+        if due_ms == 0 and self.broker.coordinators.has_ends and not self.is_ending:
+            self._send_ends()
+            due_ms = self.broker.next_deadline_ms()
         self._collector.pause(self.broker.coordinators.is_loading, is_busy=self.broker.slices.is_large)
-        self._schedule_deadline()
+        self._schedule_deadline(due_ms)
         if not self._is_round_over and (self.broker.allowance.is_round_spent or self.turns):
             self._is_round_over = True
             asyncio.get_running_loop().call_soon(self._begin_round)
 
     def _carry(self) -> None:
-        while self.broker.outbox.effects:
-            for effect in self.broker.outbox.take():
-                # Once the broker ends, the workers are gone, and closing the logs makes everything durable,
-                # if anything can.
-                if not self.is_ending:
-                    self._carriers[type(effect)](effect)
+        self._is_carrying = True
+        try:
+            while self.broker.outbox.effects:
+                for effect in self.broker.outbox.take():
+                    # Once the broker ends, the workers are gone, and closing the logs makes everything
+                    # durable, if anything can.
+                    if not self.is_ending:
+                        self._carriers[type(effect)](effect)
+        finally:
+            self._is_carrying = False
+
+    def _send_ends(self) -> None:
+        """Answers come first: whoever has ended a transaction does not wait for its markers."""
+        self._is_carrying = True
+        try:
+            self.input(lambda: self.broker.coordinators.send_ends(self.now_ms()), is_repeated=True)
+        finally:
+            self._is_carrying = False
+        self._carry()
 
     def _take_offline(self, effect: effects.TakeOffline) -> None:
         self.broker.on_directory_failed(effect.directory, effect.reason, self.now_ms())
@@ -206,9 +216,8 @@ class Core:
         self.input(lambda: self.broker.on_tick(now_ms, self._clock.wall_offset_ms()), is_repeated=True)
         self._on_tick(now_ms)
 
-    def _schedule_deadline(self) -> None:
+    def _schedule_deadline(self, due_ms: int | None) -> None:
         """Wake up for the next parked answer that runs out of time, and for the next sync."""
-        due_ms = self.broker.next_deadline_ms()
         if self._deadline is not None:
             if due_ms is not None and due_ms >= self._deadline[0]:
                 return

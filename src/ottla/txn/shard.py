@@ -75,6 +75,7 @@ class TransactionShard:
         self._coordinator_epoch = coordinator_epoch
         self._room_bytes = room_bytes
         self._open: dict[str, int] = {}  # since when, by this broker's clock; -1: not looked at yet
+        self._decided: dict[StoredRecord, Transaction] = {}  # what a turn's records mean, to spare parsing
         self._unsent: dict[str, int] = {}  # the offsets of ends whose markers are yet to be sent
         self._committed_below = 0
         self._is_loaded = False
@@ -86,15 +87,19 @@ class TransactionShard:
     # What the runtime calls
 
     def replay(self, record: StoredRecord, offset: int, timestamp_ms: int) -> None:  # noqa: ARG002
-        entry = parse(record)
-        if entry is None:
-            return
-        transactional_id, value = entry
+        transaction = self._decided.get(record)
+        if transaction is None:
+            entry = parse(record)
+            if entry is None:
+                return
+            transactional_id, value = entry
+            if value is None:
+                self._forget(transactional_id)
+                return
+            transaction = Transaction.from_value(transactional_id, value)
+        transactional_id = transaction.transactional_id
         open_since_ms = self._open.get(transactional_id, -1)
         self._forget(transactional_id)
-        if value is None:
-            return
-        transaction = Transaction.from_value(transactional_id, value)
         self.transactions[transactional_id] = transaction
         self.held_bytes += held_bytes(transaction)
         if transaction.state is TransactionState.ONGOING:
@@ -173,7 +178,13 @@ class TransactionShard:
             turn.write(store(TransactionEntry(transactional_id, None), 0))
 
     def _write(self, turn: Turn, transaction: Transaction) -> None:
-        turn.write(transaction.record(self._level()))
+        level = self._level()
+        record = transaction.record(level)
+        if not turn.records:
+            self._decided.clear()
+        if transaction.is_tagged(level):
+            self._decided[record] = transaction
+        turn.write(record)
 
     def _write_end(self, turn: Turn, prepared: Transaction) -> None:
         """A transaction that nothing takes part in is over at once."""

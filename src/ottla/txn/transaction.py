@@ -56,13 +56,14 @@ class Transaction:
 
     @classmethod
     def from_value(cls, transactional_id: str, value: TransactionLogValue) -> "Transaction":
-        transaction = cls(
+        state = BY_NUMBER[value.transaction_status]
+        return cls(
             transactional_id=transactional_id,
             producer_id=value.producer_id,
             epoch=value.producer_epoch,
             timeout_ms=value.transaction_timeout_ms,
             update_ms=value.transaction_last_update_timestamp_ms,
-            state=BY_NUMBER[value.transaction_status],
+            state=state,
             partitions=frozenset(
                 TopicPartition(listed.topic, index)
                 for listed in value.transaction_partitions or ()
@@ -72,21 +73,15 @@ class Transaction:
             previous_producer_id=value.previous_producer_id,
             next_producer_id=value.next_producer_id,
             client_version=value.client_transaction_version,
+            last_epoch=_epoch_before_end(state, value.client_transaction_version, value.producer_epoch),
         )
-        return replace(transaction, last_epoch=transaction._epoch_before_its_end())
 
-    def _epoch_before_its_end(self) -> int:
-        """The producer's, if the end of a transaction has moved it on."""
-        if self.client_version < EPOCH_BUMP_SINCE or self.state in (
-            TransactionState.EMPTY,
-            TransactionState.ONGOING,
-        ):
-            return NO_EPOCH
-        return self.epoch - 1 if self.epoch > 0 else LAST_CLIENT_EPOCH
+    def is_tagged(self, level: int) -> bool:
+        """Is all of it stored at a level of transaction.version? What only version 1 of the record can hold
+        is written in that, if a producer asks for it at a level that does not have it."""
+        return level >= TAGGED_SINCE or self.client_version > 0 or self.next_producer_id != NO_ID
 
     def record(self, level: int) -> StoredRecord:
-        """As it is stored at a level of transaction.version. What only version 1 can hold is written in that,
-        if a producer asks for it at a level that does not have it."""
         by_topic: dict[str, list[int]] = {}
         for topic, index in sorted(self.partitions):
             by_topic.setdefault(topic, []).append(index)
@@ -104,8 +99,8 @@ class Transaction:
             transaction_start_timestamp_ms=self.start_ms,
             client_transaction_version=self.client_version,
         )
-        is_tagged = level >= TAGGED_SINCE or self.client_version > 0 or self.next_producer_id != NO_ID
-        return store(TransactionEntry(self.transactional_id, value), TAGGED_SINCE if is_tagged else 0)
+        version = TAGGED_SINCE if self.is_tagged(level) else 0
+        return store(TransactionEntry(self.transactional_id, value), version)
 
     @property
     def stored_bytes_max(self) -> int:
@@ -171,7 +166,17 @@ class Transaction:
 
     def _next(self, state: TransactionState, now_ms: int, **changes: Any) -> "Transaction":
         check_step(self.state, state)
-        return replace(self, state=state, update_ms=now_ms, previous_producer_id=self.producer_id, **changes)
+        last_epoch = _epoch_before_end(
+            state, changes.get("client_version", self.client_version), changes.get("epoch", self.epoch)
+        )
+        return replace(
+            self,
+            state=state,
+            update_ms=now_ms,
+            previous_producer_id=self.producer_id,
+            last_epoch=last_epoch,
+            **changes,
+        )
 
     # What it says
 
@@ -216,3 +221,10 @@ class Transaction:
             coordinator_epoch=coordinator_epoch,
             transaction_version=self.client_version,
         )
+
+
+def _epoch_before_end(state: TransactionState, client_version: int, epoch: int) -> int:
+    """The producer's, if the end of a transaction has moved it on."""
+    if client_version < EPOCH_BUMP_SINCE or state in (TransactionState.EMPTY, TransactionState.ONGOING):
+        return NO_EPOCH
+    return epoch - 1 if epoch > 0 else LAST_CLIENT_EPOCH
