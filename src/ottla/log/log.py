@@ -183,10 +183,11 @@ class Log:
         )
         has_producer = header.producer_id >= 0
         if has_producer:
-            if header.is_control:
-                self._prepare_marker(header)  # which `append_marker` has checked
-            elif internal:
-                self.producers.check_internal(header)
+            if internal:
+                if header.is_control:
+                    self._prepare_marker(header)  # which `append_marker` has checked
+                else:
+                    self.producers.check_internal(header)
             elif (earlier := self.producers.check(header, now_ms)) is not None:
                 stamp = earlier.timestamp if header.is_log_append_time else -1
                 return Appended(earlier.base_offset, earlier.last_offset, stamp, self.log_start_offset, True)
