@@ -20,9 +20,9 @@ from tests.transactions.servers import Brokers
 
 # What is quick against Ottla is not against a JVM: it needs seconds to start again.
 QUICK = {
-    "confluent": Plan("confluent", 0, records=3_000, kills=4),
-    "aiokafka": Plan("aiokafka", 0, records=2_000, kills=3),
-    "java": Plan("java", 0, records=1_000, partitions=2, kills=2),
+    "confluent": Plan("confluent", 0, records=6_000, kills=4),
+    "aiokafka": Plan("aiokafka", 0, records=4_000, kills=2),
+    "java": Plan("java", 0, records=2_000, partitions=2, kills=2),
 }
 
 
