@@ -221,7 +221,7 @@ class Copy:
             victim = 0 if fault == "client" else self._victim(fault)  # asked now, as a kill must not wait
             if plan.client != "java":
                 self._fill_up_to(plan.records_per_partition * (number + 1) // (len(faults) + 1))
-            goal = number * step + self.chance.randrange(step // 4, step * 3 // 4)
+            goal = number * step + self.chance.randrange(step // 8, step // 2)
             wait_for(lambda goal=goal: self._done() >= goal, PATIENCE_S, f"{goal} are copied")
             threading.Event().wait(self.chance.random() * 0.05)
             is_in_time = self._done() < self.filled * plan.partitions

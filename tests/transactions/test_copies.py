@@ -15,14 +15,22 @@ from bench import apache
 from bench.servers import ROOT, PeerError, clean_environment
 from tests.transactions import servers
 from tests.transactions.confluent_copier import HUNG
-from tests.transactions.copies import Copied, Copy, Plan, check, coordinator_partition, value_of
+from tests.transactions.copies import TIMEOUT_MS, Copied, Copy, Plan, check, coordinator_partition, value_of
 from tests.transactions.servers import Brokers
 
 # What is quick against Ottla is not against a JVM: it needs seconds to start again.
 QUICK = {
-    "confluent": Plan("confluent", 0, records=3_000, kills=4),
-    "aiokafka": Plan("aiokafka", 0, records=2_000, kills=3),
-    "java": Plan("java", 0, records=1_000, partitions=2, kills=2),
+    "confluent": Plan("confluent", 0, records=6_000, kills=4),
+    "aiokafka": Plan("aiokafka", 0, records=4_000, kills=2),
+    # It waits until the transaction of a killed one times out: it asks for stable offsets before it ends it.
+    "java": Plan(
+        "java",
+        0,
+        records=2_000,
+        partitions=2,
+        kills=2,
+        transaction_timeout_ms=TIMEOUT_MS[servers.CHOSEN] // 2,
+    ),
 }
 
 
