@@ -131,7 +131,7 @@ def test_make_test_runs_every_folder_of_tests() -> None:
     makefile = (TREE / "Makefile").read_text()
     lists = dict(re.findall(r"^(\w+) := ((?:.*\\\n)*.*)$", makefile, re.MULTILINE))
     named = {f"tests/{room}" for room in f"{lists['LOWER']} {lists['UPPER']}".split()}
-    named |= {word for name in ("REAL_TESTS", "LONG_TESTS") for word in lists[name].split() if word != "\\"}
+    named |= set(re.findall(r"tests/\w+", lists["REAL_TESTS"] + lists["LONG_TESTS"]))
     named |= set(re.findall(r"pytest .* (tests/\w+)$", makefile.partition("\ntest-pure:")[2], re.MULTILINE))
     folders = {str(path.parent.relative_to(TREE)) for path in (TREE / "tests").glob("*/test_*.py")}
     assert len(folders) > 20
