@@ -34,7 +34,7 @@ def a_client_of_a_broker_that_is_cut_off(seed: int) -> None:
     cluster = story.cluster
     topic, partition = next(place for place in story.places() if story.leader(*place) == old)
     client = Loyal(
-        *cluster._place("loyal"), ledger=cluster.ledger, topic=topic, partition=partition, pace_ms=20
+        *cluster.where("loyal"), ledger=cluster.ledger, topic=topic, partition=partition, pace_ms=20
     )
     client.brokers, everybody = [old], client.brokers
     client.start()
