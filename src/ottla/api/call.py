@@ -7,7 +7,16 @@ from typing import Any
 from uuid import UUID
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.access import Session
 from ottla.broker.broker import Broker
+from ottla.security.resources import CLUSTER_NAME, Operation, ResourceType
+
+REFUSALS = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
 
 
 class CloseConnection(Exception):  # noqa: N818
@@ -43,6 +52,20 @@ class Call:
 
     def random_uuid(self) -> str:
         return str(UUID(bytes=self.broker.random.randbytes(16), version=4))
+
+    @property
+    def session(self) -> Session:
+        return self.broker.access.session(self.connection)
+
+    def allows(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """May whoever asks do this?"""
+        principal, host = self.session.principal, self.client_host.removeprefix("/")
+        return self.broker.access.allows(principal, host, operation, resource_type, name)
+
+    def require(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
+        """ApiError: whoever asks may not do this."""
+        if not self.allows(operation, resource_type, name):
+            raise ApiError(REFUSALS[resource_type])
 
     def may_act_as(self, broker: int, what: str) -> bool:
         """Has this connection proved to be that broker's?"""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.files import Files
 from ottla.broker import adoption
+from ottla.broker.access import Access
 from ottla.broker.adoption import Adoption
 from ottla.broker.allowance import Allowance
 from ottla.broker.config import BrokerConfig
@@ -92,6 +93,7 @@ class Broker:
         self._control()
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
         self.identities = Identities(self.id, image, random)
+        self.access = Access()
         self.sessions = Sessions(
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
@@ -286,6 +288,7 @@ class Broker:
         self.waiting.drop(connection)
         self.slices.drop(connection)
         self.identities.forget(connection)
+        self.access.forget(connection)
 
     # -- time -------------------------------------------------------------------------------------
 

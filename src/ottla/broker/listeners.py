@@ -5,6 +5,7 @@ controller.listener.names are for KRaft's controllers: there are none here, and 
 """
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.base.config import ConfigError
@@ -30,6 +31,15 @@ def listening(config: BrokerConfig) -> list[Listener]:
 
 def advertised(config: BrokerConfig) -> list[Listener]:
     return _parsed("advertised.listeners", config.advertised_listeners, config)
+
+
+def settings_of(properties: Mapping[str, str], listener: str) -> dict[str, str]:
+    """The properties as they hold for one listener: `listener.name.X.KEY` goes before KEY."""
+    prefix = f"listener.name.{listener.lower()}."
+    own = {
+        name[len(prefix) :]: value for name, value in properties.items() if name.lower().startswith(prefix)
+    }
+    return {**properties, **own}
 
 
 def _parsed(key: str, text: str, config: BrokerConfig) -> list[Listener]:

@@ -33,6 +33,9 @@ FLEXIBLE_SINCE: Final[dict[int, int | None]] = {
     26: 3,  # end_txn
     27: 1,  # write_txn_markers
     28: 3,  # txn_offset_commit
+    29: 2,  # describe_acls
+    30: 2,  # create_acls
+    31: 2,  # delete_acls
     32: 4,  # describe_configs
     33: 2,  # alter_configs
     34: 2,  # alter_replica_log_dirs
@@ -45,6 +48,10 @@ FLEXIBLE_SINCE: Final[dict[int, int | None]] = {
     45: 0,  # alter_partition_reassignments
     46: 0,  # list_partition_reassignments
     47: None,  # offset_delete
+    48: 1,  # describe_client_quotas
+    49: 1,  # alter_client_quotas
+    50: 0,  # describe_user_scram_credentials
+    51: 0,  # alter_user_scram_credentials
     55: 0,  # describe_quorum
     56: 2,  # alter_partition
     57: 0,  # update_features
@@ -85,6 +92,9 @@ VERSIONS: Final[dict[int, tuple[int, int]]] = {
     26: (0, 5),  # end_txn
     27: (1, 2),  # write_txn_markers
     28: (0, 5),  # txn_offset_commit
+    29: (1, 3),  # describe_acls
+    30: (1, 3),  # create_acls
+    31: (1, 3),  # delete_acls
     32: (1, 4),  # describe_configs
     33: (0, 2),  # alter_configs
     34: (1, 2),  # alter_replica_log_dirs
@@ -97,6 +107,10 @@ VERSIONS: Final[dict[int, tuple[int, int]]] = {
     45: (0, 1),  # alter_partition_reassignments
     46: (0, 0),  # list_partition_reassignments
     47: (0, 0),  # offset_delete
+    48: (0, 1),  # describe_client_quotas
+    49: (0, 1),  # alter_client_quotas
+    50: (0, 0),  # describe_user_scram_credentials
+    51: (0, 0),  # alter_user_scram_credentials
     55: (0, 2),  # describe_quorum
     56: (2, 3),  # alter_partition
     57: (0, 2),  # update_features
