@@ -7,9 +7,8 @@ Empty values, `none`, `false` and 0 ask for nothing.
 import re
 from collections.abc import Mapping
 
-from ottla.base.config import ConfigError, load, rows
-from ottla.broker.config import BrokerConfig
-from ottla.broker.listeners import PLAINTEXT, advertised, listening, settings_of
+from ottla.base.config import ConfigError, rows
+from ottla.broker.listeners import PLAINTEXT, Listeners, listeners_of, settings_of
 from ottla.security.sasl_config import JAAS_KEY, SaslConfig
 
 KEYS = frozenset({
@@ -20,7 +19,7 @@ KEYS = frozenset({
 SERVED = frozenset({PLAINTEXT, "SASL_PLAINTEXT"})
 PREFIXES = ("ssl.", "sasl.", "zookeeper.ssl.")
 # With these, it is another value that asks for nothing.
-OPEN = {"allow.everyone.if.no.acl.found": "true", "security.inter.broker.protocol": "plaintext"}
+OPEN = {"allow.everyone.if.no.acl.found": "true"}
 NOTHING = frozenset({"", "none", "false", "0"})
 HONOURED = frozenset(row.name for row in rows(SaslConfig))
 # One listener's own setting, perhaps for one SASL mechanism.
@@ -53,10 +52,9 @@ def asks_for_security(name: str, value: str) -> bool:
 def check_security(properties: Mapping[str, str]) -> None:
     """Refuse properties that ask for security. The line has no values: there may be passwords among them."""
     asking = [name for name, value in properties.items() if asks_for_security(name, value)]
-    config = load(BrokerConfig, properties)
-    for key, listeners in (("listeners", listening(config)), ("advertised.listeners", advertised(config))):
-        if any(listener.protocol not in SERVED for listener in listeners):
-            asking.append(key)
+    listeners = listeners_of(properties)
+    if any(listener.protocol not in SERVED for listener in listeners.bound):
+        asking.append("listeners")
     if JAAS_KEY in {_OF_A_LISTENER.sub("", name, count=1) for name in asking}:
         raise ConfigError(
             f"{JAAS_KEY}: a JAAS line is one mechanism's; set it as listener.name.X.MECHANISM.{JAAS_KEY}"
@@ -66,8 +64,14 @@ def check_security(properties: Mapping[str, str]) -> None:
             f"{', '.join(asking)}: TLS, SASL and access control are not there yet, and this broker would be "
             "open to everybody; to start it so, remove these settings and keep it in a trusted network"
         )
-    for listener in listening(config):
-        if listener.protocol != PLAINTEXT:
+    _check_sasl(properties, listeners)
+
+
+def _check_sasl(properties: Mapping[str, str], listeners: Listeners) -> None:
+    for listener in listeners.bound:
+        if listener.has_sasl:
             from ottla.security.sasl.settings import check_listener  # many brokers have no SASL
 
-            check_listener(settings_of(properties, listener.name), listener.name)
+            is_between_brokers = listener.name == listeners.inter_broker
+            settings = settings_of(properties, listener.name)
+            check_listener(settings, listener.name, is_between_brokers=is_between_brokers)

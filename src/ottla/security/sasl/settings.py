@@ -6,7 +6,7 @@ from ottla.base.config import ConfigError, load
 from ottla.security.credentials import MECHANISMS
 from ottla.security.jaas import JaasError, LoginModule, parse
 from ottla.security.sasl import plain
-from ottla.security.sasl_config import ENABLED_KEY, GSSAPI, JAAS_KEY, SUPPORTED, SaslConfig
+from ottla.security.sasl_config import ENABLED_KEY, GSSAPI, INTER_BROKER_KEY, JAAS_KEY, SUPPORTED, SaslConfig
 
 
 def of_mechanism(settings: Mapping[str, str], mechanism: str) -> SaslConfig:
@@ -33,12 +33,18 @@ def jaas_options(config: SaslConfig, listener: str, mechanism: str) -> Mapping[s
     return line.options
 
 
-def check_listener(settings: Mapping[str, str], listener: str) -> None:
+def check_listener(settings: Mapping[str, str], listener: str, *, is_between_brokers: bool) -> None:
     """ConfigError: a listener with SASL cannot be served so."""
     config = load(SaslConfig, settings)
     remedy = f"set {ENABLED_KEY} to some of {', '.join(SUPPORTED)}"
     if not config.enabled_mechanisms:
         raise ConfigError(f"{ENABLED_KEY}: the listener {listener} has SASL and no mechanism; {remedy}")
+    between = config.inter_broker_mechanism
+    if is_between_brokers and INTER_BROKER_KEY in settings and between not in config.enabled_mechanisms:
+        raise ConfigError(
+            f"{INTER_BROKER_KEY}: {between!r} is not among the mechanisms of {listener}, over which brokers "
+            f"talk to each other; add it to {ENABLED_KEY}, or choose another"
+        )
     for mechanism in config.enabled_mechanisms:
         if mechanism == GSSAPI:
             said = "" if ENABLED_KEY in settings else ", which is meant when nothing is said"
