@@ -63,7 +63,11 @@ class Identity:
 
     def pkcs12(self, password: str) -> bytes:
         return pkcs12.serialize_key_and_certificates(
-            b"broker", self.key, self.certificate, [self.authority], BestAvailableEncryption(password.encode())
+            b"broker",
+            self.key,
+            self.certificate,
+            [self.authority],
+            BestAvailableEncryption(password.encode()),
         )
 
     def write(self, path: Path, password: str = "") -> str:
@@ -117,9 +121,7 @@ class Authority:
         trusted = pkcs12.PKCS12Certificate(self.certificate, b"authority")
         return pkcs12.serialize_java_truststore([trusted], BestAvailableEncryption(password.encode()))
 
-    def issue(
-        self, name: str | x509.Name, hosts: tuple[str, ...] = HERE, days: int = 30
-    ) -> Identity:
+    def issue(self, name: str | x509.Name, hosts: tuple[str, ...] = HERE, days: int = 30) -> Identity:
         """For servers and clients alike. With negative `days` it has expired."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]

@@ -9,11 +9,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 # In a pattern and a replacement, a slash is escaped with a backslash.
-_RULE = r"(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?).*?|.*?"
-# Not a word is lost: what is no rule is found as a rule that is none.
-_SPLITTER = re.compile(rf"\s*({_RULE})\s*(,\s*|$)", re.DOTALL)
-_PARSER = re.compile(_RULE, re.DOTALL)
-_REFERENCE = re.compile(r"\\(.)|\$(\d+)", re.DOTALL)
+_PART = r"(?:\\.|[^\\/])*"
+_RULE = rf"(?P<default>DEFAULT)|RULE:(?P<pattern>{_PART})/(?P<replacement>{_PART})/(?P<case>[LU]?).*?|.*?"
 
 
 class NoMatchError(Exception):
@@ -49,15 +46,15 @@ class Rule(NamedTuple):
                 return part[0]
             return (match[int(digits)] or "") + more
 
-        return _REFERENCE.sub(fill, self.replacement)
+        return re.sub(r"\\(.)|\$(\d+)", fill, self.replacement, flags=re.DOTALL)
 
 
 @lru_cache(maxsize=64)
 def rules_of(text: str) -> tuple[Rule, ...]:
     """ValueError: a rule is none."""
     rules = []
-    for split in _SPLITTER.finditer(text.strip()):
-        rule = _PARSER.match(split[1])
+    for split in re.finditer(rf"\s*({_RULE})\s*(,\s*|$)", text.strip(), re.DOTALL):
+        rule = re.match(_RULE, split[1], re.DOTALL)
         if rule is None or rule.end() != len(split[1]):
             raise ValueError(split[1])
         if rule["default"]:
@@ -75,7 +72,9 @@ def check_rules(text: str) -> str | None:
     try:
         rules_of(text)
     except ValueError as error:
-        return f"must be RULE:PATTERN/REPLACEMENT/[LU] or DEFAULT, separated by commas, and {error} is neither"
+        return (
+            f"must be RULE:PATTERN/REPLACEMENT/[LU] or DEFAULT, separated by commas, and {error} is neither"
+        )
     return None
 
 

@@ -1,7 +1,7 @@
 """The configuration keys of TLS, as they hold for one listener.
 
-Keys and certificates come as PEM, in a file or inline, or as a PKCS12 file. What is wrong with them is said by
-the name of the key, never with a value: it may be a secret.
+Keys and certificates come as PEM, in a file or inline, or as a PKCS12 file. What is wrong with them is said
+by the name of the key, never with a value: it may be a secret.
 """
 
 import re
@@ -58,7 +58,7 @@ class TlsConfig:
     truststore_location: str = key(
         "ssl.truststore.location",
         "",
-        "The file with the certificates of authorities that are trusted. Without any, those of the system are.",
+        "The file with the certificates of trusted authorities. Without any, those of the system are.",
         dynamic=True,
     )
     truststore_password: str = key(

@@ -1,10 +1,8 @@
-"""TLS of one listener: contexts made from its settings, and made again when these or their files change.
+"""TLS of one listener: contexts, made from its settings and the files that these name.
 
 Private keys are in memory alone: where OpenSSL wants a file, and has none, it is given one that exists in
-memory (`memfd_create`); on systems without these a file that only this user can read, and that is gone as soon
-as it was read. The files of an operator are read where they are.
-
-Not obvious: a context is never changed. New connections get the newest, and those that are there keep theirs.
+memory (`memfd_create`); on systems without these a file that only this user can read, and that is gone as
+soon as it was read. The files of an operator are read where they are.
 """
 
 import contextlib
@@ -34,11 +32,10 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
         )
     context = _context(config, ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = _MODES[config.client_auth]
-    context.num_tickets = 0  # every client proves itself anew, and no state is kept for it
-    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
-    context.set_alpn_protocols([])
+    context.num_tickets = 0  # every client proves itself anew
+    context.options |= ssl.OP_NO_RENEGOTIATION
     if config.client_auth != "none":
-        _trust(context, config)
+        _trust(context, config, ssl.Purpose.CLIENT_AUTH)
     return context
 
 
@@ -46,7 +43,7 @@ def client_context(config: TlsConfig) -> ssl.SSLContext:
     """How this broker connects to others. ConfigError: it cannot be made."""
     context = _context(config, ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = bool(config.endpoint_identification)
-    _trust(context, config)
+    _trust(context, config, ssl.Purpose.SERVER_AUTH)
     return context
 
 
@@ -104,7 +101,7 @@ def _problem(error: Exception, pem: bytes, password: str) -> str:
 @contextlib.contextmanager
 def _file_of(content: bytes) -> Iterator[str]:
     """A file with this content, for as long as it is used, that nobody else can read."""
-    if hasattr(os, "memfd_create"):
+    if hasattr(os, "memfd_create") and os.path.exists("/proc/self/fd"):
         descriptor = os.memfd_create("ottla-tls", os.MFD_CLOEXEC)
         try:
             os.write(descriptor, content)
@@ -122,7 +119,7 @@ def _file_of(content: bytes) -> Iterator[str]:
 # -- trusted authorities --
 
 
-def _trust(context: ssl.SSLContext, config: TlsConfig) -> None:
+def _trust(context: ssl.SSLContext, config: TlsConfig, purpose: ssl.Purpose) -> None:
     where = "ssl.truststore.certificates"
     if config.truststore_certificates:
         pem = config.truststore_certificates.encode()
@@ -132,12 +129,9 @@ def _trust(context: ssl.SSLContext, config: TlsConfig) -> None:
         if config.truststore_type.upper() != "PEM":
             pem = _pem_of_pkcs12(where, config.truststore_location, pem, config.truststore_password)
     else:
-        context.load_default_certs(
-            ssl.Purpose.CLIENT_AUTH if context.verify_mode is not None and config.client_auth != "none"
-            else ssl.Purpose.SERVER_AUTH
-        )  # fmt: skip
+        context.load_default_certs(purpose)
         return
-    certificates = [found for found in _PEM.findall(pem) if found.startswith(b"-----BEGIN CERTIFICATE-----")]
+    certificates = [part for part in _PEM.findall(pem) if part.startswith(b"-----BEGIN CERTIFICATE-----")]
     if not certificates:
         raise ConfigError(f"{where}: there is no certificate in it")
     try:
