@@ -16,6 +16,7 @@ from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
 from ottla.shell.listener import advertised_endpoints, cannot_listen
+from ottla.shell.unauthenticated import Unauthenticated
 
 SWEEP_MS = 5_000
 
@@ -24,6 +25,7 @@ class Clients:
     def __init__(self, core: Core, scratch: bytearray) -> None:
         self.connections: dict[int, Connection] = {}
         self.admission = Admission()
+        self.unauthenticated = Unauthenticated()
         broker = core.broker
         self.budgets = Budgets(broker.settings, broker.identities, broker.allowance, self.connections)
         self.listeners = broker.listeners
@@ -86,19 +88,26 @@ class Clients:
         refusal = self.admission.admit(connection, self._core.config, self._core.broker.identities)
         if refusal is None:
             self.connections[connection.number] = connection
-            self._begin(connection.number, connection.listener)
+            self._begin(connection)
         return refusal
 
-    def _begin(self, number: int, listener: Listener) -> None:
+    def _begin(self, connection: Connection) -> None:
         """What is known from the first on. Of the usual kind nothing has to be said."""
+        number, listener, broker = connection.number, connection.listener, self._core.broker
         if (listener.name, listener.protocol) != (DEFAULT_LISTENER, PLAINTEXT):
             session = Session(listener=listener.name, is_authenticated=not listener.has_sasl)
-            self._core.broker.access.begin(number, session)
+            broker.access.begin(number, session)
+        if listener.has_sasl:
+            self.unauthenticated.add(connection, broker.authentication.config, self._core.now_ms())
+
+    def on_authenticated(self, connection: Connection) -> None:
+        self.unauthenticated.remove(connection)
 
     def forget(self, connection: Connection) -> None:
         if self.connections.pop(connection.number, None) is None:
             return
         self.admission.forget(connection.number)
+        self.unauthenticated.remove(connection)
         self.budgets.forget(connection)
         self._core.broker.on_closed(connection.number)
 
@@ -125,6 +134,8 @@ class Clients:
     # -- time --
 
     def on_tick(self, now_ms: int) -> None:
+        if self.unauthenticated:
+            self.unauthenticated.sweep(self._core.broker.authentication.config, now_ms)
         if now_ms - self._swept_ms >= SWEEP_MS:
             self._swept_ms = now_ms
             self._sweep(now_ms)
