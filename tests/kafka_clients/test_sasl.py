@@ -5,6 +5,7 @@ import contextlib
 import random
 import resource
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from confluent_kafka.admin import (
 )
 from tests.kafka_clients.harness import BrokerProcess
 from tests.kafka_clients.wire_client import Closed, Wire, framed
+from tests.support.certificates import Authority
 from tests.support.ports import free_ports
 from tests.support.waiting import wait_for
 
@@ -40,6 +42,8 @@ SCRAM = {
     "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
     "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
 }
+PROTOCOLS = ["SASL_PLAINTEXT", "SASL_SSL"]
+AUTHORITY = Authority()
 WITHIN_S = 30.0
 HANGING = 10_000
 GROWTH_BYTES_MAX = 100 << 20
@@ -50,13 +54,16 @@ class SecureBroker(BrokerProcess):
 
     def __init__(self, folder: Path, settings: dict[str, str]) -> None:
         super().__init__(folder, settings)
-        (self.secure_port,) = free_ports(1)
+        self.secure_port, self.tls_port = free_ports(2)
         self.settings = {
-            "listeners": f"PLAINTEXT://{self.address},SECURE://{self.secure}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT",
+            "listeners": f"PLAINTEXT://{self.address},SECURE://{self.secure},TLS://{self.secure_with_tls}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT,TLS:SASL_SSL",
             "inter.broker.listener.name": "PLAINTEXT",
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
             "listener.name.secure.plain.sasl.jaas.config": JAAS,
+            "listener.name.tls.plain.sasl.jaas.config": JAAS,
+            "group.initial.rebalance.delay.ms": "0",
+            **AUTHORITY.properties(),
             **settings,
         }
 
@@ -64,19 +71,38 @@ class SecureBroker(BrokerProcess):
     def secure(self) -> str:
         return f"127.0.0.1:{self.secure_port}"
 
+    @property
+    def secure_with_tls(self) -> str:
+        return f"127.0.0.1:{self.tls_port}"
+
     def command(self) -> list[str]:
         command = super().command()
         at = command.index("--listen")
         return command[:at] + command[at + 2 :]
 
-    def librdkafka(self, mechanism: str, password: str = "alice-secret") -> dict[str, Any]:
+    def librdkafka(
+        self, mechanism: str, password: str = "alice-secret", protocol: str = "SASL_PLAINTEXT"
+    ) -> dict[str, Any]:
+        tls = {"ssl.ca.pem": AUTHORITY.pem} if protocol == "SASL_SSL" else {}
         return {
-            "bootstrap.servers": self.secure,
-            "security.protocol": "SASL_PLAINTEXT",
+            **tls,
+            "bootstrap.servers": self.secure_with_tls if tls else self.secure,
+            "security.protocol": protocol,
             "sasl.mechanism": mechanism,
             "sasl.username": "alice",
             "sasl.password": password,
             "log_level": 0,
+        }
+
+    def python(self, mechanism: str, protocol: str) -> dict[str, Any]:
+        """As kafka-python and aiokafka want it."""
+        return {
+            "bootstrap_servers": self.secure_with_tls if protocol == "SASL_SSL" else self.secure,
+            "security_protocol": protocol,
+            "sasl_mechanism": mechanism,
+            "sasl_plain_username": "alice",
+            "sasl_plain_password": "alice-secret",
+            "ssl_context": ssl.create_default_context(cadata=AUTHORITY.pem),
         }
 
     def wire(self) -> Wire:
@@ -110,13 +136,17 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
         yield broker
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_confluent_kafka_produces_and_consumes(secure: SecureBroker, topic: str, mechanism: str) -> None:
+def test_confluent_kafka_produces_and_consumes(
+    secure: SecureBroker, topic: str, mechanism: str, protocol: str
+) -> None:
+    own = secure.librdkafka(mechanism, protocol=protocol)
     secure.create_topic(topic)
-    producer = Producer(secure.librdkafka(mechanism))
+    producer = Producer(own)
     producer.produce(topic, b"hello")
     assert producer.flush(WITHIN_S) == 0
-    consumer = Consumer({**secure.librdkafka(mechanism), "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer = Consumer({**own, "group.id": topic, "auto.offset.reset": "earliest"})
     try:
         consumer.subscribe([topic])
         message = consumer.poll(WITHIN_S)
@@ -126,16 +156,13 @@ def test_confluent_kafka_produces_and_consumes(secure: SecureBroker, topic: str,
         consumer.close()
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kafka_python_produces_and_consumes(secure: SecureBroker, topic: str, mechanism: str) -> None:
+def test_kafka_python_produces_and_consumes(
+    secure: SecureBroker, topic: str, mechanism: str, protocol: str
+) -> None:
     secure.create_topic(topic)
-    own = {
-        "bootstrap_servers": secure.secure,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": "alice-secret",
-    }
+    own = secure.python(mechanism, protocol)
     producer = kafka.KafkaProducer(**own)
     try:
         assert producer.send(topic, b"hello").get(WITHIN_S).offset == 0
@@ -150,16 +177,13 @@ def test_kafka_python_produces_and_consumes(secure: SecureBroker, topic: str, me
         consumer.close()
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_aiokafka_produces_and_consumes(secure: SecureBroker, topic: str, mechanism: str) -> None:
+def test_aiokafka_produces_and_consumes(
+    secure: SecureBroker, topic: str, mechanism: str, protocol: str
+) -> None:
     secure.create_topic(topic)
-    own = {
-        "bootstrap_servers": secure.secure,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": "alice-secret",
-    }
+    own = secure.python(mechanism, protocol)
 
     async def story() -> bytes:
         async with AIOKafkaProducer(**own) as producer:
