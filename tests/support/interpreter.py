@@ -21,6 +21,7 @@ from ottla.broker.effects import (
     Halt,
     Job,
     Probe,
+    ReadKeys,
     Reply,
     RunJob,
     Send,
@@ -80,6 +81,8 @@ class Interpreter(ABC):
                 self.halt(reason)
             case SyncLog() | SyncFolder() | CopyLog() | CleanLog() | RunJob():
                 self._give_to_worker(effect)
+            case ReadKeys():
+                self.read_keys(effect)
             case _:
                 assert_never(effect)
 
@@ -95,6 +98,9 @@ class Interpreter(ABC):
                 self.clean_log(effect)
             case RunJob(job, parked):
                 self.run_job(job, parked)
+
+    def read_keys(self, effect: ReadKeys) -> None:
+        _unexpected(effect)
 
     # Clients
 

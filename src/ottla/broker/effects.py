@@ -134,6 +134,23 @@ class RunJob:
     parked: Parked
 
 
+class KeySet(Protocol):
+    """Keys that verify tokens, and where they are (`security/key_sets`)."""
+
+    url: str
+    trust_file: str
+
+    def on_read(self, keys: Any, now_ms: int) -> None: ...
+    def on_failed(self, now_ms: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReadKeys:
+    """Read the keys of tokens in a worker, then call `on_read` or `on_failed`."""
+
+    keys: KeySet
+
+
 @dataclass(frozen=True, slots=True)
 class TakeOffline:
     """A log directory failed under the input that is being handled: call `on_directory_failed` after it."""
@@ -162,6 +179,7 @@ Effect: TypeAlias = (
     | SyncFolder
     | CopyLog
     | RunJob
+    | ReadKeys
     | TakeOffline
     | Halt
 )

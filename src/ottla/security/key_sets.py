@@ -19,8 +19,9 @@ MISSING_MS = 10_000
 class KeySet:
     """The keys at one address. `is_due` is True once for each time that they should be read."""
 
-    def __init__(self, config: OAuthConfig) -> None:
+    def __init__(self, config: OAuthConfig, trust_file: str = "") -> None:
         self.url = config.url.strip()
+        self.trust_file = trust_file  # the authorities that its host's certificate is from; "": the system's
         self.keys: Sequence[Key] = ()
         self._config = config
         self._due_ms = 0
