@@ -17,6 +17,7 @@ from ottla.controller.image import Configs, Image
 from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Put, Refused, Written
 from ottla.controller.user_nodes import Entity
 from ottla.shell.keeper import Keeper, Session
+from ottla.shell.keeper_embedded import EmbeddedKeeper
 from ottla.shell.keeper_local import LocalKeeper
 from ottla.shell.keeper_shared import SharedKeeper, SharedTree
 from ottla.shell.keeper_zookeeper import ZooKeeperKeeper
@@ -360,3 +361,11 @@ def test_a_shared_session_that_expires_is_told_so_after_its_nodes_went() -> None
         await other.until(lambda it: it.tree == {} and len(it.nodes) == 4, "the abandoned session's end")
 
     asyncio.run(run())
+
+
+def test_the_file_of_the_embedded_keeper_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "keeper.db"
+    for _ in range(2):
+        EmbeddedKeeper(str(path)).close()
+        assert path.stat().st_mode & 0o777 == 0o600
+        path.chmod(0o644)

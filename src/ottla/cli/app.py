@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import ottla
-from ottla.cli import demo, metrics, pipeline, ship
+from ottla.cli import demo, metrics, pipeline, secure, ship
 from ottla.cli.broker import start
 from ottla.cli.cluster import commands as cluster
 from ottla.cli.configs import commands as configs
@@ -26,6 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(start.start)
+app.add_typer(secure.app)
 app.add_typer(cluster.app)
 app.add_typer(topics.app)
 app.add_typer(configs.app)

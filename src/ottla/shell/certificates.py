@@ -6,6 +6,7 @@ Needs cryptography, an extra; loaded when somebody asks for certificates, and no
 
 import datetime
 import ipaddress
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_DAYS = 3650
 AUTHORITY_NAME = "Ottla's own authority"
+_LABEL = "[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 BEGAN = datetime.timedelta(hours=1)  # so that a clock that is behind knows them as well
 
 
@@ -91,6 +94,11 @@ _NO_USAGE = dict.fromkeys(
     ),
     False,
 )  # fmt: skip
+
+
+def is_host(text: str) -> bool:
+    """Can a certificate be for it?"""
+    return bool(_HOST.fullmatch(text)) or isinstance(_general_name(text), x509.IPAddress)
 
 
 def _name(common_name: str) -> x509.Name:

@@ -39,7 +39,7 @@ def create(path: str, hosts: Sequence[str], listen: str, advertised: str) -> Non
     """Make all of it. `hosts` are in the certificate; addresses are HOST:PORT. FileExistsError: there is
     something at `path` already."""
     is_new = not os.path.lexists(path)
-    os.makedirs(path, mode=0o700, exist_ok=True)
+    os.makedirs(path, mode=0o700, exist_ok=True)  # FileExistsError: it is a file
     if os.listdir(path):
         raise FileExistsError(path)
     os.chmod(path, 0o700)
@@ -112,7 +112,7 @@ def certify(path: str, hosts: Sequence[str]) -> None:
     _write(os.path.join(path, "ca.pem"), authority.certificate)
     _write(os.path.join(path, "ca.key"), authority.key)
     for name, pair in (
-        (BROKER, authority.sign(names[0], names, DAYS)),
+        (BROKER, authority.sign(BROKER, names, DAYS)),
         (CLIENT, authority.sign(CLIENT, (), DAYS)),
     ):
         _write(os.path.join(path, f"{name}.pem"), pair.key + pair.certificate)
