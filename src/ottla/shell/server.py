@@ -30,6 +30,7 @@ from ottla.shell.chores import Chores
 from ottla.shell.clients import Clients
 from ottla.shell.core import Core
 from ottla.shell.keeper_session import KeeperMaker, KeeperSession, keeper_maker
+from ottla.shell.key_reader import KeyReader
 from ottla.shell.lock import DirectoryLock, StartError, check_cluster, damaged_keeper
 from ottla.shell.peers import BrokerHost, Peers
 
@@ -122,11 +123,13 @@ class Server:
         undo.callback(lambda: self._close_logs(clean=self.broker.is_clean))
         self._chores = Chores(self.core, self._loop)
         undo.callback(self._chores.close)
+        self._key_reader = KeyReader(self.core, self._loop)
+        undo.callback(self._key_reader.close)
         self._peers = Peers(self._loop, BrokerHost(self.core, self._scratch))
         undo.push_async_callback(self._peers.close)
         undo.callback(self.core.end)
         self.core.begin(
-            self.clients, self._session, self._peers, self._chores,
+            self.clients, self._session, self._peers, self._chores, self._key_reader,
             on_tick=self.clients.on_tick, on_nodes=self._peers.check,
         )  # fmt: skip
         try:
@@ -204,6 +207,7 @@ class Server:
     async def _end(self, *, clean: bool) -> None:
         await self._peers.close()
         self._chores.close()
+        self._key_reader.close()
         self.core.end()
         for _ in range(CLOSING_ROUNDS):
             await asyncio.sleep(0)
