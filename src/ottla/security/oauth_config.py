@@ -6,16 +6,19 @@ broker runs, and nothing in a token names an address that is asked.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit
+from typing import TYPE_CHECKING
 
 from ottla.base.config import ConfigError, at_least, key, load
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
 
 PREFIX = "oauthbearer."  # of one listener's settings for this mechanism
 URL_KEY = "sasl.oauthbearer.jwks.endpoint.url"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthConfig:
     url: str = key(
         URL_KEY, "",
@@ -59,7 +62,9 @@ class OAuthConfig:
     @classmethod
     def of_listener(cls, settings: Mapping[str, str]) -> "OAuthConfig":
         """From the properties as they hold for one listener. ConfigError: they cannot check any token."""
-        own = {name[len(PREFIX) :]: value for name, value in settings.items() if name.startswith(PREFIX)}
+        own = {
+            name[len(PREFIX) :]: value for name, value in settings.items() if name.lower().startswith(PREFIX)
+        }
         config = load(cls, {**settings, **own})
         if not config.url.strip():
             raise ConfigError(
@@ -72,9 +77,11 @@ class OAuthConfig:
         return config
 
 
-def checked_address(url: str) -> SplitResult:
+def checked_address(url: str) -> "SplitResult":
     """ConfigError: not an address that keys are read from. Kafka takes http: to any host as well, and
     whoever stands between could be anybody then."""
+    from urllib.parse import urlsplit  # the keys are read at every start, few listeners have tokens
+
     try:
         address = urlsplit(url.strip())
         is_local = address.hostname in LOOPBACK and address.port != 0
