@@ -150,7 +150,7 @@ class Broker:
     def authentication(self) -> "Authentication":
         from ottla.broker.authentication import Authentication  # many brokers have no SASL
 
-        return Authentication(self.settings.properties, self.image, self.access, self.random)
+        return Authentication(self.settings.properties, self.image, self.access, self.random, self.outbox.put)
 
     @cached_property
     def marker_writes(self) -> "MarkerWrites":
@@ -335,6 +335,8 @@ class Broker:
         self.store.wall_offset_ms = wall_offset_ms
         self.replicas.on_tick(now_ms)
         self._pump(now_ms)
+        if "authentication" in self.__dict__:
+            self.authentication.on_tick(now_ms)
         self.notice.pump()
         self.report.pump(now_ms)
         self.controller_writes.doubt(now_ms)

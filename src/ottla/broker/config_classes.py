@@ -10,6 +10,7 @@ from ottla.base.config import Row, names_of, rows
 from ottla.broker.config import BrokerConfig
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
+from ottla.security.oauth_config import OAuthConfig
 from ottla.security.sasl_config import SaslConfig
 from ottla.txn.config import TransactionConfig
 
@@ -20,6 +21,7 @@ TITLES: dict[type, str] = {
     GroupConfig: "Groups",
     TransactionConfig: "Transactions",
     SaslConfig: "SASL",
+    OAuthConfig: "SASL: OAUTHBEARER",
 }
 CONFIG_CLASSES = tuple(TITLES)
 

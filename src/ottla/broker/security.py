@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from ottla.base.config import ConfigError, rows
 from ottla.broker.listeners import PLAINTEXT, Listeners, listeners_of, settings_of
+from ottla.security.oauth_config import OAuthConfig
 from ottla.security.sasl_config import JAAS_KEY, SaslConfig
 
 KEYS = frozenset({
@@ -21,7 +22,7 @@ PREFIXES = ("ssl.", "sasl.", "zookeeper.ssl.")
 # With these, it is another value that asks for nothing.
 OPEN = {"allow.everyone.if.no.acl.found": "true"}
 NOTHING = frozenset({"", "none", "false", "0"})
-HONOURED = frozenset(row.name for row in rows(SaslConfig))
+HONOURED = frozenset(row.name for config in (SaslConfig, OAuthConfig) for row in rows(config))
 # One listener's own setting, perhaps for one SASL mechanism.
 _OF_A_LISTENER = re.compile(
     r"listener\.name\.[^.]+\.(?P<mechanism>[^.]+\.(?=sasl\.|connections\.max\.reauth\.ms\Z))?"

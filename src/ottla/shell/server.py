@@ -132,6 +132,7 @@ class Server:
             self.clients, self._session, self._peers, self._chores, self._key_reader,
             on_tick=self.clients.on_tick, on_nodes=self._peers.check,
         )  # fmt: skip
+        await self._read_keys()
         try:
             self.core.on_nodes(self._session.open())
             await self._session.register(cluster_id or uuid_text(self.broker.random.randbytes(16)), claims)
@@ -143,6 +144,12 @@ class Server:
             raise StartError(f"cannot open the logs: {error}") from None
         if self.core.is_halted:
             raise StartError("the broker stopped while it started; its log says why")
+
+    async def _read_keys(self) -> None:
+        """Nobody can authenticate with a token before there are keys to check it with."""
+        bound = self.broker.listeners.bound
+        if any(listener.has_sasl for listener in bound):
+            await self._key_reader.load(self.broker.authentication.open(bound))
 
     def _open_logs(self, nodes: list[NodeChanged]) -> None:
         try:

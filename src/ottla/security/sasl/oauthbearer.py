@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ottla.security.principals import USER, Principal
 from ottla.security.sasl.exchange import AuthenticationError, MechanismExchange, Step
 
-MECHANISM = "OAUTHBEARER"
+NAME = "OAUTHBEARER"
 INVALID_TOKEN = b'{"status":"invalid_token"}'
 _SEPARATOR = "\x01"
 _AUTH = "auth"
