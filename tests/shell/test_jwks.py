@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from tests.support.certificates import certificates
+from tests.support.pem_files import certificates
 
 from ottla.shell import jwks
 

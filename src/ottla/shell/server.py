@@ -16,6 +16,7 @@ import random
 from collections.abc import Callable
 
 from ottla.base.addresses import Address
+from ottla.base.config import ConfigError
 from ottla.base.files import OsFiles
 from ottla.base.ids import uuid_text
 from ottla.broker.access import DEFAULT_LISTENER
@@ -149,7 +150,11 @@ class Server:
         """Nobody can authenticate with a token before there are keys to check it with."""
         bound = self.broker.listeners.bound
         if any(listener.has_sasl for listener in bound):
-            await self._key_reader.load(self.broker.authentication.open(bound))
+            try:
+                key_sets = self.broker.authentication.open(bound)
+            except ConfigError as error:
+                raise StartError(str(error)) from None
+            await self._key_reader.load(key_sets)
 
     def _open_logs(self, nodes: list[NodeChanged]) -> None:
         try:
