@@ -18,7 +18,8 @@ import shutil
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 
-from ottla.controller.user_nodes import Entity, write
+from ottla.controller.keeper import NodeChanged, Operation
+from ottla.controller.user_nodes import Entity, config_of, write
 from ottla.log.folders import KEEPER_DB
 from ottla.security import credentials
 from ottla.security.credentials import ScramMechanism
@@ -119,16 +120,25 @@ def certify(path: str, hosts: Sequence[str]) -> None:
 
 
 def add_users(data: str, passwords: Mapping[str, str]) -> None:
-    """Write credentials straight into the keeper of a data folder that no broker has used yet."""
+    """Write credentials straight into the keeper of a data folder that no broker uses now. Whatever else
+    there is of these users stays."""
+    os.makedirs(data, exist_ok=True)
     keeper = EmbeddedKeeper(os.path.join(data, KEEPER_DB))
     try:
+        nodes = {node.path: node for node in keeper.load()}
         keeper.write([
             operation
             for user, password in passwords.items()
-            for operation in write(Entity(user), {MECHANISM.title: _credential(password)}, -1)
+            for operation in _credential_writes(nodes.get(Entity(user).path), user, password)
         ])  # fmt: skip
     finally:
         keeper.close()
+
+
+def _credential_writes(node: NodeChanged | None, user: str, password: str) -> list[Operation]:
+    values = config_of(node.data) if node is not None and node.data else {}
+    values[MECHANISM.title] = _credential(password)
+    return write(Entity(user), values, -1 if node is None else node.version)
 
 
 def _credential(password: str) -> str:

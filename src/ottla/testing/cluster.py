@@ -11,7 +11,7 @@ import time
 from asyncio import AbstractEventLoop
 from collections.abc import Mapping
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 from ottla.broker.config import cluster_defaults
 from ottla.shell.embedded import TEMPORARY, EmbeddedBroker
@@ -76,6 +76,11 @@ class Cluster:
             f"127.0.0.1:{self._ports[broker_id]}" for broker_id in self.ids if broker_id in self._ports
         )
 
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """What a client of confluent-kafka needs to connect."""
+        return {"bootstrap.servers": self.bootstrap_servers}
+
     def start(self, broker_id: int | None = None) -> Self:
         """Start one broker, or all that do not run; returns when all that run know of each other."""
         for number in self.ids if broker_id is None else [self._checked(broker_id)]:
@@ -109,10 +114,10 @@ class Cluster:
     ) -> str:
         """Create a topic and wait until it can be used."""
         count = self.replication_factor if replicas is None else replicas
-        return create_topic(self.bootstrap_servers, name, partitions, count, config)
+        return create_topic(self.client_config, name, partitions, count, config)
 
     def delete_topic(self, name: str) -> None:
-        delete_topic(self.bootstrap_servers, name)
+        delete_topic(self.client_config, name)
 
     def __enter__(self) -> Self:
         return self.start()
