@@ -79,12 +79,12 @@ def _advertised(listen: str, hosts: list[str]) -> str:
 
 def _make(folder: str, hosts: list[str], listen: str, advertised: str) -> None:
     try:
-        from ottla.shell import certificates, secure_folder
+        from ottla.shell import certificate_authority, secure_folder
     except ImportError:
         raise CommandError("certificates need cryptography: pip install 'ottla[secure]'") from None
     names = [*hosts, advertised.rpartition(":")[0].strip("[]")]
     for name in names:
-        if not certificates.is_host(name):
+        if not certificate_authority.is_host(name):
             raise CommandError(f"--host: {name!r} is neither a host's name nor an address", USAGE)
     try:
         secure_folder.create(folder, names, listen, advertised)

@@ -106,7 +106,7 @@ def _jaas(user: str, password: str) -> str:
 
 def certify(path: str, hosts: Sequence[str]) -> None:
     """Write an authority, a certificate for a broker at these hosts and on this one, and one for a client."""
-    from ottla.shell.certificates import Authority
+    from ottla.shell.certificate_authority import Authority
 
     authority = Authority(datetime.datetime.now(datetime.UTC))
     names = list(dict.fromkeys([*hosts, socket.gethostname(), *LOCAL_HOSTS]))
