@@ -12,10 +12,16 @@ from ottla.base.config import ConfigError
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import ReadKeys
 from ottla.broker.security import check_security
+from ottla.security.oauth_config import URL_KEY
 from ottla.security.principals import ANONYMOUS, Principal
 from ottla.security.sasl.client import Credentials
 from ottla.security.sasl.oauthbearer import INVALID_TOKEN
 from ottla.security.tokens import parsed_keys
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 
@@ -128,3 +134,17 @@ def test_a_start_without_keys_ends_in_one_line() -> None:
     with pytest.raises(ConfigError, match=r"sasl.oauthbearer.jwks.endpoint.url.*tokens that nobody signed"):
         check_security(own)
     check_security(own | {"listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": URL})
+
+
+@pytest.mark.parametrize("prefix", ["", "listener.name.secure.", "listener.name.secure.oauthbearer."])
+def test_no_client_can_change_where_keys_are_read_from_cve_2025_27817_cve_2025_27819(
+    machine: Machine, prefix: str
+) -> None:
+    for name in (f"{prefix}{URL_KEY}", f"{prefix}sasl.oauthbearer.expected.audience"):
+        for broker in ("", "1"):
+            setting = AlterableConfig(name=name, config_operation=0, value="file:///etc/passwd")
+            resource = AlterConfigsResource(resource_type=4, resource_name=broker, configs=[setting])
+            request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+            (result,) = machine.client().send(request).responses
+            assert result.error_code, f"{name} was changed"
+    assert machine.broker.image.broker_config("") == machine.broker.image.broker_config("1") == {}
