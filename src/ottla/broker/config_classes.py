@@ -12,6 +12,7 @@ from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.security.oauth_config import OAuthConfig
 from ottla.security.sasl_config import SaslConfig
+from ottla.security.tls_config import TlsConfig
 from ottla.txn.config import TransactionConfig
 
 TITLES: dict[type, str] = {
@@ -22,6 +23,7 @@ TITLES: dict[type, str] = {
     TransactionConfig: "Transactions",
     SaslConfig: "SASL",
     OAuthConfig: "SASL: OAUTHBEARER",
+    TlsConfig: "TLS",
 }
 CONFIG_CLASSES = tuple(TITLES)
 

@@ -38,6 +38,8 @@ from ottla.wire.header import (
 from ottla.wire.primitives import ProtocolError
 
 if TYPE_CHECKING:
+    import ssl
+
     from ottla.security.peer_handshake import Initiator
 
 log = logging.getLogger(__name__)
@@ -66,6 +68,7 @@ class Host(Protocol):
 
     def client_id(self) -> str: ...
     def endpoint(self, peer: int) -> PeerEndpoint | None: ...
+    def tls(self) -> "ssl.SSLContext | None": ...
     def timeout_s(self) -> float: ...
     def handshake(self, peer: int) -> "Initiator": ...
     def on_peer_reply(self, token: int, answer: Any) -> None: ...
@@ -80,8 +83,11 @@ class BrokerHost:
     """The broker, who asks. What answers make it do is carried out by the caller, who may have more of
     them."""
 
-    def __init__(self, core: Core, scratch: bytearray) -> None:
+    def __init__(
+        self, core: Core, scratch: bytearray, tls: Callable[[], "ssl.SSLContext | None"] = lambda: None
+    ) -> None:
         self.scratch = scratch
+        self.tls = tls
         self.carry_out = core.carry_out
         self._core = core
         self._missing = Reminder()
@@ -193,6 +199,7 @@ class Probes:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, host: Prober, peers: Peers) -> None:
         self.scratch, self.client_id, self.endpoint = host.scratch, host.client_id, host.endpoint
+        self.tls = host.tls
         self.handshake, self.carry_out = host.handshake, host.carry_out
         self._loop = loop
         self._host = host
@@ -332,7 +339,10 @@ class Channel(asyncio.BufferedProtocol):
         reason, sign = "no answer", Sign.SILENT
         try:
             async with asyncio.timeout(CONNECT_S):
-                await self._loop.create_connection(lambda: self, self.endpoint.host, self.endpoint.port)
+                # With TLS, the host is what the peer's certificate is compared with.
+                await self._loop.create_connection(
+                    lambda: self, self.endpoint.host, self.endpoint.port, ssl=self._host.tls()
+                )
             return
         except TimeoutError:
             reason = f"no connection within {CONNECT_S:.0f} s"
