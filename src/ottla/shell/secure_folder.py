@@ -126,19 +126,20 @@ def add_users(data: str, passwords: Mapping[str, str]) -> None:
     keeper = EmbeddedKeeper(os.path.join(data, KEEPER_DB))
     try:
         nodes = {node.path: node for node in keeper.load()}
-        keeper.write([
-            operation
-            for user, password in passwords.items()
-            for operation in _credential_writes(nodes.get(Entity(user).path), user, password)
-        ])  # fmt: skip
+        keeper.write(user_writes(nodes, passwords))
     finally:
         keeper.close()
 
 
-def _credential_writes(node: NodeChanged | None, user: str, password: str) -> list[Operation]:
-    values = config_of(node.data) if node is not None and node.data else {}
-    values[MECHANISM.title] = _credential(password)
-    return write(Entity(user), values, -1 if node is None else node.version)
+def user_writes(nodes: Mapping[str, NodeChanged], passwords: Mapping[str, str]) -> list[Operation]:
+    """What makes users known to a keeper that has these nodes."""
+    operations: list[Operation] = []
+    for user, password in passwords.items():
+        node = nodes.get(Entity(user).path)
+        values = config_of(node.data) if node is not None and node.data else {}
+        values[MECHANISM.title] = _credential(password)
+        operations += write(Entity(user), values, -1 if node is None else node.version)
+    return operations
 
 
 def _credential(password: str) -> str:
