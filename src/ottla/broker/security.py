@@ -31,21 +31,18 @@ _OF_A_LISTENER = re.compile(
 
 
 def is_honoured(name: str) -> bool:
-    """Is it a setting of security that a start takes up, for all listeners, for one, or for a mechanism? A
-    JAAS line is always one mechanism's."""
-    parts = _OF_A_LISTENER.match(name)
-    key = name[parts.end() :] if parts else name
-    is_one_mechanisms = parts is not None and parts["mechanism"] is not None
-    return key in HONOURED and (is_one_mechanisms or key != JAAS_KEY)
+    """Is it a setting of security that a start takes up, for all listeners, for one, or for a mechanism?"""
+    return _OF_A_LISTENER.sub("", name, count=1) in HONOURED
 
 
 def is_security_key(name: str) -> bool:
+    """Is it a setting of security that nothing takes up?"""
     key = _OF_A_LISTENER.sub("", name, count=1)
-    return key in KEYS or key in OPEN or key in HONOURED or key.startswith(PREFIXES)
+    return key not in HONOURED and (key in KEYS or key in OPEN or key.startswith(PREFIXES))
 
 
 def asks_for_security(name: str, value: str) -> bool:
-    if is_honoured(name) or not is_security_key(name):
+    if not is_security_key(name):
         return False
     given = value.strip().lower()
     return given != OPEN[name] if name in OPEN else given not in NOTHING
@@ -55,10 +52,6 @@ def check_security(properties: Mapping[str, str]) -> None:
     """Refuse properties that ask for security. The line has no values: there may be passwords among them."""
     asking = [name for name, value in properties.items() if asks_for_security(name, value)]
     listeners = listeners_of(properties)
-    if JAAS_KEY in {_OF_A_LISTENER.sub("", name, count=1) for name in asking}:
-        raise ConfigError(
-            f"{JAAS_KEY}: a JAAS line is one mechanism's; set it as listener.name.X.MECHANISM.{JAAS_KEY}"
-        )
     if asking:
         raise ConfigError(
             f"{', '.join(asking)}: TLS, SASL and access control are not there yet, and this broker would be "
@@ -68,6 +61,12 @@ def check_security(properties: Mapping[str, str]) -> None:
 
 
 def _check_sasl(properties: Mapping[str, str], listeners: Listeners) -> None:
+    for name in properties:
+        parts = _OF_A_LISTENER.match(name)
+        if name.endswith(JAAS_KEY) and not (parts and parts["mechanism"]):
+            raise ConfigError(
+                f"{name}: a JAAS line is one mechanism's; set it as listener.name.X.MECHANISM.{JAAS_KEY}"
+            )
     for listener in listeners.bound:
         if listener.has_sasl:
             from ottla.security.sasl.settings import check_listener  # many brokers have no SASL

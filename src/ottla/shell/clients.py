@@ -12,13 +12,14 @@ from ottla.broker import effects
 from ottla.broker.access import DEFAULT_LISTENER, Session
 from ottla.broker.listeners import PLAINTEXT, SSL, Listener
 from ottla.security.principal_mapping import NoMatchError
-from ottla.security.principals import ANONYMOUS
+from ottla.security.principals import ANONYMOUS, Principal
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
 from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
 from ottla.shell.listener import advertised_endpoints, cannot_listen
+from ottla.shell.unauthenticated import Unauthenticated
 
 if TYPE_CHECKING:
     import ssl
@@ -32,6 +33,7 @@ class Clients:
     def __init__(self, core: Core, scratch: bytearray) -> None:
         self.connections: dict[int, Connection] = {}
         self.admission = Admission()
+        self.unauthenticated = Unauthenticated()
         broker = core.broker
         self.budgets = Budgets(broker.settings, broker.identities, broker.allowance, self.connections)
         self.listeners = broker.listeners
@@ -116,21 +118,28 @@ class Clients:
             except NoMatchError as error:
                 return str(error)
         refusal = self.admission.admit(connection, self._core.config, self._core.broker.identities)
-        if refusal is not None:
-            return refusal
-        self.connections[connection.number] = connection
-        if (listener.name, listener.protocol) != (
-            DEFAULT_LISTENER,
-            PLAINTEXT,
-        ):  # else there is nothing to say
+        if refusal is None:
+            self.connections[connection.number] = connection
+            self._begin(connection, principal)
+        return refusal
+
+    def _begin(self, connection: Connection, principal: Principal) -> None:
+        """What is known from the first on. Of the usual kind nothing has to be said."""
+        number, listener, broker = connection.number, connection.listener, self._core.broker
+        if (listener.name, listener.protocol) != (DEFAULT_LISTENER, PLAINTEXT):
             session = Session(listener.name, principal, is_authenticated=not listener.has_sasl)
-            self._core.broker.access.begin(connection.number, session)
-        return None
+            broker.access.begin(number, session)
+        if listener.has_sasl:
+            self.unauthenticated.add(connection, broker.authentication.config, self._core.now_ms())
+
+    def on_authenticated(self, connection: Connection) -> None:
+        self.unauthenticated.remove(connection)
 
     def forget(self, connection: Connection) -> None:
         if self.connections.pop(connection.number, None) is None:
             return
         self.admission.forget(connection.number)
+        self.unauthenticated.remove(connection)
         self.budgets.forget(connection)
         self._core.broker.on_closed(connection.number)
 
@@ -159,6 +168,8 @@ class Clients:
     def on_tick(self, now_ms: int) -> None:
         if self.handshakes is not None:
             self.handshakes.on_tick(now_ms)
+        if self.unauthenticated:
+            self.unauthenticated.sweep(self._core.broker.authentication.config, now_ms)
         if now_ms - self._swept_ms >= SWEEP_MS:
             self._swept_ms = now_ms
             self._sweep(now_ms)
