@@ -5,11 +5,17 @@ import os
 import shlex
 import ssl
 import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from tests.cli.commands import Run
+from tests.support.ports import free_ports
 
 from ottla.base.properties import read_file
 from ottla.log.folders import KEEPER_DB
@@ -139,3 +145,52 @@ def test_the_users_are_nodes_of_the_keeper(run: Run, tmp_path: Path) -> None:
         assert [node.path for node in keeper.load()] == ["/config/users/admin", "/config/users/broker"]
     finally:
         keeper.close()
+
+
+@contextmanager
+def shell(command: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command line as somebody would paste it, in a folder, with `ottla` of this tree on the path."""
+    tools = folder / "bin"
+    tools.mkdir(exist_ok=True)
+    script = tools / "ottla"
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ottla.cli "$@"\n')
+    script.chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTTLA_")}
+    environment["PATH"] = f"{tools}:{environment['PATH']}"
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", f"exec {command}"], cwd=folder, env=environment,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    watchdog = threading.Timer(90, process.kill)
+    watchdog.start()
+    try:
+        yield process
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.communicate()
+
+
+def output_of(command: str, folder: Path) -> str:
+    with shell(command, folder) as process:
+        out, err = process.communicate()
+        assert process.returncode == 0, err
+        return out
+
+
+def test_the_commands_that_are_printed_work_as_they_stand(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    shown = output_of(f"ottla secure init 'my broker' --listen 127.0.0.1:{port}", tmp_path)
+    start, use = [line.strip() for line in shown.splitlines() if line.startswith("  ottla ")]
+    with shell(start, tmp_path) as broker:
+        assert broker.stdout is not None
+        assert "ready" in broker.stdout.readline()
+        output_of(use.replace("list", "create letters"), tmp_path)
+        assert "letters" in output_of(use, tmp_path)
+        client = use.partition("--client-config ")[2]
+        output_of(f"ottla produce letters --client-config {client} <<'END'\nhello\nEND", tmp_path)
+        with shell(f"ottla topics list --bootstrap 127.0.0.1:{port}", tmp_path) as stranger:
+            stranger.communicate()
+            assert stranger.returncode == 1
+        broker.terminate()
+        assert broker.wait(60) == 0
