@@ -194,3 +194,16 @@ def test_the_commands_that_are_printed_work_as_they_stand(tmp_path: Path) -> Non
             assert stranger.returncode == 1
         broker.terminate()
         assert broker.wait(60) == 0
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/security.md"])
+def test_the_pages_have_the_commands_as_they_are_printed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = run("secure", "init", "secured").out
+    start, use = [line.strip() for line in shown.splitlines() if line.startswith("  ottla ")]
+    text = (Path(__file__).parents[2] / page).read_text()
+    commands = [line.partition("  #")[0].strip() for line in text.splitlines() if line.startswith("ottla ")]
+    first = commands.index("ottla secure init secured")
+    assert commands[first + 1 : first + 3] == [start, use]
