@@ -9,11 +9,14 @@ from tests.api.sasl import ALICE, LISTENER, add_user, authenticate, handshake, s
 from ottla.api.call import CloseConnection, Silence
 from ottla.api.table import TABLE
 from ottla.base.errors import ErrorCode
+from ottla.controller import znodes
+from ottla.controller.keeper import Create
+from ottla.security.peer_handshake import Initiator
 from ottla.security.principals import ANONYMOUS, Principal
 from ottla.security.sasl.client import Credentials, client_exchange
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest
-from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -269,3 +272,69 @@ def test_on_a_listener_without_sasl_a_handshake_is_out_of_turn(machine: Machine)
     client = machine.client()
     assert client.send(SaslHandshakeRequest(mechanism="PLAIN")).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert client.send(ListGroupsRequest(), 0).error_code == 0
+
+
+# -- brokers (design note 009) --
+
+SECRET = b"s" * 32
+
+
+def prove(client: Client, initiator: Initiator) -> SaslAuthenticateResponse:
+    """The last answer."""
+    opening = initiator.first()
+    while opening:
+        answer = client.send(opening.pop(0), 1)
+        if answer.error_code:
+            return answer  # type: ignore[no-any-return]
+        opening += initiator.on_answer(answer)
+    return answer  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def peered(machine: Machine) -> Machine:
+    machine.write(Create(znodes.PEER_SECRET, znodes.peer_secret_node(SECRET)))
+    return machine
+
+
+def test_a_broker_that_proves_to_be_one_needs_no_other_authentication(peered: Machine) -> None:
+    client = peered.stranger(LISTENER)
+    assert prove(client, Initiator(SECRET, 2, 1, bytes(32))).error_code == 0
+    assert peered.broker.identities.may_act_as(client.number, 2)
+    assert peered.broker.access.session(client.number).is_authenticated
+    assert client.send(ListGroupsRequest(), 0).error_code == 0
+
+
+def test_a_broker_may_authenticate_first_and_prove_itself_after(peered: Machine) -> None:
+    client = peered.stranger(LISTENER)
+    authenticate(client, "SCRAM-SHA-512", ALICE)
+    assert prove(client, Initiator(SECRET, 2, 1, bytes(32))).error_code == 0
+    assert peered.broker.identities.may_act_as(client.number, 2)
+    assert principal(client) == Principal("User", "alice"), "it stays who it is"
+
+
+def test_a_broker_that_has_proved_itself_need_not_authenticate_again() -> None:
+    machine = secure_machine(connections_max_reauth_ms="60000")
+    machine.write(Create(znodes.PEER_SECRET, znodes.peer_secret_node(SECRET)))
+    client = machine.stranger(LISTENER)
+    authenticate(client, "PLAIN", ALICE)
+    assert prove(client, Initiator(SECRET, 2, 1, bytes(32))).error_code == 0
+    machine.pass_time(100_000)
+    assert client.send(ListGroupsRequest(), 0).error_code == 0
+
+
+def test_who_only_pretends_to_be_a_broker_is_closed_after_the_delay(peered: Machine) -> None:
+    client = peered.stranger(LISTENER)
+    for request in Initiator(SECRET, 2, 1, bytes(32)).first():
+        assert client.send(request, 1).error_code == 0
+    pending = client.ask(SaslAuthenticateRequest(auth_bytes=bytes(32)))
+    assert is_closed_after_the_delay(client)
+    assert pending.answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert not peered.broker.access.session(client.number).is_authenticated
+
+
+def test_nothing_but_the_proof_may_follow_its_beginning(peered: Machine) -> None:
+    client = peered.stranger(LISTENER)
+    for request in Initiator(SECRET, 2, 1, bytes(32)).first():
+        client.send(request, 1)
+    assert client.ask(ListGroupsRequest(), 0).answer is None
+    assert is_closed_after_the_delay(client)

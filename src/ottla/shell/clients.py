@@ -111,8 +111,8 @@ class Clients:
         """Take the connection in; or the reason why not."""
         if self._core.is_stopping:  # it was accepted before, and nobody would close it
             return "the broker stops"
-        listener, principal = connection.listener, ANONYMOUS
-        if self.handshakes is not None and listener.protocol == SSL:
+        principal = ANONYMOUS
+        if self.handshakes is not None and connection.listener.protocol == SSL:
             try:
                 principal = self.handshakes.principal(connection)
             except NoMatchError as error:

@@ -8,6 +8,7 @@ Rules
 - An answer's records are views of a shared buffer: the core takes what it wants of them at once.
 - A connection begins with a handshake, in which both sides prove that they are the brokers they should be
   (design note 009). Nothing is asked of who did not; and what is said by who did not is no sign of life.
+- It is to the peer's inter-broker listener, with TLS and a login before the handshake where that has them.
 - A probe has a connection of its own, which stays: its end is a sign, too (`Probes`).
 
 Left out: negotiation of versions. A request is sent in the newest version that we serve ourselves.
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     import ssl
 
     from ottla.security.peer_handshake import Initiator
+    from ottla.security.peer_login import PeerLogin
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +72,7 @@ class Host(Protocol):
     def endpoint(self, peer: int) -> PeerEndpoint | None: ...
     def tls(self) -> "ssl.SSLContext | None": ...
     def timeout_s(self) -> float: ...
-    def handshake(self, peer: int) -> "Initiator": ...
+    def handshake(self, peer: int) -> "Initiator | PeerLogin": ...
     def on_peer_reply(self, token: int, answer: Any) -> None: ...
     def carry_out(self) -> None: ...
 
@@ -108,7 +110,7 @@ class BrokerHost:
             return None
         return PeerEndpoint(peer, *broker.endpoints[listener], broker.epoch)
 
-    def handshake(self, peer: int) -> "Initiator":
+    def handshake(self, peer: int) -> "Initiator | PeerLogin":
         return self._core.broker.identities.initiate(peer)
 
     def timeout_s(self) -> float:
