@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +157,46 @@ def test_a_broker_whose_keys_cannot_be_read_does_not_start(tmp_path: Path) -> No
     secured.keys.unlink()
     with pytest.raises(StartError, match="No such file"):
         secured.broker.start()
+
+
+def test_keys_that_cannot_be_read_for_a_while_go_on_to_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = [(200, jwks(rsa_key()))]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answers[-1]
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    def connects(key: Any) -> bool:
+        config = secured.config(lambda: now_token(key=key), error_cb=lambda _: None)
+        return bool(AdminClient(config).list_topics(timeout=DEADLINE_S).brokers)
+
+    secured = Secured(tmp_path, "SASL_PLAINTEXT")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        secured.broker.config |= {
+            "sasl.oauthbearer.jwks.endpoint.url": f"http://127.0.0.1:{server.server_port}/keys",
+            "sasl.oauthbearer.jwks.endpoint.refresh.ms": "100",
+            "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": "200",
+        }
+        try:
+            with secured.broker:
+                answers.append((503, {}))
+                wait_for(lambda: "it answers 503" in caplog.text)
+                assert connects(rsa_key())
+                answers.append((200, {"keys": []}))
+                wait_for(lambda: "it has no key that could verify a signature" in caplog.text)
+                assert connects(rsa_key())
+                answers.append((200, jwks(rsa_key("tomorrow"))))
+                assert connects(rsa_key("tomorrow"))
+        finally:
+            server.shutdown()
+            thread.join()
