@@ -8,12 +8,14 @@ from collections.abc import Iterator
 
 from ottla.base.config import Row, names_of, rows
 from ottla.broker.config import BrokerConfig
+from ottla.broker.zookeeper_config import ZooKeeperConfig
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.txn.config import TransactionConfig
 
 TITLES: dict[type, str] = {
     BrokerConfig: "Broker",
+    ZooKeeperConfig: "Towards ZooKeeper",
     LogConfig: "Logs and topics",
     StoreConfig: "Log store",
     GroupConfig: "Groups",

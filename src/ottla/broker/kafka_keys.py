@@ -91,7 +91,7 @@ WITHOUT_EFFECT = frozenset({
     "socket.connection.setup.timeout.ms", "socket.listen.backlog.size", "telemetry.max.bytes",
     "transaction.state.log.load.buffer.size",
     "unclean.leader.election.interval.ms", "unstable.api.versions.enable",
-    "unstable.feature.versions.enable", "zookeeper.clientCnxnSocket", "zookeeper.connection.timeout.ms",
+    "unstable.feature.versions.enable", "zookeeper.connection.timeout.ms",
     "zookeeper.max.in.flight.requests", "zookeeper.metadata.migration.enable",
     "zookeeper.metadata.migration.min.batch.size", "zookeeper.sync.time.ms",
 })  # fmt: skip

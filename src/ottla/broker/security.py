@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from ottla.base.config import ConfigError, load
 from ottla.broker.config import BrokerConfig
 from ottla.broker.listeners import PLAINTEXT, advertised, listening
+from ottla.broker.zookeeper_config import ZooKeeperConfig, check_zookeeper
 
 KEYS = frozenset({
     "authorizer.class.name", "connections.max.reauth.ms", "delegation.token.master.key",
     "delegation.token.secret.key", "password.encoder.old.secret", "password.encoder.secret",
-    "principal.builder.class", "security.providers", "super.users", "zookeeper.set.acl",
+    "principal.builder.class", "security.providers", "super.users",
+    "zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable",
 })  # fmt: skip
-PREFIXES = ("ssl.", "sasl.", "zookeeper.ssl.")
+PREFIXES = ("ssl.", "sasl.")
 # With these, it is another value that asks for nothing.
 OPEN = {"allow.everyone.if.no.acl.found": "true", "security.inter.broker.protocol": "plaintext"}
 NOTHING = frozenset({"", "none", "false", "0"})
@@ -38,6 +40,7 @@ def asks_for_security(name: str, value: str) -> bool:
 
 def check_security(properties: Mapping[str, str]) -> None:
     """Refuse properties that ask for security. The line has no values: there may be passwords among them."""
+    check_zookeeper(load(ZooKeeperConfig, properties))
     asking = [name for name, value in properties.items() if asks_for_security(name, value)]
     config = load(BrokerConfig, properties)
     for key, listeners in (("listeners", listening(config)), ("advertised.listeners", advertised(config))):

@@ -9,6 +9,7 @@ from kazoo.exceptions import (
     BadVersionError,
     ConnectionClosedError,
     ConnectionLoss,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -18,6 +19,7 @@ from kazoo.exceptions import (
     SessionExpiredError,
     SessionMovedError,
 )
+from kazoo.security import ACL
 
 from ottla.controller import znodes
 from ottla.controller.keeper import Check, Create, Delete, Operation, Outcome, Put, Refused, Unknown, Written
@@ -66,10 +68,12 @@ class Multi:
         operations: tuple[Operation, ...],
         below: Callable[[str], list[str]],
         is_there: Callable[[str], bool],
+        acls: Callable[[str], list[ACL]],
     ) -> None:
         self.operations = operations
         self.refusal: Refused | None = None
         self._chroot = chroot
+        self._acls = acls
         self._steps = [step for operation in operations for step in _steps(operation, below)]
         created = {step.path for step in self._steps if isinstance(step, Create)}
         self.folders = sorted(
@@ -98,7 +102,7 @@ class Multi:
             path = self._chroot + step.path
             match step:
                 case Create(_, content, ephemeral):
-                    transaction.create(path, packed(content), ephemeral=ephemeral)
+                    transaction.create(path, packed(content), self._acls(step.path), ephemeral)
                 case Put(_, content, version):
                     transaction.set_data(path, packed(content), version)
                 case Delete(_, version):
@@ -149,4 +153,6 @@ def _reason(step: Operation, error: Exception, node: Versioned | None) -> str:
         expected = "?" if isinstance(step, Create) else step.version
         now = node.version if node else "another"
         return f"{step.path} is at version {now}, not {expected}"
+    if isinstance(error, NoAuthError):
+        return f"the ACL of {step.path} or of the node above it does not let this broker write"
     return f"ZooKeeper refuses {step.path}: {type(error).__name__} {error}".rstrip()
