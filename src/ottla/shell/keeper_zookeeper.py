@@ -402,6 +402,29 @@ class ZooKeeperKeeper:
             self._read(path)
         self._read(last, then=read_back)
 
+    async def set_acls(self, acls: Callable[[str], list[ACL]]) -> int:
+        """Of every node that is there, and of the chroot; how many. StartError: this user may not."""
+        paths = {f"{folder.rstrip('/')}/{name}" for folder, names in self._children.items() for name in names}
+        paths |= {"/"} if self._chroot else set()
+        answers: list[asyncio.Future[None]] = []
+        for path in sorted(paths):
+            answers.append(self._loop.create_future())
+            self._link.ask(
+                partial(_set_acls, path=self._path(path), acls=acls(path)),
+                partial(self._on_acls_set, path, answers[-1]),
+            )
+        await asyncio.gather(*answers)
+        return len(paths)
+
+    def _on_acls_set(
+        self, path: str, answer: "asyncio.Future[None]", _value: Any, error: Exception | None
+    ) -> None:
+        if error is None or isinstance(error, NoNodeError):
+            answer.set_result(None)
+        else:
+            reason = f"{self.where} does not let this user change the ACL of {path}: {type(error).__name__}"
+            answer.set_exception(StartError(reason))
+
     def confirm(self, done: Callable[[], None]) -> None:
         if not self._is_current:
             return
@@ -445,6 +468,10 @@ class ZooKeeperKeeper:
 
 def _create(client: KazooClient, path: str, acls: list[ACL]) -> Any:
     return client.create_async(path, acl=acls)
+
+
+def _set_acls(client: KazooClient, path: str, acls: list[ACL]) -> Any:
+    return client.set_acls_async(path, acls)
 
 
 def _ignore(_value: Any, error: Exception | None) -> None:
