@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ottla.base.ids import TopicPartition, uuid_from_text
-from ottla.controller import znodes
+from ottla.controller import acl_nodes, znodes
+from ottla.controller.acl_nodes import AclKey, StoredAcls
 from ottla.controller.keeper import NodeChanged
 from ottla.controller.znodes import NO_LEADER, UNKNOWN_EPOCH, Report, State
 
@@ -102,6 +103,11 @@ class GroupConfigChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class AclsChanged:
+    key: AclKey
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerConfigChanged:
     """Dynamic configuration of one broker, or of all ('')."""
 
@@ -133,6 +139,7 @@ Change: TypeAlias = (
     | TopicConfigChanged
     | BrokerConfigChanged
     | GroupConfigChanged
+    | AclsChanged
     | BrokerChanged
     | BrokerReported
     | ControllerChanged
@@ -164,6 +171,7 @@ class Image:
     topic_configs: dict[str, Configs] = field(default_factory=dict)
     broker_configs: dict[str, Configs] = field(default_factory=dict)
     group_configs: dict[str, Configs] = field(default_factory=dict)
+    acls: dict[AclKey, StoredAcls] = field(default_factory=dict)
     producer_id_block_end: int = -1
     producer_id_block_version: int = -1
     features: dict[str, int] = field(default_factory=lambda: dict(WITHOUT_NODE))
@@ -237,6 +245,8 @@ class Image:
             group = znodes.group_of_path(path)
             _apply_configs(self.group_configs, group, node)
             return [GroupConfigChanged(group)]
+        if path.startswith(znodes.ACLS):
+            return self._apply_acls(node)
         return self._apply_cluster(node)
 
     def _apply_topic(self, name: str, node: NodeChanged) -> list[Change]:
@@ -270,6 +280,16 @@ class Image:
         topic.state_version = node.version
         topic.states = znodes.parse_state_node(node.data)
         return [TopicChanged(name)]
+
+    def _apply_acls(self, node: NodeChanged) -> list[Change]:
+        key = acl_nodes.acl_key(node.path)
+        if key is None:
+            return []
+        if node.data is None:
+            self.acls.pop(key, None)
+        else:
+            self.acls[key] = StoredAcls(acl_nodes.parse_acl_node(node.data), node.version)
+        return [AclsChanged(key)]
 
     def _apply_cluster(self, node: NodeChanged) -> list[Change]:
         if node.path == znodes.PEER_SECRET:

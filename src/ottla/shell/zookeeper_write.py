@@ -36,7 +36,9 @@ def is_folder(path: str) -> bool:
     """Whether a node may have children: by the layout of the tree, so that thousands of leaves need no
     watch on theirs."""
     depth = path.count("/")
-    return depth <= _FOLDER_DEPTH_MAX or (depth == _FOLDER_DEPTH_MAX + 1 and path.startswith(znodes.TOPICS))
+    return depth <= _FOLDER_DEPTH_MAX or (
+        depth == _FOLDER_DEPTH_MAX + 1 and path.startswith((znodes.TOPICS, znodes.PREFIXED_ACLS))
+    )
 
 
 def parent_of(path: str) -> str:
