@@ -360,3 +360,29 @@ def test_a_shared_session_that_expires_is_told_so_after_its_nodes_went() -> None
         await other.until(lambda it: it.tree == {} and len(it.nodes) == 4, "the abandoned session's end")
 
     asyncio.run(run())
+
+
+ACLS = ("/kafka-acl/Topic/t", "/kafka-acl-extended/prefixed/Topic/t-")
+
+
+def test_every_broker_hears_of_acls_and_features_and_a_later_start_finds_them(
+    several: Callable[[Story], None],
+) -> None:
+    """The folders above a node are made by the first write below them."""
+    paths = (*ACLS, znodes.FEATURES)
+
+    async def story(make: Make) -> None:
+        one, other, late = (Watcher(make()) for _ in range(3))
+        await one.load()
+        await other.load()
+        for path in paths:
+            assert await one.write(Create(path, b"{1}")) == Written()
+        await other.until(lambda watcher: watcher.tree == dict.fromkeys(paths, b"{1}"))
+        for path in paths:
+            assert await other.write(Put(path, b"{2}", 0)) == Written()
+        await one.until(lambda watcher: watcher.tree == dict.fromkeys(paths, b"{2}"))
+        assert {node.path for node in await late.load()} == set(paths)
+        assert await late.write(Delete(ACLS[1])) == Written()
+        await one.until(lambda watcher: ACLS[1] not in watcher.tree)
+
+    several(story)

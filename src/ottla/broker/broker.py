@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ottla.base.config import load
 from ottla.base.files import Files
 from ottla.broker import adoption
 from ottla.broker.access import Access
@@ -56,6 +57,7 @@ from ottla.controller.keeper import NodeChanged
 from ottla.replication.partition import HighWatermarks
 from ottla.replication.sessions import Sessions
 from ottla.replication.throttle import ReplicationThrottle
+from ottla.security.authorizer_config import AuthorizerConfig
 
 if TYPE_CHECKING:
     from ottla.broker.marker_writes import MarkerWrites
@@ -93,7 +95,7 @@ class Broker:
         self._control()
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
         self.identities = Identities(self.id, image, random)
-        self.access = Access()
+        self.access = Access(load(AuthorizerConfig, properties), image)
         self.sessions = Sessions(
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
@@ -206,6 +208,7 @@ class Broker:
         reports += adoption.untouched_line({topic for topic, _ in store.logs}, topic_config)
         assume_lost(self.id, self.image, store)
         self.copies.note_brokers()
+        self.access.load()
         for topic in self.image.topics:
             self.partitions.follow_topic(topic, now_ms)
         return reports
@@ -256,6 +259,8 @@ class Broker:
                 self.partitions.configure(topic, now_ms)
             case images.GroupConfigChanged(group):
                 self.coordinators.on_group_config(group)
+            case images.AclsChanged(key):
+                self.access.on_acls(key)
             case images.BrokerConfigChanged():
                 self.copies.note_brokers()
                 self._load_settings()

@@ -11,6 +11,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.zookeeper_config import ZooKeeperConfig
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
+from ottla.security.authorizer_config import AuthorizerConfig
 from ottla.txn.config import TransactionConfig
 
 TITLES: dict[type, str] = {
@@ -20,6 +21,7 @@ TITLES: dict[type, str] = {
     StoreConfig: "Log store",
     GroupConfig: "Groups",
     TransactionConfig: "Transactions",
+    AuthorizerConfig: "Access control",
 }
 CONFIG_CLASSES = tuple(TITLES)
 

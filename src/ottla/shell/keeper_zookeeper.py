@@ -45,7 +45,8 @@ from ottla.shell.zookeeper_write import LOST, Multi, is_folder, is_told_empty, p
 log = logging.getLogger(__name__)
 
 TOPS = (
-    "admin", "brokers", "cluster", "config", "controller", "controller_epoch", "latest_producer_id_block",
+    "admin", "brokers", "cluster", "config", "controller", "controller_epoch", "feature", "kafka-acl",
+    "kafka-acl-extended", "latest_producer_id_block",
 )  # fmt: skip
 FOLDERS = (
     "/brokers", "/brokers/ids", "/brokers/offline", "/brokers/reports", "/brokers/topics", "/cluster",

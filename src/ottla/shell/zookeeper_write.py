@@ -42,7 +42,7 @@ def is_folder(path: str) -> bool:
         return True
     if path.startswith(user_nodes.USERS):  # users have clients
         return depth <= _FOLDER_DEPTH_MAX + 2
-    return depth == _FOLDER_DEPTH_MAX + 1 and path.startswith(znodes.TOPICS)
+    return depth == _FOLDER_DEPTH_MAX + 1 and path.startswith((znodes.TOPICS, znodes.PREFIXED_ACLS))
 
 
 def is_told_empty(path: str) -> bool:
