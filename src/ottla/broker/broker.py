@@ -46,6 +46,7 @@ from ottla.broker.parked import Waiting
 from ottla.broker.partitions import Partitions
 from ottla.broker.ports import Random, TransactionVerifier
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.quotas import Quotas
 from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.settings import Settings
 from ottla.broker.storage import Storage
@@ -94,6 +95,7 @@ class Broker:
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
         self.identities = Identities(self.id, image, random)
         self.access = Access()
+        self.quotas = Quotas(settings, image, self.slices)
         self.sessions = Sessions(
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
@@ -196,6 +198,7 @@ class Broker:
         if not self.image.cluster_id:
             self.adoption = Adoption.look(store.disks, self.id)
         self._load_settings(self.adoption)
+        self.quotas.load()
         report = store.open_all(now_ms, topic_config, self.image.topic_id)
         self.is_clean = all(report.clean.values())
         reports = [*report.lines(), *self.adoption.lines]
@@ -256,6 +259,8 @@ class Broker:
                 self.partitions.configure(topic, now_ms)
             case images.GroupConfigChanged(group):
                 self.coordinators.on_group_config(group)
+            case images.EntityConfigChanged(entity):
+                self.quotas.on_changed(entity)
             case images.BrokerConfigChanged():
                 self.copies.note_brokers()
                 self._load_settings()
@@ -330,6 +335,7 @@ class Broker:
         self.departure.announce()
         self.controller_writes.on_tick(now_ms)
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
+        self.quotas.on_tick(now_ms)
         self.storage.start_cleanings(now_ms)
         self.moves.start_copies(now_ms)
         self.storage.start_syncs(now_ms)

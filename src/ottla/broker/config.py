@@ -236,6 +236,24 @@ class BrokerConfig:
         type=ConfigType.CLASS,
         check=one_of("", LEADER_SELECTOR, RACK_AWARE_SELECTOR),
     )
+    quota_samples: int = key(
+        "quota.window.num", 11, "Samples that the rates of clients are measured over.", check=at_least(1)
+    )
+    quota_sample_s: int = key(
+        "quota.window.size.seconds", 1, "The length of such a sample, in seconds.", check=at_least(1)
+    )
+    mutation_samples: int = key(
+        "controller.quota.window.num",
+        11,
+        "As many samples as a client without use saves of controller_mutation_rate.",
+        check=at_least(1),
+    )
+    mutation_sample_s: int = key(
+        "controller.quota.window.size.seconds",
+        1,
+        "The length of such a sample, in seconds.",
+        check=at_least(1),
+    )
     leader_throttled_rate: int = key(
         "leader.replication.throttled.rate",
         LONG_MAX,

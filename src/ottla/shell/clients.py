@@ -98,7 +98,7 @@ class Clients:
         self._core.broker.allowance.unsent_bytes -= effect.unsent_bytes
         connection = self.connections.get(effect.connection)
         if connection is not None:
-            connection.reply(effect.chunks)
+            connection.reply(effect.chunks, effect.mute_ms)
 
     def _close(self, effect: effects.Close) -> None:
         connection = self.connections.get(effect.connection)
