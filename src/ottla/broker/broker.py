@@ -36,6 +36,7 @@ from ottla.broker.fetchers import Fetchers
 from ottla.broker.identities import Identities
 from ottla.broker.isr import IsrChanges
 from ottla.broker.leadership_proofs import Proofs
+from ottla.broker.listeners import listeners_of
 from ottla.broker.liveness import Liveness
 from ottla.broker.long_work import Slices
 from ottla.broker.moves import Moves
@@ -96,11 +97,13 @@ class Broker:
         self.identities = Identities(self.id, image, random)
         self.access = Access()
         self.quotas = Quotas(settings, image, self.slices)
+        self.listeners = listeners_of(properties)
         self.sessions = Sessions(
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
         self.adoption = Adoption()
-        self.answers: dict[tuple[int, int, bytes], bytes] = {}  # that hold until the image changes
+        # That hold until the image changes, by the name of the listener and the request.
+        self.answers: dict[tuple[str, int, int, bytes], bytes] = {}
         self.is_clean = True
 
     def _replicate(self) -> None:

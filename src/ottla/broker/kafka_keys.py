@@ -48,7 +48,7 @@ WITHOUT_EFFECT = frozenset({
     "group.streams.min.assignment.interval.ms", "group.streams.min.heartbeat.interval.ms",
     "group.streams.min.session.timeout.ms", "group.streams.num.standby.replicas",
     "group.streams.session.timeout.ms", "initial.broker.registration.timeout.ms",
-    "inter.broker.listener.name", "inter.broker.protocol.version", "internal.metadata.delete.delay.millis",
+    "inter.broker.protocol.version", "internal.metadata.delete.delay.millis",
     "internal.metadata.log.segment.bytes", "internal.metadata.max.batch.size.in.bytes",
     "internal.metadata.max.fetch.size.in.bytes", "kafka.metrics.polling.interval.secs",
     "kafka.metrics.reporters", "log.dir.failure.timeout.ms", "log.initial.task.delay.ms",

@@ -7,9 +7,8 @@ Empty values, `none`, `false` and 0 ask for nothing.
 import re
 from collections.abc import Mapping
 
-from ottla.base.config import ConfigError, load
-from ottla.broker.config import BrokerConfig
-from ottla.broker.listeners import PLAINTEXT, advertised, listening
+from ottla.base.config import ConfigError
+from ottla.broker.listeners import PLAINTEXT, listeners_of
 
 KEYS = frozenset({
     "authorizer.class.name", "connections.max.reauth.ms", "delegation.token.master.key",
@@ -18,7 +17,7 @@ KEYS = frozenset({
 })  # fmt: skip
 PREFIXES = ("ssl.", "sasl.", "zookeeper.ssl.")
 # With these, it is another value that asks for nothing.
-OPEN = {"allow.everyone.if.no.acl.found": "true", "security.inter.broker.protocol": "plaintext"}
+OPEN = {"allow.everyone.if.no.acl.found": "true"}
 NOTHING = frozenset({"", "none", "false", "0"})
 # One listener's own setting, perhaps for one SASL mechanism.
 _OF_A_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.(?=sasl\.))?")
@@ -39,10 +38,8 @@ def asks_for_security(name: str, value: str) -> bool:
 def check_security(properties: Mapping[str, str]) -> None:
     """Refuse properties that ask for security. The line has no values: there may be passwords among them."""
     asking = [name for name, value in properties.items() if asks_for_security(name, value)]
-    config = load(BrokerConfig, properties)
-    for key, listeners in (("listeners", listening(config)), ("advertised.listeners", advertised(config))):
-        if any(listener.protocol != PLAINTEXT for listener in listeners):
-            asking.append(key)
+    if any(listener.protocol != PLAINTEXT for listener in listeners_of(properties).bound):
+        asking.append("listeners")
     if asking:
         raise ConfigError(
             f"{', '.join(asking)}: TLS, SASL and access control are not there yet, and this broker would be "

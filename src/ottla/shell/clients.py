@@ -4,15 +4,18 @@
 """
 
 import asyncio
+from functools import partial
 
+from ottla.base.addresses import Address
 from ottla.broker import effects
+from ottla.broker.access import DEFAULT_LISTENER, Session
+from ottla.broker.listeners import PLAINTEXT, Listener
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
 from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
-from ottla.shell.listener import Address, advertised_address, cannot_listen, listen_address
-from ottla.shell.lock import StartError
+from ottla.shell.listener import advertised_endpoints, cannot_listen
 
 SWEEP_MS = 5_000
 
@@ -23,51 +26,58 @@ class Clients:
         self.admission = Admission()
         broker = core.broker
         self.budgets = Budgets(broker.settings, broker.identities, broker.allowance, self.connections)
-        self.address = Address("", 0)
+        self.listeners = broker.listeners
+        self.endpoints: dict[str, Address] = {}  # what others are told
         self._core = core
         self._scratch = scratch
         self._connections_made = 0
         self._swept_ms = 0
-        self._listener: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self.on_held, self.on_unsent = self.budgets.on_held, self.budgets.on_unsent
         self.say_closed, self.say_refused = self.budgets.closings.say, self.admission.refusals.say
 
     # -- listening --
 
-    async def bind(self, loop: asyncio.AbstractEventLoop) -> asyncio.Server:
-        """Take the port; nobody can connect to it yet."""
+    async def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the ports; nobody can connect to them yet."""
         self.admission.descriptors_max = descriptors.connections_max()
-        wanted = listen_address(self._core.config)
+        ports = {}
         try:
-            listener = await loop.create_server(
-                self._connect, wanted.host, wanted.port, backlog=1024, start_serving=False
-            )
-        except OSError as error:
-            raise cannot_listen(wanted, error) from None
-        try:
-            port = listener.sockets[0].getsockname()[1]
-            self.address = advertised_address(self._core.config, Address(wanted.host, port))
-        except StartError:
-            listener.close()
+            for listener in self.listeners.bound:
+                ports[listener.name] = await self._bind(loop, listener)
+            self.endpoints = advertised_endpoints(self.listeners, ports)
+        except BaseException:
+            self.stop_listening()
             raise
-        return listener
 
-    async def serve(self, listener: asyncio.Server) -> None:
+    async def _bind(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> int:
         try:
-            await listener.start_serving()
+            server = await loop.create_server(
+                partial(self._connect, listener), listener.host, listener.port, backlog=1024,
+                start_serving=False,
+            )  # fmt: skip
         except OSError as error:
-            raise cannot_listen(listen_address(self._core.config), error) from None
-        self._listener = listener
+            raise cannot_listen(listener, error) from None
+        self._servers.append(server)
+        port: int = server.sockets[0].getsockname()[1]
+        return port
+
+    async def serve(self) -> None:
+        for server, listener in zip(self._servers, self.listeners.bound, strict=True):
+            try:
+                await server.start_serving()
+            except OSError as error:
+                raise cannot_listen(listener, error) from None
 
     def stop_listening(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
+        for server in self._servers:
+            server.close()
 
     # -- connections --
 
-    def _connect(self) -> Connection:
+    def _connect(self, listener: Listener) -> Connection:
         self._connections_made += 1
-        return Connection(self._core, self, self._connections_made, self._scratch)
+        return Connection(self._core, self, self._connections_made, self._scratch, listener)
 
     def admit(self, connection: Connection) -> str | None:
         """Take the connection in; or the reason why not."""
@@ -76,7 +86,14 @@ class Clients:
         refusal = self.admission.admit(connection, self._core.config, self._core.broker.identities)
         if refusal is None:
             self.connections[connection.number] = connection
+            self._begin(connection.number, connection.listener)
         return refusal
+
+    def _begin(self, number: int, listener: Listener) -> None:
+        """What is known from the first on. Of the usual kind nothing has to be said."""
+        if (listener.name, listener.protocol) != (DEFAULT_LISTENER, PLAINTEXT):
+            session = Session(listener=listener.name, is_authenticated=not listener.has_sasl)
+            self._core.broker.access.begin(number, session)
 
     def forget(self, connection: Connection) -> None:
         if self.connections.pop(connection.number, None) is None:

@@ -15,6 +15,7 @@ from typing import Protocol, cast
 from ottla.api.call import CloseConnection, Silence
 from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer
+from ottla.broker.listeners import Listener
 from ottla.shell.admission import is_local
 from ottla.shell.core import Core
 from ottla.wire.frame import Splitter
@@ -39,8 +40,11 @@ class ConnectionHost(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    def __init__(self, core: Core, clients: ConnectionHost, number: int, scratch: bytearray) -> None:
+    def __init__(
+        self, core: Core, clients: ConnectionHost, number: int, scratch: bytearray, listener: Listener
+    ) -> None:
         self.number = number
+        self.listener = listener
         self.peer = ""
         self.is_local = False
         self.guest_because = ""  # the limit over which it is, and may only prove to be a broker's
