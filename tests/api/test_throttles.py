@@ -126,6 +126,21 @@ def test_a_fetch_is_never_larger_than_what_can_ever_be_given(machine: Machine) -
     assert client.muted_ms == 0
 
 
+def test_a_batch_that_is_more_than_a_window_is_given_to_who_had_nothing_in_that_time(
+    machine: Machine,
+) -> None:
+    client = client_of(machine)
+    produce(client, "t", batch(*[KILOBYTE] * 5))
+    limit(machine, {"consumer_byte_rate": 100.0}, user="ANONYMOUS")
+    fetch(client, "t", 5)
+    answer = client.send(fetch_of(("t", 0, 0)), BY_NAME)
+    assert (answer.responses, answer.throttle_time_ms > 30_000) == ([], True)
+    machine.pass_time(answer.throttle_time_ms)
+    answer = client.send(fetch_of(("t", 0, 0)), BY_NAME)
+    assert len(parts(answer)["t", 0].records) > 5_000
+    assert client.muted_ms == answer.throttle_time_ms > 30_000
+
+
 def test_a_session_tells_after_a_throttle_what_it_left_out(machine: Machine) -> None:
     """A throttled answer is empty: the high watermark that it would have told is told in the next."""
     client = client_of(machine)
@@ -136,6 +151,7 @@ def test_a_session_tells_after_a_throttle_what_it_left_out(machine: Machine) -> 
         produce(machine.client(), "t", batch(KILOBYTE))
     session_id = opened.session_id
     assert session_id
+    fetch(client, "t", 4)
     throttled = client.send(fetch_of(session_id=session_id, session_epoch=1), BY_NAME)
     assert (throttled.throttle_time_ms > 0, throttled.session_id) == (True, session_id)
     assert parts(throttled) == {}
@@ -148,6 +164,7 @@ def test_a_session_does_not_begin_with_a_throttled_answer(machine: Machine) -> N
     client = client_of(machine)
     produce(client, "t", batch(*[KILOBYTE] * 3))
     limit(machine, {"consumer_byte_rate": 100.0}, user="ANONYMOUS")
+    fetch(client, "t", 3)
     answer = client.send(fetch_of(("t", 0, 0), session_epoch=0), BY_NAME)
     assert (answer.session_id, answer.throttle_time_ms > 0) == (0, True)
     assert machine.broker.sessions.by_id == {}

@@ -4,6 +4,7 @@ Names of Kafka 3.0 to 4.2. Those that ask for security are in `security`; those 
 of the config classes.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 
 from ottla.broker.security import asks_for_security, is_security_key
@@ -53,8 +54,8 @@ WITHOUT_EFFECT = frozenset({
     "internal.metadata.max.fetch.size.in.bytes", "kafka.metrics.polling.interval.secs",
     "kafka.metrics.reporters", "log.dir.failure.timeout.ms", "log.initial.task.delay.ms",
     "log.local.retention.bytes", "log.local.retention.ms", "log.message.downconversion.enable",
-    "log.message.format.version", "log.message.timestamp.difference.max.ms", "max.connection.creation.rate",
-    "max.connections.per.ip.overrides", "metadata.log.dir",
+    "log.message.format.version", "log.message.timestamp.difference.max.ms",
+    "metadata.log.dir",
     "metadata.log.max.record.bytes.between.snapshots", "metadata.log.max.snapshot.interval.ms",
     "metadata.log.segment.bytes", "metadata.log.segment.min.bytes", "metadata.log.segment.ms",
     "metadata.max.idle.interval.ms", "metadata.max.retention.bytes", "metadata.max.retention.ms",
@@ -97,6 +98,8 @@ WITHOUT_EFFECT = frozenset({
 })  # fmt: skip
 # The settings of plugins for tiered storage, and what may be set for one listener.
 PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
+# And these have an effect there, too.
+_OF_A_LISTENER = re.compile(r"listener\.name\.[^.]+\.max\.connection(s|\.creation\.rate)\Z", re.IGNORECASE)
 
 
 def is_without_effect(name: str) -> bool:
@@ -107,7 +110,9 @@ def remarks(properties: Mapping[str, str], names: set[str]) -> Iterator[str]:
     """What to say of keys that mean nothing here: Kafka's in one sentence, of another the names that may have
     been meant. Of those that ask for security `check_security` speaks."""
     others = [
-        name for name, value in properties.items() if name not in names and not asks_for_security(name, value)
+        name
+        for name, value in properties.items()
+        if name not in names and not _OF_A_LISTENER.match(name) and not asks_for_security(name, value)
     ]
     kafkas = [name for name in others if is_without_effect(name)]
     if kafkas:

@@ -129,16 +129,21 @@ class Usage:
         self.throttle_ms = max(self.throttle_ms, overdrawn_ms)
         return self.throttle_ms
 
-    def charge_fetch(self, size: int, now_ms: int) -> int:
-        """Count the answer to a consumer. If it is too much, it is not given, and its bytes do not count."""
+    def charge_fetch(self, size: int, now_ms: int) -> bool:
+        """Count the answer to a consumer. True: it is too much, and must not be given; then its bytes do not
+        count. A batch that is more than a whole window is given to who has had nothing in that time, and is
+        waited for afterwards: in Kafka its consumer would never get any further."""
         self.now_ms, fetch = now_ms, self.meters.fetch
         throttle_ms = self.charge()
-        if fetch is not None:
-            fetch.record(size, now_ms)
-            throttle_ms = self.throttle_ms = max(throttle_ms, fetch.throttle_ms(now_ms))
-            if throttle_ms:
-                fetch.record(-size, now_ms)
-        return throttle_ms
+        if fetch is None:
+            return throttle_ms > 0
+        fetch.record(size, now_ms)
+        is_first = fetch.total == size
+        self.throttle_ms = max(throttle_ms, fetch.throttle_ms(now_ms))
+        if not self.throttle_ms or (is_first and not throttle_ms):
+            return False
+        fetch.record(-size, now_ms)
+        return True
 
     @property
     def fetch_bytes_max(self) -> int:
@@ -214,10 +219,19 @@ class Quotas:
         self._clients = {}
         self.is_active = any(self._limits[name] for name in CLIENT_QUOTAS)
 
-    def connection_rate(self, ip: str) -> float | None:
-        """How many connections a second may come from an address."""
+    @property
+    def limits_addresses(self) -> bool:
+        return bool(self._limits[CONNECTIONS])
+
+    def connections_of(self, address: str, now_ms: int) -> Rate | None:
+        """What measures how fast connections come from an address, if there is a limit for it."""
         limits = self._limits[CONNECTIONS]
-        return limits.get(Entity(ip=ip), limits.get(Entity(ip=DEFAULT))) if limits else None
+        limit = limits.get(Entity(ip=address), limits.get(Entity(ip=DEFAULT)))
+        if limit is None:
+            return None
+        meter = self._meter_of((CONNECTIONS, address, ""), limit, now_ms)
+        assert isinstance(meter, Rate), "only mutations have a bucket"
+        return meter
 
     def usage(self, user: str, client_id: str, now_ms: int) -> Usage | None:
         """Of a request that has just come. None: there is nothing to count."""
@@ -242,15 +256,17 @@ class Quotas:
         limit = find_limit(self._limits[name], user, client_id)
         if limit is None:
             return None
-        key = (name, limit.user, limit.client_id)
+        return self._meter_of((name, limit.user, limit.client_id), limit.value, now_ms)
+
+    def _meter_of(self, key: tuple[str, str, str], limit: float, now_ms: int) -> Rate | TokenBucket:
         meter = self._meters.get(key)
         if meter is None:
             if len(self._meters) >= METERS_MAX:
                 self._forget_quietest()
-            is_bucket = name == MUTATIONS
+            is_bucket = key[0] == MUTATIONS
             window = self._mutations_window if is_bucket else self.window
-            meter = self._meters[key] = (TokenBucket if is_bucket else Rate)(window, limit.value, now_ms)
-        meter.limit = limit.value
+            meter = self._meters[key] = (TokenBucket if is_bucket else Rate)(window, limit, now_ms)
+        meter.limit = limit
         return meter
 
     def on_tick(self, now_ms: int) -> None:

@@ -1,10 +1,14 @@
 """The clients of a broker: where it listens, who is connected, and what they may hold.
 
-`admission` says who may connect, `budgets` whose memory is too much, `connection` is each of them.
+`admission` says who may connect, `arrivals` how fast, `budgets` whose memory is too much, `connection` is
+each of them.
 """
 
 import asyncio
+import logging
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from ottla.base.addresses import Address
 from ottla.broker import effects
@@ -12,10 +16,13 @@ from ottla.broker.access import DEFAULT_LISTENER, Session
 from ottla.broker.listeners import PLAINTEXT, Listener
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
+from ottla.shell.arrivals import ArrivalRates, Arrivals
 from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
 from ottla.shell.listener import advertised_endpoints, cannot_listen
+
+log = logging.getLogger(__name__)
 
 SWEEP_MS = 5_000
 
@@ -23,8 +30,10 @@ SWEEP_MS = 5_000
 class Clients:
     def __init__(self, core: Core, scratch: bytearray) -> None:
         self.connections: dict[int, Connection] = {}
-        self.admission = Admission()
         broker = core.broker
+        self.admission = Admission(broker.settings, broker.identities, broker.listeners, self._resolve)
+        rates = ArrivalRates(broker.settings, broker.quotas, broker.listeners)
+        self.arrivals = Arrivals(rates, core.now_ms, self.admission.forget)
         self.budgets = Budgets(broker.settings, broker.identities, broker.allowance, self.connections)
         self.listeners = broker.listeners
         self.endpoints: dict[str, Address] = {}  # what others are told
@@ -83,11 +92,27 @@ class Clients:
         """Take the connection in; or the reason why not."""
         if self._core.is_stopping:  # it was accepted before, and nobody would close it
             return "the broker stops"
-        refusal = self.admission.admit(connection, self._core.config, self._core.broker.identities)
+        refusal = self.admission.admit(connection)
+        if refusal is None:
+            refusal = self.arrivals.come(connection)
+            if refusal is not None:
+                self.admission.forget(connection.number)
         if refusal is None:
             self.connections[connection.number] = connection
             self._begin(connection.number, connection.listener)
         return refusal
+
+    def _resolve(self, host: str, told: Callable[[list[str]], None]) -> None:
+        """Look up the addresses of a host (max.connections.per.ip.overrides)."""
+        loop = asyncio.get_running_loop()
+
+        def looked_up(lookup: asyncio.Future[list[Any]]) -> None:
+            if lookup.cancelled() or (error := lookup.exception()) is None:
+                told([] if lookup.cancelled() else [str(answer[4][0]) for answer in lookup.result()])
+            else:
+                log.warning("max.connections.per.ip.overrides: %s has no address: %s", host, error)
+
+        asyncio.ensure_future(loop.getaddrinfo(host, None)).add_done_callback(looked_up)
 
     def _begin(self, number: int, listener: Listener) -> None:
         """What is known from the first on. Of the usual kind nothing has to be said."""

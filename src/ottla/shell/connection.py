@@ -147,9 +147,13 @@ class Connection(asyncio.BufferedProtocol):
         """Read nothing from it for a while."""
         if self._transport is None or self._transport.is_closing():
             return
+        self.hold()
+        self._unmute = asyncio.get_running_loop().call_later(duration_ms / 1_000, self._end_mute)
+
+    def hold(self) -> None:
+        """Read nothing from it until it goes on."""
         self._is_waiting = True
         self._set_reading(False)
-        self._unmute = asyncio.get_running_loop().call_later(duration_ms / 1_000, self._end_mute)
 
     def _end_mute(self) -> None:
         self._unmute = None
