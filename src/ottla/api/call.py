@@ -9,6 +9,7 @@ from uuid import UUID
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.access import Session
 from ottla.broker.broker import Broker
+from ottla.broker.quotas import Usage
 from ottla.security.resources import CLUSTER_NAME, Operation, ResourceType
 
 REFUSALS = {
@@ -49,6 +50,7 @@ class Call:
     client_id: str
     client_host: str = ""
     connection: int = -1
+    usage: Usage | None = None  # of its client's quotas, if it has any
 
     def random_uuid(self) -> str:
         return str(UUID(bytes=self.broker.random.randbytes(16), version=4))
@@ -56,6 +58,16 @@ class Call:
     @property
     def session(self) -> Session:
         return self.broker.access.session(self.connection)
+
+    @property
+    def listener(self) -> str:
+        """The name of the one that it came in by."""
+        return self.session.listener
+
+    @property
+    def is_between_brokers(self) -> bool:
+        """Did it come in where brokers talk to each other?"""
+        return self.session.listener == self.broker.listeners.inter_broker
 
     def allows(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
         """May whoever asks do this?"""
@@ -70,9 +82,15 @@ class Call:
         if not self.allows(operation, resource_type, name):
             raise ApiError(REFUSALS[resource_type])
 
+    def count_mutations(self, partitions: int, strict_since: int) -> None:
+        """Partitions that are made or deleted count for a quota. ApiError: there were too many, which clients
+        are told from the version `strict_since` on (KIP-599)."""
+        if self.usage is not None:
+            self.usage.mutate(partitions, self.now_ms, is_strict=self.version >= strict_since)
+
     def may_act_as(self, broker: int, what: str) -> bool:
-        """Has this connection proved to be that broker's?"""
-        if self.broker.identities.may_act_as(self.connection, broker):
+        """Has this connection proved to be that broker's, and come in where brokers do?"""
+        if self.is_between_brokers and self.broker.identities.may_act_as(self.connection, broker):
             return True
         sentence = (
             f"{what} in the name of broker {broker} is refused to {self.who}: it did not prove to be that"

@@ -37,6 +37,7 @@ from ottla.broker.fetchers import Fetchers
 from ottla.broker.identities import Identities
 from ottla.broker.isr import IsrChanges
 from ottla.broker.leadership_proofs import Proofs
+from ottla.broker.listeners import listeners_of
 from ottla.broker.liveness import Liveness
 from ottla.broker.long_work import Slices
 from ottla.broker.moves import Moves
@@ -47,6 +48,7 @@ from ottla.broker.parked import Waiting
 from ottla.broker.partitions import Partitions
 from ottla.broker.ports import Random, TransactionVerifier
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.quotas import Quotas
 from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.settings import Settings
 from ottla.broker.storage import Storage
@@ -96,11 +98,14 @@ class Broker:
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
         self.identities = Identities(self.id, image, random)
         self.access = Access(load(AuthorizerConfig, properties), image)
+        self.quotas = Quotas(settings, image, self.slices)
+        self.listeners = listeners_of(properties)
         self.sessions = Sessions(
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
         self.adoption = Adoption()
-        self.answers: dict[tuple[int, int, bytes], bytes] = {}  # that hold until the image changes
+        # That hold until the image changes, by the name of the listener and the request.
+        self.answers: dict[tuple[str, int, int, bytes], bytes] = {}
         self.is_clean = True
 
     def _replicate(self) -> None:
@@ -198,6 +203,7 @@ class Broker:
         if not self.image.cluster_id:
             self.adoption = Adoption.look(store.disks, self.id)
         self._load_settings(self.adoption)
+        self.quotas.load()
         report = store.open_all(now_ms, topic_config, self.image.topic_id)
         self.is_clean = all(report.clean.values())
         reports = [*report.lines(), *self.adoption.lines]
@@ -261,6 +267,8 @@ class Broker:
                 self.coordinators.on_group_config(group)
             case images.AclsChanged(key):
                 self.access.on_acls(key)
+            case images.EntityConfigChanged(entity):
+                self.quotas.on_changed(entity)
             case images.BrokerConfigChanged():
                 self.copies.note_brokers()
                 self._load_settings()
@@ -335,6 +343,7 @@ class Broker:
         self.departure.announce()
         self.controller_writes.on_tick(now_ms)
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
+        self.quotas.on_tick(now_ms)
         self.storage.start_cleanings(now_ms)
         self.moves.start_copies(now_ms)
         self.storage.start_syncs(now_ms)

@@ -22,7 +22,9 @@ from ottla.base.config import (
     rows_by_group_key,
 )
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.config import BrokerConfig
 from ottla.broker.config_classes import CONFIG_CLASSES, broker_names, broker_rows
+from ottla.broker.listeners import listeners_named, settings_of
 from ottla.broker.security import asks_for_security
 from ottla.broker.settings import Settings
 from ottla.group.config import GroupConfig
@@ -148,6 +150,8 @@ def check_broker_configs(configs: Mapping[str, str]) -> None:
     try:
         for config_class in CONFIG_CLASSES:
             load(config_class, configs)
+        for listener in listeners_named(configs):
+            load(BrokerConfig, settings_of(configs, listener))
     except ConfigError as error:
         # Kafka's code for this, and not INVALID_CONFIG as for topics (KAFKA-13609).
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None

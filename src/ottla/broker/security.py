@@ -8,8 +8,7 @@ import re
 from collections.abc import Mapping
 
 from ottla.base.config import ConfigError, load
-from ottla.broker.config import BrokerConfig
-from ottla.broker.listeners import PLAINTEXT, advertised, listening
+from ottla.broker.listeners import PLAINTEXT, listeners_of
 from ottla.broker.zookeeper_config import ZooKeeperConfig, check_zookeeper
 
 KEYS = frozenset({
@@ -20,7 +19,7 @@ KEYS = frozenset({
 })  # fmt: skip
 PREFIXES = ("ssl.", "sasl.")
 # With these, it is another value that asks for nothing.
-OPEN = {"allow.everyone.if.no.acl.found": "true", "security.inter.broker.protocol": "plaintext"}
+OPEN = {"allow.everyone.if.no.acl.found": "true"}
 NOTHING = frozenset({"", "none", "false", "0"})
 # One listener's own setting, perhaps for one SASL mechanism.
 _OF_A_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.(?=sasl\.))?")
@@ -42,10 +41,8 @@ def check_security(properties: Mapping[str, str]) -> None:
     """Refuse properties that ask for security. The line has no values: there may be passwords among them."""
     check_zookeeper(load(ZooKeeperConfig, properties))
     asking = [name for name, value in properties.items() if asks_for_security(name, value)]
-    config = load(BrokerConfig, properties)
-    for key, listeners in (("listeners", listening(config)), ("advertised.listeners", advertised(config))):
-        if any(listener.protocol != PLAINTEXT for listener in listeners):
-            asking.append(key)
+    if any(listener.protocol != PLAINTEXT for listener in listeners_of(properties).bound):
+        asking.append("listeners")
     if asking:
         raise ConfigError(
             f"{', '.join(asking)}: TLS, SASL and access control are not there yet, and this broker would be "

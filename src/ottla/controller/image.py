@@ -5,9 +5,11 @@ that the broker can open and close partitions; `revision` grows with every chang
 can be dropped.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ottla.base.addresses import Address
 from ottla.base.ids import TopicPartition, uuid_from_text
 from ottla.controller import acl_nodes, user_nodes, znodes
 from ottla.controller.acl_nodes import AclKey, StoredAcls
@@ -36,14 +38,14 @@ class BrokerEndpoint:
     held in every epoch from `clean_since` on."""
 
     id: int
-    host: str
-    port: int
+    endpoints: Mapping[str, Address]  # by the names of its listeners
     rack: str | None
     epoch: int = 0
     is_clean: bool = True
     is_stopping: bool = False
     clean_since: int = 0
     incarnation: str = ""
+    protocols: Mapping[str, str] = field(default_factory=dict)  # of its listeners
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,9 +401,10 @@ class Image:
         fields = znodes.parse(node.data)
         is_clean = fields.get("is_clean", True)
         self.brokers[broker_id] = self.seen[broker_id] = BrokerEndpoint(
-            broker_id, fields["host"], fields["port"], fields["rack"], node.created,
+            broker_id, znodes.parse_endpoints(fields), fields["rack"], node.created,
             is_clean, fields.get("is_stopping", False),
             fields.get("clean_since", 0) if is_clean else node.created, fields.get("incarnation", ""),
+            fields.get("listener_security_protocol_map", {}),
         )  # fmt: skip
         return [BrokerChanged(broker_id)]
 

@@ -1,18 +1,28 @@
 """The clients of a broker: where it listens, who is connected, and what they may hold.
 
-`admission` says who may connect, `budgets` whose memory is too much, `connection` is each of them.
+`admission` says who may connect, `arrivals` how fast, `budgets` whose memory is too much, `connection` is
+each of them.
 """
 
 import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
+from ottla.base.addresses import Address
 from ottla.broker import effects
+from ottla.broker.access import DEFAULT_LISTENER, Session
+from ottla.broker.listeners import PLAINTEXT, Listener
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
+from ottla.shell.arrivals import ArrivalRates, Arrivals
 from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
-from ottla.shell.listener import Address, advertised_address, cannot_listen, listen_address
-from ottla.shell.lock import StartError
+from ottla.shell.listener import advertised_endpoints, cannot_listen
+
+log = logging.getLogger(__name__)
 
 SWEEP_MS = 5_000
 
@@ -20,63 +30,95 @@ SWEEP_MS = 5_000
 class Clients:
     def __init__(self, core: Core, scratch: bytearray) -> None:
         self.connections: dict[int, Connection] = {}
-        self.admission = Admission()
         broker = core.broker
+        self.admission = Admission(broker.settings, broker.identities, broker.listeners, self._resolve)
+        rates = ArrivalRates(broker.settings, broker.quotas, broker.listeners)
+        self.arrivals = Arrivals(rates, core.now_ms, self.admission.forget)
         self.budgets = Budgets(broker.settings, broker.identities, broker.allowance, self.connections)
-        self.address = Address("", 0)
+        self.listeners = broker.listeners
+        self.endpoints: dict[str, Address] = {}  # what others are told
         self._core = core
         self._scratch = scratch
         self._connections_made = 0
         self._swept_ms = 0
-        self._listener: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self.on_held, self.on_unsent = self.budgets.on_held, self.budgets.on_unsent
         self.say_closed, self.say_refused = self.budgets.closings.say, self.admission.refusals.say
 
     # -- listening --
 
-    async def bind(self, loop: asyncio.AbstractEventLoop) -> asyncio.Server:
-        """Take the port; nobody can connect to it yet."""
+    async def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the ports; nobody can connect to them yet."""
         self.admission.descriptors_max = descriptors.connections_max()
-        wanted = listen_address(self._core.config)
+        ports = {}
         try:
-            listener = await loop.create_server(
-                self._connect, wanted.host, wanted.port, backlog=1024, start_serving=False
-            )
-        except OSError as error:
-            raise cannot_listen(wanted, error) from None
-        try:
-            port = listener.sockets[0].getsockname()[1]
-            self.address = advertised_address(self._core.config, Address(wanted.host, port))
-        except StartError:
-            listener.close()
+            for listener in self.listeners.bound:
+                ports[listener.name] = await self._bind(loop, listener)
+            self.endpoints = advertised_endpoints(self.listeners, ports)
+        except BaseException:
+            self.stop_listening()
             raise
-        return listener
 
-    async def serve(self, listener: asyncio.Server) -> None:
+    async def _bind(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> int:
         try:
-            await listener.start_serving()
+            server = await loop.create_server(
+                partial(self._connect, listener), listener.host, listener.port, backlog=1024,
+                start_serving=False,
+            )  # fmt: skip
         except OSError as error:
-            raise cannot_listen(listen_address(self._core.config), error) from None
-        self._listener = listener
+            raise cannot_listen(listener, error) from None
+        self._servers.append(server)
+        port: int = server.sockets[0].getsockname()[1]
+        return port
+
+    async def serve(self) -> None:
+        for server, listener in zip(self._servers, self.listeners.bound, strict=True):
+            try:
+                await server.start_serving()
+            except OSError as error:
+                raise cannot_listen(listener, error) from None
 
     def stop_listening(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
+        for server in self._servers:
+            server.close()
 
     # -- connections --
 
-    def _connect(self) -> Connection:
+    def _connect(self, listener: Listener) -> Connection:
         self._connections_made += 1
-        return Connection(self._core, self, self._connections_made, self._scratch)
+        return Connection(self._core, self, self._connections_made, self._scratch, listener)
 
     def admit(self, connection: Connection) -> str | None:
         """Take the connection in; or the reason why not."""
         if self._core.is_stopping:  # it was accepted before, and nobody would close it
             return "the broker stops"
-        refusal = self.admission.admit(connection, self._core.config, self._core.broker.identities)
+        refusal = self.admission.admit(connection)
+        if refusal is None:
+            refusal = self.arrivals.come(connection)
+            if refusal is not None:
+                self.admission.forget(connection.number)
         if refusal is None:
             self.connections[connection.number] = connection
+            self._begin(connection.number, connection.listener)
         return refusal
+
+    def _resolve(self, host: str, told: Callable[[list[str]], None]) -> None:
+        """Look up the addresses of a host (max.connections.per.ip.overrides)."""
+        loop = asyncio.get_running_loop()
+
+        def looked_up(lookup: asyncio.Future[list[Any]]) -> None:
+            if lookup.cancelled() or (error := lookup.exception()) is None:
+                told([] if lookup.cancelled() else [str(answer[4][0]) for answer in lookup.result()])
+            else:
+                log.warning("max.connections.per.ip.overrides: %s has no address: %s", host, error)
+
+        asyncio.ensure_future(loop.getaddrinfo(host, None)).add_done_callback(looked_up)
+
+    def _begin(self, number: int, listener: Listener) -> None:
+        """What is known from the first on. Of the usual kind nothing has to be said."""
+        if (listener.name, listener.protocol) != (DEFAULT_LISTENER, PLAINTEXT):
+            session = Session(listener=listener.name, is_authenticated=not listener.has_sasl)
+            self._core.broker.access.begin(number, session)
 
     def forget(self, connection: Connection) -> None:
         if self.connections.pop(connection.number, None) is None:
@@ -98,7 +140,7 @@ class Clients:
         self._core.broker.allowance.unsent_bytes -= effect.unsent_bytes
         connection = self.connections.get(effect.connection)
         if connection is not None:
-            connection.reply(effect.chunks)
+            connection.reply(effect.chunks, effect.mute_ms)
 
     def _close(self, effect: effects.Close) -> None:
         connection = self.connections.get(effect.connection)
