@@ -7,8 +7,7 @@ While the transaction before is being completed, the next waits for a moment bef
 are several, until the first of them can go on.
 
 v2 PRODUCER_FENCED · v3 flexible · v4 several transactions at once, verification · v5 TRANSACTION_ABORTABLE
-Left out: who may ask. In Kafka v4 needs ClusterAction on the cluster; here, as for every API so far, whoever
-reaches the listener.
+Where brokers have a listener of their own, v4 is refused on the others.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -39,10 +38,12 @@ Result = AddPartitionsToTxnResult
 
 
 def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Any:
+    is_from_broker = call.version >= ADDED_BY_BROKERS_SINCE
+    if is_from_broker and not call.is_between_brokers:
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked, config = _transactions(call, request), call.broker.coordinators.transactions.config
     transactional_ids = dict.fromkeys(transaction.transactional_id for transaction in asked)
     # A broker asks again after this time, and meanwhile for nobody else.
-    is_from_broker = call.version >= ADDED_BY_BROKERS_SINCE
     wait_ms = config.add_retry_ms if is_from_broker else config.add_retry_ms_max
     return once_complete(call, transactional_ids, wait_ms, lambda call: _answer(call, asked))
 

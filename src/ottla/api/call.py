@@ -57,6 +57,16 @@ class Call:
     def session(self) -> Session:
         return self.broker.access.session(self.connection)
 
+    @property
+    def listener(self) -> str:
+        """The name of the one that it came in by."""
+        return self.session.listener
+
+    @property
+    def is_between_brokers(self) -> bool:
+        """Did it come in where brokers talk to each other?"""
+        return self.session.listener == self.broker.listeners.inter_broker
+
     def allows(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
         """May whoever asks do this?"""
         principal, host = self.session.principal, self.client_host.removeprefix("/")
@@ -68,8 +78,8 @@ class Call:
             raise ApiError(REFUSALS[resource_type])
 
     def may_act_as(self, broker: int, what: str) -> bool:
-        """Has this connection proved to be that broker's?"""
-        if self.broker.identities.may_act_as(self.connection, broker):
+        """Has this connection proved to be that broker's, and come in where brokers do?"""
+        if self.is_between_brokers and self.broker.identities.may_act_as(self.connection, broker):
             return True
         sentence = (
             f"{what} in the name of broker {broker} is refused to {self.who}: it did not prove to be that"

@@ -53,7 +53,7 @@ SMALL_FETCH_BYTES = 2 * 1024  # some 60 partitions: answered in half a milliseco
 FETCH_PARTITION_BYTES = 32  # of a request, for each partition it names
 SHARED_BYTES = 16 * 1024  # a cached answer is sent to many: what is larger is not copied for each
 ANSWER_BYTES_MAX = 100 * 1024 * 1024  # librdkafka receives no more, either
-Answers: TypeAlias = dict[tuple[int, int, bytes], bytes]
+Answers: TypeAlias = dict[tuple[str, int, int, bytes], bytes]
 _loaded: dict[int, tuple[type[Any], Callable[..., Any]]] = {}
 
 
@@ -81,7 +81,8 @@ def on_request(
         if exchange.size <= SMALL_FETCH_BYTES:
             return exchange.answer_at_once(fetch, now_ms)
     if api.cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
-        answers, key = broker.answers, (header.api_key, header.api_version, bytes(frame[at:]))
+        listener = broker.access.session(connection).listener
+        answers, key = broker.answers, (listener, header.api_key, header.api_version, bytes(frame[at:]))
         answer = answers.get(key)
         if answer is not None:
             return _framed(header, [answer])
@@ -313,7 +314,7 @@ def _load(api: Api) -> tuple[type[Any], Callable[..., Any]]:
 
 
 def _keep(
-    broker: Broker, answers: Answers, key: tuple[int, int, bytes], doubts: int, chunks: list[Buffer]
+    broker: Broker, answers: Answers, key: tuple[str, int, int, bytes], doubts: int, chunks: list[Buffer]
 ) -> None:
     """For whoever asks the same, until the image changes: `answers` is then no longer the broker's. Nothing
     is kept that was made while this broker waited for proof, or was in doubt, that it leads."""

@@ -113,6 +113,7 @@ class Produce:
     """One request on its way: what was answered so far, and what must become safe first."""
 
     broker: Broker
+    connection: int
     acks: int
     asked_ms: int
     response: ProduceResponse
@@ -179,7 +180,9 @@ class Produce:
         """Say who leads, and where that is (KIP-951)."""
         reply.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
         named = {node.node_id for node in self.response.node_endpoints}
-        self.response.node_endpoints += endpoints(self.broker, {leader} - named, NodeEndpoint)
+        self.response.node_endpoints += endpoints(
+            self.broker, self.connection, {leader} - named, NodeEndpoint
+        )
 
     @staticmethod
     def _fail(batch: Unsafe, code: ErrorCode) -> None:
@@ -199,7 +202,7 @@ class Produce:
 
 
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | None:
-    ongoing = Produce(call.broker, request.acks, call.now_ms, ProduceResponse())
+    ongoing = Produce(call.broker, call.connection, request.acks, call.now_ms, ProduceResponse())
     batches = []
     for topic in request.topic_data:
         reply = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[])

@@ -36,6 +36,7 @@ from ottla.broker.fetchers import Fetchers
 from ottla.broker.identities import Identities
 from ottla.broker.isr import IsrChanges
 from ottla.broker.leadership_proofs import Proofs
+from ottla.broker.listeners import listeners_of
 from ottla.broker.liveness import Liveness
 from ottla.broker.long_work import Slices
 from ottla.broker.moves import Moves
@@ -58,6 +59,7 @@ from ottla.replication.sessions import Sessions
 from ottla.replication.throttle import ReplicationThrottle
 
 if TYPE_CHECKING:
+    from ottla.broker.authentication import Authentication
     from ottla.broker.marker_writes import MarkerWrites
     from ottla.broker.transaction_markers import MarkerSender
     from ottla.broker.transactions import OnFenced, OnWritten
@@ -94,11 +96,13 @@ class Broker:
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
         self.identities = Identities(self.id, image, random)
         self.access = Access()
+        self.listeners = listeners_of(properties)
         self.sessions = Sessions(
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
         self.adoption = Adoption()
-        self.answers: dict[tuple[int, int, bytes], bytes] = {}  # that hold until the image changes
+        # That hold until the image changes, by the name of the listener and the request.
+        self.answers: dict[tuple[str, int, int, bytes], bytes] = {}
         self.is_clean = True
 
     def _replicate(self) -> None:
@@ -141,6 +145,12 @@ class Broker:
         )  # fmt: skip
         self.controller_writes = ControllerWrites(image, self.settings, self.seat, liveness, outbox)
         self.report = OwnReport(self.id, image, liveness, self.isr.unanswered, outbox)
+
+    @cached_property
+    def authentication(self) -> "Authentication":
+        from ottla.broker.authentication import Authentication  # many brokers have no SASL
+
+        return Authentication(self.settings.properties, self.image, self.access, self.random)
 
     @cached_property
     def marker_writes(self) -> "MarkerWrites":
@@ -289,6 +299,8 @@ class Broker:
         self.slices.drop(connection)
         self.identities.forget(connection)
         self.access.forget(connection)
+        if "authentication" in self.__dict__:
+            self.authentication.forget(connection)
 
     # -- time -------------------------------------------------------------------------------------
 

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from ottla.api.table import TABLE
 from ottla.broker.effects import Probe, Send, Sign
-from ottla.controller.image import BrokerEndpoint
 from ottla.shell.core import Carriers, Core
 from ottla.shell.keeper import Reminder
 from ottla.wire.codec import decoder, encode_chunks
@@ -51,13 +50,22 @@ UNSENT_BYTES_MAX = 16 << 20
 NOBODY = -1  # the token of what the handshake asks
 
 
+class PeerEndpoint(NamedTuple):
+    """Another broker, in one of its incarnations."""
+
+    id: int
+    host: str
+    port: int
+    epoch: int
+
+
 class Host(Protocol):
     """Who asks, as a channel sees it."""
 
     scratch: bytearray
 
     def client_id(self) -> str: ...
-    def endpoint(self, peer: int) -> BrokerEndpoint | None: ...
+    def endpoint(self, peer: int) -> PeerEndpoint | None: ...
     def timeout_s(self) -> float: ...
     def handshake(self, peer: int) -> "Initiator": ...
     def on_peer_reply(self, token: int, answer: Any) -> None: ...
@@ -76,12 +84,23 @@ class BrokerHost:
         self.scratch = scratch
         self.carry_out = core.carry_out
         self._core = core
+        self._missing = Reminder()
 
     def client_id(self) -> str:
         return f"broker-{self._core.broker.id}"
 
-    def endpoint(self, peer: int) -> BrokerEndpoint | None:
-        return self._core.broker.image.brokers.get(peer)
+    def endpoint(self, peer: int) -> PeerEndpoint | None:
+        """Where it has the listener over which brokers talk to each other."""
+        broker = self._core.broker.image.brokers.get(peer)
+        listener = self._core.broker.listeners.inter_broker
+        if broker is None:
+            return None
+        if listener not in broker.endpoints:
+            self._missing.say(
+                f"broker {peer} has no listener {listener}; all brokers need one inter.broker.listener.name"
+            )
+            return None
+        return PeerEndpoint(peer, *broker.endpoints[listener], broker.epoch)
 
     def handshake(self, peer: int) -> "Initiator":
         return self._core.broker.identities.initiate(peer)
@@ -98,10 +117,6 @@ class BrokerHost:
     def _input(self, event: Callable[[], None]) -> None:
         if not self._core.is_ending:
             self._core.input(event, is_repeated=True)
-
-
-def _incarnation(endpoint: BrokerEndpoint | None) -> tuple[str, int, int] | None:
-    return (endpoint.host, endpoint.port, endpoint.epoch) if endpoint else None
 
 
 class Asked(NamedTuple):
@@ -133,7 +148,7 @@ class Peers:
             return
         key = (effect.peer, effect.channel)
         channel = self._channels.get(key)
-        if channel is not None and _incarnation(channel.endpoint) != _incarnation(endpoint):
+        if channel is not None and channel.endpoint != endpoint:
             channel.fail("the peer is another now")
             channel = None
         if channel is None:
@@ -144,7 +159,7 @@ class Peers:
     def check(self) -> None:
         """Give up on peers that are gone, or came back as another incarnation."""
         for (peer, _name), channel in list(self._channels.items()):
-            if _incarnation(self._host.endpoint(peer)) != _incarnation(channel.endpoint):
+            if self._host.endpoint(peer) != channel.endpoint:
                 channel.fail("the peer is gone")
         self._probes.check()
 
@@ -157,7 +172,7 @@ class Peers:
             channel.fail("the broker stops")
         await asyncio.gather(*self.connecting, return_exceptions=True)
 
-    def on_stranger(self, endpoint: BrokerEndpoint, error: Exception) -> None:
+    def on_stranger(self, endpoint: PeerEndpoint, error: Exception) -> None:
         """Whoever listens at a broker's address did not prove to be that broker."""
         reminder = self._strangers.setdefault(endpoint.id, Reminder())
         reminder.say(f"broker {endpoint.id} is not at {endpoint.host}:{endpoint.port}: {error}")
@@ -203,7 +218,7 @@ class Probes:
     def check(self) -> None:
         """Give up on peers that are gone, or came back as another incarnation."""
         for peer, channel in list(self._channels.items()):
-            if _incarnation(self.endpoint(peer)) != _incarnation(channel.endpoint):
+            if self.endpoint(peer) != channel.endpoint:
                 channel.fail("the peer is gone")
 
     def close(self) -> None:
@@ -245,7 +260,7 @@ class Channel(asyncio.BufferedProtocol):
         self,
         loop: asyncio.AbstractEventLoop,
         host: Host,
-        endpoint: BrokerEndpoint,
+        endpoint: PeerEndpoint,
         on_end: Callable[["Channel"], None],
         peers: Peers,
     ) -> None:
