@@ -12,6 +12,7 @@ from ottla.broker.zookeeper_config import ZooKeeperConfig
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.security.authorizer_config import AuthorizerConfig
+from ottla.security.sasl_config import SaslConfig
 from ottla.txn.config import TransactionConfig
 
 TITLES: dict[type, str] = {
@@ -22,6 +23,7 @@ TITLES: dict[type, str] = {
     GroupConfig: "Groups",
     TransactionConfig: "Transactions",
     AuthorizerConfig: "Access control",
+    SaslConfig: "SASL",
 }
 CONFIG_CLASSES = tuple(TITLES)
 

@@ -21,6 +21,7 @@ from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
 from ottla.shell.listener import advertised_endpoints, cannot_listen
+from ottla.shell.unauthenticated import Unauthenticated
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ SWEEP_MS = 5_000
 class Clients:
     def __init__(self, core: Core, scratch: bytearray) -> None:
         self.connections: dict[int, Connection] = {}
+        self.unauthenticated = Unauthenticated()
         broker = core.broker
         self.admission = Admission(broker.settings, broker.identities, broker.listeners, self._resolve)
         rates = ArrivalRates(broker.settings, broker.quotas, broker.listeners)
@@ -99,7 +101,7 @@ class Clients:
                 self.admission.forget(connection.number)
         if refusal is None:
             self.connections[connection.number] = connection
-            self._begin(connection.number, connection.listener)
+            self._begin(connection)
         return refusal
 
     def _resolve(self, host: str, told: Callable[[list[str]], None]) -> None:
@@ -114,16 +116,23 @@ class Clients:
 
         asyncio.ensure_future(loop.getaddrinfo(host, None)).add_done_callback(looked_up)
 
-    def _begin(self, number: int, listener: Listener) -> None:
+    def _begin(self, connection: Connection) -> None:
         """What is known from the first on. Of the usual kind nothing has to be said."""
+        number, listener, broker = connection.number, connection.listener, self._core.broker
         if (listener.name, listener.protocol) != (DEFAULT_LISTENER, PLAINTEXT):
             session = Session(listener=listener.name, is_authenticated=not listener.has_sasl)
-            self._core.broker.access.begin(number, session)
+            broker.access.begin(number, session)
+        if listener.has_sasl:
+            self.unauthenticated.add(connection, broker.authentication.config, self._core.now_ms())
+
+    def on_authenticated(self, connection: Connection) -> None:
+        self.unauthenticated.remove(connection)
 
     def forget(self, connection: Connection) -> None:
         if self.connections.pop(connection.number, None) is None:
             return
         self.admission.forget(connection.number)
+        self.unauthenticated.remove(connection)
         self.budgets.forget(connection)
         self._core.broker.on_closed(connection.number)
 
@@ -150,6 +159,8 @@ class Clients:
     # -- time --
 
     def on_tick(self, now_ms: int) -> None:
+        if self.unauthenticated:
+            self.unauthenticated.sweep(self._core.broker.authentication.config, now_ms)
         if now_ms - self._swept_ms >= SWEEP_MS:
             self._swept_ms = now_ms
             self._sweep(now_ms)

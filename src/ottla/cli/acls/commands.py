@@ -9,9 +9,8 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
 from ottla.cli.acls import acl_requests, selection
 from ottla.cli.acls.selection import Selection, title
-from ottla.cli.options import Bootstrap, Json
+from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.requests import Cluster
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP, probe
 from ottla.security.acls import AclBinding
 from ottla.security.resources import PatternType, Permission
 
@@ -59,6 +58,7 @@ Permit = Annotated[bool | None, typer.Option("--allow/--deny", help="Allow it, o
 
 
 @app.command("list")
+@connects()
 def list_(
     principal: Principals = None,
     topic: Topics = None,
@@ -70,7 +70,7 @@ def list_(
     host: Hosts = None,
     allow: Permit = None,
     json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """List ACLs: all, or those that all options select.
 
@@ -83,7 +83,7 @@ def list_(
     wanted = _selection(
         principal, topic, group, transactional_id, cluster, pattern, operation, host, allow, False, False
     )
-    bindings = acl_requests.listed(_cluster(bootstrap), wanted.filters(PatternType.ANY))
+    bindings = acl_requests.listed(Cluster.reached(where), wanted.filters(PatternType.ANY))
     if not bindings and not json:
         output.say("there are no ACLs" + ("" if wanted.is_everything else " like that"))
     else:
@@ -91,6 +91,7 @@ def list_(
 
 
 @app.command()
+@connects()
 def add(
     principal: Principals = None,
     topic: Topics = None,
@@ -104,7 +105,7 @@ def add(
     host: Hosts = None,
     allow: Permit = None,
     json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Add ACLs: every principal may do every operation on every resource from every host.
 
@@ -131,11 +132,12 @@ def add(
         consumer,
     )
     bindings = wanted.bindings()
-    acl_requests.add(_cluster(bootstrap), bindings)
+    acl_requests.add(Cluster.reached(where), bindings)
     _show(bindings, json=json)
 
 
 @app.command()
+@connects()
 def remove(
     principal: Principals = None,
     topic: Topics = None,
@@ -150,7 +152,7 @@ def remove(
     allow: Permit = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Remove all ACLs that the options select, and show them. A name is taken literally unless --pattern
     says otherwise.
@@ -175,7 +177,7 @@ def remove(
     )
     if wanted.is_everything:
         raise CommandError("say which: --principal, --topic, --group or others select the ACLs", USAGE)
-    connection, filters = _cluster(bootstrap), wanted.filters(PatternType.LITERAL)
+    connection, filters = Cluster.reached(where), wanted.filters(PatternType.LITERAL)
     bindings = acl_requests.listed(connection, filters)
     if not bindings:
         raise CommandError("there are no ACLs like that")
@@ -236,8 +238,3 @@ def _selection(
 
 def _each(parse: Callable[[str], Any], texts: list[str] | None) -> tuple[Any, ...]:
     return tuple(map(parse, texts or ()))
-
-
-def _cluster(bootstrap: str) -> Cluster:
-    probe(bootstrap)
-    return Cluster(bootstrap)

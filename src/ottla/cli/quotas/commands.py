@@ -7,12 +7,11 @@ import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
-from ottla.cli.options import Bootstrap, Json
+from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.properties import parse_settings
 from ottla.cli.quotas import quota_requests
 from ottla.cli.quotas.quota_requests import Entity, title
 from ottla.cli.requests import Cluster
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP, probe
 
 app = typer.Typer(
     name="quotas",
@@ -36,6 +35,7 @@ DefaultIp = Annotated[bool, typer.Option("--default-ip", help="All addresses wit
 
 
 @app.command("list")
+@connects()
 def list_(
     user: User = None,
     default_user: DefaultUser = False,
@@ -44,7 +44,7 @@ def list_(
     ip: Ip = None,
     default_ip: DefaultIp = False,
     json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """List quotas: all, or those that are about a user, a client id or an address.
 
@@ -55,7 +55,7 @@ def list_(
       ottla quotas list --json | jq '.[] | select(.quotas.producer_byte_rate < 1e6)'
     """
     entity = _entity(user, default_user, client_id, default_client_id, ip, default_ip)
-    quotas = quota_requests.listed(_cluster(bootstrap), entity)
+    quotas = quota_requests.listed(Cluster.reached(where), entity)
     if json:
         output.show_json([{"entity": dict(quota.entity), "quotas": quota.values} for quota in quotas])
     elif quotas:
@@ -70,6 +70,7 @@ def list_(
 
 
 @app.command()
+@connects()
 def add(
     pairs: Annotated[
         list[str],
@@ -81,7 +82,7 @@ def add(
     default_client_id: DefaultClientId = False,
     ip: Ip = None,
     default_ip: DefaultIp = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Set quotas of a user, a client id, a user's client id or an address; others stay as they are.
 
@@ -96,11 +97,12 @@ def add(
     """
     values = {key: _number(key, value) for key, value in parse_settings(pairs, "quotas add").items()}
     entity = _named(_entity(user, default_user, client_id, default_client_id, ip, default_ip))
-    quota_requests.change(_cluster(bootstrap), entity, values)
+    quota_requests.change(Cluster.reached(where), entity, values)
     output.say(f"{title(entity)}: {', '.join(f'{key} {_text(value)}' for key, value in values.items())}")
 
 
 @app.command()
+@connects()
 def remove(
     keys: Annotated[
         list[str] | None, typer.Argument(metavar="QUOTA...", help="Which; all if none is named.")
@@ -111,7 +113,7 @@ def remove(
     default_client_id: DefaultClientId = False,
     ip: Ip = None,
     default_ip: DefaultIp = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Remove quotas of a user, a client id, a user's client id or an address.
 
@@ -121,7 +123,7 @@ def remove(
       ottla quotas remove --user alice consumer_byte_rate
     """
     entity = _named(_entity(user, default_user, client_id, default_client_id, ip, default_ip))
-    cluster = _cluster(bootstrap)
+    cluster = Cluster.reached(where)
     present = [
         key
         for quota in quota_requests.listed(cluster, entity, exactly=True)
@@ -182,8 +184,3 @@ def _number(key: str, text: str) -> float:
 
 def _text(value: float) -> str:
     return f"{value:.0f}" if value == int(value) else f"{value}"
-
-
-def _cluster(bootstrap: str) -> Cluster:
-    probe(bootstrap)
-    return Cluster(bootstrap)

@@ -7,13 +7,13 @@ import typer
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
 from ottla.cli.keeper_options import Config, Data, ZooKeeper, keeper_properties
-from ottla.cli.options import Bootstrap, Json
+from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.requests import Cluster
 from ottla.cli.users import passwords
 from ottla.cli.users.brokers import BrokerUsers, Users
 from ottla.cli.users.keepers import KeeperUsers
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP, probe
 from ottla.client.librdkafka.errors import meant
+from ottla.client.properties import Where
 from ottla.security.credentials import (
     ITERATIONS,
     ITERATIONS_MAX,
@@ -42,12 +42,13 @@ class UserStore(Protocol):
 
 
 @app.command("list")
+@connects()
 def list_(
     json: Json = False,
     zookeeper: ZooKeeper = None,
     data: Data = None,
     config: Config = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """List the users with SCRAM credentials. Passwords are not stored, and cannot be shown.
 
@@ -56,7 +57,7 @@ def list_(
       ottla users list
       ottla users list --json | jq -r '.[].user'
     """
-    users = _store(zookeeper, data, config, bootstrap).users()
+    users = _store(zookeeper, data, config, where).users()
     if json:
         output.show_json([
             {
@@ -80,6 +81,7 @@ def list_(
 
 
 @app.command()
+@connects()
 def add(
     user: User,
     mechanism: Mechanisms = None,
@@ -100,7 +102,7 @@ def add(
     zookeeper: ZooKeeper = None,
     data: Data = None,
     config: Config = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Add a user, or give one another password, which is asked for unless an option says otherwise.
 
@@ -119,7 +121,7 @@ def add(
     if generate and password_file is not None:
         raise CommandError("--generate makes up a password, --password-file has one; use one of them", USAGE)
     mechanisms = _mechanisms(mechanism)
-    store = _store(zookeeper, data, config, bootstrap)
+    store = _store(zookeeper, data, config, where)
     if generate:
         password = passwords.generated()
     else:
@@ -135,13 +137,14 @@ def add(
 
 
 @app.command()
+@connects()
 def remove(
     user: User,
     mechanism: Mechanisms = None,
     zookeeper: ZooKeeper = None,
     data: Data = None,
     config: Config = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Remove a user's credentials. What ACLs and quotas say of the user stays.
 
@@ -151,7 +154,7 @@ def remove(
       ottla users remove alice --mechanism SCRAM-SHA-256
     """
     named = _mechanisms(mechanism) if mechanism else None
-    store = _store(zookeeper, data, config, bootstrap)
+    store = _store(zookeeper, data, config, where)
     users = store.users((user,))
     if user not in users:
         raise CommandError(f"there is no user {user!r}{meant(user, store.users())}")
@@ -171,9 +174,8 @@ def _mechanisms(names: list[str] | None) -> list[ScramMechanism]:
     return [MECHANISMS[name] for name in chosen]
 
 
-def _store(zookeeper: str | None, data: str | None, config: str | None, bootstrap: str) -> UserStore:
+def _store(zookeeper: str | None, data: str | None, config: str | None, where: Where) -> UserStore:
     properties = keeper_properties(zookeeper, data, config)
     if properties is not None:
         return KeeperUsers(properties)
-    probe(bootstrap)
-    return BrokerUsers(Cluster(bootstrap))
+    return BrokerUsers(Cluster.reached(where))
