@@ -37,7 +37,7 @@ from ottla.broker.fetchers import Fetchers
 from ottla.broker.identities import Identities
 from ottla.broker.isr import IsrChanges
 from ottla.broker.leadership_proofs import Proofs
-from ottla.broker.listeners import listeners_of
+from ottla.broker.listeners import listeners_of, settings_of
 from ottla.broker.liveness import Liveness
 from ottla.broker.long_work import Slices
 from ottla.broker.moves import Moves
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from ottla.broker.marker_writes import MarkerWrites
     from ottla.broker.transaction_markers import MarkerSender
     from ottla.broker.transactions import OnFenced, OnWritten
+    from ottla.security.peer_login import Login
 
 
 class Broker:
@@ -97,10 +98,10 @@ class Broker:
         self.moves = Moves(image, storage, outbox, self.partitions.on_moved)
         self._control()
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
-        self.identities = Identities(self.id, image, random)
+        self.listeners = listeners_of(properties)
+        self.identities = Identities(self.id, image, random, self._login(properties))
         self.access = Access(load(AuthorizerConfig, properties), image)
         self.quotas = Quotas(settings, image, self.slices)
-        self.listeners = listeners_of(properties)
         self.sessions = Sessions(
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
@@ -108,6 +109,15 @@ class Broker:
         # That hold until the image changes, by the name of the listener and the request.
         self.answers: dict[tuple[str, int, int, bytes], bytes] = {}
         self.is_clean = True
+
+    def _login(self, properties: dict[str, str]) -> "Login | None":
+        """With which this broker logs in to others."""
+        listener = self.listeners.between_brokers
+        if not listener.has_sasl:
+            return None
+        from ottla.security.peer_login import login_of  # many brokers have no SASL
+
+        return login_of(settings_of(properties, listener.name), listener.name)
 
     def _replicate(self) -> None:
         """What partitions need to lead and to follow."""

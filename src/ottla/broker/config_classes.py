@@ -13,6 +13,7 @@ from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.security.authorizer_config import AuthorizerConfig
 from ottla.security.sasl_config import SaslConfig
+from ottla.security.tls_config import TlsConfig
 from ottla.txn.config import TransactionConfig
 
 TITLES: dict[type, str] = {
@@ -24,6 +25,7 @@ TITLES: dict[type, str] = {
     TransactionConfig: "Transactions",
     AuthorizerConfig: "Access control",
     SaslConfig: "SASL",
+    TlsConfig: "TLS",
 }
 CONFIG_CLASSES = tuple(TITLES)
 

@@ -8,12 +8,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.addresses import Address
 from ottla.broker import effects
 from ottla.broker.access import DEFAULT_LISTENER, Session
-from ottla.broker.listeners import PLAINTEXT, Listener
+from ottla.broker.listeners import PLAINTEXT, SSL, Listener
+from ottla.security.principal_mapping import NoMatchError
+from ottla.security.principals import ANONYMOUS, Principal
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
 from ottla.shell.arrivals import ArrivalRates, Arrivals
@@ -22,6 +24,11 @@ from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
 from ottla.shell.listener import advertised_endpoints, cannot_listen
 from ottla.shell.unauthenticated import Unauthenticated
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ottla.shell.handshakes import Handshakes
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +51,21 @@ class Clients:
         self._connections_made = 0
         self._swept_ms = 0
         self._servers: list[asyncio.Server] = []
+        self.handshakes = self._handshakes()
         self.on_held, self.on_unsent = self.budgets.on_held, self.budgets.on_unsent
         self.say_closed, self.say_refused = self.budgets.closings.say, self.admission.refusals.say
+
+    def _handshakes(self) -> "Handshakes | None":
+        """ConfigError: a listener with TLS cannot be served as it is set up."""
+        if not any(listener.has_tls for listener in self.listeners.bound):
+            return None
+        from ottla.shell.handshakes import Handshakes  # many brokers have no TLS
+
+        return Handshakes(self._core, self._connect)
+
+    def tls_to_peers(self) -> "ssl.SSLContext | None":
+        """For connections to other brokers; None where these are in plain text."""
+        return self.handshakes.certificates.client if self.handshakes is not None else None
 
     # -- listening --
 
@@ -64,7 +84,7 @@ class Clients:
     async def _bind(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> int:
         try:
             server = await loop.create_server(
-                partial(self._connect, listener), listener.host, listener.port, backlog=1024,
+                partial(self._arrive, listener), listener.host, listener.port, backlog=1024,
                 start_serving=False,
             )  # fmt: skip
         except OSError as error:
@@ -86,6 +106,11 @@ class Clients:
 
     # -- connections --
 
+    def _arrive(self, listener: Listener) -> asyncio.BaseProtocol:
+        if self.handshakes is not None and listener.has_tls:
+            return self.handshakes.begin(listener)
+        return self._connect(listener)
+
     def _connect(self, listener: Listener) -> Connection:
         self._connections_made += 1
         return Connection(self._core, self, self._connections_made, self._scratch, listener)
@@ -94,6 +119,12 @@ class Clients:
         """Take the connection in; or the reason why not."""
         if self._core.is_stopping:  # it was accepted before, and nobody would close it
             return "the broker stops"
+        principal = ANONYMOUS
+        if self.handshakes is not None and connection.listener.protocol == SSL:
+            try:
+                principal = self.handshakes.principal(connection)
+            except NoMatchError as error:
+                return str(error)
         refusal = self.admission.admit(connection)
         if refusal is None:
             refusal = self.arrivals.come(connection)
@@ -101,7 +132,7 @@ class Clients:
                 self.admission.forget(connection.number)
         if refusal is None:
             self.connections[connection.number] = connection
-            self._begin(connection)
+            self._begin(connection, principal)
         return refusal
 
     def _resolve(self, host: str, told: Callable[[list[str]], None]) -> None:
@@ -116,11 +147,11 @@ class Clients:
 
         asyncio.ensure_future(loop.getaddrinfo(host, None)).add_done_callback(looked_up)
 
-    def _begin(self, connection: Connection) -> None:
+    def _begin(self, connection: Connection, principal: Principal) -> None:
         """What is known from the first on. Of the usual kind nothing has to be said."""
         number, listener, broker = connection.number, connection.listener, self._core.broker
         if (listener.name, listener.protocol) != (DEFAULT_LISTENER, PLAINTEXT):
-            session = Session(listener=listener.name, is_authenticated=not listener.has_sasl)
+            session = Session(listener.name, principal, is_authenticated=not listener.has_sasl)
             broker.access.begin(number, session)
         if listener.has_sasl:
             self.unauthenticated.add(connection, broker.authentication.config, self._core.now_ms())
@@ -159,6 +190,8 @@ class Clients:
     # -- time --
 
     def on_tick(self, now_ms: int) -> None:
+        if self.handshakes is not None:
+            self.handshakes.on_tick(now_ms)
         if self.unauthenticated:
             self.unauthenticated.sweep(self._core.broker.authentication.config, now_ms)
         if now_ms - self._swept_ms >= SWEEP_MS:
