@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
+from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 from cryptography.x509.oid import NameOID
 from tests.cluster.zookeeper import Ensemble
 from tests.support.ports import free_ports
@@ -69,6 +70,14 @@ class Authority:
             key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock)
             + self._signed(name, key, address).public_bytes(Encoding.PEM)
         )
+        return path
+
+    def issue_pkcs12(self, name: str, password: str) -> Path:
+        key = ec.generate_private_key(ec.SECP256R1())
+        path = self._folder / f"{name}-of-{self._name}.p12"
+        certificate = self._signed(name, key, "127.0.0.1")
+        lock = BestAvailableEncryption(password.encode())
+        path.write_bytes(serialize_key_and_certificates(name.encode(), key, certificate, None, lock))
         return path
 
     def _signed(self, name: str, key: ec.EllipticCurvePrivateKey, address: str | None) -> x509.Certificate:

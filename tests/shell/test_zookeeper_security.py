@@ -319,6 +319,26 @@ def test_over_tls_a_thousand_nodes_are_written_and_read_and_kept_for_the_certifi
     run(where, settings, read)
 
 
+def test_keys_and_authorities_may_be_in_pkcs12(
+    tls: TlsEnsemble, tls_settings: dict[str, str], authority: Authority, tmp_path: Path
+) -> None:
+    """By the ends of their names, or by what the types say."""
+    key, trusted = authority.issue_pkcs12("broker", "key password"), tmp_path / "trusted"
+    trusted.write_bytes(authority.path.read_bytes())
+    stores = {
+        "zookeeper.ssl.keystore.location": str(key),
+        "zookeeper.ssl.truststore.location": str(trusted),
+        "zookeeper.ssl.truststore.type": "PEM",
+    }
+    run(tls.secure_hosts, {**tls_settings, **stores})
+    unnamed = key.rename(key.with_suffix(""))
+    stores["zookeeper.ssl.keystore.location"] = str(unnamed)
+    run(tls.secure_hosts, {**tls_settings, **stores, "zookeeper.ssl.keystore.type": "PKCS12"})
+    said = refusal(tls.secure_hosts, {**tls_settings, **stores, "zookeeper.ssl.keystore.password": "wrong"})
+    assert said.startswith(f"zookeeper.ssl.keystore.location: {unnamed} is no PKCS12, ")
+    assert said.endswith(" or zookeeper.ssl.keystore.password is wrong")
+
+
 def test_a_zookeeper_of_another_authority_or_for_another_host_is_not_talked_to(
     tls: TlsEnsemble, tls_settings: dict[str, str], tmp_path: Path, authority: Authority
 ) -> None:
@@ -369,8 +389,16 @@ def test_a_broker_without_a_key_is_told_where_to_name_it(
     ("name", "value", "said"),
     [
         ("zookeeper.ssl.keystore.password", "wrong", "zookeeper.ssl.keystore.location: "),
-        ("zookeeper.ssl.keystore.location", "/nowhere.pem", "zookeeper.ssl.keystore.location: /nowhere.pem"),
-        ("zookeeper.ssl.truststore.location", "/nowhere", "zookeeper.ssl.truststore.location: /nowhere"),
+        (
+            "zookeeper.ssl.keystore.location",
+            "/nowhere.pem",
+            "zookeeper.ssl.keystore.location: cannot read /nowh",
+        ),
+        (
+            "zookeeper.ssl.truststore.location",
+            "/nowhere",
+            "zookeeper.ssl.truststore.location: cannot read /no",
+        ),
         ("zookeeper.ssl.cipher.suites", "NONE_SUCH", "zookeeper.ssl.cipher.suites: "),
     ],
 )

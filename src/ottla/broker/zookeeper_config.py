@@ -45,7 +45,7 @@ class ZooKeeperConfig:
     keystore_type: str = key(
         "zookeeper.ssl.keystore.type",
         "",
-        "PEM, PKCS12 or JKS; empty: by the end of the name (.pem, .p12, .pfx, .jks).",
+        "PEM or PKCS12; empty: by the end of the name (.pem, .p12, .pfx). JKS cannot be read.",
         check=one_of(*STORE_TYPES),
     )
     truststore_location: str = key(
@@ -59,7 +59,7 @@ class ZooKeeperConfig:
     truststore_type: str = key(
         "zookeeper.ssl.truststore.type",
         "",
-        "PEM, PKCS12 or JKS; empty: by the end of the name.",
+        "PEM or PKCS12; empty: by the end of the name.",
         check=one_of(*STORE_TYPES),
     )
     protocol: str = key("zookeeper.ssl.protocol", "TLSv1.2", "The version of TLS.", check=one_of(*PROTOCOLS))
@@ -70,13 +70,20 @@ class ZooKeeperConfig:
         check=_protocols,
     )
     cipher_suites: tuple[str, ...] = key(
-        "zookeeper.ssl.cipher.suites", (), "Ciphers of TLS 1.2; empty: what OpenSSL thinks is good."
+        "zookeeper.ssl.cipher.suites",
+        (),
+        "Cipher suites, by Java's or OpenSSL's names; empty: OpenSSL's choice.",
     )
     endpoint_identification_algorithm: str = key(
         "zookeeper.ssl.endpoint.identification.algorithm",
         "HTTPS",
         "HTTPS: ZooKeeper's certificate must be for the host that was asked; anything else: for any.",
     )
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Of TLS."""
+        return self.enabled_protocols or ((self.protocol,) if self.protocol else PROTOCOLS)
 
     @property
     def has_identity(self) -> bool:

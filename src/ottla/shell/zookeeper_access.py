@@ -5,21 +5,26 @@ unless it is where secrets are: users' keys, configs of brokers, and the secret 
 other.
 """
 
-import contextlib
 import importlib.util
+import os
+import re
 import ssl
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from ottla.broker.zookeeper_config import JAAS_FILE, PROTOCOLS, ZooKeeperConfig, check_zookeeper
+from ottla.base.config import ConfigError
+from ottla.broker.zookeeper_config import JAAS_FILE, ZooKeeperConfig, check_zookeeper
 from ottla.controller.znodes import PEER_SECRET
 from ottla.security.jaas import JaasError
 from ottla.security.jaas_file import UserAndPassword, zookeeper_credentials
+from ottla.security.tls_config import load_tls
 from ottla.shell.lock import StartError
+from ottla.shell.tls import client_context
 
-VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_KEY = re.compile(r"(?<![\w./-])ssl\.(?=[a-z])")
+PEM = "PEM"
+ENDINGS = {".pem": PEM, ".p12": "PKCS12", ".pfx": "PKCS12"}
 SECRETS = ("/config/users", "/config/brokers", "/delegation_token/tokens", PEER_SECRET)
 
 
@@ -65,32 +70,29 @@ def _credentials(path: str) -> UserAndPassword:
 
 
 def _context(config: ZooKeeperConfig) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    names = config.enabled_protocols or ([config.protocol] if config.protocol else PROTOCOLS)
-    versions = sorted(VERSIONS[name] for name in names)
-    context.minimum_version, context.maximum_version = versions[0], versions[-1]
-    context.check_hostname = config.endpoint_identification_algorithm.upper() == "HTTPS"
-    if config.truststore_location:
-        with _explained("zookeeper.ssl.truststore.location", config.truststore_location):
-            context.load_verify_locations(config.truststore_location)
-    else:
-        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-    if config.keystore_location:
-        with _explained("zookeeper.ssl.keystore.location", config.keystore_location):
-            context.load_cert_chain(config.keystore_location, password=config.keystore_password)
-    if config.cipher_suites:
-        try:
-            context.set_ciphers(":".join(config.cipher_suites))
-        except ssl.SSLError:
-            raise StartError("zookeeper.ssl.cipher.suites: OpenSSL knows none of these") from None
-    return context
-
-
-@contextlib.contextmanager
-def _explained(key: str, path: str) -> Iterator[None]:
+    """As towards other brokers, with settings of its own."""
+    checks_host = config.endpoint_identification_algorithm.upper() == "HTTPS"
+    keys = _store_type(config.keystore_type, config.keystore_location)
+    authorities = _store_type(config.truststore_type, config.truststore_location)
+    settings = {
+        "ssl.keystore.type": keys,
+        "ssl.keystore.location": config.keystore_location,
+        # In PEM it is the key that has a password.
+        "ssl.key.password" if keys == PEM else "ssl.keystore.password": config.keystore_password,
+        "ssl.truststore.type": authorities,
+        "ssl.truststore.location": config.truststore_location,
+        "ssl.truststore.password": "" if authorities == PEM else config.truststore_password,
+        "ssl.enabled.protocols": ",".join(config.versions),
+        "ssl.cipher.suites": ",".join(config.cipher_suites),
+        "ssl.endpoint.identification.algorithm": "https" if checks_host else "",
+    }
     try:
-        yield
-    except ssl.SSLError:
-        raise StartError(f"{key}: {path} is not such a file in PEM, or its password is another") from None
-    except OSError as error:
-        raise StartError(f"{key}: {path}: {error.strerror}") from None
+        return client_context(load_tls(settings))
+    except ConfigError as error:
+        text = str(error).replace("ssl.key.password", "ssl.keystore.password")
+        raise StartError(_KEY.sub("zookeeper.ssl.", text)) from None
+
+
+def _store_type(given: str, location: str) -> str:
+    """Where it is not given ZooKeeper goes by the end of the name."""
+    return given or ENDINGS.get(os.path.splitext(location)[1].lower(), "JKS")
