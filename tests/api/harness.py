@@ -83,13 +83,14 @@ class Client:
     is_sent_away: bool = False
     client_id: str = "a client"
     closed: str | None = None  # by the broker, for this reason
+    muted_ms: int = 0  # for how long, after its last answer
     answer_to: Callable[..., list[Buffer] | Silence] = on_request
 
     def ask(self, request: Any, version: int | None = None) -> Pending:
         version = request.VERSIONS[1] if version is None else version
         self.sent += 1
         pending = Pending(request, version, self.sent)
-        self.pending = pending
+        self.pending, self.muted_ms = pending, 0
         answer = self.raw(pending.frame(self.client_id))
         if answer is Silence.NO_REPLY:
             pending.wants_no_reply = True
@@ -266,6 +267,9 @@ class Machine(Interpreter):
         if client is not None:
             assert client.pending is not None
             client.pending.take(chunks)
+
+    def mute(self, connection: int, duration_ms: int) -> None:
+        self.clients[connection].muted_ms = duration_ms
 
     def close(self, effect: Close) -> None:
         client = self.clients[effect.connection]

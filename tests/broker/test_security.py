@@ -27,8 +27,8 @@ MAP = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAI
         ("delegation.token.secret.key", "s"),
         ("password.encoder.secret", "s"),
         ("security.providers", "com.example.Provider"),
-        ("zookeeper.set.acl", "true"),
-        ("zookeeper.ssl.client.enable", "true"),
+        ("zookeeper.ssl.crl.enable", "true"),
+        ("zookeeper.ssl.ocsp.enable", "true"),
     ],
 )
 def test_a_setting_that_asks_for_security_is_refused_by_name_and_without_its_value(
@@ -51,6 +51,8 @@ def test_a_setting_that_asks_for_security_is_refused_by_name_and_without_its_val
         ("ssl.endpoint.identification.algorithm", ""),
         ("zookeeper.set.acl", "false"),
         ("zookeeper.ssl.client.enable", "False"),
+        ("zookeeper.ssl.client.enable", "true"),
+        ("zookeeper.ssl.keystore.location", "/etc/ottla/zookeeper.pem"),
         ("connections.max.reauth.ms", "0"),
         ("allow.everyone.if.no.acl.found", "true"),
         ("security.inter.broker.protocol", "PLAINTEXT"),

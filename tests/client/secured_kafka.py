@@ -9,10 +9,10 @@ from pathlib import Path
 from bench import apache
 from bench.servers import HOST, PeerError, clean_environment
 from tests.compat.apache import QUICK_JVM, Node
-from tests.support.client_certificates import PASSWORD, Authority
+from tests.support.certificates import Authority
 from tests.support.ports import free_ports
 
-SECRET = "alice-secret"
+SECRET, PASSWORD = "alice-secret", "store-secret"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _PACKAGE = "org.apache.kafka.common.security"
 SESSION_MS = 5_000
@@ -34,8 +34,9 @@ class SecuredKafka(Node):
 
     def _security(self) -> dict[str, str]:
         folder = self.folder_of_stores
-        keystore = self.authority.sign("broker").write_pkcs12(folder / "broker.p12")
-        truststore = self.authority.write_truststore(folder / "trusted.p12")
+        keystore, truststore = folder / "broker.p12", folder / "trusted.p12"
+        keystore.write_bytes(self.authority.issue("broker").pkcs12(PASSWORD))
+        truststore.write_bytes(self.authority.pkcs12(PASSWORD))
         scram = f"{_PACKAGE}.scram.ScramLoginModule required;"
         plain = f'{_PACKAGE}.plain.PlainLoginModule required user_alice="{SECRET}";'
         bearer = (

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from bench import apache
 from bench.servers import PeerError
-from tests.client.secured_kafka import MECHANISMS, SESSION_MS, SecuredKafka, jaas, secured_kafka
-from tests.support.client_certificates import PASSWORD, Authority
+from tests.client.secured_kafka import MECHANISMS, PASSWORD, SESSION_MS, SecuredKafka, jaas, secured_kafka
+from tests.support.certificates import Authority
 from tests.support.waiting import wait_for
 
 from ottla.base.command_error import CommandError
@@ -95,20 +95,22 @@ def test_a_function_gives_the_token(kafka: SecuredKafka) -> None:
 
 @pytest.mark.parametrize("form", ["pem", "encrypted", "file", "pkcs12"])
 def test_a_client_shows_its_certificate_in_any_form(kafka: SecuredKafka, tmp_path: Path, form: str) -> None:
-    own = kafka.authority.sign("client")
+    own = kafka.authority.issue("client")
+    store = tmp_path / "own.p12"
+    store.write_bytes(own.pkcs12(PASSWORD))
     said = {
-        "pem": {"ssl.keystore.key": own.key_pem, "ssl.keystore.certificate.chain": own.pem},
+        "pem": {"ssl.keystore.key": own.key_pem(), "ssl.keystore.certificate.chain": own.chain_pem},
         "encrypted": {
-            "ssl.key.pem": own.encrypted_key_pem(),
-            "ssl.certificate.pem": own.pem,
+            "ssl.key.pem": own.key_pem(PASSWORD),
+            "ssl.certificate.pem": own.chain_pem,
             "ssl.key.password": PASSWORD,
         },
         "file": {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(own.write_pem(tmp_path / "own.pem")),
+            "ssl.keystore.location": own.write(tmp_path / "own.pem"),
         },
         "pkcs12": {
-            "ssl.keystore.location": str(own.write_pkcs12(tmp_path / "own.p12")),
+            "ssl.keystore.location": str(store),
             "ssl.keystore.password": PASSWORD,
         },
     }[form]

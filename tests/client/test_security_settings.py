@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.client_certificates import PASSWORD, Authority
+from tests.support.certificates import Authority, Identity
 
 from ottla.client import ClientError
 from ottla.client.librdkafka.security import librdkafka_security
@@ -14,6 +14,7 @@ from ottla.client.security import stores
 from ottla.client.security.names import HONOURED, REFUSED, WITHOUT_EFFECT
 from ottla.client.security.settings import NO_SECURITY, client_security
 
+PASSWORD = "store-secret"
 PACKAGE = "org.apache.kafka.common.security"
 PLAIN_LINE = f'{PACKAGE}.plain.PlainLoginModule required username="alice" password="pass-secret";'
 SCRAM_LINE = f'{PACKAGE}.scram.ScramLoginModule required username="alice" password="pass-secret";'
@@ -30,6 +31,11 @@ ENDPOINT = {"sasl.oauthbearer.token.endpoint.url": "https://auth.example.com/tok
 @pytest.fixture(scope="module")
 def authority() -> Authority:
     return Authority()
+
+
+@pytest.fixture(scope="module")
+def identity(authority: Authority) -> Identity:
+    return authority.issue("client")
 
 
 def test_without_properties_there_is_no_security() -> None:
@@ -137,14 +143,14 @@ def test_no_property_is_in_two_lists() -> None:
     assert not (HONOURED | WITHOUT_EFFECT) & REFUSED.keys()
 
 
-def test_secrets_are_in_no_repr(authority: Authority) -> None:
+def test_secrets_are_in_no_repr(authority: Authority, identity: Identity) -> None:
     properties = {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "PLAIN",
         "sasl.jaas.config": PLAIN_LINE,
         "ssl.truststore.certificates": authority.pem,
-        "ssl.keystore.key": authority.key_pem,
-        "ssl.keystore.certificate.chain": authority.pem,
+        "ssl.keystore.key": identity.key_pem(),
+        "ssl.keystore.certificate.chain": identity.chain_pem,
         "ssl.key.password": "key-secret",
     }
     shown = repr(client_properties(properties, "a:1"))
@@ -188,7 +194,8 @@ def trusted_of(properties: dict[str, str]) -> str:
 def test_a_truststore_is_read_whatever_it_is(tmp_path: Path, authority: Authority) -> None:
     pem = tmp_path / "ca.pem"
     pem.write_text(authority.pem)
-    store = authority.write_truststore(tmp_path / "ca.jks")  # as keytool names and makes it
+    store = tmp_path / "ca.jks"  # as keytool names and makes it
+    store.write_bytes(authority.pkcs12(PASSWORD))
     secret = {"ssl.truststore.password": PASSWORD}
     for said in (
         {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(pem)},
@@ -205,20 +212,20 @@ def test_a_truststore_is_read_whatever_it_is(tmp_path: Path, authority: Authorit
     assert trusted_of({}) == ""
 
 
-def test_a_key_is_read_whatever_it_is_in(tmp_path: Path, authority: Authority) -> None:
-    client = authority.sign("client")
-    both = client.write_pem(tmp_path / "client.pem")
-    store = client.write_pkcs12(tmp_path / "client.p12")
+def test_a_key_is_read_whatever_it_is_in(tmp_path: Path, identity: Identity) -> None:
+    key, chain = identity.key_pem(), identity.chain_pem
+    both, store = identity.write(tmp_path / "client.pem"), tmp_path / "client.p12"
+    store.write_bytes(identity.pkcs12(PASSWORD))
     for said in (
-        {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(both)},
+        {"ssl.keystore.type": "PEM", "ssl.keystore.location": both},
         {"ssl.keystore.location": str(store), "ssl.keystore.password": PASSWORD},
-        {"ssl.keystore.key": client.key_pem, "ssl.keystore.certificate.chain": client.pem},
-        {"ssl.key.location": str(both), "ssl.certificate.location": str(both)},
-        {"ssl.key.pem": client.key_pem, "ssl.certificate.pem": client.pem},
+        {"ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain},
+        {"ssl.key.location": both, "ssl.certificate.location": both},
+        {"ssl.key.pem": key, "ssl.certificate.pem": chain},
     ):
         own = own_of(said)
         assert own is not None
-        assert (own.key.split(), own.certificates.split()) == (client.key_pem.split(), client.pem.split())
+        assert (own.key.split(), own.certificates.split()) == (key.split(), chain.split())
     assert own_of({}) is None
 
 
@@ -227,7 +234,8 @@ def test_a_store_that_cannot_be_read_is_told_with_what_to_do(tmp_path: Path, aut
     java.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     with pytest.raises(ClientError, match=r"is a Java keystore \(JKS\).*keytool -importkeystore .* PKCS12"):
         trusted_of({"ssl.truststore.type": "JKS", "ssl.truststore.location": str(java)})
-    store = authority.write_truststore(tmp_path / "ca.p12")
+    store = tmp_path / "ca.p12"
+    store.write_bytes(authority.pkcs12(PASSWORD))
     with pytest.raises(ClientError, match=r"is ssl\.truststore\.password right"):
         trusted_of({"ssl.truststore.location": str(store), "ssl.truststore.password": "wrong"})
     with pytest.raises(ClientError, match=r"nowhere\.pem .* No such file"):
@@ -241,22 +249,22 @@ def test_a_store_that_cannot_be_read_is_told_with_what_to_do(tmp_path: Path, aut
 # -- librdkafka --------------------
 
 
-def test_librdkafka_is_told_the_same_in_its_own_words(authority: Authority) -> None:
+def test_librdkafka_is_told_the_same_in_its_own_words(authority: Authority, identity: Identity) -> None:
     security = client_security(
         {
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": "SCRAM-SHA-512",
             "sasl.jaas.config": SCRAM_LINE,
             "ssl.truststore.certificates": authority.pem,
-            "ssl.keystore.key": authority.encrypted_key_pem(),
-            "ssl.keystore.certificate.chain": authority.pem,
+            "ssl.keystore.key": identity.key_pem(PASSWORD),
+            "ssl.keystore.certificate.chain": identity.chain_pem,
             "ssl.key.password": PASSWORD,
             "ssl.endpoint.identification.algorithm": "",
         }
     )
     said = librdkafka_security(security)
     assert said.pop("ssl.ca.pem").split() == authority.pem.split()
-    assert said.pop("ssl.certificate.pem").split() == authority.pem.split()
+    assert said.pop("ssl.certificate.pem").split() == identity.chain_pem.split()
     assert "ENCRYPTED PRIVATE KEY" in said.pop("ssl.key.pem")
     assert said == {
         "security.protocol": "sasl_ssl",

@@ -62,9 +62,11 @@ class Interpreter(ABC):
 
     def carry_out_effect(self, effect: Effect) -> None:
         match effect:
-            case Reply(connection, chunks, counted_bytes):
+            case Reply(connection, chunks, counted_bytes, mute_ms):
                 self.broker.allowance.unsent_bytes -= counted_bytes
                 self.reply(connection, chunks)
+                if mute_ms:
+                    self.mute(connection, mute_ms)
             case Close():
                 self.close(effect)
             case WriteNodes(token, operations):
@@ -106,6 +108,9 @@ class Interpreter(ABC):
 
     @abstractmethod
     def reply(self, connection: int, chunks: list[Buffer]) -> None: ...
+
+    def mute(self, connection: int, duration_ms: int) -> None:
+        raise AssertionError(f"nobody has a quota, and connection {connection} is muted for {duration_ms} ms")
 
     def close(self, effect: Close) -> None:
         _unexpected(effect)

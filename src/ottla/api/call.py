@@ -9,6 +9,7 @@ from uuid import UUID
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.access import Session
 from ottla.broker.broker import Broker
+from ottla.broker.quotas import Usage
 from ottla.security.resources import CLUSTER_NAME, Operation, ResourceType
 
 REFUSALS = {
@@ -49,6 +50,7 @@ class Call:
     client_id: str
     client_host: str = ""
     connection: int = -1
+    usage: Usage | None = None  # of its client's quotas, if it has any
 
     def random_uuid(self) -> str:
         return str(UUID(bytes=self.broker.random.randbytes(16), version=4))
@@ -69,13 +71,22 @@ class Call:
 
     def allows(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
         """May whoever asks do this?"""
+        access = self.broker.access
+        if access.authorizer is None:
+            return True
         principal, host = self.session.principal, self.client_host.removeprefix("/")
-        return self.broker.access.allows(principal, host, operation, resource_type, name)
+        return access.allows(principal, host, operation, resource_type, name)
 
     def require(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
         """ApiError: whoever asks may not do this."""
         if not self.allows(operation, resource_type, name):
             raise ApiError(REFUSALS[resource_type])
+
+    def count_mutations(self, partitions: int, strict_since: int) -> None:
+        """Partitions that are made or deleted count for a quota. ApiError: there were too many, which clients
+        are told from the version `strict_since` on (KIP-599)."""
+        if self.usage is not None:
+            self.usage.mutate(partitions, self.now_ms, is_strict=self.version >= strict_since)
 
     def may_act_as(self, broker: int, what: str) -> bool:
         """Has this connection proved to be that broker's, and come in where brokers do?"""

@@ -21,6 +21,8 @@ from ottla.wire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
+QUOTA_ERROR_SINCE = 3
+
 
 def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
     names: list[str] = []
@@ -41,7 +43,9 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
         assignments = (
             None if asked.assignments is None else [assignment.broker_ids for assignment in asked.assignments]
         )
-        operations, _ = plan_partitions(call.broker.image, topic, asked.count, assignments)
+        operations, added = plan_partitions(call.broker.image, topic, asked.count, assignments)
+        if items[asked.name].attempts == 1:
+            call.count_mutations(added, QUOTA_ERROR_SINCE)
         return [] if request.validate_only else operations
 
     def respond() -> CreatePartitionsResponse:

@@ -30,6 +30,8 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
+QUOTA_ERROR_SINCE = 6
+
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
     times: Counter[str] = Counter()
@@ -50,6 +52,8 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
         if existing is not None and asked.name in planned and existing.id == planned[asked.name].id:
             return []  # the keeper's answer was lost; the topic is ours all the same
         planned[asked.name] = _plan(call.broker, _new_topic(asked))
+        if items[asked.name].attempts == 1:
+            call.count_mutations(len(planned[asked.name].assignment), QUOTA_ERROR_SINCE)
         return [] if request.validate_only else planned[asked.name].operations(call.broker.image)
 
     for topic in request.topics:

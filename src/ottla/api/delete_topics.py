@@ -27,6 +27,7 @@ from ottla.wire.messages.delete_topics import (
 
 BY_ID_SINCE = 6
 DISABLED_SINCE = 3
+QUOTA_ERROR_SINCE = 5
 
 
 def delete_topics(call: Call, request: DeleteTopicsRequest) -> Steps:
@@ -48,6 +49,8 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> Steps:
         if given[topic_state.name, topic_state.topic_id] > 1:
             raise ApiError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once.")
         topic = _find(call, topic_state)
+        if writes.items[at].attempts == 1:
+            call.count_mutations(len(topic.assignment), QUOTA_ERROR_SINCE)
         result.name, result.topic_id = topic.name, topic.id
         return plan_deletion(call.broker.image, topic)
 

@@ -15,6 +15,7 @@ from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.long_work import Steps
 from ottla.broker.parked import Key, Parked
+from ottla.broker.quotas import Usage
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import NO_SESSION, Session, Wanted
 from ottla.wire.messages.fetch import (
@@ -31,6 +32,7 @@ FETCH_BYTES_MIN = 64 * 1024
 WAIT_MS_MAX = 300_000
 LONG = 1_000  # partitions; an answer about more is made in slices
 FEW = 60  # partitions; an answer about more waits where much is answered at the same time
+ANSWER_BYTES = 50  # that a partition has in an answer besides its records, about
 PARTITION_BYTES = 400  # that a fetch holds for each while it waits, about
 
 # Reads one partition into its answer: so many bytes at most, or a first batch of any size.
@@ -84,9 +86,18 @@ class PartitionReads:
 
     # -- the answer -------------------------------------------------------------------------------
 
-    def respond(self, wanted: Iterable[Wanted], fill: Fill, now_ms: int, *, is_full: bool = False) -> Steps:
+    def respond(
+        self,
+        wanted: Iterable[Wanted],
+        fill: Fill,
+        now_ms: int,
+        *,
+        is_full: bool = False,
+        usage: Usage | None = None,
+    ) -> Steps:
         """Records are read when there is a place for them, and as many as clients have left room for then: if
-        none (`is_full`), not even a first batch. Until they are encoded they count as unsent."""
+        none (`is_full`), not even a first batch. Until they are encoded they count as unsent. They are not
+        given if that is more than the fetcher's quota."""
         broker = self.broker
         budget, results = 0 if is_full else min(self.bytes_max, answer_bytes_max(broker)), []
         served: list[Wanted] = []
@@ -103,6 +114,8 @@ class PartitionReads:
                     results.append((asked, answer))
         finally:
             broker.allowance.unsent_bytes -= read_bytes
+        if usage is not None and usage.charge_fetch(read_bytes + ANSWER_BYTES * len(results), now_ms):
+            return self._throttled(results)
         if self.session is not None:
             self.session.rotate(served)
             self.session.answered_ms = now_ms
@@ -112,6 +125,16 @@ class PartitionReads:
             responses=_by_topic(results),
             node_endpoints=endpoints(broker, self.connection, hinted, NodeEndpoint) if hinted else [],
         )
+
+    def _throttled(self, results: list[tuple[Wanted, PartitionData]]) -> FetchResponse:
+        """An answer without anything. What would have been said in it is news the next time; a session that
+        would begin with it does not."""
+        for wanted, _ in results:
+            wanted.sent_high_watermark = -1
+        if self.session is not None and not self.incremental:
+            self.broker.sessions.close(self.session.id)
+            self.session = None
+        return FetchResponse(session_id=self.session.id if self.session else NO_SESSION)
 
     def _read(self, wanted: Wanted, fill: Fill, limit: int, at_least_one: bool) -> PartitionData:
         answer = PartitionData(partition_index=wanted.partition, high_watermark=-1, records=b"")

@@ -16,11 +16,13 @@ from ottla.log.log import Log
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A parked answer is ready: send it on this connection, and go on reading from it."""
+    """A parked answer is ready: send it on this connection, and go on reading from it, after a while if its
+    client is over a quota (`mute_ms`)."""
 
     connection: int
     chunks: list[Buffer]
     unsent_bytes: int = 0  # that the broker counts until this is carried out, and no longer
+    mute_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

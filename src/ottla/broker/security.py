@@ -7,8 +7,9 @@ Empty values, `none`, `false` and 0 ask for nothing.
 import re
 from collections.abc import Mapping
 
-from ottla.base.config import ConfigError, rows
+from ottla.base.config import ConfigError, load, rows
 from ottla.broker.listeners import Listeners, listeners_of, settings_of
+from ottla.broker.zookeeper_config import ZooKeeperConfig, check_zookeeper
 from ottla.security.oauth_config import OAuthConfig
 from ottla.security.sasl_config import JAAS_KEY, SaslConfig
 from ottla.security.tls_config import TlsConfig
@@ -17,9 +18,9 @@ KEYS = frozenset({
     "authorizer.class.name", "delegation.token.master.key",
     "delegation.token.secret.key", "password.encoder.old.secret", "password.encoder.secret",
     "principal.builder.class", "security.providers", "ssl.engine.factory.class", "super.users",
-    "zookeeper.set.acl",
+    "zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable",
 })  # fmt: skip
-PREFIXES = ("sasl.", "zookeeper.ssl.")
+PREFIXES = ("sasl.",)
 # With these, it is another value that asks for nothing.
 OPEN = {"allow.everyone.if.no.acl.found": "true"}
 NOTHING = frozenset({"", "none", "false", "0"})
@@ -50,6 +51,7 @@ def asks_for_security(name: str, value: str) -> bool:
 
 def check_security(properties: Mapping[str, str]) -> None:
     """Refuse properties that ask for security. The line has no values: there may be passwords among them."""
+    check_zookeeper(load(ZooKeeperConfig, properties))
     asking = [name for name, value in properties.items() if asks_for_security(name, value)]
     listeners = listeners_of(properties)
     if asking:

@@ -61,7 +61,7 @@ class Server:
         self.core = Core(self.broker, on_halt)
         self._scratch = bytearray(SCRATCH_BYTES)
         self.clients = Clients(self.core, self._scratch)
-        self._make_keeper = keeper or keeper_maker(self.config, durable=durable_keeper)
+        self._make_keeper = keeper or keeper_maker(self.config, properties, durable=durable_keeper)
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._is_hurried = False
 
