@@ -42,6 +42,9 @@ class Host:
     def client_id(self) -> str:
         return "broker-9"
 
+    def tls(self) -> None:
+        return None
+
     def endpoint(self, peer: int) -> PeerEndpoint | None:
         return self.endpoints.get(peer)
 

@@ -36,7 +36,7 @@ from ottla.broker.fetchers import Fetchers
 from ottla.broker.identities import Identities
 from ottla.broker.isr import IsrChanges
 from ottla.broker.leadership_proofs import Proofs
-from ottla.broker.listeners import listeners_of
+from ottla.broker.listeners import listeners_of, settings_of
 from ottla.broker.liveness import Liveness
 from ottla.broker.long_work import Slices
 from ottla.broker.moves import Moves
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from ottla.broker.marker_writes import MarkerWrites
     from ottla.broker.transaction_markers import MarkerSender
     from ottla.broker.transactions import OnFenced, OnWritten
+    from ottla.security.peer_login import Login
 
 
 class Broker:
@@ -94,9 +95,9 @@ class Broker:
         self.moves = Moves(image, storage, outbox, self.partitions.on_moved)
         self._control()
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
-        self.identities = Identities(self.id, image, random)
-        self.access = Access()
         self.listeners = listeners_of(properties)
+        self.identities = Identities(self.id, image, random, self._login(properties))
+        self.access = Access()
         self.sessions = Sessions(
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
@@ -104,6 +105,15 @@ class Broker:
         # That hold until the image changes, by the name of the listener and the request.
         self.answers: dict[tuple[str, int, int, bytes], bytes] = {}
         self.is_clean = True
+
+    def _login(self, properties: dict[str, str]) -> "Login | None":
+        """With which this broker logs in to others."""
+        listener = self.listeners.between_brokers
+        if not listener.has_sasl:
+            return None
+        from ottla.security.peer_login import login_of  # many brokers have no SASL
+
+        return login_of(settings_of(properties, listener.name), listener.name)
 
     def _replicate(self) -> None:
         """What partitions need to lead and to follow."""

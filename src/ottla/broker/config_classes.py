@@ -11,6 +11,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.security.sasl_config import SaslConfig
+from ottla.security.tls_config import TlsConfig
 from ottla.txn.config import TransactionConfig
 
 TITLES: dict[type, str] = {
@@ -20,6 +21,7 @@ TITLES: dict[type, str] = {
     GroupConfig: "Groups",
     TransactionConfig: "Transactions",
     SaslConfig: "SASL",
+    TlsConfig: "TLS",
 }
 CONFIG_CLASSES = tuple(TITLES)
 

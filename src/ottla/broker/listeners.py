@@ -18,7 +18,7 @@ from ottla.base.config import ConfigError, load
 from ottla.broker.config import PROTOCOLS, BrokerConfig
 
 PORT_MAX = 65_535
-PLAINTEXT = PROTOCOLS[0]
+PLAINTEXT, SSL = PROTOCOLS[:2]
 ANYWHERE = {"", "0.0.0.0", "::"}  # noqa: S104
 _LISTENER = re.compile(
     r"(?:(?P<name>[A-Za-z0-9_.-]+)://)?(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[^:/\[\]]*)):(?P<port>\d+)\Z"

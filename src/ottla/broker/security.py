@@ -8,20 +8,21 @@ import re
 from collections.abc import Mapping
 
 from ottla.base.config import ConfigError, rows
-from ottla.broker.listeners import PLAINTEXT, Listeners, listeners_of, settings_of
+from ottla.broker.listeners import Listeners, listeners_of, settings_of
 from ottla.security.sasl_config import JAAS_KEY, SaslConfig
+from ottla.security.tls_config import TlsConfig
 
 KEYS = frozenset({
     "authorizer.class.name", "delegation.token.master.key",
     "delegation.token.secret.key", "password.encoder.old.secret", "password.encoder.secret",
-    "principal.builder.class", "security.providers", "super.users", "zookeeper.set.acl",
+    "principal.builder.class", "security.providers", "ssl.engine.factory.class", "super.users",
+    "zookeeper.set.acl",
 })  # fmt: skip
-SERVED = frozenset({PLAINTEXT, "SASL_PLAINTEXT"})
-PREFIXES = ("ssl.", "sasl.", "zookeeper.ssl.")
+PREFIXES = ("sasl.", "zookeeper.ssl.")
 # With these, it is another value that asks for nothing.
 OPEN = {"allow.everyone.if.no.acl.found": "true"}
 NOTHING = frozenset({"", "none", "false", "0"})
-HONOURED = frozenset(row.name for row in rows(SaslConfig))
+HONOURED = frozenset(row.name for config in (SaslConfig, TlsConfig) for row in rows(config))
 # One listener's own setting, perhaps for one SASL mechanism.
 _OF_A_LISTENER = re.compile(
     r"listener\.name\.[^.]+\.(?P<mechanism>[^.]+\.(?=sasl\.|connections\.max\.reauth\.ms\Z))?"
@@ -50,8 +51,6 @@ def check_security(properties: Mapping[str, str]) -> None:
     """Refuse properties that ask for security. The line has no values: there may be passwords among them."""
     asking = [name for name, value in properties.items() if asks_for_security(name, value)]
     listeners = listeners_of(properties)
-    if any(listener.protocol not in SERVED for listener in listeners.bound):
-        asking.append("listeners")
     if asking:
         raise ConfigError(
             f"{', '.join(asking)}: TLS, SASL and access control are not there yet, and this broker would be "

@@ -5,11 +5,14 @@
 
 import asyncio
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ottla.base.addresses import Address
 from ottla.broker import effects
 from ottla.broker.access import DEFAULT_LISTENER, Session
-from ottla.broker.listeners import PLAINTEXT, Listener
+from ottla.broker.listeners import PLAINTEXT, SSL, Listener
+from ottla.security.principal_mapping import NoMatchError
+from ottla.security.principals import ANONYMOUS, Principal
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
 from ottla.shell.budgets import Budgets
@@ -17,6 +20,11 @@ from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
 from ottla.shell.listener import advertised_endpoints, cannot_listen
 from ottla.shell.unauthenticated import Unauthenticated
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ottla.shell.handshakes import Handshakes
 
 SWEEP_MS = 5_000
 
@@ -35,8 +43,21 @@ class Clients:
         self._connections_made = 0
         self._swept_ms = 0
         self._servers: list[asyncio.Server] = []
+        self.handshakes = self._handshakes()
         self.on_held, self.on_unsent = self.budgets.on_held, self.budgets.on_unsent
         self.say_closed, self.say_refused = self.budgets.closings.say, self.admission.refusals.say
+
+    def _handshakes(self) -> "Handshakes | None":
+        """ConfigError: a listener with TLS cannot be served as it is set up."""
+        if not any(listener.has_tls for listener in self.listeners.bound):
+            return None
+        from ottla.shell.handshakes import Handshakes  # many brokers have no TLS
+
+        return Handshakes(self._core, self._connect)
+
+    def tls_to_peers(self) -> "ssl.SSLContext | None":
+        """For connections to other brokers; None where these are in plain text."""
+        return self.handshakes.certificates.client if self.handshakes is not None else None
 
     # -- listening --
 
@@ -55,7 +76,7 @@ class Clients:
     async def _bind(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> int:
         try:
             server = await loop.create_server(
-                partial(self._connect, listener), listener.host, listener.port, backlog=1024,
+                partial(self._arrive, listener), listener.host, listener.port, backlog=1024,
                 start_serving=False,
             )  # fmt: skip
         except OSError as error:
@@ -77,6 +98,11 @@ class Clients:
 
     # -- connections --
 
+    def _arrive(self, listener: Listener) -> asyncio.BaseProtocol:
+        if self.handshakes is not None and listener.has_tls:
+            return self.handshakes.begin(listener)
+        return self._connect(listener)
+
     def _connect(self, listener: Listener) -> Connection:
         self._connections_made += 1
         return Connection(self._core, self, self._connections_made, self._scratch, listener)
@@ -85,17 +111,23 @@ class Clients:
         """Take the connection in; or the reason why not."""
         if self._core.is_stopping:  # it was accepted before, and nobody would close it
             return "the broker stops"
+        principal = ANONYMOUS
+        if self.handshakes is not None and connection.listener.protocol == SSL:
+            try:
+                principal = self.handshakes.principal(connection)
+            except NoMatchError as error:
+                return str(error)
         refusal = self.admission.admit(connection, self._core.config, self._core.broker.identities)
         if refusal is None:
             self.connections[connection.number] = connection
-            self._begin(connection)
+            self._begin(connection, principal)
         return refusal
 
-    def _begin(self, connection: Connection) -> None:
+    def _begin(self, connection: Connection, principal: Principal) -> None:
         """What is known from the first on. Of the usual kind nothing has to be said."""
         number, listener, broker = connection.number, connection.listener, self._core.broker
         if (listener.name, listener.protocol) != (DEFAULT_LISTENER, PLAINTEXT):
-            session = Session(listener=listener.name, is_authenticated=not listener.has_sasl)
+            session = Session(listener.name, principal, is_authenticated=not listener.has_sasl)
             broker.access.begin(number, session)
         if listener.has_sasl:
             self.unauthenticated.add(connection, broker.authentication.config, self._core.now_ms())
@@ -134,6 +166,8 @@ class Clients:
     # -- time --
 
     def on_tick(self, now_ms: int) -> None:
+        if self.handshakes is not None:
+            self.handshakes.on_tick(now_ms)
         if self.unauthenticated:
             self.unauthenticated.sweep(self._core.broker.authentication.config, now_ms)
         if now_ms - self._swept_ms >= SWEEP_MS:

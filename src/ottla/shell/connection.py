@@ -184,6 +184,12 @@ class Connection(asyncio.BufferedProtocol):
         return channel.fileno()
 
     @property
+    def certificate(self) -> bytes | None:
+        """Of its client, if it has shown one, and that was verified."""
+        tls = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
+        return tls.getpeercert(binary_form=True) if tls is not None else None
+
+    @property
     def is_closing(self) -> bool:
         return self._transport is not None and self._transport.is_closing()
 

@@ -8,6 +8,7 @@ Rules
 - An answer's records are views of a shared buffer: the core takes what it wants of them at once.
 - A connection begins with a handshake, in which both sides prove that they are the brokers they should be
   (design note 009). Nothing is asked of who did not; and what is said by who did not is no sign of life.
+- It is to the peer's inter-broker listener, with TLS and a login before the handshake where that has them.
 - A probe has a connection of its own, which stays: its end is a sign, too (`Probes`).
 
 Left out: negotiation of versions. A request is sent in the newest version that we serve ourselves.
@@ -38,7 +39,10 @@ from ottla.wire.header import (
 from ottla.wire.primitives import ProtocolError
 
 if TYPE_CHECKING:
+    import ssl
+
     from ottla.security.peer_handshake import Initiator
+    from ottla.security.peer_login import PeerLogin
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +70,9 @@ class Host(Protocol):
 
     def client_id(self) -> str: ...
     def endpoint(self, peer: int) -> PeerEndpoint | None: ...
+    def tls(self) -> "ssl.SSLContext | None": ...
     def timeout_s(self) -> float: ...
-    def handshake(self, peer: int) -> "Initiator": ...
+    def handshake(self, peer: int) -> "Initiator | PeerLogin": ...
     def on_peer_reply(self, token: int, answer: Any) -> None: ...
     def carry_out(self) -> None: ...
 
@@ -80,8 +85,11 @@ class BrokerHost:
     """The broker, who asks. What answers make it do is carried out by the caller, who may have more of
     them."""
 
-    def __init__(self, core: Core, scratch: bytearray) -> None:
+    def __init__(
+        self, core: Core, scratch: bytearray, tls: Callable[[], "ssl.SSLContext | None"] = lambda: None
+    ) -> None:
         self.scratch = scratch
+        self.tls = tls
         self.carry_out = core.carry_out
         self._core = core
         self._missing = Reminder()
@@ -102,7 +110,7 @@ class BrokerHost:
             return None
         return PeerEndpoint(peer, *broker.endpoints[listener], broker.epoch)
 
-    def handshake(self, peer: int) -> "Initiator":
+    def handshake(self, peer: int) -> "Initiator | PeerLogin":
         return self._core.broker.identities.initiate(peer)
 
     def timeout_s(self) -> float:
@@ -193,6 +201,7 @@ class Probes:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, host: Prober, peers: Peers) -> None:
         self.scratch, self.client_id, self.endpoint = host.scratch, host.client_id, host.endpoint
+        self.tls = host.tls
         self.handshake, self.carry_out = host.handshake, host.carry_out
         self._loop = loop
         self._host = host
@@ -332,7 +341,10 @@ class Channel(asyncio.BufferedProtocol):
         reason, sign = "no answer", Sign.SILENT
         try:
             async with asyncio.timeout(CONNECT_S):
-                await self._loop.create_connection(lambda: self, self.endpoint.host, self.endpoint.port)
+                # With TLS, the host is what the peer's certificate is compared with.
+                await self._loop.create_connection(
+                    lambda: self, self.endpoint.host, self.endpoint.port, ssl=self._host.tls()
+                )
             return
         except TimeoutError:
             reason = f"no connection within {CONNECT_S:.0f} s"

@@ -122,7 +122,7 @@ class Server:
         undo.callback(lambda: self._close_logs(clean=self.broker.is_clean))
         self._chores = Chores(self.core, self._loop)
         undo.callback(self._chores.close)
-        self._peers = Peers(self._loop, BrokerHost(self.core, self._scratch))
+        self._peers = Peers(self._loop, BrokerHost(self.core, self._scratch, self.clients.tls_to_peers))
         undo.push_async_callback(self._peers.close)
         undo.callback(self.core.end)
         self.core.begin(
@@ -203,6 +203,8 @@ class Server:
 
     async def _end(self, *, clean: bool) -> None:
         await self._peers.close()
+        if self.clients.handshakes is not None:
+            await self.clients.handshakes.close()
         self._chores.close()
         self.core.end()
         for _ in range(CLOSING_ROUNDS):
