@@ -81,7 +81,7 @@ def _make(folder: str, hosts: list[str], listen: str, advertised: str) -> None:
     try:
         from ottla.shell import certificate_authority, secure_folder
     except ImportError:
-        raise CommandError("certificates need cryptography: pip install 'ottla[secure]'") from None
+        raise CommandError("certificates need cryptography: pip install 'ottla[tls]'") from None
     names = [*hosts, advertised.rpartition(":")[0].strip("[]")]
     for name in names:
         if not certificate_authority.is_host(name):

@@ -86,7 +86,7 @@ def new_security(host: str) -> "Security":
 
         return Security(host)
     except ImportError:
-        raise ImportError("secure=True needs cryptography: pip install 'ottla[secure]'") from None
+        raise ImportError("secure=True needs cryptography: pip install 'ottla[tls]'") from None
 
 
 def create_topic(
