@@ -173,8 +173,7 @@ def test_a_file_for_a_controller_alone_is_refused_in_one_line(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "asking",
     [
-        {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
-        {"super.users": "User:admin"},
+        {"principal.builder.class": "com.example.Builder"},
         {"listeners": "SASL_SSL://localhost:{port},CONTROLLER://:{other}"},
         {"ssl.keystore.location": "/etc/keys.jks", "ssl.keystore.password": "hush"},
         {"listener.name.plaintext.plain.sasl.jaas.config": "hush"},

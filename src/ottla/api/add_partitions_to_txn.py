@@ -7,8 +7,6 @@ While the transaction before is being completed, the next waits for a moment bef
 are several, until the first of them can go on.
 
 v2 PRODUCER_FENCED · v3 flexible · v4 several transactions at once, verification · v5 TRANSACTION_ABORTABLE
-Left out: who may ask. In Kafka v4 needs ClusterAction on the cluster; here, as for every API so far, whoever
-reaches the listener.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -16,6 +14,7 @@ from typing import Any
 
 from ottla.api.call import Call
 from ottla.api.coordinated import answer_together
+from ottla.api.needs import CLUSTER, CLUSTER_ACTION, TOPIC, TRANSACTIONAL_ID, WRITE
 from ottla.api.transaction_requests import code_for, on_transaction, once_complete
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, TopicPartition
@@ -39,10 +38,12 @@ Result = AddPartitionsToTxnResult
 
 
 def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Any:
+    is_from_broker = call.version >= ADDED_BY_BROKERS_SINCE
+    if is_from_broker and not call.allows(CLUSTER_ACTION, CLUSTER):
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked, config = _transactions(call, request), call.broker.coordinators.transactions.config
     transactional_ids = dict.fromkeys(transaction.transactional_id for transaction in asked)
     # A broker asks again after this time, and meanwhile for nobody else.
-    is_from_broker = call.version >= ADDED_BY_BROKERS_SINCE
     wait_ms = config.add_retry_ms if is_from_broker else config.add_retry_ms_max
     return once_complete(call, transactional_ids, wait_ms, lambda call: _answer(call, asked))
 
@@ -86,11 +87,19 @@ def _run(
     producer = Producer(transactional_id, transaction.producer_id, transaction.producer_epoch)
     is_from_broker = call.version >= ADDED_BY_BROKERS_SINCE
     partitions: dict[TopicPartition, ErrorCode] = {}
+    is_allowed = is_from_broker or call.allows(WRITE, TRANSACTIONAL_ID, transactional_id)
     for topic in transaction.topics:
+        refusal = ErrorCode.NONE
+        if not is_allowed:
+            refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        elif not is_from_broker and not call.allows(WRITE, TOPIC, topic.name):
+            refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for index in topic.partitions:
             yield
             topic_partition = TopicPartition(topic.name, index)
-            partitions[topic_partition] = _problem(call.broker.image, topic_partition, is_from_broker)
+            partitions[topic_partition] = refusal or _problem(
+                call.broker.image, topic_partition, is_from_broker
+            )
     if any(partitions.values()):
         not_attempted = ErrorCode.OPERATION_NOT_ATTEMPTED
         return _result(transactional_id, {at: code or not_attempted for at, code in partitions.items()})

@@ -16,7 +16,7 @@ here. Parts are made from the bottom up: where one calls back a part that is mad
 Handlers in `api` are given the whole broker, since each needs other parts of it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from ottla.broker import adoption
 from ottla.broker.access import Access
 from ottla.broker.adoption import Adoption
 from ottla.broker.allowance import Allowance
+from ottla.broker.audit import Audit
 from ottla.broker.config import BrokerConfig
 from ottla.broker.config_copies import ConfigCopies
 from ottla.broker.controller_seat import Seat
@@ -95,12 +96,13 @@ class Broker:
         self._control()
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
         self.identities = Identities(self.id, image, random)
+        self.audit = Audit()
         self.access = Access(load(AuthorizerConfig, properties), image)
         self.sessions = Sessions(
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
         self.adoption = Adoption()
-        self.answers: dict[tuple[int, int, bytes], bytes] = {}  # that hold until the image changes
+        self.answers: dict[tuple[Hashable, ...], bytes] = {}  # that hold until the image changes
         self.is_clean = True
 
     def _replicate(self) -> None:

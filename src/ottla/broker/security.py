@@ -10,15 +10,17 @@ from collections.abc import Mapping
 from ottla.base.config import ConfigError, load
 from ottla.broker.config import BrokerConfig
 from ottla.broker.listeners import PLAINTEXT, advertised, listening
+from ottla.security.authorizer_config import AUTHORIZERS, AuthorizerConfig
 
 KEYS = frozenset({
-    "authorizer.class.name", "connections.max.reauth.ms", "delegation.token.master.key",
+    "connections.max.reauth.ms", "delegation.token.master.key",
     "delegation.token.secret.key", "password.encoder.old.secret", "password.encoder.secret",
-    "principal.builder.class", "security.providers", "super.users", "zookeeper.set.acl",
+    "principal.builder.class", "security.providers", "zookeeper.set.acl",
 })  # fmt: skip
 PREFIXES = ("ssl.", "sasl.", "zookeeper.ssl.")
 # With these, it is another value that asks for nothing.
-OPEN = {"allow.everyone.if.no.acl.found": "true", "security.inter.broker.protocol": "plaintext"}
+OPEN = {"security.inter.broker.protocol": "plaintext"}
+EVERYONE = "allow.everyone.if.no.acl.found"
 NOTHING = frozenset({"", "none", "false", "0"})
 # One listener's own setting, perhaps for one SASL mechanism.
 _OF_A_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.(?=sasl\.))?")
@@ -38,6 +40,12 @@ def asks_for_security(name: str, value: str) -> bool:
 
 def check_security(properties: Mapping[str, str]) -> None:
     """Refuse properties that ask for security. The line has no values: there may be passwords among them."""
+    authorizer = load(AuthorizerConfig, properties)
+    if not authorizer.class_name and (authorizer.super_users or properties.get(EVERYONE, "true") != "true"):
+        raise ConfigError(
+            f"super.users, {EVERYONE}: nobody would heed them, since everybody may do everything without "
+            f"an authorizer; set authorizer.class.name={AUTHORIZERS[0]}, or remove them"
+        )
     asking = [name for name, value in properties.items() if asks_for_security(name, value)]
     config = load(BrokerConfig, properties)
     for key, listeners in (("listeners", listening(config)), ("advertised.listeners", advertised(config))):
