@@ -26,7 +26,7 @@ NOTHING = frozenset({"", "none", "false", "0"})
 HONOURED = frozenset(row.name for config in (SaslConfig, TlsConfig) for row in rows(config))
 # One listener's own setting, perhaps for one SASL mechanism.
 _OF_A_LISTENER = re.compile(
-    r"listener\.name\.[^.]+\.(?P<mechanism>[^.]+\.(?=sasl\.|connections\.max\.reauth\.ms\Z))?"
+    r"listener\.name\.(?P<listener>[^.]+)\.(?P<mechanism>[^.]+\.(?=sasl\.|connections\.max\.reauth\.ms\Z))?"
 )
 
 
@@ -62,11 +62,19 @@ def check_security(properties: Mapping[str, str]) -> None:
 
 
 def _check_sasl(properties: Mapping[str, str], listeners: Listeners) -> None:
+    without = {listener.name for listener in listeners.bound if not listener.has_sasl}
     for name in properties:
         parts = _OF_A_LISTENER.match(name)
-        if name.endswith(JAAS_KEY) and not (parts and parts["mechanism"]):
+        if not name.endswith(JAAS_KEY):
+            continue
+        if not (parts and parts["mechanism"]):
             raise ConfigError(
                 f"{name}: a JAAS line is one mechanism's; set it as listener.name.X.MECHANISM.{JAAS_KEY}"
+            )
+        if parts["listener"].upper() in without:
+            raise ConfigError(
+                f"{name}: this listener has no SASL, and would let in everybody; make it SASL_SSL in "
+                "listener.security.protocol.map, or remove this setting"
             )
     for listener in listeners.bound:
         if listener.has_sasl:

@@ -6,6 +6,7 @@ each of them.
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from ottla.base.addresses import Address
 from ottla.broker import effects
 from ottla.broker.access import DEFAULT_LISTENER, Session
 from ottla.broker.listeners import PLAINTEXT, SSL, Listener
-from ottla.security.principal_mapping import NoMatchError
+from ottla.security.principal_rules import NoMatchError
 from ottla.security.principals import ANONYMOUS, Principal
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
@@ -26,8 +27,6 @@ from ottla.shell.listener import advertised_endpoints, cannot_listen
 from ottla.shell.unauthenticated import Unauthenticated
 
 if TYPE_CHECKING:
-    import ssl
-
     from ottla.shell.handshakes import Handshakes
 
 log = logging.getLogger(__name__)
@@ -63,7 +62,7 @@ class Clients:
 
         return Handshakes(self._core, self._connect)
 
-    def tls_to_peers(self) -> "ssl.SSLContext | None":
+    def tls_to_peers(self) -> ssl.SSLContext | None:
         """For connections to other brokers; None where these are in plain text."""
         return self.handshakes.certificates.client if self.handshakes is not None else None
 

@@ -59,7 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         self._clients = clients
         self._splitter = Splitter(core.config.socket_request_bytes_max, scratch)
         self._answer_to = on_request
-        self._is_stranger = False  # it has to authenticate, and has not
+        self.is_stranger = False  # it has to authenticate, and has not
         self._transport: asyncio.Transport | None = None
         self._is_writable = True
         self._is_reading = True
@@ -88,7 +88,7 @@ class Connection(asyncio.BufferedProtocol):
     def _shut_gate(self) -> None:
         from ottla.api.gate import on_gated_request  # many brokers have no SASL
 
-        self._answer_to, self._is_stranger = on_gated_request, True
+        self._answer_to, self.is_stranger = on_gated_request, True
         bytes_max = self._core.broker.authentication.config.receive_bytes_max
         self._splitter.limit = min(bytes_max, self._splitter.limit)
 
@@ -96,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         """If it has authenticated: what it may send from now on, until it has to do so again."""
         session = self._core.broker.access.session(self.number)
         if session.is_authenticated:
-            self._is_stranger = False
+            self.is_stranger = False
             self._splitter.limit = self._core.config.socket_request_bytes_max
             if self.guest_because:
                 self._splitter.limit = min(GUEST_BYTES_MAX, self._splitter.limit)
@@ -249,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while not self.is_parked and self._is_writable and self._transport is not None:
                 # Before the next frame: who has proved itself may send more.
-                if self._is_stranger:
+                if self.is_stranger:
                     self._open_gate()
                 is_guest = bool(self.guest_because) and self.is_guest
                 frame = self._splitter.next()
