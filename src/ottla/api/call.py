@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.access import Session
 from ottla.broker.broker import Broker
-from ottla.broker.quotas import Usage
 from ottla.security.resources import CLUSTER_NAME, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from ottla.broker.usage import Usage
 
 REFUSALS = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -50,7 +52,7 @@ class Call:
     client_id: str
     client_host: str = ""
     connection: int = -1
-    usage: Usage | None = None  # of its client's quotas, if it has any
+    usage: "Usage | None" = None  # of its client's quotas, if it has any
 
     def random_uuid(self) -> str:
         return str(UUID(bytes=self.broker.random.randbytes(16), version=4))

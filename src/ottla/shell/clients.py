@@ -7,8 +7,8 @@ each of them.
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.addresses import Address
 from ottla.broker import effects
@@ -16,11 +16,13 @@ from ottla.broker.access import DEFAULT_LISTENER, Session
 from ottla.broker.listeners import PLAINTEXT, Listener
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
-from ottla.shell.arrivals import ArrivalRates, Arrivals
 from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
 from ottla.shell.listener import advertised_endpoints, cannot_listen
+
+if TYPE_CHECKING:
+    from ottla.shell.arrivals import Arrivals
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +34,6 @@ class Clients:
         self.connections: dict[int, Connection] = {}
         broker = core.broker
         self.admission = Admission(broker.settings, broker.identities, broker.listeners, self._resolve)
-        rates = ArrivalRates(broker.settings, broker.quotas, broker.listeners)
-        self.arrivals = Arrivals(rates, core.now_ms, self.admission.forget)
         self.budgets = Budgets(broker.settings, broker.identities, broker.allowance, self.connections)
         self.listeners = broker.listeners
         self.endpoints: dict[str, Address] = {}  # what others are told
@@ -93,14 +93,23 @@ class Clients:
         if self._core.is_stopping:  # it was accepted before, and nobody would close it
             return "the broker stops"
         refusal = self.admission.admit(connection)
-        if refusal is None:
-            refusal = self.arrivals.come(connection)
+        broker = self._core.broker
+        if refusal is None and (broker.settings.limits_arrivals or broker.quotas.limits_addresses):
+            refusal = self._arrivals.come(connection)
             if refusal is not None:
                 self.admission.forget(connection.number)
         if refusal is None:
             self.connections[connection.number] = connection
             self._begin(connection.number, connection.listener)
         return refusal
+
+    @cached_property
+    def _arrivals(self) -> "Arrivals":
+        from ottla.shell.arrivals import ArrivalRates, Arrivals  # most take in whoever comes
+
+        broker = self._core.broker
+        rates = ArrivalRates(broker.settings, broker.quotas, broker.listeners)
+        return Arrivals(rates, self._core.now_ms, self.admission.forget)
 
     def _resolve(self, host: str, told: Callable[[list[str]], None]) -> None:
         """Look up the addresses of a host (max.connections.per.ip.overrides)."""
