@@ -116,3 +116,27 @@ def test_a_transaction_that_hangs_is_described_and_aborted(kafka_jars: str, tmp_
         tool(broker, transactions, "abort", *where, "--start-offset", "0")
         said = tool(broker, transactions, "describe-producers", *where)
         assert re.search(r"^77\s+0\s.*\sNone\s*$", said, re.MULTILINE), said
+
+
+def quotas(broker: BrokerProcess, *arguments: str) -> str:
+    return tool(broker, "kafka.admin.ConfigCommand", *arguments)
+
+
+def test_quotas_of_users_clients_and_addresses_are_set_described_and_removed(broker: BrokerProcess) -> None:
+    alice = ("--entity-type", "users", "--entity-name", "alice")
+    both = (*alice, "--entity-type", "clients", "--entity-default")
+    address = ("--entity-type", "ips", "--entity-name", "10.1.2.3")
+    rates = "producer_byte_rate=1024,consumer_byte_rate=2048"
+    quotas(broker, "--alter", "--add-config", rates, *alice)
+    quotas(broker, "--alter", "--add-config", "request_percentage=25.5,controller_mutation_rate=3", *both)
+    quotas(broker, "--alter", "--add-config", "connection_creation_rate=7", *address)
+    said = quotas(broker, "--describe", *alice)
+    assert re.search(r"user-principal 'alice' are .*consumer_byte_rate=2048\.0", said), said
+    assert "producer_byte_rate=1024.0" in said
+    said = quotas(broker, "--describe", *both)
+    assert re.search(r"'alice', .*default.* are .*request_percentage=25\.5", said), said
+    assert "connection_creation_rate=7.0" in quotas(broker, "--describe", *address)
+    quotas(broker, "--alter", "--delete-config", "producer_byte_rate", *alice)
+    said = quotas(broker, "--describe", *alice)
+    assert "consumer_byte_rate=2048.0" in said
+    assert "producer_byte_rate" not in said
