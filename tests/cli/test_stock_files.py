@@ -177,7 +177,6 @@ def test_a_file_for_a_controller_alone_is_refused_in_one_line(tmp_path: Path) ->
         {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
         {"super.users": "User:admin"},
         {"ssl.keystore.location": "/etc/keys.jks", "ssl.keystore.password": "hush"},
-        {"listener.name.plaintext.plain.sasl.jaas.config": "hush"},
     ],
 )
 def test_a_file_that_asks_for_security_ends_the_start_with_one_line(
@@ -188,6 +187,15 @@ def test_a_file_that_asks_for_security_ends_the_start_with_one_line(
     assert done.stderr.startswith(
         f"ottla: {', '.join(asking)}: TLS, SASL and access control are not there yet"
     )
+    assert "hush" not in done.stderr
+    assert not (tmp_path / "logs").exists()
+
+
+def test_users_for_a_listener_that_lets_in_everybody_end_the_start_with_one_line(tmp_path: Path) -> None:
+    users = {"listener.name.plaintext.plain.sasl.jaas.config": "hush"}
+    done = refused("--config", written(tmp_path, STOCK["Kafka 4, server"] | users))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(f"ottla: {next(iter(users))}: this listener has no SASL, and would let in")
     assert "hush" not in done.stderr
     assert not (tmp_path / "logs").exists()
 

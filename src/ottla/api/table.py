@@ -88,6 +88,8 @@ TABLE = {
         Api(47, "offset_delete", items_max=FEWER_ITEMS),
         Api(48, "describe_client_quotas"),
         Api(49, "alter_client_quotas", items_max=FEWER_ITEMS),
+        Api(50, "describe_user_scram_credentials", items_max=FEWER_ITEMS),
+        Api(51, "alter_user_scram_credentials", items_max=FEWER_ITEMS),
         Api(55, "describe_quorum"),
         Api(56, "alter_partition"),
         Api(57, "update_features"),

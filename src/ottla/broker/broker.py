@@ -60,6 +60,7 @@ from ottla.replication.sessions import Sessions
 from ottla.replication.throttle import ReplicationThrottle
 
 if TYPE_CHECKING:
+    from ottla.broker.authentication import Authentication
     from ottla.broker.marker_writes import MarkerWrites
     from ottla.broker.transaction_markers import MarkerSender
     from ottla.broker.transactions import OnFenced, OnWritten
@@ -146,6 +147,12 @@ class Broker:
         )  # fmt: skip
         self.controller_writes = ControllerWrites(image, self.settings, self.seat, liveness, outbox)
         self.report = OwnReport(self.id, image, liveness, self.isr.unanswered, outbox)
+
+    @cached_property
+    def authentication(self) -> "Authentication":
+        from ottla.broker.authentication import Authentication  # many brokers have no SASL
+
+        return Authentication(self.settings.properties, self.image, self.access, self.random)
 
     @cached_property
     def marker_writes(self) -> "MarkerWrites":
@@ -297,6 +304,8 @@ class Broker:
         self.slices.drop(connection)
         self.identities.forget(connection)
         self.access.forget(connection)
+        if "authentication" in self.__dict__:
+            self.authentication.forget(connection)
 
     # -- time -------------------------------------------------------------------------------------
 

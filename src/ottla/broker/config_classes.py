@@ -10,6 +10,7 @@ from ottla.base.config import Row, names_of, rows
 from ottla.broker.config import BrokerConfig
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
+from ottla.security.sasl_config import SaslConfig
 from ottla.txn.config import TransactionConfig
 
 TITLES: dict[type, str] = {
@@ -18,6 +19,7 @@ TITLES: dict[type, str] = {
     StoreConfig: "Log store",
     GroupConfig: "Groups",
     TransactionConfig: "Transactions",
+    SaslConfig: "SASL",
 }
 CONFIG_CLASSES = tuple(TITLES)
 

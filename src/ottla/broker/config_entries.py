@@ -25,7 +25,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.config import BrokerConfig
 from ottla.broker.config_classes import CONFIG_CLASSES, broker_names, broker_rows
 from ottla.broker.listeners import listeners_named, settings_of
-from ottla.broker.security import asks_for_security
+from ottla.broker.security import asks_for_security, is_honoured
 from ottla.broker.settings import Settings
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig
@@ -160,6 +160,11 @@ def check_broker_configs(configs: Mapping[str, str]) -> None:
 def _refuse_security(configs: Mapping[str, str]) -> None:
     """What asks for security is not kept without effect, as it ends a start."""
     for name, value in configs.items():
+        if is_honoured(name):
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"{name} cannot be changed while the broker runs; set it at its start.",
+            )
         if asks_for_security(name, value):
             raise ApiError(
                 ErrorCode.INVALID_CONFIG,

@@ -55,11 +55,13 @@ class Identities:
         self._begun[connection] = peer_handshake.Acceptor(secret, self._broker_id, nonce)
         return True
 
-    def go_on(self, connection: int, message: bytes) -> bytes | None:
-        """The answer to what it says, None if it has not begun. HandshakeError: it is no broker."""
-        acceptor = self._begun.pop(connection, None)
-        if acceptor is None:
-            return None
+    def has_begun(self, connection: int) -> bool:
+        """Is it about to prove that it is a broker?"""
+        return connection in self._begun
+
+    def go_on(self, connection: int, message: bytes) -> bytes:
+        """The answer to what it says, after it has begun. HandshakeError: it is no broker."""
+        acceptor = self._begun.pop(connection)
         if not acceptor.opening:
             answer = acceptor.challenge(message)
             self._begun[connection] = acceptor

@@ -7,14 +7,14 @@ of the config classes.
 import re
 from collections.abc import Iterator, Mapping
 
-from ottla.broker.security import asks_for_security, is_security_key
+from ottla.broker.security import asks_for_security, is_honoured, is_security_key
 
 WITHOUT_EFFECT = frozenset({
     "alter.config.policy.class.name", "alter.log.dirs.replication.quota.window.num",
     "alter.log.dirs.replication.quota.window.size.seconds", "auto.include.jmx.reporter",
     "background.threads", "broker.heartbeat.interval.ms", "broker.id.generation.enable",
     "broker.session.timeout.ms", "client.quota.callback.class", "config.providers",
-    "connection.failed.authentication.delay.ms", "control.plane.listener.name",
+    "control.plane.listener.name",
     "controller.performance.always.log.threshold.ms", "controller.performance.sample.period.ms",
     "controller.quorum.append.linger.ms", "controller.quorum.auto.join.enable",
     "controller.quorum.bootstrap.servers", "controller.quorum.election.backoff.max.ms",
@@ -112,7 +112,10 @@ def remarks(properties: Mapping[str, str], names: set[str]) -> Iterator[str]:
     others = [
         name
         for name, value in properties.items()
-        if name not in names and not _OF_A_LISTENER.match(name) and not asks_for_security(name, value)
+        if name not in names
+        and not is_honoured(name)
+        and not _OF_A_LISTENER.match(name)
+        and not asks_for_security(name, value)
     ]
     kafkas = [name for name in others if is_without_effect(name)]
     if kafkas:

@@ -20,6 +20,7 @@ from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
 from ottla.shell.listener import advertised_endpoints, cannot_listen
+from ottla.shell.unauthenticated import Unauthenticated
 
 if TYPE_CHECKING:
     from ottla.shell.arrivals import Arrivals
@@ -32,6 +33,7 @@ SWEEP_MS = 5_000
 class Clients:
     def __init__(self, core: Core, scratch: bytearray) -> None:
         self.connections: dict[int, Connection] = {}
+        self.unauthenticated = Unauthenticated()
         broker = core.broker
         self.admission = Admission(broker.settings, broker.identities, broker.listeners, self._resolve)
         self.budgets = Budgets(broker.settings, broker.identities, broker.allowance, self.connections)
@@ -100,7 +102,7 @@ class Clients:
                 self.admission.forget(connection.number)
         if refusal is None:
             self.connections[connection.number] = connection
-            self._begin(connection.number, connection.listener)
+            self._begin(connection)
         return refusal
 
     @cached_property
@@ -116,23 +118,32 @@ class Clients:
         loop = asyncio.get_running_loop()
 
         def looked_up(lookup: asyncio.Future[list[Any]]) -> None:
-            if lookup.cancelled() or (error := lookup.exception()) is None:
-                told([] if lookup.cancelled() else [str(answer[4][0]) for answer in lookup.result()])
-            else:
+            if lookup.cancelled():
+                return
+            if error := lookup.exception():
                 log.warning("max.connections.per.ip.overrides: %s has no address: %s", host, error)
+            else:
+                told([str(answer[4][0]) for answer in lookup.result()])
 
         asyncio.ensure_future(loop.getaddrinfo(host, None)).add_done_callback(looked_up)
 
-    def _begin(self, number: int, listener: Listener) -> None:
+    def _begin(self, connection: Connection) -> None:
         """What is known from the first on. Of the usual kind nothing has to be said."""
+        number, listener, broker = connection.number, connection.listener, self._core.broker
         if (listener.name, listener.protocol) != (DEFAULT_LISTENER, PLAINTEXT):
             session = Session(listener=listener.name, is_authenticated=not listener.has_sasl)
-            self._core.broker.access.begin(number, session)
+            broker.access.begin(number, session)
+        if listener.has_sasl:
+            self.unauthenticated.add(connection, broker.authentication.config, self._core.now_ms())
+
+    def on_authenticated(self, connection: Connection) -> None:
+        self.unauthenticated.remove(connection)
 
     def forget(self, connection: Connection) -> None:
         if self.connections.pop(connection.number, None) is None:
             return
         self.admission.forget(connection.number)
+        self.unauthenticated.remove(connection)
         self.budgets.forget(connection)
         self._core.broker.on_closed(connection.number)
 
@@ -159,6 +170,8 @@ class Clients:
     # -- time --
 
     def on_tick(self, now_ms: int) -> None:
+        if self.unauthenticated:
+            self.unauthenticated.sweep(self._core.broker.authentication.config, now_ms)
         if now_ms - self._swept_ms >= SWEEP_MS:
             self._swept_ms = now_ms
             self._sweep(now_ms)

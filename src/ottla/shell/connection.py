@@ -35,6 +35,7 @@ class ConnectionHost(Protocol):
     def forget(self, connection: "Connection") -> None: ...
     def on_held(self, connection: "Connection", now_ms: int) -> None: ...
     def on_unsent(self, now_ms: int) -> None: ...
+    def on_authenticated(self, connection: "Connection") -> None: ...
     def say_closed(self, peer: str, reason: str, now_ms: int) -> None: ...
     def say_refused(self, peer: str, reason: str, now_ms: int) -> None: ...
 
@@ -57,6 +58,8 @@ class Connection(asyncio.BufferedProtocol):
         self._core = core
         self._clients = clients
         self._splitter = Splitter(core.config.socket_request_bytes_max, scratch)
+        self._answer_to = on_request
+        self._is_stranger = False  # it has to authenticate, and has not
         self._transport: asyncio.Transport | None = None
         self._is_writable = True
         self._is_reading = True
@@ -76,8 +79,30 @@ class Connection(asyncio.BufferedProtocol):
         refusal = self._clients.admit(self)
         if refusal:
             self.refuse(refusal)
-        elif self.guest_because:
+            return
+        if self.guest_because:
             self._splitter.limit = min(GUEST_BYTES_MAX, self._splitter.limit)
+        if self.listener.has_sasl:
+            self._shut_gate()
+
+    def _shut_gate(self) -> None:
+        from ottla.api.gate import on_gated_request  # many brokers have no SASL
+
+        self._answer_to, self._is_stranger = on_gated_request, True
+        bytes_max = self._core.broker.authentication.config.receive_bytes_max
+        self._splitter.limit = min(bytes_max, self._splitter.limit)
+
+    def _open_gate(self) -> None:
+        """If it has authenticated: what it may send from now on, until it has to do so again."""
+        session = self._core.broker.access.session(self.number)
+        if session.is_authenticated:
+            self._is_stranger = False
+            self._splitter.limit = self._core.config.socket_request_bytes_max
+            if self.guest_because:
+                self._splitter.limit = min(GUEST_BYTES_MAX, self._splitter.limit)
+            if session.expires_ms is None:
+                self._answer_to = on_request
+            self._clients.on_authenticated(self)
 
     def _tune(self, channel: socket.socket) -> None:
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -218,6 +243,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while not self.is_parked and self._is_writable and self._transport is not None:
                 # Before the next frame: who has proved itself may send more.
+                if self._is_stranger:
+                    self._open_gate()
                 is_guest = bool(self.guest_because) and self.is_guest
                 frame = self._splitter.next()
                 if frame is None:
@@ -230,7 +257,7 @@ class Connection(asyncio.BufferedProtocol):
                 if is_guest and bytes(frame[:2]) not in PROOF_KEYS:
                     self.refuse(self.guest_because)
                     return
-                answer = on_request(self._core.broker, self.number, frame, now_ms, self._host)
+                answer = self._answer_to(self._core.broker, self.number, frame, now_ms, self._host)
                 if not isinstance(answer, Silence):
                     self._write(answer)
                 elif answer is not Silence.NO_REPLY:
