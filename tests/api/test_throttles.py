@@ -13,7 +13,7 @@ from ottla.security.principals import Principal
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 KILOBYTE = "x" * 1_000
 
@@ -276,6 +276,15 @@ def test_an_old_client_gets_its_partitions_and_waits_afterwards(machine: Machine
     codes, throttle_ms = create_many(client, "a", "b", "c", version=5)
     assert codes == [ErrorCode.NONE] * 3
     assert throttle_ms == client.muted_ms == 19_000
+
+
+def test_topics_that_are_made_when_they_are_first_asked_for_count_too() -> None:
+    machine = Machine({"num.partitions": "20"})
+    limit(machine, {"controller_mutation_rate": 1.0}, user="ANONYMOUS")
+    client = client_of(machine)
+    answer = client.send(MetadataRequest(topics=[MetadataRequestTopic(name="new")]))
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE]
+    assert answer.throttle_time_ms == client.muted_ms == 9_000
 
 
 def test_what_is_refused_for_another_reason_does_not_count(machine: Machine) -> None:

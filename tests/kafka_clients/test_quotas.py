@@ -106,7 +106,7 @@ def produce_with_kafka_python(
             unsent.append(producer.send("flow", MESSAGE))
         metrics = producer.metrics().values()
         throttles.extend(group["throttle-time-max"] for group in metrics if "throttle-time-max" in group)
-        producer.close(timeout=0)
+        producer.close(timeout=60)
 
     return make
 

@@ -81,11 +81,12 @@ class Call:
         if not self.allows(operation, resource_type, name):
             raise ApiError(REFUSALS[resource_type])
 
-    def count_mutations(self, partitions: int, strict_since: int) -> None:
+    def count_mutations(self, partitions: int, strict_since: int | None = None) -> None:
         """Partitions that are made or deleted count for a quota. ApiError: there were too many, which clients
-        are told from the version `strict_since` on (KIP-599)."""
+        are told from the version `strict_since` on (KIP-599); None: never, they wait afterwards."""
         if self.usage is not None:
-            self.usage.mutate(partitions, self.now_ms, is_strict=self.version >= strict_since)
+            is_strict = strict_since is not None and self.version >= strict_since
+            self.usage.mutate(partitions, self.now_ms, is_strict=is_strict)
 
     def may_act_as(self, broker: int, what: str) -> bool:
         """Has this connection proved to be that broker's, and come in where brokers do?"""
