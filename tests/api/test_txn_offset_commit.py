@@ -37,7 +37,7 @@ def send(client: Client, request: TxnOffsetCommitRequest, version: int = LAST) -
 def answer(machine: Machine, verifier: FakeVerifier) -> None:
     """The coordinator says yes to all it was asked."""
     for question in verifier.questions:
-        question.answer(machine.now_ms)
+        question.then({}, machine.now_ms)
     machine.carry_out()
 
 
@@ -140,8 +140,8 @@ def test_before_the_first_commit_its_coordinator_is_asked_and_before_others_not(
     for offset in (5, 6):
         assert send(client, adding(offset), version) == [ErrorCode.NONE]
     (question,) = verifier.questions
-    assert (question.transactional_id, question.producer) == ("x", (7, 0))
-    assert question.topic_partitions == [partition_of(machine)]
+    assert (question.transactional_id, question.producer_id, question.producer_epoch) == ("x", 7, 0)
+    assert question.topic_partitions == (partition_of(machine),)
     assert question.adds == (version >= 5)
     end(machine)
     send(client, adding(7), version)
