@@ -60,7 +60,7 @@ from ottla.replication.throttle import ReplicationThrottle
 if TYPE_CHECKING:
     from ottla.broker.marker_writes import MarkerWrites
     from ottla.broker.transaction_markers import MarkerSender
-    from ottla.broker.transactions import OnFenced, OnWritten
+    from ottla.broker.transactions import OnWritten
 
 
 class Broker:
@@ -151,12 +151,12 @@ class Broker:
             lambda *end: self.coordinators.groups.end_transaction(*end), self.storage.wall_ms,
         )  # fmt: skip
 
-    def _new_markers(self, on_written: "OnWritten", on_fenced: "OnFenced") -> "MarkerSender":
+    def _new_markers(self, on_written: "OnWritten") -> "MarkerSender":
         from ottla.broker.transaction_markers import MarkerSender  # likewise
 
         return MarkerSender(
             self.id, self.image, self.outbox.send, self.marker_writes, self.waiting, self.proofs,
-            lambda now_ms: self.outbox.put(ConfirmTree(now_ms)), on_written, on_fenced,
+            lambda now_ms: self.outbox.put(ConfirmTree(now_ms)), on_written,
         )  # fmt: skip
 
     @cached_property

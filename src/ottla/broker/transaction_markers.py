@@ -10,9 +10,9 @@ Rules
 - A partition that is not there has no need of a marker. This broker may not have heard of it yet, though: so
   the keeper is asked to confirm what is known first.
 - Somebody newer has written, or ended the transaction (INVALID_PRODUCER_EPOCH,
-  TRANSACTION_COORDINATOR_FENCED): nothing more is sent for it, as in Kafka, and `on_fenced` is told.
-- `on_written` and `on_fenced` are called by `pump` and when an answer comes, never by `add`: a shard that
-  hands out a transaction is in the middle of something.
+  TRANSACTION_COORDINATOR_FENCED): nothing more is sent for it, as in Kafka.
+- `on_written` is called by `pump` and when an answer comes, never by `add`: a shard that hands out a
+  transaction is in the middle of something.
 """
 
 import logging
@@ -89,7 +89,6 @@ class MarkerSender:
     proofs: Proofs
     confirm: Callable[[int], None]
     on_written: Callable[[int, EndedTransaction, set[TopicPartition], int], None]
-    on_fenced: Callable[[int, EndedTransaction, int], None]
     _endings: dict[tuple[int, str], Ending] = field(default_factory=dict)
     _queues: dict[int, Batch] = field(default_factory=dict)  # by leader
     _is_asked: set[int] = field(default_factory=set)  # leaders to which a request is under way
@@ -279,7 +278,7 @@ class MarkerSender:
                 ending.open.discard(topic_partition)
                 written.setdefault(ending, set()).add(topic_partition)
             elif code in FENCED:
-                self._give_up(ending, topic_partition, code, now_ms)
+                self._give_up(ending, topic_partition, code)
             else:
                 failed.setdefault(ending, []).append(topic_partition)
         for ending, topic_partitions in failed.items():
@@ -295,14 +294,13 @@ class MarkerSender:
             del self._endings[ending.shard, ending.transaction.transactional_id]
         self.on_written(ending.shard, ending.transaction, arrived, now_ms)
 
-    def _give_up(self, ending: Ending, topic_partition: TopicPartition, code: ErrorCode, now_ms: int) -> None:
+    def _give_up(self, ending: Ending, topic_partition: TopicPartition, code: ErrorCode) -> None:
         transaction = ending.transaction
         log.info(
             "the end of transaction %r is not sent any more: %s answers %s",
             transaction.transactional_id, topic_partition, code.name,
         )  # fmt: skip
         del self._endings[ending.shard, transaction.transactional_id]
-        self.on_fenced(ending.shard, transaction, now_ms)
 
 
 def _request(batch: Batch) -> WriteTxnMarkersRequest:

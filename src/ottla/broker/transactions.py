@@ -38,7 +38,6 @@ _FULL_PART: Final = 256
 _ROOMY_PART: Final = 16
 
 OnWritten = Callable[[int, EndedTransaction, Collection[TopicPartition], int], None]
-OnFenced = Callable[[int, EndedTransaction, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class Transactions:
         wake: Callable[[Hashable, int], None],
         wall_ms: Callable[[int], int],
         producer_ids: ProducerIds,
-        new_markers: Callable[[OnWritten, OnFenced], Markers],
+        new_markers: Callable[[OnWritten], Markers],
     ) -> None:
         self.config = config
         self.image = image
@@ -82,7 +81,7 @@ class Transactions:
         self._is_full = False  # and it was said
         self._ended: list[tuple[int, EndedTransaction]] = []
         self._is_pumping = False
-        self.markers = new_markers(self._on_written, self._on_fenced)
+        self.markers = new_markers(self._on_written)
         self.runtime: Runtime[TransactionShard] = Runtime(
             new_shard=self._new_shard,
             on_answered=wake,
@@ -182,9 +181,6 @@ class Transactions:
                 )
         else:
             self._wake(Completed(ended.transactional_id), now_ms)
-
-    def _on_fenced(self, index: int, ended: EndedTransaction, now_ms: int) -> None:
-        """Somebody newer ends it, or has: a later coordinator of this partition, or a later epoch."""
 
     # -- time --
 
