@@ -236,6 +236,28 @@ def test_a_coordinator_that_was_replaced_sends_no_more(world: World, index: int)
     assert ("t", index) not in world.arrived()
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_where_somebody_newer_has_written_no_marker_is_needed_and_the_other_partitions_get_theirs(
+    world: World, index: int
+) -> None:
+    """Whoever can reach the listener can end a transaction in one partition, under a later epoch; the others
+    would rest, and the id would be of no use."""
+    other = 1 - index
+    world.open(index, epoch=5)
+    world.open(other)
+    leader = world.broker.image.topics["t"].states[other].leader
+    world.cluster.state("t", other, leader=-1, leader_epoch=1)
+    world.end(0, 1)
+    world.pump()
+    world.pass_time(1_000)
+    world.cluster.state("t", other, leader=leader, leader_epoch=2)
+    world.pass_time(2_000)
+    assert world.arrived() == {("t", 0), ("t", 1)}
+    assert world.stable_offset(other) == 2
+    assert world.stable_offset(index) == 0, "what the newer one writes is its own"
+    assert world.sender.next_ms() is None
+
+
 def test_when_the_coordinator_moves_its_markers_are_forgotten(world: World) -> None:
     world.cluster.cut(1, 2)
     world.end(1)
