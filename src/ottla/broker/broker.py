@@ -172,11 +172,11 @@ class Broker:
             self.waiting, transactions.config.add_retry_ms, transactions.config.add_retry_ms_max,
         )  # fmt: skip
 
-    @cached_property
+    @property
     def verifies_transactions(self) -> bool:
         """Is a coordinator asked about batches of clients that add partitions themselves? (V2 leaves that to
         us, and the coordinator is asked in any case.)"""
-        return self.coordinators.transactions.config.partition_verification_enable
+        return self.settings.transaction_config.partition_verification_enable
 
     @property
     def config(self) -> BrokerConfig:

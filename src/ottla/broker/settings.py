@@ -10,6 +10,7 @@ from ottla.base.config import load, override
 from ottla.broker.config import BrokerConfig
 from ottla.controller.image import Image
 from ottla.log.config import LogConfig, StoreConfig
+from ottla.txn.config import TransactionConfig
 
 
 class ConfigSource(Protocol):
@@ -39,6 +40,7 @@ class Settings:
         self.config = load(BrokerConfig, merged)
         self.log_config = load(LogConfig, merged)
         self.store_config = load(StoreConfig, merged)
+        self.transaction_config = load(TransactionConfig, merged)
 
     @property
     def _source(self) -> ConfigSource:
