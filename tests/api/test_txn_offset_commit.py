@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tests.api.groups import broker, committed, flush_every_commit, lead_offsets, shard_of, stable, versions
 from tests.api.harness import Client, Machine
+from tests.api.test_alter_configs import BROKER, set_configs
 from tests.support.groups import G, committing, fetching
 from tests.support.transactions import FakeVerifier, adding, markers
 
@@ -219,11 +220,9 @@ def test_a_producer_of_an_older_epoch_is_fenced() -> None:
     assert send(client, adding(6, epoch=3)) == [ErrorCode.NONE]
 
 
-def test_verification_can_be_switched_off_for_clients_that_add_partitions_themselves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    machine, client, verifier = started(ErrorCode.TRANSACTION_ABORTABLE)
-    monkeypatch.setattr(machine.broker, "verifies_transactions", False, raising=False)
+def test_verification_can_be_switched_off_for_clients_that_add_partitions_themselves() -> None:
+    _, client, verifier = started(ErrorCode.TRANSACTION_ABORTABLE)
+    set_configs(client, BROKER, "", {"transaction.partition.verification.enable": "false"})
     assert send(client, adding(5), 4) == [ErrorCode.NONE]
     assert verifier.questions == []
     assert send(client, adding(5, producer_id=8), 5) == [ErrorCode.TRANSACTION_ABORTABLE]
