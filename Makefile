@@ -7,11 +7,12 @@ LOWER := base wire records log coordinator controller security
 UPPER := group txn replication broker api
 PURE := $(LOWER) $(UPPER)
 PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PURE))
-# Tests with real sockets, processes and clients; and, in a lane of their own because they take long, clusters and Spark.
+# Tests with real sockets, processes and clients, in two lanes of about the same length: clusters, Spark and what fills
+# up the time in one, the others in the other.
 COPIES := tests/transactions/test_copies.py
-REAL_TESTS := tests/test_second_chance.py tests/shell tests/testing tests/cli tests/client tests/ship tests/kafka_clients \
-  tests/hostile tests/compat tests/security_real $(filter-out $(COPIES),$(wildcard tests/transactions/test_*.py))
-LONG_TESTS := tests/cluster tests/arrow tests/spark tests/pipelines $(COPIES)
+REAL_TESTS := tests/test_second_chance.py tests/testing tests/cli tests/client tests/kafka_clients tests/hostile \
+  tests/security_real $(wildcard tests/compat/test_*.py) $(filter-out $(COPIES),$(wildcard tests/transactions/test_*.py))
+LONG_TESTS := tests/shell tests/cluster tests/arrow tests/spark tests/compat/spark tests/pipelines tests/ship $(COPIES)
 COVERED_MIN := 95
 comma := ,
 empty :=

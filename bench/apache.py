@@ -111,8 +111,8 @@ def new_cluster_id() -> str:
 class ApacheKafka(Peer):
     """Use as a context manager, or `prepare`/`start`/`stop` many times, then `close`."""
 
-    def __init__(self, properties: dict[str, str] | None = None, cluster_id: str = "") -> None:
-        super().__init__()
+    def __init__(self, properties: dict[str, str] | None = None, cluster_id: str = "", port: int = 0) -> None:
+        super().__init__(port)
         self.name = f"Apache Kafka {fetch()}"
         self._properties = properties or {}
         self._cluster_id = cluster_id or new_cluster_id()

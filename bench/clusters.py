@@ -61,12 +61,7 @@ def ports(count: int) -> list[int]:
 class ZooKeeper(Peer):
     name = "ZooKeeper"
 
-    def __init__(self, port: int) -> None:
-        super().__init__()
-        self._fixed_port = port
-
     def command(self, folder: str) -> list[str]:
-        self.port = self._fixed_port
         spec = importlib.util.find_spec("pyspark")
         places = (spec.submodule_search_locations if spec else None) or []
         jars = [os.path.join(place, "jars") for place in places]
@@ -101,22 +96,11 @@ class ZooKeeper(Peer):
 
 class OttlaNode(Ottla):
     def __init__(self, number: int, port: int, zookeeper: str, settings: tuple[str, ...]) -> None:
-        super().__init__(settings)
-        self._number, self._fixed_port, self._zookeeper = number, port, zookeeper
+        super().__init__(settings, port)
+        self._number, self._zookeeper = number, zookeeper
 
     def command(self, folder: str) -> list[str]:
-        self.port = self._fixed_port
         return [*super().command(folder), "--zookeeper", self._zookeeper, "--id", str(self._number)]
-
-
-class ApacheNode(ApacheKafka):
-    def __init__(self, port: int, properties: dict[str, str], cluster_id: str) -> None:
-        super().__init__(properties, cluster_id)
-        self._fixed_port = port
-
-    def command(self, folder: str) -> list[str]:
-        self.port = self._fixed_port
-        return super().command(folder)
 
 
 class Cluster(Peer):
@@ -232,8 +216,7 @@ def _apache(broker: ApacheKafka, settings: dict[str, str]) -> Cluster:
     cluster_id = new_cluster_id()
     voters = ",".join(f"{n}@{HOST}:{port}" for n, port in enumerate(quorum, 1))
     nodes = [
-        ApacheNode(
-            own[n],
+        ApacheKafka(
             {
                 **settings,
                 **_APACHE,
@@ -242,6 +225,7 @@ def _apache(broker: ApacheKafka, settings: dict[str, str]) -> Cluster:
                 "listeners": f"PLAINTEXT://{HOST}:{own[n]},CONTROLLER://{HOST}:{quorum[n]}",
             },
             cluster_id,
+            own[n],
         )
         for n in range(BROKERS)
     ]

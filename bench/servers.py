@@ -43,14 +43,15 @@ def clean_environment() -> dict[str, str]:
 
 
 class Peer:
-    """One broker. `start` only spawns it; entering the context also waits until it takes connections."""
+    """One broker. `start` only spawns it; entering the context also waits until it takes connections. Without
+    a port of its own it gets a free one at every start."""
 
     name = "peer"
     takes_topic_configs = True
     ready_s = 60.0
 
-    def __init__(self) -> None:
-        self.port = 0
+    def __init__(self, port: int = 0) -> None:
+        self.port = self._own_port = port
         self._folder = ""
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -73,7 +74,7 @@ class Peer:
     def prepare(self) -> None:
         """A fresh folder and port for the next `start`."""
         self._folder = tempfile.mkdtemp(prefix="ottla-bench-")
-        self.port = free_port()
+        self.port = self._own_port or free_port()
         self._command = self.command(self._folder)
 
     def start(self) -> None:
@@ -192,8 +193,8 @@ class Peer:
 class Ottla(Peer):
     name = "Ottla"
 
-    def __init__(self, settings: tuple[str, ...] = ()) -> None:
-        super().__init__()
+    def __init__(self, settings: tuple[str, ...] = (), port: int = 0) -> None:
+        super().__init__(port)
         self._settings = settings
 
     def command(self, folder: str) -> list[str]:

@@ -6,10 +6,12 @@ import pytest
 from tests.api.asking import batch, create, produce, to
 from tests.api.harness import NOW, Client, Machine
 from tests.api.test_fetch import log_of
+from tests.support.transactions import FakeVerifier, markers, transactional
 
 from ottla.base.config import ConfigError
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import SyncLog, WriteNodes
+from ottla.records.control import Marker
 from ottla.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.incremental_alter_configs import (
@@ -372,6 +374,19 @@ def test_this_brokers_own_config_comes_before_that_of_all(machine: Machine) -> N
     set_configs(client, BROKER, "", {"log.retention.ms": "22", "log.flush.interval.ms": "33"})
     config = machine.broker.settings.log_config
     assert (config.retention_ms, config.flush_ms) == (11, 33)
+
+
+@pytest.mark.parametrize("broker", ["", "1"])
+def test_the_verification_of_transactions_is_switched_off_and_on(machine: Machine, broker: str) -> None:
+    client = machine.client()
+    machine.broker.verifier = verifier = FakeVerifier()
+    for sequence, (is_enabled, asked) in enumerate((("false", 0), ("true", 1))):
+        set_configs(client, BROKER, broker, {"transaction.partition.verification.enable": is_enabled})
+        request = to("t", transactional(sequence))
+        request.transactional_id = "x"
+        (answer,) = client.send(request, version=11).responses[0].partition_responses
+        assert (answer.error_code, len(verifier.questions)) == (ErrorCode.NONE, asked)
+        client.send(markers(Marker(7, 0, False, 0, 0), "t", 0))
 
 
 def test_the_stores_intervals_can_be_changed_and_are_kept(machine: Machine) -> None:

@@ -53,8 +53,8 @@ def test_the_first_batch_is_asked_about_and_the_others_are_not() -> None:
     assert send(client, transactional(0, "a")) == [ErrorCode.NONE]
     assert send(client, transactional(1, "b")) == [ErrorCode.NONE]
     (question,) = verifier.questions
-    assert (question.transactional_id, question.producer) == ("x", (7, 0))
-    assert question.topic_partitions == [TopicPartition("t", 0)]
+    assert (question.transactional_id, question.producer_id, question.producer_epoch) == ("x", 7, 0)
+    assert question.topic_partitions == (TopicPartition("t", 0),)
     assert values(fetch(client, "t")) == ["a", "b"]
 
 
@@ -78,8 +78,8 @@ def test_all_partitions_of_a_request_are_asked_about_at_once() -> None:
     send(client, transactional(), version=V1)
     assert send(client, *[transactional(1)] + [transactional(0)] * 2, version=V1) == [ErrorCode.NONE] * 3
     assert [question.topic_partitions for question in verifier.questions] == [
-        [TopicPartition("t", 0)],
-        [TopicPartition("t", 1), TopicPartition("t", 2)],
+        (TopicPartition("t", 0),),
+        (TopicPartition("t", 1), TopicPartition("t", 2)),
     ]
 
 
@@ -94,7 +94,7 @@ def test_the_batch_waits_for_the_answer_and_what_is_behind_it_on_the_connection_
     pending = client.ask(in_transaction(transactional(0, "a")), V2)
     assert pending.answer is None
     assert values(fetch(machine.client(), "t")) == []
-    verifier.questions[0].answer(machine.now_ms)
+    verifier.questions[0].then({}, machine.now_ms)
     machine.carry_out()
     assert codes(pending.answer) == [ErrorCode.NONE]
     assert values(fetch(machine.client(), "t")) == ["a"]
@@ -154,7 +154,7 @@ def test_a_broker_that_is_replaced_while_it_asks_says_just_that() -> None:
     machine, client, verifier = started(None)
     pending = waiting(machine, client)
     lead(machine, "t", leader=99, epoch=1)
-    verifier.questions[0].answer(machine.now_ms, ErrorCode.INVALID_TXN_STATE)
+    verifier.questions[0].then({TopicPartition("t", 0): ErrorCode.INVALID_TXN_STATE}, machine.now_ms)
     machine.carry_out()
     assert codes(pending.answer) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
@@ -185,7 +185,7 @@ def test_an_answer_that_comes_after_a_marker_counts_for_nothing_faults_2_15(comm
     machine, client, verifier = started(None)
     pending = waiting(machine, client)
     end(machine, committed=committed)
-    verifier.questions[0].answer(machine.now_ms)
+    verifier.questions[0].then({}, machine.now_ms)
     machine.carry_out()
     assert codes(pending.answer) == [ErrorCode.INVALID_TXN_STATE]
     assert "late" not in values(fetch(client, "t"))
@@ -197,10 +197,10 @@ def test_an_old_answer_does_not_open_the_next_transaction_faults_2_15() -> None:
     old = waiting(machine, client)
     end(machine)
     new = machine.client().ask(in_transaction(transactional(0, "new")), V1)
-    verifier.questions[0].answer(machine.now_ms)
+    verifier.questions[0].then({}, machine.now_ms)
     machine.carry_out()
     assert codes(old.answer) == [ErrorCode.INVALID_TXN_STATE]
-    verifier.questions[1].answer(machine.now_ms)
+    verifier.questions[1].then({}, machine.now_ms)
     machine.carry_out()
     assert codes(new.answer) == [ErrorCode.NONE]
     assert values(fetch(client, "t"))[-1] == "new"
@@ -222,12 +222,12 @@ def test_the_marker_of_the_transaction_before_does_not_hold_up_a_quick_producer(
     machine, client, verifier = started(None)
     pending = client.ask(in_transaction(transactional(0, "next", epoch=1)), V2)
     machine.client().send(markers(Marker(7, 1, True, 0, 2), "t", 0))
-    verifier.questions[0].answer(machine.now_ms)
+    verifier.questions[0].then({}, machine.now_ms)
     machine.carry_out()
     assert codes(pending.answer) == [ErrorCode.NONE]
     late = machine.client().ask(in_transaction(transactional(0, "late", epoch=2)), V2)
     machine.client().send(markers(Marker(7, 3, False, 0, 2), "t", 0))
-    verifier.questions[1].answer(machine.now_ms)
+    verifier.questions[1].then({}, machine.now_ms)
     machine.carry_out()
     assert codes(late.answer) == [ErrorCode.INVALID_TXN_STATE]
 
@@ -237,7 +237,7 @@ def test_two_batches_that_wait_for_the_same_transaction_are_both_appended() -> N
     first = waiting(machine, client, 0)
     second = waiting(machine, machine.client(), 1)
     for question in verifier.questions:
-        question.answer(machine.now_ms)
+        question.then({}, machine.now_ms)
         machine.carry_out()
     assert [codes(first.answer), codes(second.answer)] == [[ErrorCode.NONE], [ErrorCode.NONE]]
 
@@ -274,7 +274,7 @@ def test_an_answer_that_comes_after_the_request_has_given_up_is_dropped() -> Non
     machine, client, verifier = started(None)
     pending = waiting(machine, client)
     machine.pass_time(31_000)
-    verifier.questions[0].answer(machine.now_ms)
+    verifier.questions[0].then({}, machine.now_ms)
     machine.carry_out()
     assert codes(pending.answer) == [ErrorCode.NOT_ENOUGH_REPLICAS]
     assert values(fetch(client, "t")) == []
@@ -284,7 +284,7 @@ def test_a_client_that_hangs_up_takes_its_batch_with_it() -> None:
     machine, client, verifier = started(None)
     waiting(machine, client)
     client.close()
-    verifier.questions[0].answer(machine.now_ms)
+    verifier.questions[0].then({}, machine.now_ms)
     machine.carry_out()
     assert values(fetch(machine.client(), "t")) == []
 
@@ -294,7 +294,7 @@ def test_a_batch_that_is_large_to_check_waits_for_both() -> None:
     large = transactional(0, *["v"] * 60_000)
     pending = client.ask(in_transaction(large), V1)
     assert pending.answer is None
-    verifier.questions[0].answer(machine.now_ms)
+    verifier.questions[0].then({}, machine.now_ms)
     machine.carry_out()
     assert codes(pending.answer) == [ErrorCode.NONE]
     assert len(verifier.questions) == 1

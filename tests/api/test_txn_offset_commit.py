@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tests.api.groups import broker, committed, flush_every_commit, lead_offsets, shard_of, stable, versions
 from tests.api.harness import Client, Machine
+from tests.api.test_alter_configs import BROKER, set_configs
 from tests.support.groups import G, committing, fetching
 from tests.support.transactions import FakeVerifier, adding, markers
 
@@ -37,7 +38,7 @@ def send(client: Client, request: TxnOffsetCommitRequest, version: int = LAST) -
 def answer(machine: Machine, verifier: FakeVerifier) -> None:
     """The coordinator says yes to all it was asked."""
     for question in verifier.questions:
-        question.answer(machine.now_ms)
+        question.then({}, machine.now_ms)
     machine.carry_out()
 
 
@@ -140,8 +141,8 @@ def test_before_the_first_commit_its_coordinator_is_asked_and_before_others_not(
     for offset in (5, 6):
         assert send(client, adding(offset), version) == [ErrorCode.NONE]
     (question,) = verifier.questions
-    assert (question.transactional_id, question.producer) == ("x", (7, 0))
-    assert question.topic_partitions == [partition_of(machine)]
+    assert (question.transactional_id, question.producer_id, question.producer_epoch) == ("x", 7, 0)
+    assert question.topic_partitions == (partition_of(machine),)
     assert question.adds == (version >= 5)
     end(machine)
     send(client, adding(7), version)
@@ -219,11 +220,9 @@ def test_a_producer_of_an_older_epoch_is_fenced() -> None:
     assert send(client, adding(6, epoch=3)) == [ErrorCode.NONE]
 
 
-def test_verification_can_be_switched_off_for_clients_that_add_partitions_themselves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    machine, client, verifier = started(ErrorCode.TRANSACTION_ABORTABLE)
-    monkeypatch.setattr(machine.broker, "verifies_transactions", False, raising=False)
+def test_verification_can_be_switched_off_for_clients_that_add_partitions_themselves() -> None:
+    _, client, verifier = started(ErrorCode.TRANSACTION_ABORTABLE)
+    set_configs(client, BROKER, "", {"transaction.partition.verification.enable": "false"})
     assert send(client, adding(5), 4) == [ErrorCode.NONE]
     assert verifier.questions == []
     assert send(client, adding(5, producer_id=8), 5) == [ErrorCode.TRANSACTION_ABORTABLE]

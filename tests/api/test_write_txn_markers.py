@@ -54,6 +54,18 @@ def test_each_partition_has_its_own_error() -> None:
     assert codes(answer) == {(7, "t", 0): ErrorCode.NONE, (7, "t", 5): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
+def test_a_partition_that_is_named_many_times_for_a_transaction_gets_one_marker() -> None:
+    machine = started(2)
+    request = markers(ABORT, "t", *[0] * 500, 1)
+    request.markers[0].topics *= 2
+    answer = machine.client().send(request)
+    (marker,) = answer.markers
+    told = [(topic.name, result.partition_index) for topic in marker.topics for result in topic.partitions]
+    assert sorted(told) == [("t", 0), ("t", 1)]
+    ends = [machine.broker.partitions[TopicPartition("t", index)].log.log_end_offset for index in (0, 1)]
+    assert ends == [2, 2]
+
+
 def test_a_marker_of_an_older_producer_or_coordinator_is_refused() -> None:
     machine = started()
     client = machine.client()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.replication.pump import Cluster
-from tests.support.transactions import open_transaction
+from tests.support.transactions import markers, open_transaction
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
@@ -15,6 +15,7 @@ from ottla.broker.effects import ConfirmTree
 from ottla.broker.transaction_markers import MarkerSender
 from ottla.controller import znodes
 from ottla.controller.keeper import Delete
+from ottla.records.control import Marker
 from ottla.txn.markers import EndedTransaction
 from ottla.wire.messages import write_txn_markers as wire
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -28,7 +29,6 @@ class World:
 
     cluster: Cluster = field(default_factory=lambda: Cluster((1, 2)))
     written: list[tuple[int, str, set[TopicPartition]]] = field(default_factory=list)
-    fenced: list[tuple[int, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.cluster.topic("t", (1,), (2,))
@@ -41,7 +41,6 @@ class World:
             on_written=lambda shard, ended, partitions, _now_ms: self.written.append(
                 (shard, ended.transactional_id, partitions)
             ),
-            on_fenced=lambda shard, ended, _now_ms: self.fenced.append((shard, ended.transactional_id)),
         )  # fmt: skip
 
     @property
@@ -225,15 +224,38 @@ def test_a_topic_that_this_broker_has_not_heard_of_yet_is_not_taken_for_deleted(
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_who_is_fenced_sends_no_more(world: World, index: int) -> None:
-    world.open(index, epoch=5)
+def test_a_coordinator_that_was_replaced_sends_no_more(world: World, index: int) -> None:
+    world.open(index)
+    leader = world.broker.image.topics["t"].states[index].leader
+    world.cluster.client(leader).ask(markers(Marker(7, 0, True, 9, 1), "t", index))
     world.end(0, 1)
     world.pump()
-    assert world.fenced == [(SHARD, "x")]
     before = len(world.requests())
     world.pass_time(5_000)
     assert len(world.requests()) == before
     assert ("t", index) not in world.arrived()
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_where_somebody_newer_has_written_no_marker_is_needed_and_the_other_partitions_get_theirs(
+    world: World, index: int
+) -> None:
+    """Whoever can reach the listener can end a transaction in one partition, under a later epoch; the others
+    would rest, and the id would be of no use."""
+    other = 1 - index
+    world.open(index, epoch=5)
+    world.open(other)
+    leader = world.broker.image.topics["t"].states[other].leader
+    world.cluster.state("t", other, leader=-1, leader_epoch=1)
+    world.end(0, 1)
+    world.pump()
+    world.pass_time(1_000)
+    world.cluster.state("t", other, leader=leader, leader_epoch=2)
+    world.pass_time(2_000)
+    assert world.arrived() == {("t", 0), ("t", 1)}
+    assert world.stable_offset(other) == 2
+    assert world.stable_offset(index) == 0, "what the newer one writes is its own"
+    assert world.sender.next_ms() is None
 
 
 def test_when_the_coordinator_moves_its_markers_are_forgotten(world: World) -> None:

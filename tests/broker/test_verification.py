@@ -9,8 +9,8 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.parked import Waiting
-from ottla.broker.ports import OnVerified
-from ottla.broker.verification import ASKED_MAX, Question, Verifier
+from ottla.broker.ports import OnVerified, Question
+from ottla.broker.verification import ASKED_MAX, Verifier
 from ottla.controller import znodes
 from ottla.controller.image import Image
 from ottla.controller.keeper import NodeChanged
@@ -76,9 +76,8 @@ class World:
             self.told[name] = errors, told_ms
 
         self.verifier.verify(
-            transactional_id, producer_id, epoch, topic_partitions or (T0,), adds=adds, then=then,
-            now_ms=now_ms,
-        )  # fmt: skip
+            Question(transactional_id, producer_id, epoch, topic_partitions or (T0,), adds, then, now_ms)
+        )
         return name
 
     def reply(self, codes: dict[str, dict[TopicPartition, int]], now_ms: int = 0) -> None:

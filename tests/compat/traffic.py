@@ -80,10 +80,12 @@ def read(bootstrap: str, topic: str, **settings: Any) -> list[Seen]:
             "enable.auto.commit": False,
             "check.crcs": True,
             "isolation.level": "read_uncommitted",
+            "fetch.wait.max.ms": 10,
             **QUIET,
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
     )
+    consumer.list_topics(topic, timeout=READ_S)  # librdkafka waits for half a second where it knows no leader
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     seen: list[Seen] = []
     try:

@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self
 
 import confluent_kafka
 import psutil
+from confluent_kafka.admin import AdminClient
 from tests.kafka_clients.harness import wait_for
 
 TOPIC = "healthy"
@@ -40,6 +41,7 @@ class Healthy(threading.Thread):
         self._brokers = [psutil.Process(pid) for pid in target.pids]
         self._stopping = threading.Event()
         self._begun = threading.Event()
+        self._address = target.bootstrap
         common = {
             "bootstrap.servers": target.bootstrap,
             "error_cb": lambda error: self.errors.append(str(error)),
@@ -85,6 +87,7 @@ class Healthy(threading.Thread):
 
     def run(self) -> None:
         try:
+            wait_for(self._is_topic_there, 20, TOPIC)
             number = self._send(b"first")
             self._consumer.assign([confluent_kafka.TopicPartition(TOPIC, 0, number)])
             self._read(number)
@@ -98,6 +101,11 @@ class Healthy(threading.Thread):
         finally:
             self._begun.set()
             self._consumer.close()
+
+    def _is_topic_there(self) -> bool:
+        """To ask creates it. By another client: the producer would look again only after a second."""
+        admin = AdminClient({"bootstrap.servers": self._address, "log_level": 0})
+        return bool(admin.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions)
 
     def _busy_s(self) -> list[float]:
         return [float(times.user + times.system) for times in (one.cpu_times() for one in self._brokers)]

@@ -86,10 +86,11 @@ def _value(
             if field.is_nullable_in(version) and not is_last and not below:
                 return None
             count = items if is_last else 1
-            return [
+            made = [
                 _value(field, item, version, below, items, False, is_distinct, index if is_last else at)
-                for index in range(count)
+                for index in range(count if is_distinct else 1)
             ]
+            return made if is_distinct else made * count
         case Nested(cls):
             return _filled(cls, version, below, items, is_distinct=is_distinct, at=at)
         case Text():

@@ -44,6 +44,7 @@ class Table:
                 "linger.ms": 2,
                 "batch.size": 16_384,
                 "enable.idempotence": True,
+                "reconnect.backoff.max.ms": 200,
                 **more,
             }
         )

@@ -180,6 +180,7 @@ def received(broker: Broker) -> Callable[[str], list[Any]]:
             "group.id": "test",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
         }
         client, found = Consumer(settings), []
         client.assign([TopicPartition(topic, 0, 0)])

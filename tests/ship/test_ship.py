@@ -41,6 +41,7 @@ class Topic:
             "group.id": "test",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
         }
         client = Consumer(settings)
         found: list[Shipped] = []

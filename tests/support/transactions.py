@@ -1,7 +1,6 @@
 """Transactions in a log, without a coordinator: batches that belong to one, the markers that end it, and a
 coordinator that says what a test wants it to."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +10,7 @@ from tests.support.groups import G
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.ports import OnVerified
+from ottla.broker.ports import Question
 from ottla.records.control import Marker
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -86,41 +85,14 @@ def adding(
 
 
 @dataclass(eq=False)
-class Question:
-    """What a coordinator was asked, and how it is answered."""
-
-    transactional_id: str
-    producer: tuple[int, int]
-    topic_partitions: list[TopicPartition]
-    adds: bool
-    then: OnVerified
-
-    def answer(self, now_ms: int, code: ErrorCode = ErrorCode.NONE) -> None:
-        codes = dict.fromkeys(self.topic_partitions, code) if code else {}
-        self.then(codes, now_ms)
-
-
-@dataclass(eq=False)
 class FakeVerifier:
     """Answers at once with `code`, or not at all while that is None."""
 
     code: ErrorCode | None = ErrorCode.NONE
     questions: list[Question] = field(default_factory=list)
 
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        topic_partitions: Sequence[TopicPartition],
-        *,
-        adds: bool,
-        then: OnVerified,
-        now_ms: int,
-    ) -> None:
-        question = Question(
-            transactional_id, (producer_id, producer_epoch), list(topic_partitions), adds, then
-        )
+    def verify(self, question: Question) -> None:
         self.questions.append(question)
         if self.code is not None:
-            question.answer(now_ms, self.code)
+            codes = dict.fromkeys(question.topic_partitions, self.code) if self.code else {}
+            question.then(codes, question.asked_ms)

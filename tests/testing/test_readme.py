@@ -122,20 +122,18 @@ def test_the_first_three_commands_of_the_readme_send_a_record_and_show_it(tmp_pa
     assert shown["ottla consume greetings"] == "hello\n"
 
 
-def test_the_commands_of_the_tour_work_one_after_the_other(tmp_path: Path) -> None:
-    shown = run_all(commands("orders"), tmp_path)
-    assert sorted(shown["ottla consume orders"].splitlines()) == ["1 apple", "2 pears", '{"plums":3}']
-    assert "cleanup.policy" in shown["ottla configs describe --topic orders"]
-
-
-def test_the_files_that_the_tour_leaves_are_dumped_and_verified(tmp_path: Path) -> None:
+def test_the_commands_of_the_tour_work_and_the_files_they_leave_are_dumped_and_verified(
+    tmp_path: Path,
+) -> None:
     (block,) = [block for block in blocks("", TOUR) if block.startswith("ottla dump ")]
     dump, verify = block.splitlines()
     with Broker(data=tmp_path / "data") as broker:
-        for command in commands("orders"):
-            run(command, tmp_path, broker.bootstrap_servers)
+        shown = {command: run(command, tmp_path, broker.bootstrap_servers) for command in commands("orders")}
         assert "value '1 apple'" in run(dump, tmp_path)
+    assert sorted(shown["ottla consume orders"].splitlines()) == ["1 apple", "2 pears", '{"plums":3}']
+    assert "cleanup.policy" in shown["ottla configs describe --topic orders"]
     assert " error" not in run(verify, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
 def test_the_commands_of_the_tour_of_groups_work_one_after_the_other(tmp_path: Path) -> None:

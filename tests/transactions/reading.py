@@ -91,6 +91,7 @@ def read(bootstrap: str, topic: str, isolation: str, partitions: int = 1) -> lis
          "check.crcs": True,
          "enable.auto.commit": False, "isolation.level": isolation, "fetch.wait.max.ms": 50, **QUIET}
     )  # fmt: skip
+    consumer.list_topics(topic, timeout=READ_S)  # librdkafka waits for half a second where it knows no leader
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
     values: list[list[str]] = [[] for _ in range(partitions)]
     ended: set[int] = set()

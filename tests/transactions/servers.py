@@ -162,16 +162,6 @@ class OttlaCluster(Brokers):
         return [line for line in logs.splitlines() if BUGS.search(line)]
 
 
-class _ApacheBroker(Node):
-    def __init__(self, port: int, properties: dict[str, str], cluster_id: str) -> None:
-        super().__init__(properties, cluster_id)
-        self._fixed_port = port
-
-    def command(self, folder: str) -> list[str]:
-        self.port = self._fixed_port
-        return super().command(folder)
-
-
 class ApacheBrokers(Brokers):
     """Of Apache Kafka: brokers that are controllers as well, on fixed ports."""
 
@@ -181,8 +171,7 @@ class ApacheBrokers(Brokers):
         voters = ",".join(f"{number}@{HOST}:{port}" for number, port in enumerate(quorum, 1))
         self.ids = list(range(1, len(ports) + 1))
         self._nodes = {
-            number: _ApacheBroker(
-                port,
+            number: Node(
                 {
                     **SETTINGS,
                     **(CLUSTER if len(ports) > 1 else {}),
@@ -192,6 +181,7 @@ class ApacheBrokers(Brokers):
                     "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{quorum[number - 1]}",
                 },
                 cluster_id,
+                port,
             )
             for number, port in enumerate(ports, 1)
         }

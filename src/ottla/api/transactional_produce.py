@@ -20,11 +20,13 @@ In Kafka the first two are the answer for all partitions of the request, here fo
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from ottla.api.call import Call
 from ottla.api.needs import TRANSACTIONAL_ID, WRITE
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.broker.ports import Question
 from ottla.log.verifications import Verification
 from ottla.records.batch import BatchHeader, crc_ok, read_header
 from ottla.replication.partition import Partition
@@ -79,13 +81,11 @@ class Verifying:
         if self.verifications:
             self.is_open = True
             broker.verifier.verify(
-                self.transactional_id,
-                *self.producer,
-                list(self.verifications),
-                adds=adds,
-                then=lambda errors, now_ms: self._on_verified(call, errors, now_ms),
-                now_ms=call.now_ms,
-            )
+                Question(
+                    self.transactional_id, *self.producer, tuple(self.verifications), adds,
+                    then=partial(self._on_verified, call), asked_ms=call.now_ms,
+                )
+            )  # fmt: skip
 
     def _on_verified(self, call: Call, errors: dict[TopicPartition, ErrorCode], now_ms: int) -> None:
         if self.is_open:

@@ -26,6 +26,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.long_work import Steps
 from ottla.broker.parked import Parked
+from ottla.broker.ports import Question
 from ottla.coordinator.turn import Answer, Turn, Writer
 from ottla.group.commits import Commit, OffsetToCommit
 from ottla.group.shard import GroupShard
@@ -113,8 +114,10 @@ class _Committing:
             return self._store(call)
         self.verification = producers.verifications.begin(*writer, NO_SEQUENCE, adds=adds)
         broker.verifier.verify(
-            self.transactional_id, *writer, [topic_partition], adds=adds,
-            then=partial(self._on_verified, call), now_ms=call.now_ms,
+            Question(
+                self.transactional_id, *writer, (topic_partition,), adds,
+                then=partial(self._on_verified, call), asked_ms=call.now_ms,
+            )
         )  # fmt: skip
         if self.errors is not None:
             return self._go_on(call)

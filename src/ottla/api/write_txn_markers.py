@@ -5,7 +5,7 @@ A partition is answered when its marker is committed, with REQUEST_TIMED_OUT if 
 coordinator asks again, and a marker that is there already is answered as written. INVALID_PRODUCER_EPOCH and
 TRANSACTION_COORDINATOR_FENCED: somebody newer has written to the partition, or ended the transaction.
 THROTTLING_QUOTA_EXCEEDED: a client ends the transaction of a producer that is not known here, and there is no
-room for another. A partition that is named twice for a producer gets both markers.
+room for another. A partition that is named many times for a marker gets it once, and is answered once.
 
 v1 flexible · v2 the version of the transaction (KIP-1228)
 """
@@ -65,17 +65,23 @@ def write_txn_markers(call: Call, request: WriteTxnMarkersRequest) -> Steps:
         )  # fmt: skip
         result = WritableTxnMarkerResult(producer_id=asked.producer_id)
         ending.response.markers.append(result)
+        topics: dict[str, WritableTxnMarkerTopicResult] = {}
+        written: set[TopicPartition] = set()
         for topic in asked.topics:
-            partitions: list[WritableTxnMarkerPartitionResult] = []
-            result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
             for index in topic.partition_indexes:
+                yield
+                topic_partition = TopicPartition(topic.name, index)
+                if topic_partition in written:
+                    continue
+                written.add(topic_partition)
                 answer = WritableTxnMarkerPartitionResult(partition_index=index)
-                partitions.append(answer)
+                told = topics.setdefault(topic.name, WritableTxnMarkerTopicResult(name=topic.name))
+                told.partitions.append(answer)
                 write = ending.markers.write(
-                    TopicPartition(topic.name, index), marker, call.now_ms, is_from_broker=is_from_broker
+                    topic_partition, marker, call.now_ms, is_from_broker=is_from_broker
                 )
                 ending.open.append((write, answer))
-                yield
+        result.topics = list(topics.values())
     if ending.ready(None, call.now_ms) is not None:
         return ending.response
     return Parked(

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from ottla.broker.authentication import Authentication
     from ottla.broker.marker_writes import MarkerWrites
     from ottla.broker.transaction_markers import MarkerSender
-    from ottla.broker.transactions import OnFenced, OnWritten
+    from ottla.broker.transactions import OnWritten
     from ottla.security.peer_login import Login
 
 
@@ -177,12 +177,12 @@ class Broker:
             lambda *end: self.coordinators.groups.end_transaction(*end), self.storage.wall_ms,
         )  # fmt: skip
 
-    def _new_markers(self, on_written: "OnWritten", on_fenced: "OnFenced") -> "MarkerSender":
+    def _new_markers(self, on_written: "OnWritten") -> "MarkerSender":
         from ottla.broker.transaction_markers import MarkerSender  # likewise
 
         return MarkerSender(
             self.id, self.image, self.outbox.send, self.marker_writes, self.waiting, self.proofs,
-            lambda now_ms: self.outbox.put(ConfirmTree(now_ms)), on_written, on_fenced,
+            lambda now_ms: self.outbox.put(ConfirmTree(now_ms)), on_written,
         )  # fmt: skip
 
     @cached_property
@@ -198,11 +198,11 @@ class Broker:
             self.waiting, transactions.config.add_retry_ms, transactions.config.add_retry_ms_max,
         )  # fmt: skip
 
-    @cached_property
+    @property
     def verifies_transactions(self) -> bool:
         """Is a coordinator asked about batches of clients that add partitions themselves? (V2 leaves that to
         us, and the coordinator is asked in any case.)"""
-        return self.coordinators.transactions.config.partition_verification_enable
+        return self.settings.transaction_config.partition_verification_enable
 
     @property
     def config(self) -> BrokerConfig:

@@ -20,7 +20,7 @@ from ottla.txn.config import TransactionConfig
 if TYPE_CHECKING:
     from ottla.broker.groups import Groups
     from ottla.broker.journal import AppendBatch, AppendMarker
-    from ottla.broker.transactions import Markers, OnFenced, OnWritten, Transactions
+    from ottla.broker.transactions import Markers, OnWritten, Transactions
 
 
 class Coordinators:
@@ -36,7 +36,7 @@ class Coordinators:
         append_marker: "AppendMarker",
         wall_ms: Callable[[int], int],
         producer_ids: ProducerIds,
-        new_markers: "Callable[[OnWritten, OnFenced], Markers]",
+        new_markers: "Callable[[OnWritten], Markers]",
     ) -> None:
         self._properties = properties
         self._image = image

@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
-from ottla.broker.internal_partitions import report_failure, report_left_out, shard_of_key
+from ottla.broker.internal_partitions import InternalTopic, report_failure, report_left_out, shard_of_key
 from ottla.broker.journal import AppendBatch, AppendMarker, PartitionJournal
 from ottla.controller.image import Image
 from ottla.controller.topics import NewTopic
@@ -90,7 +90,7 @@ class Groups:
     ) -> None:
         self.config = config
         self.image = image
-        self._too_few = -1  # the number of brokers that was last said to be too small
+        self._topic = InternalTopic(OFFSETS_TOPIC, "consumer groups", "offsets.topic.replication.factor")
         self._full = set[Use]()  # for what it was said that there is no more memory
         topics = ImageTopics(image)
         self.runtime: Runtime[GroupShard] = Runtime(
@@ -179,20 +179,12 @@ class Groups:
         return room
 
     def offsets_topic(self) -> NewTopic:
-        """What `__consumer_offsets` is created as. It is not created with fewer replicas than wanted, because
-        brokers may still be starting, and nobody would add the missing ones later."""
-        factor, brokers = self.config.offsets_replication_factor, len(self.image.brokers)
-        if brokers < factor and brokers != self._too_few:
-            self._too_few = brokers
-            log.warning(
-                "consumer groups wait for brokers: there are %d, and %s needs %d "
-                "(offsets.topic.replication.factor)", brokers, OFFSETS_TOPIC, factor,
-            )  # fmt: skip
-        return NewTopic(
-            name=OFFSETS_TOPIC,
-            partitions=self.config.offsets_partitions,
-            replication_factor=factor,
-            configs={
+        """What `__consumer_offsets` is created as."""
+        return self._topic.new(
+            len(self.image.brokers),
+            self.config.offsets_partitions,
+            self.config.offsets_replication_factor,
+            {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
                 "segment.bytes": str(self.config.offsets_segment_bytes),

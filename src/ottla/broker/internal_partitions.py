@@ -1,10 +1,13 @@
-"""The partitions of an internal topic: which one stores a key, and what is said of one that is damaged."""
+"""The partitions of an internal topic: how it is created, which of them stores a key, and what is said of one
+that is damaged."""
 
 import logging
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from ottla.base.ids import TopicPartition
+from ottla.controller.topics import NewTopic
 from ottla.coordinator.damage import Unreadable
 from ottla.coordinator.runtime import Failed
 
@@ -13,6 +16,27 @@ log = logging.getLogger(__name__)
 HASHES_KEPT: Final = 4096
 KEPT_LENGTH_MAX: Final = 256  # of a key: anybody makes them up, and they may have 32 KiB
 PLACES_NAMED: Final = 10
+
+
+@dataclass(slots=True)
+class InternalTopic:
+    """It is not created with fewer replicas than wanted, because brokers may still be starting, and nobody
+    would add the missing ones later. `users` wait for it, which is said once for each number of brokers."""
+
+    name: str
+    users: str
+    factor_key: str
+    _too_few: int = -1  # the number of brokers that was last said to be too small
+
+    def new(self, brokers: int, partitions: int, factor: int, configs: dict[str, str]) -> NewTopic:
+        """What it is created as, where there are so many brokers."""
+        if brokers < factor and brokers != self._too_few:
+            self._too_few = brokers
+            log.warning(
+                "%s wait for brokers: there are %d, and %s needs %d (%s)",
+                self.users, brokers, self.name, factor, self.factor_key,
+            )  # fmt: skip
+        return NewTopic(name=self.name, partitions=partitions, replication_factor=factor, configs=configs)
 
 
 def shard_of_key(key: str, count: int) -> int:

@@ -1,9 +1,9 @@
 """Markers that end transactions, written into partitions that this broker leads.
 
 A marker has arrived when the high watermark has passed it. While that is open its writer waits under the
-partition and its `Proof`. The two errors after which a coordinator gives up are only said if this broker
-surely leads: one that was replaced may remember a producer that the partition's leader never heard of, and
-the transaction would stay open there for ever.
+partition and its `Proof`. The two errors after which a coordinator sends no marker any more are only said
+if this broker surely leads: one that was replaced may remember a producer that the partition's leader never
+heard of, and the transaction would stay open there for ever.
 
 In a partition of `__consumer_offsets` the group coordinator writes the marker, and takes in what it means.
 """

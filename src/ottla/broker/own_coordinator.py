@@ -8,9 +8,9 @@ from ottla.base.ids import TopicPartition
 from ottla.broker.leadership_proofs import Proofs
 from ottla.broker.operations import Operation
 from ottla.broker.parked import Key, Parked, Waiting
-from ottla.broker.ports import OnVerified
+from ottla.broker.ports import OnVerified, Question
 from ottla.broker.transactions import Completed, Transactions
-from ottla.broker.verification import CHANNEL, Question
+from ottla.broker.verification import CHANNEL
 from ottla.coordinator.turn import Answer, Turn
 from ottla.replication.partition import Partition
 from ottla.txn.shard import Producer, TransactionShard

@@ -1,6 +1,7 @@
 """Interfaces between the parts of a broker, and the callbacks they give to each other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ottla.base.errors import ErrorCode
@@ -42,19 +43,22 @@ class RoleListener(Protocol):
         """The high watermark of a partition has moved."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """Do these partitions take part in the producer's transaction? With `adds` they do from now on. `then` is
+    told once which do not, and why."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    topic_partitions: tuple[TopicPartition, ...]
+    adds: bool
+    then: OnVerified
+    asked_ms: int
+
+
 class TransactionVerifier(Protocol):
     """Asks the coordinators of transactions, wherever they are."""
 
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        topic_partitions: Sequence[TopicPartition],
-        *,
-        adds: bool,
-        then: OnVerified,
-        now_ms: int,
-    ) -> None:
-        """Do these partitions take part in the producer's transaction? With `adds` they do from now on.
-        `then` is told once which do not, and why; that may be before this returns."""
+    def verify(self, question: Question) -> None:
+        """The answer may be there before this returns."""

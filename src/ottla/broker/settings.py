@@ -12,6 +12,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.listeners import listeners_named, settings_of
 from ottla.controller.image import Image
 from ottla.log.config import LogConfig, StoreConfig
+from ottla.txn.config import TransactionConfig
 
 
 class ConfigSource(Protocol):
@@ -48,6 +49,7 @@ class Settings:
         self.limits_arrivals = any(config.connection_creation_rate_max < INT_MAX for config in configs)
         self.log_config = load(LogConfig, merged)
         self.store_config = load(StoreConfig, merged)
+        self.transaction_config = load(TransactionConfig, merged)
 
     def listener_config(self, listener: str) -> BrokerConfig:
         """The configs as they hold for one listener (`listener.name.X.`)."""

@@ -9,10 +9,13 @@ Rules
 - What a leader refuses, or does not answer, is tried again more and more slowly, with whoever leads then.
 - A partition that is not there has no need of a marker. This broker may not have heard of it yet, though: so
   the keeper is asked to confirm what is known first.
-- Somebody newer has written, or ended the transaction (INVALID_PRODUCER_EPOCH,
-  TRANSACTION_COORDINATOR_FENCED): nothing more is sent for it, as in Kafka, and `on_fenced` is told.
-- `on_written` and `on_fenced` are called by `pump` and when an answer comes, never by `add`: a shard that
-  hands out a transaction is in the middle of something.
+- A later coordinator has ended the transaction (TRANSACTION_COORDINATOR_FENCED): nothing more is sent for
+  it, as in Kafka.
+- A later epoch of the producer has written to a partition, or ended the transaction there
+  (INVALID_PRODUCER_EPOCH): that partition has no need of a marker, and the others get theirs. Kafka gives up
+  the whole transaction, which then rests in all of them; a marker that somebody made up is enough for that.
+- `on_written` is called by `pump` and when an answer comes, never by `add`: a shard that hands out a
+  transaction is in the middle of something.
 """
 
 import logging
@@ -27,7 +30,7 @@ from typing import Any, Final
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.leadership_proofs import Proofs
-from ottla.broker.marker_writes import FENCED, MarkerWrite, MarkerWrites, wait_keys
+from ottla.broker.marker_writes import MarkerWrite, MarkerWrites, wait_keys
 from ottla.broker.parked import Key, Parked, Waiting
 from ottla.broker.ports import SendRequest
 from ottla.controller.image import Image
@@ -48,8 +51,14 @@ LOCAL_WAIT_MS: Final = 5_000
 SENT_MAX: Final = 2_000  # partitions in one request
 PUMPED_MAX: Final = 500  # partitions that are looked at, and as many that are written here, at once
 
-# Where a marker has no meaning: it could not be written in the first place.
-_NEEDLESS = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
+# Where a marker has no meaning: the transaction is over there, or could not be written in the first place.
+_NEEDLESS = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -89,7 +98,6 @@ class MarkerSender:
     proofs: Proofs
     confirm: Callable[[int], None]
     on_written: Callable[[int, EndedTransaction, set[TopicPartition], int], None]
-    on_fenced: Callable[[int, EndedTransaction, int], None]
     _endings: dict[tuple[int, str], Ending] = field(default_factory=dict)
     _queues: dict[int, Batch] = field(default_factory=dict)  # by leader
     _is_asked: set[int] = field(default_factory=set)  # leaders to which a request is under way
@@ -276,10 +284,15 @@ class MarkerSender:
             if not self._is_open(ending) or topic_partition not in ending.open:
                 continue
             if code == ErrorCode.NONE or code in _NEEDLESS:
+                if code == ErrorCode.INVALID_PRODUCER_EPOCH:
+                    log.info(
+                        "the end of transaction %r is not needed in %s: a later epoch has written there",
+                        ending.transaction.transactional_id, topic_partition,
+                    )  # fmt: skip
                 ending.open.discard(topic_partition)
                 written.setdefault(ending, set()).add(topic_partition)
-            elif code in FENCED:
-                self._give_up(ending, topic_partition, code, now_ms)
+            elif code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+                self._give_up(ending, topic_partition)
             else:
                 failed.setdefault(ending, []).append(topic_partition)
         for ending, topic_partitions in failed.items():
@@ -295,14 +308,13 @@ class MarkerSender:
             del self._endings[ending.shard, ending.transaction.transactional_id]
         self.on_written(ending.shard, ending.transaction, arrived, now_ms)
 
-    def _give_up(self, ending: Ending, topic_partition: TopicPartition, code: ErrorCode, now_ms: int) -> None:
-        transaction = ending.transaction
+    def _give_up(self, ending: Ending, topic_partition: TopicPartition) -> None:
+        transactional_id = ending.transaction.transactional_id
         log.info(
-            "the end of transaction %r is not sent any more: %s answers %s",
-            transaction.transactional_id, topic_partition, code.name,
+            "the end of transaction %r is not sent any more: in %s it was ended by a later coordinator",
+            transactional_id, topic_partition,
         )  # fmt: skip
-        del self._endings[ending.shard, transaction.transactional_id]
-        self.on_fenced(ending.shard, transaction, now_ms)
+        del self._endings[ending.shard, transactional_id]
 
 
 def _request(batch: Batch) -> WriteTxnMarkersRequest:

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TRANSACTIONS_TOPIC, TopicPartition
-from ottla.broker.internal_partitions import report_failure, report_left_out, shard_of_key
+from ottla.broker.internal_partitions import InternalTopic, report_failure, report_left_out, shard_of_key
 from ottla.broker.journal import AppendBatch, PartitionJournal
 from ottla.broker.producer_ids import ProducerIds
 from ottla.controller.image import Image
@@ -38,7 +38,6 @@ _FULL_PART: Final = 256
 _ROOMY_PART: Final = 16
 
 OnWritten = Callable[[int, EndedTransaction, Collection[TopicPartition], int], None]
-OnFenced = Callable[[int, EndedTransaction, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +69,19 @@ class Transactions:
         wake: Callable[[Hashable, int], None],
         wall_ms: Callable[[int], int],
         producer_ids: ProducerIds,
-        new_markers: Callable[[OnWritten, OnFenced], Markers],
+        new_markers: Callable[[OnWritten], Markers],
     ) -> None:
         self.config = config
         self.image = image
         self._wake = wake
         self._producer_ids = producer_ids
-        self._too_few = -1  # the number of brokers that was last said to be too small
+        self._topic = InternalTopic(
+            TRANSACTIONS_TOPIC, "transactions", "transaction.state.log.replication.factor"
+        )
         self._is_full = False  # and it was said
         self._ended: list[tuple[int, EndedTransaction]] = []
         self._is_pumping = False
-        self.markers = new_markers(self._on_written, self._on_fenced)
+        self.markers = new_markers(self._on_written)
         self.runtime: Runtime[TransactionShard] = Runtime(
             new_shard=self._new_shard,
             on_answered=wake,
@@ -181,9 +182,6 @@ class Transactions:
         else:
             self._wake(Completed(ended.transactional_id), now_ms)
 
-    def _on_fenced(self, index: int, ended: EndedTransaction, now_ms: int) -> None:
-        """Somebody newer ends it, or has: a later coordinator of this partition, or a later epoch."""
-
     # -- time --
 
     @property
@@ -225,20 +223,12 @@ class Transactions:
     # -- the topic itself --
 
     def state_topic(self) -> NewTopic:
-        """What `__transaction_state` is created as. It is not created with fewer replicas than wanted,
-        because brokers may still be starting, and nobody would add the missing ones later."""
-        factor, brokers = self.config.state_replication_factor, len(self.image.brokers)
-        if brokers < factor and brokers != self._too_few:
-            self._too_few = brokers
-            log.warning(
-                "transactions wait for brokers: there are %d, and %s needs %d "
-                "(transaction.state.log.replication.factor)", brokers, TRANSACTIONS_TOPIC, factor,
-            )  # fmt: skip
-        return NewTopic(
-            name=TRANSACTIONS_TOPIC,
-            partitions=self.config.state_partitions,
-            replication_factor=factor,
-            configs={
+        """What `__transaction_state` is created as."""
+        return self._topic.new(
+            len(self.image.brokers),
+            self.config.state_partitions,
+            self.config.state_replication_factor,
+            {
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
                 "min.insync.replicas": str(self.config.state_isr_min),

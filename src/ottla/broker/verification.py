@@ -11,15 +11,13 @@ Errors are the coordinator's, with two exceptions, as in Kafka: a producer is to
 not PRODUCER_FENCED, and INVALID_TXN_STATE where the coordinator does not take us for a broker.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.parked import Parked, Waiting
-from ottla.broker.ports import OnVerified, SendRequest
+from ottla.broker.ports import OnVerified, Question, SendRequest
 from ottla.controller.image import Image
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -31,17 +29,6 @@ CHANNEL: Final = "transaction verification"
 ASKED_MAX: Final = 500  # transactions in one request
 
 _TOLD = {ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH}
-
-
-@dataclass(slots=True, eq=False)
-class Question:
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    topic_partitions: tuple[TopicPartition, ...]
-    adds: bool
-    then: OnVerified
-    asked_ms: int
 
 
 class LocalCoordinator(Protocol):
@@ -76,21 +63,8 @@ class Verifier:
         self._queues: dict[int, list[Question]] = {}  # by coordinator
         self._is_asked: set[int] = set()  # to which a request is under way
 
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        topic_partitions: Sequence[TopicPartition],
-        *,
-        adds: bool,
-        then: OnVerified,
-        now_ms: int,
-    ) -> None:
-        question = Question(
-            transactional_id, producer_id, producer_epoch, tuple(topic_partitions), adds, then, now_ms
-        )
-        self._ask(question, now_ms)
+    def verify(self, question: Question) -> None:
+        self._ask(question, question.asked_ms)
 
     # -- questions --
 

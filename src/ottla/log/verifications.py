@@ -9,7 +9,9 @@ not be written first.
 
 With transactions V2 the end of a transaction has the epoch of the next, whose first batch may come before the
 marker, as clients do not wait for that. So there a marker of the same epoch ends the transaction before, and
-takes nothing away. (Kafka takes all away, and refuses a producer that was so quick.)
+takes nothing away. (Kafka takes all away, and refuses a producer that was so quick.) The version of the
+marker's own transaction would not tell more: a client that changes to V2 has the same epoch in its last
+transaction of before and in its first of V2.
 """
 
 from dataclasses import dataclass, field

@@ -26,8 +26,8 @@ from ottla.shell.listener import advertised_endpoints, cannot_listen
 from ottla.shell.unauthenticated import Unauthenticated
 
 if TYPE_CHECKING:
-    from ottla.shell.handshakes import Handshakes
     from ottla.shell.arrivals import Arrivals
+    from ottla.shell.handshakes import Handshakes
 
 log = logging.getLogger(__name__)
 

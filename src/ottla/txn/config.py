@@ -66,6 +66,7 @@ class TransactionConfig:
         "transaction.partition.verification.enable", True,
         "Ask the coordinator whether a partition takes part in a transaction before the first records of it "
         "are appended there.",
+        dynamic=True,
     )  # fmt: skip
     add_retry_ms: int = key(
         "add.partitions.to.txn.retry.backoff.ms", 20,

@@ -145,7 +145,8 @@ def describe(
 
     ISR are the replicas in sync, ELR those that may lead though they are not (they left an ISR that
     was too small without them). With --under-replicated, --under-min-isr or --unavailable only the
-    partitions in such trouble are shown, of all topics if none is named.
+    partitions in such trouble are shown, of all topics if none is named. RECORDS are offsets from
+    START to END: aborted records and the markers that end transactions are among them.
 
     \b
     Examples:
