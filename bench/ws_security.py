@@ -14,6 +14,10 @@ import tempfile
 import timeit
 from typing import Any
 
+from ottla.security.acls import AclEntry, ResourcePattern
+from ottla.security.authorizer import Authorizer
+from ottla.shell.certificates import Authority
+
 from bench.apache import ApacheKafka
 from bench.clusters import ports
 from bench.load import drive
@@ -21,11 +25,8 @@ from bench.report import Column, Figures, Outcome, Row, paired_ratio, spread
 from bench.servers import HOST, Ottla, Peer, PeerError
 from bench.targets import ACL_CHECK, TLS_RATIO, Verdict
 from bench.workload import LOAD_TIMEOUT_S, Contender, Scale, take_turns, up
-from ottla.security.acls import AclEntry, ResourcePattern
-from ottla.security.authorizer import Authorizer
 from ottla.security.principals import Principal
-from ottla.security.resources import WILDCARD, Operation, Permission, ResourceType
-from ottla.shell.certificates import Authority
+from ottla.security.resources import Operation, ResourceType
 
 COLUMNS = (
     Column("records_per_s", "k rec/s", 2, 1e-3),
@@ -206,7 +207,7 @@ def acl_check_us() -> float:
     """One check among 10,000 ACLs, which has been asked before: what every request pays for a topic."""
     authorizer = Authorizer()
     alice = Principal.parse("User:alice")
-    entry = AclEntry(str(alice), WILDCARD, Operation.WRITE, Permission.ALLOW)
+    entry = AclEntry(str(alice), Operation.WRITE)
     for number in range(ACLS):
         authorizer.replace(ResourcePattern(ResourceType.TOPIC, f"topic-{number}"), [entry])
     question = (alice, HOST, Operation.WRITE, ResourceType.TOPIC, "topic-7")
