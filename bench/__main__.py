@@ -24,6 +24,7 @@ from bench import (
     w12_delivery,
     w12_spark,
     wg_groups,
+    ws_security,
     wt_transactions,
 )
 from bench.apache import ApacheKafka
@@ -43,6 +44,7 @@ WORKLOADS = {
     "W12": w12_spark.run,
     "W12E": w12_delivery.run,
     "WG": wg_groups.run,
+    "WS": ws_security.run,
     "WT": wt_transactions.run,
 }
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")

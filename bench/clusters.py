@@ -205,7 +205,7 @@ class Cluster(Peer):
 
 def _ottla(broker: Ottla, settings: dict[str, str]) -> Cluster:
     keeper, *own = ports(1 + BROKERS)
-    given = (*(f"{key}={value}" for key, value in (settings | _OTTLA).items()), *broker._settings)
+    given = (*(f"{key}={value}" for key, value in (settings | _OTTLA).items()), *broker.settings)
     nodes = [OttlaNode(n, port, f"{HOST}:{keeper}/ottla", given) for n, port in enumerate(own, 1)]
     return Cluster(f"{broker.name}, {BROKERS} brokers", nodes, ZooKeeper(keeper))
 

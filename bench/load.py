@@ -75,10 +75,11 @@ def _converse(
 
 
 def main(kind: str, spec: dict[str, Any]) -> None:
-    from bench import load_bulk, load_raw, load_single, load_steady, load_transactions
+    from bench import load_bulk, load_fetch, load_raw, load_single, load_steady, load_transactions
 
     prepare: dict[str, Callable[[dict[str, Any]], Run]] = {
         "bulk": load_bulk.prepare,
+        "fetch": load_fetch.prepare,
         "replay": load_raw.prepare_replay,
         "single-raw": load_raw.prepare_single,
         "single-rdkafka": load_single.prepare,

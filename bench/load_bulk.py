@@ -14,7 +14,8 @@ STORED_S = 30.0
 
 
 def prepare(spec: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-    """spec: bootstrap (None: a mock cluster in here), topic, record_bytes, batch_bytes, records; acks."""
+    """spec: bootstrap (None: a mock cluster in here), topic, record_bytes, batch_bytes, records; acks,
+    security (how to connect)."""
     config = {
         "acks": spec.get("acks", "all"),
         "batch.num.messages": "1000000",
@@ -28,6 +29,7 @@ def prepare(spec: dict[str, Any]) -> Callable[[], dict[str, Any]]:
         "queue.buffering.max.kbytes": str(1 << 20),
         "queue.buffering.max.messages": "2000000",
         "statistics.interval.ms": "100",
+        **spec.get("security", {}),
     }
     if spec["bootstrap"] is None:
         config["test.mock.num.brokers"] = "1"

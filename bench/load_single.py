@@ -32,13 +32,14 @@ def _send(producer: Producer, topic: str, payload: bytes) -> None:
 
 
 def prepare(spec: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-    """spec: bootstrap, topic, record_bytes, producers, seconds."""
+    """spec: bootstrap, topic, record_bytes, producers, seconds; security (how to connect)."""
     config = {
         "bootstrap.servers": spec["bootstrap"],
         "acks": "all",
         "linger.ms": 0,
         "log_level": 3,
         "socket.nagle.disable": True,
+        **spec.get("security", {}),
     }
     payload = os.urandom(spec["record_bytes"])
     producers = [Producer(config) for _ in range(spec["producers"])]

@@ -195,14 +195,14 @@ class Ottla(Peer):
 
     def __init__(self, settings: tuple[str, ...] = (), port: int = 0) -> None:
         super().__init__(port)
-        self._settings = settings
+        self.settings = settings
 
     def command(self, folder: str) -> list[str]:
         program = os.path.join(os.path.dirname(sys.executable), "ottla")
         if not os.path.exists(program):
             raise PeerError("Ottla is not installed beside this interpreter (make setup)")
         listen = ["--listen", self.bootstrap, "--data", os.path.join(folder, "data")]
-        return [program, "start", *listen, *(part for each in self._settings for part in ("--set", each))]
+        return [program, "start", *listen, *(part for each in self.settings for part in ("--set", each))]
 
 
 class MockCluster(Peer):

@@ -60,6 +60,9 @@ RECOVERY_RATIO = Target("W10", "recovery after kill -9 against the limit formula
 
 TRANSACTION_RATIO = Target("WT", "transactions a second against Apache Kafka", Sense.AT_LEAST, 1.0, "x")
 
+TLS_RATIO = Target("WS", "rate over TLS against Apache Kafka over TLS", Sense.AT_LEAST, 1.0, "x")
+ACL_CHECK = Target("WS", "an ACL check for one topic, once cached", Sense.BELOW, 2.0, "us")
+
 SPARK_READ = Target("W12", "Spark rows read per core (100 B)", Sense.AT_LEAST, 1.0, "M rows/s")
 SPARK_READ_RATIO = Target("W12", "Spark read rate against the official connector", Sense.AT_LEAST, 1.0, "x")
 SPARK_WRITE = Target("W12", "Spark rows written per core (100 B)", Sense.AT_LEAST, 0.5, "M rows/s")
@@ -79,6 +82,8 @@ TARGETS = (
     COLD_START,
     IDLE_MEMORY,
     TRANSACTION_RATIO,
+    TLS_RATIO,
+    ACL_CHECK,
     SPARK_READ,
     SPARK_READ_RATIO,
     SPARK_WRITE,

@@ -60,7 +60,7 @@ def _with_settings(brokers: list[Peer]) -> Iterator[list[Peer]]:
     peers: list[Peer] = []
     for broker in brokers:
         if isinstance(broker, Ottla):
-            peers.append(Ottla((*(f"{key}={value}" for key, value in SETTINGS.items()), *broker._settings)))
+            peers.append(Ottla((*(f"{key}={value}" for key, value in SETTINGS.items()), *broker.settings)))
         elif isinstance(broker, ApacheKafka):
             peers.append(_ApacheKafka())
     try:
