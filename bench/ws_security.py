@@ -14,10 +14,6 @@ import tempfile
 import timeit
 from typing import Any
 
-from ottla.security.acls import AclEntry, ResourcePattern
-from ottla.security.authorizer import Authorizer
-from ottla.shell.certificates import Authority
-
 from bench.apache import ApacheKafka
 from bench.clusters import ports
 from bench.load import drive
@@ -25,8 +21,11 @@ from bench.report import Column, Figures, Outcome, Row, paired_ratio, spread
 from bench.servers import HOST, Ottla, Peer, PeerError
 from bench.targets import ACL_CHECK, TLS_RATIO, Verdict
 from bench.workload import LOAD_TIMEOUT_S, Contender, Scale, take_turns, up
+from ottla.security.acls import AclEntry, ResourcePattern
+from ottla.security.authorizer import Authorizer
 from ottla.security.principals import Principal
 from ottla.security.resources import Operation, ResourceType
+from ottla.shell.certificate_authority import Authority
 
 COLUMNS = (
     Column("records_per_s", "k rec/s", 2, 1e-3),
