@@ -15,6 +15,7 @@ from ottla.wire.messages import (
     alter_partition,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     api_versions,
     create_partitions,
     create_topics,
@@ -26,6 +27,7 @@ from ottla.wire.messages import (
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_user_scram_credentials,
     elect_leaders,
     fetch,
     incremental_alter_configs,
@@ -194,6 +196,17 @@ def _alter_partition_reassignments(_version: int, _topic_id: bytes) -> Any:
 
 def _list_partition_reassignments(_version: int, _topic_id: bytes) -> Any:
     return list_partition_reassignments.ListPartitionReassignmentsRequest(topics=None)
+
+
+def _describe_user_scram_credentials(_version: int, _topic_id: bytes) -> Any:
+    return describe_user_scram_credentials.DescribeUserScramCredentialsRequest(users=None)
+
+
+def _alter_user_scram_credentials(_version: int, _topic_id: bytes) -> Any:
+    alice = alter_user_scram_credentials.ScramCredentialUpsertion(
+        name="alice", mechanism=1, iterations=4096, salt=b"salt", salted_password=bytes(32)
+    )
+    return alter_user_scram_credentials.AlterUserScramCredentialsRequest(upsertions=[alice])
 
 
 EXAMPLES: dict[str, Callable[[int, bytes], Any]] = {

@@ -13,6 +13,7 @@ Requests go through `api.dispatch` as real frames, header included, and answers 
 
 import random
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.support.interpreter import Interpreter
 
 from ottla.api.call import Silence
 from ottla.api.dispatch import on_request
+from ottla.api.gate import on_gated_request
 from ottla.base.files import Buffer
 from ottla.broker.access import Session
 from ottla.broker.adoption import adopted_topics, elections
@@ -83,6 +85,7 @@ class Client:
     client_id: str = "a client"
     host: str = ""
     closed: str | None = None  # by the broker, for this reason
+    answer_to: Callable[..., list[Buffer] | Silence] = on_request
 
     def ask(self, request: Any, version: int | None = None) -> Pending:
         version = request.VERSIONS[1] if version is None else version
@@ -108,7 +111,7 @@ class Client:
         if not machine.is_one_round:
             machine.begin_round()
         buffer = bytearray(frame)
-        answer = on_request(machine.broker, self.number, memoryview(buffer), machine.now_ms, self.host)
+        answer = self.answer_to(machine.broker, self.number, memoryview(buffer), machine.now_ms, self.host)
         if not isinstance(answer, Silence):
             answer = [b"".join(answer)]
         buffer[:] = bytes(len(buffer))
@@ -199,6 +202,13 @@ class Machine(Interpreter):
         number = max(self.clients, default=0) + 1
         self.clients[number] = Client(self, number)
         return self.clients[number]
+
+    def stranger(self, listener: str) -> Client:
+        """A connection on a listener with SASL, which has not authenticated."""
+        client = self.client()
+        client.answer_to = on_gated_request
+        self.broker.access.begin(client.number, Session(listener=listener, is_authenticated=False))
+        return client
 
     def write(self, *operations: Operation) -> None:
         """Somebody writes to the keeper; the broker sees what changed."""

@@ -227,7 +227,7 @@ def test_a_config_that_asks_for_security_is_refused_rather_than_kept_without_eff
     client = machine.client()
     for name, value in (
         ("ssl.keystore.location", "keys.jks"),
-        ("listener.name.internal.sasl.enabled.mechanisms", "PLAIN"),
+        ("listener.name.internal.sasl.server.callback.handler.class", "com.example.Handler"),
     ):
         (result,) = client.send(incremental(BROKER, broker, (name, SET, value))).responses
         assert result.error_code == ErrorCode.INVALID_CONFIG

@@ -16,7 +16,7 @@ T = 1_000_000
 
 
 def there(*brokers: int, epoch: int = 5) -> dict[int, BrokerEndpoint]:
-    return {id: BrokerEndpoint(id, "h", 9092, None, epoch) for id in brokers}
+    return {id: BrokerEndpoint(id, {}, None, epoch) for id in brokers}
 
 
 def watching(*others: int) -> Liveness:

@@ -18,15 +18,13 @@ MAP = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAI
     [
         ("ssl.keystore.location", "/etc/kafka/keys.jks"),
         ("ssl.client.auth", "required"),
-        ("sasl.enabled.mechanisms", "PLAIN"),
-        ("sasl.jaas.config", "..."),
+        ("sasl.server.callback.handler.class", "com.example.Handler"),
+        ("sasl.kerberos.service.name", "kafka"),
         ("listener.name.internal.ssl.keystore.location", "keys.jks"),
-        ("listener.name.internal.plain.sasl.jaas.config", "..."),
-        ("listener.name.internal.scram-sha-256.sasl.jaas.config", "..."),
-        ("listener.name.internal.sasl.enabled.mechanisms", "PLAIN"),
+        ("listener.name.internal.plain.sasl.server.callback.handler.class", "com.example.Handler"),
+        ("listener.name.internal.scram-sha-256.sasl.login.class", "com.example.Login"),
+        ("listener.name.internal.sasl.login.callback.handler.class", "com.example.Handler"),
         ("listener.name.internal.principal.builder.class", "com.example.Builder"),
-        ("listener.name.internal.connections.max.reauth.ms", "3600000"),
-        ("security.inter.broker.protocol", "SSL"),
         ("principal.builder.class", "com.example.Builder"),
         ("delegation.token.secret.key", "s"),
         ("password.encoder.secret", "s"),
@@ -70,16 +68,15 @@ def test_a_setting_at_its_harmless_value_asks_for_nothing(name: str, value: str)
     check_security({name: value})
 
 
-@pytest.mark.parametrize("key", ["listeners", "advertised.listeners"])
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_a_listener_with_security_is_refused_under_whatever_name(protocol: str, key: str) -> None:
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_a_listener_with_security_is_refused_under_whatever_name(protocol: str) -> None:
     for properties in (
-        {key: f"{protocol}://h:9092"},
-        {key: f"PLAINTEXT://h:9092,{protocol.lower()}://h:9093"},
-        {key: "OUTSIDE://h:9092", "listener.security.protocol.map": f"OUTSIDE:{protocol}"},
-        {key: "PLAINTEXT://h:9092", "listener.security.protocol.map": f"PLAINTEXT:{protocol}"},
+        {"listeners": f"{protocol}://h:9092"},
+        {"listeners": f"PLAINTEXT://h:9092,{protocol.lower()}://h:9093"},
+        {"listeners": "OUTSIDE://h:9092", "listener.security.protocol.map": f"OUTSIDE:{protocol}"},
+        {"listeners": "PLAINTEXT://h:9092", "listener.security.protocol.map": f"PLAINTEXT:{protocol}"},
     ):
-        with pytest.raises(ConfigError, match=f"{key}: TLS, SASL"):
+        with pytest.raises(ConfigError, match="listeners: TLS, SASL"):
             check_security(properties)
 
 
@@ -134,3 +131,75 @@ def test_settings_of_an_authorizer_that_would_not_hold_end_the_start(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         check_security(properties)
+
+
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hunter2";'
+SECURE = {
+    "listeners": "SECURE://h:9092",
+    "listener.security.protocol.map": "SECURE:SASL_PLAINTEXT",
+    "listener.name.secure.plain.sasl.jaas.config": JAAS,
+}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"sasl.enabled.mechanisms": "PLAIN"},
+        {
+            "sasl.enabled.mechanisms": "GSSAPI",
+            "listener.name.secure.sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        },
+        {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol": "PLAIN"},
+        {"sasl.enabled.mechanisms": "PLAIN", "connections.max.reauth.ms": "1000"},
+    ],
+)
+def test_a_listener_with_mechanisms_that_are_there_is_served(properties: dict[str, str]) -> None:
+    check_security({**SECURE, **properties})
+
+
+@pytest.mark.parametrize(
+    ("properties", "line"),
+    [
+        (
+            {},
+            r"sasl\.enabled\.mechanisms: SECURE has GSSAPI, which is meant when nothing is said, and it is",
+        ),
+        ({"sasl.enabled.mechanisms": "PLAIN,GSSAPI"}, "SECURE has GSSAPI, and it is not there; set sasl"),
+        ({"sasl.enabled.mechanisms": "DIGEST-MD5"}, "SECURE has 'DIGEST-MD5', which is not there; set sasl"),
+        ({"sasl.enabled.mechanisms": ""}, "SECURE has SASL and no mechanism"),
+        (
+            {"sasl.enabled.mechanisms": "PLAIN", "listener.name.secure.plain.sasl.jaas.config": ""},
+            r"listener\.name\.secure\.plain\.sasl\.jaas\.config: PLAIN needs its users; set it to: org",
+        ),
+        (
+            {"sasl.enabled.mechanisms": "PLAIN", "listener.name.secure.plain.sasl.jaas.config": JAAS[:-1]},
+            r"listener\.name\.secure\.plain\.sasl\.jaas\.config: it does not end with a semicolon",
+        ),
+        (
+            {
+                "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+                "listener.name.secure.scram-sha-256.sasl.jaas.config": JAAS,
+            },
+            "SCRAM-SHA-256 needs org.apache.kafka.common.security.scram.ScramLoginModule",
+        ),
+        (
+            {"sasl.enabled.mechanisms": "SCRAM-SHA-256", "sasl.mechanism.inter.broker.protocol": "PLAIN"},
+            r"sasl\.mechanism\.inter\.broker\.protocol: 'PLAIN' is not among the mechanisms of SECURE",
+        ),
+        (
+            {"sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": JAAS},
+            "sasl.jaas.config: a JAAS line is one",
+        ),
+        (
+            {"sasl.enabled.mechanisms": "PLAIN", "listener.name.secure.sasl.jaas.config": JAAS},
+            r"listener\.name\.secure\.sasl\.jaas\.config: a JAAS line is one mechanism's; set it as",
+        ),
+    ],
+)
+def test_a_listener_that_cannot_be_served_ends_the_start_with_a_line_and_no_password(
+    properties: dict[str, str], line: str
+) -> None:
+    with pytest.raises(ConfigError, match=line) as refused:
+        check_security({**SECURE, **properties})
+    assert "\n" not in str(refused.value)
+    assert "hunter2" not in str(refused.value)

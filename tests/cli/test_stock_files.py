@@ -118,9 +118,10 @@ def test_a_stock_file_of_kraft_starts_and_says_once_what_has_no_effect(tmp_path:
         (line,) = (said for said in stopped(process) if said.startswith(NO_EFFECT) or "did you mean" in said)
     assert line.startswith(NO_EFFECT)
     named = line.removeprefix(NO_EFFECT).split(", ")
-    assert {"num.io.threads", "num.network.threads", "inter.broker.listener.name"} <= set(named)
+    assert {"num.io.threads", "num.network.threads"} <= set(named)
     assert "did you mean" not in line
     assert not set(named) & {"listeners", "controller.listener.names", "log.dirs", "node.id"}
+    assert "inter.broker.listener.name" not in named
 
 
 @contextmanager
@@ -174,9 +175,7 @@ def test_a_file_for_a_controller_alone_is_refused_in_one_line(tmp_path: Path) ->
     "asking",
     [
         {"principal.builder.class": "com.example.Builder"},
-        {"listeners": "SASL_SSL://localhost:{port},CONTROLLER://:{other}"},
         {"ssl.keystore.location": "/etc/keys.jks", "ssl.keystore.password": "hush"},
-        {"listener.name.plaintext.plain.sasl.jaas.config": "hush"},
     ],
 )
 def test_a_file_that_asks_for_security_ends_the_start_with_one_line(
@@ -188,4 +187,21 @@ def test_a_file_that_asks_for_security_ends_the_start_with_one_line(
         f"ottla: {', '.join(asking)}: TLS, SASL and access control are not there yet"
     )
     assert "hush" not in done.stderr
+    assert not (tmp_path / "logs").exists()
+
+
+def test_users_for_a_listener_that_lets_in_everybody_end_the_start_with_one_line(tmp_path: Path) -> None:
+    users = {"listener.name.plaintext.plain.sasl.jaas.config": "hush"}
+    done = refused("--config", written(tmp_path, STOCK["Kafka 4, server"] | users))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(f"ottla: {next(iter(users))}: this listener has no SASL, and would let in")
+    assert "hush" not in done.stderr
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_file_whose_listener_asks_for_security_ends_the_start_with_one_line(tmp_path: Path) -> None:
+    mapped = {"listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT"}
+    done = refused("--config", written(tmp_path, STOCK["Kafka 4, server"] | mapped))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("ottla: listeners: TLS, SASL and access control are not there yet")
     assert not (tmp_path / "logs").exists()

@@ -244,6 +244,6 @@ def test_a_state_from_a_single_broker_without_epochs_is_left_alone() -> None:
     made.topic("t", {0: (1,)})
     topic = made.image.topics["t"]
     topic.states = {0: topic.states[0]._replace(isr_epochs=())}
-    made.image.brokers[1] = made.image.brokers[1].__class__(1, "h", 1, None)
+    made.image.brokers[1] = made.image.brokers[1].__class__(1, {}, None)
     assert is_settled(made.image, topic)
     assert plan(made.image, made.config) == {}

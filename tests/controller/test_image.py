@@ -1,5 +1,6 @@
 """What a broker knows of the cluster, node by node."""
 
+from ottla.base.addresses import Address
 from ottla.controller import znodes
 from ottla.controller.image import BrokerConfigChanged, BrokerEndpoint, Image
 from ottla.controller.keeper import NodeChanged, Put
@@ -9,7 +10,9 @@ from ottla.controller.registration import candidacy, founding, registration
 def test_brokers_come_and_go() -> None:
     image = Image()
     image.apply(NodeChanged("/brokers/ids/4", znodes.broker_node("h", 1, "r"), 0))
-    assert image.brokers == {4: BrokerEndpoint(4, "h", 1, "r")}
+    assert image.brokers == {
+        4: BrokerEndpoint(4, {"PLAINTEXT": Address("h", 1)}, "r", protocols={"PLAINTEXT": "PLAINTEXT"})
+    }
     image.apply(NodeChanged("/brokers/ids/4", None, 0))
     assert image.brokers == {}
 

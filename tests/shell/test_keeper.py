@@ -12,8 +12,10 @@ from tests.cluster.zookeeper import Ensemble
 from tests.shell.keepers import Watcher
 from tests.support.processes import running
 
-from ottla.controller import znodes
+from ottla.controller import user_nodes, znodes
+from ottla.controller.image import Configs, Image
 from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Put, Refused, Written
+from ottla.controller.user_nodes import Entity
 from ottla.shell.keeper import Keeper, Session
 from ottla.shell.keeper_local import LocalKeeper
 from ottla.shell.keeper_shared import SharedKeeper, SharedTree
@@ -127,6 +129,10 @@ class TestEveryKeeper:
                 znodes.broker_config_path(""),
                 znodes.group_config_path("a/b .. käfer"),
                 znodes.group_config_path("."),
+                Entity("alice/..").path,
+                Entity("").path,
+                Entity(client_id="app 1").path,
+                Entity(ip="10.0.0.1").path,
             ]
             assert await one.write(*(Create(path, b"{}") for path in paths)) == Written()
             assert one.tree == dict.fromkeys(paths, b"{}")
@@ -134,6 +140,48 @@ class TestEveryKeeper:
             assert {node.path for node in await again.load()} == set(paths)
 
         tell(story)
+
+    def test_the_clients_of_a_user_are_told_and_the_user_can_be_written_after_them(
+        self, tell: Callable[[Story], None]
+    ) -> None:
+        """ZooKeeper makes the user's node, empty, for the sake of those below it."""
+        client, user = Entity("alice", "app"), Entity("alice")
+
+        async def story(make: Make) -> None:
+            one = Watcher(make())
+            await one.load()
+            assert await one.write(*user_nodes.write(client, {"a": "1"}, -1)) == Written()
+            if tell.kind == "zookeeper":  # type: ignore[attr-defined]
+                await one.until(lambda watcher: watcher.tree.get(user.path) == b"", "the user's node")
+            image = Image()
+            for node in one.nodes:
+                image.apply(node)
+            assert image.entity_configs[client].values == {"a": "1"}
+            there = image.entity_configs.get(user, Configs({}, -1))
+            assert await one.write(*user_nodes.write(user, {"b": "2"}, there.version)) == Written()
+            again, loaded = Watcher(make()), Image()
+            for node in await again.load():
+                loaded.apply(node)
+            assert {entity: configs.values for entity, configs in loaded.entity_configs.items()} == {
+                client: {"a": "1"},
+                user: {"b": "2"},
+            }
+
+        tell(story)
+
+    def test_another_broker_hears_of_a_users_client(self, several: Callable[[Story], None]) -> None:
+        client = Entity("", "a/b")
+
+        async def story(make: Make) -> None:
+            one, other = Watcher(make()), Watcher(make())
+            await one.load()
+            await other.load()
+            await one.write(*user_nodes.write(client, {"a": "1"}, -1))
+            await other.until(lambda watcher: client.path in watcher.tree, "the client's node")
+            await one.write(*user_nodes.write(client, {"a": "2"}, 0))
+            await other.until(lambda watcher: b'"2"' in watcher.tree[client.path], "the other value")
+
+        several(story)
 
     def test_a_node_goes_with_everything_below_it(self, tell: Callable[[Story], None]) -> None:
         async def story(make: Make) -> None:

@@ -1,52 +1,53 @@
-"""Addresses: what is listened on, and what clients are told."""
+"""Addresses: what clients and other brokers are told."""
 
 import pytest
 
-from ottla.broker.config import BrokerConfig
-from ottla.shell.listener import Address, advertised_address, listen_address
-from ottla.shell.lock import StartError
+from ottla.base.addresses import Address
+from ottla.broker.listeners import listeners_of
+from ottla.shell import listener
+from ottla.shell.listener import advertised_endpoints
 
 
-def test_listeners_for_controllers_are_passed_over_also_among_those_advertised() -> None:
-    config = BrokerConfig(
-        listeners="PLAINTEXT://:9092,CONTROLLER://:9093,Quorum://:9094",
-        advertised_listeners="CONTROLLER://h:9093,PLAINTEXT://h:9092",
-        controller_listener_names=("CONTROLLER", "quorum"),
-    )
-    assert listen_address(config) == Address("", 9092)
-    assert advertised_address(config, Address("", 9092)) == Address("h", 9092)
-    alone = BrokerConfig(advertised_listeners="C://h:9093", controller_listener_names=("C",))
-    assert advertised_address(alone, Address("here", 1)) == Address("here", 1)
-
-
-def test_a_listener_has_any_name_that_is_mapped_to_plaintext() -> None:
-    config = BrokerConfig(
-        listeners="external://:9092",
-        advertised_listeners="INTERNAL://i:1,EXTERNAL://e:2",
-        listener_protocols=("INTERNAL:PLAINTEXT", "EXTERNAL:PLAINTEXT"),
-    )
-    assert listen_address(config) == Address("", 9092)
-    assert advertised_address(config, Address("", 9092)) == Address("e", 2)
-
-
-@pytest.mark.parametrize("listeners", ["PLAINTEXT://a:1,PLAINTEXT://b:2", "a", "a:b", "a:99999"])
-def test_what_cannot_be_listened_on_is_refused(listeners: str) -> None:
-    with pytest.raises(StartError, match="listeners"):
-        listen_address(BrokerConfig(listeners=listeners))
-    with pytest.raises(StartError, match=r"advertised\.listeners"):
-        advertised_address(BrokerConfig(advertised_listeners=listeners), Address("h", 1))
-
-
-def test_a_name_without_a_protocol_is_refused_with_the_key_that_maps_it() -> None:
-    with pytest.raises(StartError, match=r"no protocol is known for CONTROLLER; map it in listener\.sec"):
-        listen_address(BrokerConfig(listeners="PLAINTEXT://:9092,CONTROLLER://:9093"))
+def told(properties: dict[str, str], **ports: int) -> dict[str, Address]:
+    return advertised_endpoints(listeners_of(properties), ports)
 
 
 def test_clients_are_told_what_is_advertised_or_else_where_we_listen() -> None:
-    bound = Address("127.0.0.1", 7)
-    assert advertised_address(BrokerConfig(), bound) == bound
-    assert advertised_address(BrokerConfig(advertised_listeners="h:0"), bound) == Address("h", 7)
-    assert advertised_address(BrokerConfig(advertised_listeners="[::1]:8"), bound) == Address("::1", 8)
-    assert advertised_address(BrokerConfig(), Address("0.0.0.0", 7)).host != "0.0.0.0"
-    with pytest.raises(StartError, match="wildcard"):
-        advertised_address(BrokerConfig(advertised_listeners="0.0.0.0:1"), bound)
+    here = {"listeners": "127.0.0.1:0"}
+    assert told(here, PLAINTEXT=7) == {"PLAINTEXT": Address("127.0.0.1", 7)}
+    for advertised, address in (
+        ("h:0", Address("h", 7)), ("[::1]:8", Address("::1", 8)), ("kafka:9092", Address("kafka", 9092)),
+    ):  # fmt: skip
+        assert told(here | {"advertised.listeners": advertised}, PLAINTEXT=7) == {"PLAINTEXT": address}
+    for_controllers = {"advertised.listeners": "C://h:9093", "controller.listener.names": "C"}
+    assert told(here | for_controllers, PLAINTEXT=7) == {"PLAINTEXT": Address("127.0.0.1", 7)}
+
+
+def test_each_listener_is_told_with_its_own_address_and_only_those_that_are_advertised() -> None:
+    properties = {
+        "listeners": "IN://127.0.0.1:0,OUT://127.0.0.1:0",
+        "listener.security.protocol.map": "IN:PLAINTEXT,OUT:PLAINTEXT",
+        "inter.broker.listener.name": "IN",
+    }
+    here = {"IN": Address("127.0.0.1", 1), "OUT": Address("127.0.0.1", 2)}
+    assert told(properties, IN=1, OUT=2) == here
+    advertised = {"advertised.listeners": "IN://i:0"}
+    assert told(properties | advertised, IN=1, OUT=2) == {"IN": Address("i", 1)}
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])
+def test_a_wildcard_is_advertised_as_this_machines_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener.socket, "gethostname", lambda: "my-machine")
+    monkeypatch.setattr(listener.socket, "getaddrinfo", lambda *_: [])
+    anywhere = {"listeners": f"{host}:0"}
+    assert told(anywhere, PLAINTEXT=1) == {"PLAINTEXT": Address("my-machine", 1)}
+
+    def unknown(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(listener.socket, "getaddrinfo", unknown)
+    assert told(anywhere, PLAINTEXT=1) == {"PLAINTEXT": Address("127.0.0.1", 1)}
+
+
+def test_addresses_are_written_as_clients_take_them() -> None:
+    assert (str(Address("h", 1)), str(Address("::1", 1))) == ("h:1", "[::1]:1")

@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.files import OsFiles
-from ottla.broker.config import BrokerConfig
-from ottla.shell import listener
 from ottla.shell.clock import Clock
-from ottla.shell.listener import Address, advertised_address, listen_address
 from ottla.shell.lock import SHARED, DirectoryLock, StartError, read_cluster_id, write_meta
 
 FILES = OsFiles()
@@ -91,67 +88,6 @@ def test_a_directory_of_kafkas_keeps_what_it_says_when_it_becomes_one_of_a_clust
         assert path.read_text().splitlines() == [
             "#", "#Mon Jan 01", "node.id=1", "version=1", "cluster.id=kafkas", "directory.id=x", SHARED
         ]  # fmt: skip
-
-
-# Addresses
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("localhost:9092", Address("localhost", 9092)),
-        ("PLAINTEXT://127.0.0.1:0", Address("127.0.0.1", 0)),
-        ("plaintext://host:65535", Address("host", 65535)),
-        (" :9092 ", Address("", 9092)),
-        ("PLAINTEXT://[::1]:9092", Address("::1", 9092)),
-        ("[fe80::1]:1", Address("fe80::1", 1)),
-    ],
-)
-def test_an_address_is_read(text: str, address: Address) -> None:
-    assert listen_address(BrokerConfig(listeners=text)) == address
-
-
-@pytest.mark.parametrize(
-    "text", ["host", "host:", "host:port", "host:65536", "::1:9092", "a/b:1", "PLAINTEXT:9092:1"]
-)
-def test_what_is_no_address_is_refused_with_its_key(text: str) -> None:
-    with pytest.raises(StartError, match=r"listeners: .* is not HOST:PORT"):
-        listen_address(BrokerConfig(listeners=text))
-
-
-@pytest.mark.parametrize("listeners", ["a:1,b:2", "", "A://a:1"])
-def test_one_listener_is_served(listeners: str) -> None:
-    with pytest.raises(StartError, match="one listener"):
-        listen_address(BrokerConfig(listeners=listeners, controller_listener_names=("A",)))
-    assert listen_address(BrokerConfig()) == Address("127.0.0.1", 9092)
-
-
-def test_clients_are_told_where_to_call() -> None:
-    bound = Address("127.0.0.1", 5555)
-    assert advertised_address(BrokerConfig(), bound) == bound
-    assert advertised_address(BrokerConfig(advertised_listeners="kafka:9092"), bound) == Address(
-        "kafka", 9092
-    )
-    assert advertised_address(BrokerConfig(advertised_listeners="kafka:0"), bound) == Address("kafka", 5555)
-    with pytest.raises(StartError, match="not a wildcard"):
-        advertised_address(BrokerConfig(advertised_listeners="0.0.0.0:9092"), bound)
-
-
-@pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
-def test_a_wildcard_is_advertised_as_this_machines_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener.socket, "gethostname", lambda: "my-machine")
-    monkeypatch.setattr(listener.socket, "getaddrinfo", lambda *_: [])
-    assert advertised_address(BrokerConfig(), Address(host, 1)) == Address("my-machine", 1)
-
-    def unknown(*_: object) -> None:
-        raise OSError
-
-    monkeypatch.setattr(listener.socket, "getaddrinfo", unknown)
-    assert advertised_address(BrokerConfig(), Address(host, 1)) == Address("127.0.0.1", 1)
-
-
-def test_addresses_are_written_as_clients_take_them() -> None:
-    assert (str(Address("h", 1)), str(Address("::1", 1))) == ("h:1", "[::1]:1")
 
 
 # The clock

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,11 +12,10 @@ from tests.support.ports import free_ports
 from ottla import Broker, Cluster
 from ottla.broker.effects import Probe, Send, Sign
 from ottla.controller import znodes
-from ottla.controller.image import BrokerEndpoint
 from ottla.security.peer_handshake import Initiator
 from ottla.shell import peers
 from ottla.shell.keeper_shared import SharedTree
-from ottla.shell.peers import Peers
+from ottla.shell.peers import PeerEndpoint, Peers
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -30,7 +28,7 @@ class Host:
 
     def __init__(self) -> None:
         self.scratch = bytearray(64 * 1024)
-        self.endpoints: dict[int, BrokerEndpoint] = {}
+        self.endpoints: dict[int, PeerEndpoint] = {}
         self.answers: list[tuple[int, Any]] = []
         self.signs: list[tuple[int, int, Sign]] = []
         self.patience_s = 60.0
@@ -39,12 +37,15 @@ class Host:
 
     def at(self, peer: int, address: str, epoch: int = 1) -> None:
         host, _, port = address.rpartition(":")
-        self.endpoints[peer] = BrokerEndpoint(peer, host, int(port), None, epoch)
+        self.endpoints[peer] = PeerEndpoint(peer, host, int(port), epoch)
 
     def client_id(self) -> str:
         return "broker-9"
 
-    def endpoint(self, peer: int) -> BrokerEndpoint | None:
+    def tls(self) -> None:
+        return None
+
+    def endpoint(self, peer: int) -> PeerEndpoint | None:
         return self.endpoints.get(peer)
 
     def handshake(self, peer: int) -> Initiator:
@@ -225,7 +226,7 @@ def test_another_incarnation_of_a_peer_is_another_connection(cluster: Cluster) -
         async with stranger() as address:
             host.at(1, address, epoch=1)
             made.send(Send(1, "fetch", 1, METADATA))
-            host.endpoints[1] = replace(host.endpoints[1], is_stopping=True)
+            host.at(1, address, epoch=1)
             made.check()
             assert host.answers == [], "it is the same one"
             host.at(1, cluster.bootstrap_servers, epoch=2)

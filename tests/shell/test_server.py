@@ -92,7 +92,7 @@ def test_a_directory_of_another_broker(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("listeners", "reason"), [("nonsense", "is not HOST:PORT"), ("SSL://h:1", "listeners: TLS, SASL")]
+    ("listeners", "reason"), [("nonsense", "is not HOST:PORT"), ("SASL_SSL://h:1", "listeners: TLS, SASL")]
 )
 def test_a_listener_that_is_none_or_asks_for_security(tmp_path: Path, listeners: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
@@ -103,10 +103,20 @@ def test_a_listener_that_cannot_be(tmp_path: Path) -> None:
     assert "cannot listen on host.invalid:0" in refusal(server(tmp_path, listeners="host.invalid:0"))
 
 
-def test_an_address_clients_cannot_call_frees_the_port(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
-    one = server(tmp_path, listeners=f"127.0.0.1:{port}", advertised_listeners="0.0.0.0:1")
-    assert "not a wildcard" in refusal(one)
+def test_an_address_clients_cannot_call_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not a wildcard"):
+        server(tmp_path, advertised_listeners="0.0.0.0:1")
+
+
+def test_a_port_that_is_taken_frees_those_that_were_not(tmp_path: Path) -> None:
+    port, other = free_ports(2)
+    with socket.create_server(("127.0.0.1", other)):
+        two = server(
+            tmp_path,
+            listeners=f"127.0.0.1:{port},OTHER://127.0.0.1:{other}",
+            listener_security_protocol_map="PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT",
+        )
+        assert refusal(two).startswith(f"cannot listen on 127.0.0.1:{other}: ")
     assert run(server(tmp_path, listeners=f"127.0.0.1:{port}")) == f"127.0.0.1:{port}"
 
 
@@ -150,3 +160,37 @@ def test_a_keeper_of_another_cluster(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("broker.id=1\ncluster.id=other\n")
     assert f"{tmp_path} belongs to cluster other, and {tmp_path}/keeper.db to" in refusal(server(tmp_path))
     assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_connection_knows_its_listener_and_brokers_their_own(tmp_path: Path) -> None:
+    two = server(
+        tmp_path,
+        listeners="INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
+        listener_security_protocol_map="INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        inter_broker_listener_name="INSIDE",
+    )
+
+    async def live() -> tuple[str, dict[str, str]]:
+        await two.start()
+        names = {}
+        for name, address in two.clients.endpoints.items():
+            _, writer = await asyncio.open_connection(address.host, address.port)
+            async with asyncio.timeout(30):
+                while not two.clients.connections:  # noqa: ASYNC110 - nothing tells of it
+                    await asyncio.sleep(0)
+            (number,) = two.clients.connections
+            names[name] = two.broker.access.session(number).listener
+            writer.close()
+            async with asyncio.timeout(30):
+                while two.clients.connections:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+            assert two.broker.access.session(number).listener == "PLAINTEXT", "it is forgotten"
+        addresses = two.addresses
+        await two.stop()
+        return addresses, names
+
+    addresses, names = asyncio.run(live())
+    assert names == {"INSIDE": "INSIDE", "OUTSIDE": "OUTSIDE"}
+    inside, outside = (f"{name}://{address}" for name, address in two.clients.endpoints.items())
+    assert addresses == f"{inside}, {outside}"
+    assert two.broker.image.brokers[1].endpoints == two.clients.endpoints

@@ -7,6 +7,7 @@ While the transaction before is being completed, the next waits for a moment bef
 are several, until the first of them can go on.
 
 v2 PRODUCER_FENCED · v3 flexible · v4 several transactions at once, verification · v5 TRANSACTION_ABORTABLE
+Where brokers have a listener of their own, v4 is refused on the others.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -39,7 +40,7 @@ Result = AddPartitionsToTxnResult
 
 def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Any:
     is_from_broker = call.version >= ADDED_BY_BROKERS_SINCE
-    if is_from_broker and not call.allows(CLUSTER_ACTION, CLUSTER):
+    if is_from_broker and not (call.is_between_brokers and call.allows(CLUSTER_ACTION, CLUSTER)):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked, config = _transactions(call, request), call.broker.coordinators.transactions.config
     transactional_ids = dict.fromkeys(transaction.transactional_id for transaction in asked)

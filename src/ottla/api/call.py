@@ -62,6 +62,16 @@ class Call:
     def session(self) -> Session:
         return self.broker.access.session(self.connection)
 
+    @property
+    def listener(self) -> str:
+        """The name of the one that it came in by."""
+        return self.session.listener
+
+    @property
+    def is_between_brokers(self) -> bool:
+        """Did it come in where brokers talk to each other?"""
+        return self.session.listener == self.broker.listeners.inter_broker
+
     def allows(
         self,
         operation: Operation,
@@ -110,9 +120,12 @@ class Call:
             raise ApiError(REFUSALS[resource_type])
 
     def may_act_as(self, broker: int, what: str) -> bool:
-        """Has this connection proved to be that broker's? Or is whoever authenticated on it allowed
-        ClusterAction, as brokers are where their listener has principals (design note 018)?"""
-        if self.broker.identities.may_act_as(self.connection, broker) or self._is_cluster_principal:
+        """Has this connection proved to be that broker's, and come in where brokers do? Or is whoever
+        authenticated there allowed ClusterAction, as brokers with principals are (design note 018)?"""
+        identities = self.broker.identities
+        if self.is_between_brokers and (
+            identities.may_act_as(self.connection, broker) or self._is_cluster_principal
+        ):
             return True
         sentence = (
             f"{what} in the name of broker {broker} is refused to {self.who}: it did not prove to be that"

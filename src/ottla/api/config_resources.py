@@ -86,7 +86,7 @@ def plan_change(
         check_broker_name(call, name)
         configs = broker.image.broker_configs.get(name) or Configs({}, -1)
         values = change(dict(configs.values))
-        check_broker_configs(values)
+        check_broker_configs(broker.settings, name, values)
         path = znodes.broker_config_path(name)
     elif resource.resource_type == ConfigResourceType.GROUP:
         configs = broker.image.group_configs.get(name) or Configs({}, -1)

@@ -27,9 +27,7 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
         response.cluster_authorized_operations = cluster_operations(call)
     response.controller_id = image.controller_id
     response.brokers = [
-        DescribeClusterBroker(
-            broker_id=endpoint.id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack
-        )
-        for endpoint in listed_brokers(call.broker)
+        DescribeClusterBroker(broker_id=endpoint.id, host=address.host, port=address.port, rack=endpoint.rack)
+        for endpoint, address in listed_brokers(call)
     ]
     return response

@@ -35,8 +35,10 @@ def describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuoru
     response = DescribeQuorumResponse(topics=lazily(answer, request.topics))
     controller = call.broker.image.brokers.get(call.broker.image.controller_id)
     if controller is not None:
-        listener = Listener(name="PLAINTEXT", host=controller.host, port=controller.port)
-        response.nodes = [Node(node_id=controller.id, listeners=[listener])]
+        address = controller.endpoints.get(call.listener)
+        if address is not None:
+            listener = Listener(name=call.listener, host=address.host, port=address.port)
+            response.nodes = [Node(node_id=controller.id, listeners=[listener])]
     return response
 
 

@@ -10,7 +10,6 @@ from ottla.api.metadata import describe_partition
 from ottla.api.needs import DESCRIBE, TOPIC
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition
-from ottla.broker.broker import Broker
 from ottla.broker.long_work import Steps
 from ottla.controller.image import Topic
 from ottla.controller.znodes import NO_LEADER
@@ -55,7 +54,7 @@ def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsReques
             )
             continue
         first = first_partition if name == first_topic else 0
-        answer, following = _describe(call.broker, topic, first, limit)
+        answer, following = _describe(call, topic, first, limit)
         response.topics.append(answer)
         limit -= len(answer.partitions)
         if following is not None:
@@ -79,7 +78,7 @@ def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsR
 
 
 def _describe(
-    broker: Broker, topic: Topic, first: int, limit: int
+    call: Call, topic: Topic, first: int, limit: int
 ) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:
     """A page of a topic's partitions, and the partition the next page begins with."""
     states = topic.partitions()
@@ -90,7 +89,7 @@ def _describe(
     answer.partitions = [
         describe_partition(
             DescribeTopicPartitionsResponsePartition,
-            broker,
+            call,
             TopicPartition(topic.name, index),
             states[index],
             eligible_leader_replicas=list(states[index].elr),

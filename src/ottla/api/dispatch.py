@@ -86,7 +86,8 @@ def on_request(
     if api.cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
         answers = broker.answers
         who = None if exchange.is_broker else broker.access.scope(connection, client_host)
-        key = (header.api_key, header.api_version, bytes(frame[at:]), who)
+        listener = broker.access.session(connection).listener
+        key = (listener, header.api_key, header.api_version, bytes(frame[at:]), who)
         answer = answers.get(key)
         if answer is not None:
             return _framed(header, [answer])

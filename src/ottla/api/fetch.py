@@ -61,6 +61,7 @@ def _fetch(call: Call, request: FetchRequest) -> Steps:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     reads = PartitionReads(
         broker=broker,
+        connection=call.connection,
         wanted=wanted,
         session=session,
         incremental=incremental,

@@ -93,7 +93,8 @@ def _find(call: Call, key_type: int, denied: Collection[str], obstacle: str | No
         return Coordinator(
             key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=error.message
         )
-    return Coordinator(key=key, node_id=broker.id, host=broker.host, port=broker.port)
+    host, port = broker.endpoints[call.listener]
+    return Coordinator(key=key, node_id=broker.id, host=host, port=port)
 
 
 def _coordinator_of(call: Call, key_type: int, key: str, obstacle: str | None) -> BrokerEndpoint:
@@ -118,6 +119,10 @@ def _coordinator_of(call: Call, key_type: int, key: str, obstacle: str | None) -
     if leader is None or (leader.id == call.broker.id and topic_partition in call.broker.store.lost):
         raise ApiError(
             ErrorCode.COORDINATOR_NOT_AVAILABLE, obstacle or f"{topic_partition} has no leader now."
+        )
+    if call.listener not in leader.endpoints:
+        raise ApiError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, f"Broker {leader.id} has no listener {call.listener}."
         )
     if leader.id == call.broker.id:
         _check_certain(call, topic_partition)

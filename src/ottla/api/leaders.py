@@ -21,11 +21,12 @@ def leader_of(broker: Broker, name: str, index: int) -> tuple[int, int] | None:
     return (state.leader, state.leader_epoch) if state else None
 
 
-def endpoints(broker: Broker, leaders: Iterable[int], make: NodeClass[Node]) -> list[Node]:
-    """The endpoints of the brokers that an answer names as leaders."""
-    brokers = broker.image.brokers
-    there = (brokers[leader] for leader in sorted(set(leaders)) if leader in brokers)
+def endpoints(broker: Broker, connection: int, leaders: Iterable[int], make: NodeClass[Node]) -> list[Node]:
+    """The endpoints of the brokers that an answer names as leaders, for whoever asks on that connection."""
+    brokers, listener = broker.image.brokers, broker.access.session(connection).listener
+    there = [brokers[leader] for leader in sorted(set(leaders)) if leader in brokers]
     return [
-        make(node_id=endpoint.id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
-        for endpoint in there
+        make(node_id=leader.id, host=address.host, port=address.port, rack=leader.rack)
+        for leader in there
+        if (address := leader.endpoints.get(listener)) is not None
     ]

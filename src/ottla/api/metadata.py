@@ -7,8 +7,10 @@ is there or not; so is one that is not there, and that it may not create. Answer
 until the image changes (`dispatch`). A broker about to stop is listed: it serves until it is gone. The list
 is never empty: when all sessions have ended, because ZooKeeper was away, whoever answers is there all the
 same. A replica is offline if its broker is not there or its directory failed; a leader that is, is none
-(LEADER_NOT_AVAILABLE). Nor is this broker itself where that is in doubt (`broker/leadership_proofs`): then
-the answer is the last one on its connection, and the client asks another broker next time.
+(LEADER_NOT_AVAILABLE). Brokers are named with the address of the listener that is asked; a leader that has
+none there is none either (LISTENER_NOT_FOUND since v6). Nor is this broker itself where that is in doubt
+(`broker/leadership_proofs`): then the answer is the last one on its connection, and the client asks another
+broker next time.
 
 v0 an empty list asks for all topics; v1 null does · v2 cluster id · v4 allow_auto_topic_creation
 v5 offline replicas · v7 leader epochs · v8 authorized operations, the cluster's up to v10 · v9 flexible
@@ -24,6 +26,7 @@ from ottla.api.create_topics import plan_new_topic
 from ottla.api.leadership_proof import last_if_in_doubt
 from ottla.api.needs import CLUSTER, CREATE, DESCRIBE, TOPIC
 from ottla.api.writes import Item, Writes
+from ottla.base.addresses import Address
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition, is_topic_name
 from ottla.broker.broker import Broker
@@ -47,6 +50,7 @@ A = TypeVar("A")
 P = TypeVar("P")
 
 BY_ID_SINCE = 12
+LISTENER_NOT_FOUND_SINCE = 6
 AUTO_CREATE_WAIT_MS = 5_000
 AUTO_CREATED_MAX = 1_000  # by one request; the client asks again for the others
 
@@ -56,9 +60,9 @@ def metadata(call: Call, request: MetadataRequest) -> Steps:
 
 
 def _answer_all(call: Call, request: MetadataRequest) -> Steps:
-    broker, image = call.broker, call.broker.image
+    image = call.broker.image
     if request.topics is None or (call.version == 0 and not request.topics):
-        return _respond(call, request, partial(_describe, broker), (yield from _visible(call)))
+        return _respond(call, request, partial(_describe, call), (yield from _visible(call)))
     asked: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
     is_refused = False
     may_create = call.broker.config.auto_create_topics and request.allow_auto_topic_creation
@@ -66,7 +70,7 @@ def _answer_all(call: Call, request: MetadataRequest) -> Steps:
     denied: set[str] = set()
     writes = Writes(
         call.broker,
-        lambda: _respond(call, request, partial(_answer, broker, created, denied), asked.values()),
+        lambda: _respond(call, request, partial(_answer, call, created, denied), asked.values()),
     )
     for topic in request.topics:
         yield
@@ -105,11 +109,14 @@ def _plan_topic(broker: Broker, name: str) -> Sequence[Operation]:
     return plan_new_topic(broker, broker.coordinators.internal_topic(name) or NewTopic(name=name))
 
 
-def listed_brokers(broker: Broker) -> list[BrokerEndpoint]:
-    image = broker.image
-    return list(image.brokers.values()) or [
-        endpoint for endpoint in image.seen.values() if endpoint.id == broker.id
+def listed_brokers(call: Call) -> list[tuple[BrokerEndpoint, Address]]:
+    """Each with where it has the listener that is asked: one that has none is left out."""
+    image = call.broker.image
+    there = list(image.brokers.values()) or [
+        endpoint for endpoint in image.seen.values() if endpoint.id == call.broker.id
     ]
+    listener = call.listener
+    return [(broker, broker.endpoints[listener]) for broker in there if listener in broker.endpoints]
 
 
 def _respond(
@@ -118,7 +125,7 @@ def _respond(
     answer: Callable[[A], MetadataResponseTopic],
     asked: Collection[A],
 ) -> MetadataResponse:
-    broker, image = call.broker, call.broker.image
+    image = call.broker.image
 
     def answer_topic(topic: A) -> MetadataResponseTopic:
         described = answer(topic)
@@ -131,10 +138,8 @@ def _respond(
         return described
 
     brokers = [
-        MetadataResponseBroker(
-            node_id=endpoint.id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack
-        )
-        for endpoint in listed_brokers(broker)
+        MetadataResponseBroker(node_id=endpoint.id, host=address.host, port=address.port, rack=endpoint.rack)
+        for endpoint, address in listed_brokers(call)
     ]
     response = MetadataResponse(
         brokers=brokers,
@@ -155,20 +160,20 @@ def cluster_operations(call: Call) -> int:
 
 
 def _answer(
-    broker: Broker, created: dict[str, Item], denied: Collection[str], asked: MetadataRequestTopic
+    call: Call, created: dict[str, Item], denied: Collection[str], asked: MetadataRequestTopic
 ) -> MetadataResponseTopic:
-    image = broker.image
+    image = call.broker.image
     if asked.topic_id != ZERO_UUID:
         name = image.topic_names.get(asked.topic_id)
         if name is None or name in denied:
             code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return MetadataResponseTopic(name=None, topic_id=asked.topic_id, error_code=code)
-        return _describe(broker, image.topics[name])
+        return _describe(call, image.topics[name])
     if asked.name in denied:
         return MetadataResponseTopic(name=asked.name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     topic = image.topics.get(asked.name or "")
     if topic is not None:
-        return _describe(broker, topic)
+        return _describe(call, topic)
     item = created.get(asked.name or "")
     code = _unknown(asked.name or "")
     if item and item.error and item.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -191,25 +196,30 @@ def _refused(asked: MetadataRequestTopic) -> MetadataResponseTopic:
 
 def describe_partition(
     made: Callable[..., P],
-    broker: Broker,
+    call: Call,
     topic_partition: TopicPartition,
     state: PartitionState,
+    without_listener: ErrorCode = ErrorCode.LISTENER_NOT_FOUND,
     **more: Any,
 ) -> P:
     """A partition, as the class `made` of an answer: DescribeTopicPartitions has one with `more` fields.
 
     A replica whose log directory failed counts as one whose broker is gone; of our own we know it first.
+    `without_listener` is the answer where the leader lacks the listener that is asked.
     """
+    broker = call.broker
     there = endpoints(broker.image, *topic_partition, state.replicas)
     if topic_partition in broker.store.lost:
         there.pop(broker.id, None)
-    alive = state.leader in there and not (
-        state.leader == broker.id and topic_partition in broker.proofs.in_doubt
-    )
+    code = ErrorCode.NONE
+    if state.leader not in there or (state.leader == broker.id and topic_partition in broker.proofs.in_doubt):
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    elif call.listener not in there[state.leader].endpoints:
+        code = without_listener
     return made(
-        error_code=ErrorCode.NONE if alive else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=code,
         partition_index=topic_partition.partition,
-        leader_id=state.leader if alive else -1,
+        leader_id=-1 if code else state.leader,
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),
@@ -218,19 +228,21 @@ def describe_partition(
     )
 
 
-def _describe(broker: Broker, topic: Topic) -> MetadataResponseTopic:
+def _describe(call: Call, topic: Topic) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=_describe_partitions(broker, topic),
+        partitions=_describe_partitions(call, topic),
     )
 
 
-def _describe_partitions(broker: Broker, topic: Topic) -> list[MetadataResponsePartition]:
+def _describe_partitions(call: Call, topic: Topic) -> list[MetadataResponsePartition]:
     """There may be thousands, and most are like one before: the same replicas, of which the same lead and are
     in sync. That holds as long as no replica is offline on its own."""
-    assignment, seen = topic.assignment, dict[object, MetadataResponsePartition]()
+    broker, assignment, seen = call.broker, topic.assignment, dict[object, MetadataResponsePartition]()
+    is_new = call.version >= LISTENER_NOT_FOUND_SINCE
+    missing = ErrorCode.LISTENER_NOT_FOUND if is_new else ErrorCode.LEADER_NOT_AVAILABLE
     may_differ = bool(broker.image.offline or broker.store.lost or broker.proofs.in_doubt)
 
     def describe(indexed: tuple[int, State]) -> MetadataResponsePartition:
@@ -241,7 +253,7 @@ def _describe_partitions(broker: Broker, topic: Topic) -> list[MetadataResponseP
         if like is None or may_differ:
             topic_partition, whole = TopicPartition(topic.name, index), PartitionState(replicas, *state)
             seen[kind] = described = describe_partition(
-                MetadataResponsePartition, broker, topic_partition, whole
+                MetadataResponsePartition, call, topic_partition, whole, missing
             )
             return described
         return MetadataResponsePartition(

@@ -42,6 +42,7 @@ class PartitionReads:
     """What a fetch wants, and how many bytes wait in each partition."""
 
     broker: Broker
+    connection: int
     wanted: list[Wanted]
     session: Session | None
     incremental: bool
@@ -110,7 +111,7 @@ class PartitionReads:
         return FetchResponse(
             session_id=self.session.id if self.session else NO_SESSION,
             responses=_by_topic(results),
-            node_endpoints=endpoints(broker, hinted, NodeEndpoint) if hinted else [],
+            node_endpoints=endpoints(broker, self.connection, hinted, NodeEndpoint) if hinted else [],
         )
 
     def _read(self, wanted: Wanted, fill: Fill, limit: int, at_least_one: bool) -> PartitionData:

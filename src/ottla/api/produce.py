@@ -114,6 +114,7 @@ class Produce:
     """One request on its way: what was answered so far, and what must become safe first."""
 
     broker: Broker
+    connection: int
     acks: int
     asked_ms: int
     response: ProduceResponse
@@ -180,7 +181,9 @@ class Produce:
         """Say who leads, and where that is (KIP-951)."""
         reply.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
         named = {node.node_id for node in self.response.node_endpoints}
-        self.response.node_endpoints += endpoints(self.broker, {leader} - named, NodeEndpoint)
+        self.response.node_endpoints += endpoints(
+            self.broker, self.connection, {leader} - named, NodeEndpoint
+        )
 
     @staticmethod
     def _fail(batch: Unsafe, code: ErrorCode) -> None:
@@ -200,7 +203,7 @@ class Produce:
 
 
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | None:
-    ongoing = Produce(call.broker, request.acks, call.now_ms, ProduceResponse())
+    ongoing = Produce(call.broker, call.connection, request.acks, call.now_ms, ProduceResponse())
     batches = []
     has_authorizer = call.broker.access.authorizer is not None
     for topic in request.topic_data:

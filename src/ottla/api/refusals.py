@@ -65,6 +65,13 @@ def _alter_replica_log_dirs(messages: Any, request: Any, code: ErrorCode) -> Any
     )
 
 
+def _alter_user_scram_credentials(messages: Any, request: Any, code: ErrorCode) -> Any:
+    users = dict.fromkeys(change.name for change in (*request.deletions, *request.upsertions))
+    return messages.AlterUserScramCredentialsResponse(
+        results=[messages.AlterUserScramCredentialsResult(user=user, error_code=code) for user in users]
+    )
+
+
 def _elect_leaders(messages: Any, request: Any, code: ErrorCode) -> Any:
     return messages.ElectLeadersResponse(
         error_code=code,
@@ -114,6 +121,7 @@ def _write_txn_markers(messages: Any, request: Any, code: ErrorCode) -> Any:
 
 _IN_PARTS: dict[str, Callable[[Any, Any, ErrorCode], Any]] = {
     "alter_replica_log_dirs": _alter_replica_log_dirs,
+    "alter_user_scram_credentials": _alter_user_scram_credentials,
     "create_acls": _create_acls,
     "delete_acls": _delete_acls,
     "elect_leaders": _elect_leaders,

@@ -3,7 +3,7 @@
 A dataclass of rows is a config; `load` fills one from the properties an operator wrote. Kafka's names and
 defaults stand wherever Kafka has the key. A row with `topic=` may also be set per topic, under that name, one
 with `group=` per group; one with `dynamic=True` may be changed while the broker runs. Values are parsed once,
-here, and are typed after.
+here, and are typed after. A password is in no error and no `repr`.
 """
 
 import re
@@ -69,7 +69,8 @@ class Row:
         except (ValueError, KeyError):
             raise ConfigError(f"{name}: {text!r} is not a valid {self.type.name.lower()}") from None
         if self.check and (problem := self.check(value)):
-            raise ConfigError(f"{name}: {problem}, got {text!r}")
+            got = "" if self.type is ConfigType.PASSWORD else f", got {text!r}"
+            raise ConfigError(f"{name}: {problem}{got}")
         return value
 
     def text(self, value: Any) -> str:
@@ -98,7 +99,7 @@ def key(
         "name": name, "doc": doc, "type": type, "check": check,
         "topic": topic, "dynamic": dynamic, "synonyms": synonyms, "group": group,
     }  # fmt: skip
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata=metadata, repr=type is not ConfigType.PASSWORD)
 
 
 def rows(cls: type) -> tuple[Row, ...]:

@@ -38,6 +38,7 @@ from ottla.broker.fetchers import Fetchers
 from ottla.broker.identities import Identities
 from ottla.broker.isr import IsrChanges
 from ottla.broker.leadership_proofs import Proofs
+from ottla.broker.listeners import listeners_of, settings_of
 from ottla.broker.liveness import Liveness
 from ottla.broker.long_work import Slices
 from ottla.broker.moves import Moves
@@ -61,9 +62,11 @@ from ottla.replication.throttle import ReplicationThrottle
 from ottla.security.authorizer_config import AuthorizerConfig
 
 if TYPE_CHECKING:
+    from ottla.broker.authentication import Authentication
     from ottla.broker.marker_writes import MarkerWrites
     from ottla.broker.transaction_markers import MarkerSender
     from ottla.broker.transactions import OnFenced, OnWritten
+    from ottla.security.peer_login import Login
 
 
 class Broker:
@@ -95,15 +98,26 @@ class Broker:
         self.moves = Moves(image, storage, outbox, self.partitions.on_moved)
         self._control()
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
-        self.identities = Identities(self.id, image, random)
+        self.listeners = listeners_of(properties)
+        self.identities = Identities(self.id, image, random, self._login(properties))
         self.audit = Audit()
         self.access = Access(load(AuthorizerConfig, properties), image)
         self.sessions = Sessions(
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
         self.adoption = Adoption()
-        self.answers: dict[tuple[Hashable, ...], bytes] = {}  # that hold until the image changes
+        # That hold until the image changes, by listener, request, and who asks.
+        self.answers: dict[tuple[Hashable, ...], bytes] = {}
         self.is_clean = True
+
+    def _login(self, properties: dict[str, str]) -> "Login | None":
+        """With which this broker logs in to others."""
+        listener = self.listeners.between_brokers
+        if not listener.has_sasl:
+            return None
+        from ottla.security.peer_login import login_of  # many brokers have no SASL
+
+        return login_of(settings_of(properties, listener.name), listener.name)
 
     def _replicate(self) -> None:
         """What partitions need to lead and to follow."""
@@ -145,6 +159,12 @@ class Broker:
         )  # fmt: skip
         self.controller_writes = ControllerWrites(image, self.settings, self.seat, liveness, outbox)
         self.report = OwnReport(self.id, image, liveness, self.isr.unanswered, outbox)
+
+    @cached_property
+    def authentication(self) -> "Authentication":
+        from ottla.broker.authentication import Authentication  # many brokers have no SASL
+
+        return Authentication(self.settings.properties, self.image, self.access, self.random)
 
     @cached_property
     def marker_writes(self) -> "MarkerWrites":
@@ -296,6 +316,8 @@ class Broker:
         self.slices.drop(connection)
         self.identities.forget(connection)
         self.access.forget(connection)
+        if "authentication" in self.__dict__:
+            self.authentication.forget(connection)
 
     # -- time -------------------------------------------------------------------------------------
 

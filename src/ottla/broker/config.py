@@ -49,15 +49,29 @@ class BrokerConfig:
         "broker.id", 1, "The id of this broker in its cluster.", check=at_least(0), synonyms=(("node.id", 1),)
     )
     rack: str = key("broker.rack", "", "Where this broker stands; replicas are spread over racks.")
-    listeners: str = key("listeners", "PLAINTEXT://127.0.0.1:9092", "The address to listen on.")
+    listeners: str = key(
+        "listeners", "PLAINTEXT://127.0.0.1:9092", "The addresses to listen on, NAME://HOST:PORT,..."
+    )
     advertised_listeners: str = key(
-        "advertised.listeners", "", "The address clients are told to use; empty: the one listened on."
+        "advertised.listeners",
+        "",
+        "The addresses that those who came in by a listener are told to use; empty: those listened on.",
     )
     listener_protocols: tuple[str, ...] = key(
         "listener.security.protocol.map",
         tuple(f"{protocol}:{protocol}" for protocol in PROTOCOLS),
-        "The protocol that a listener's name stands for. Only PLAINTEXT is served.",
+        "The protocol that a listener's name stands for.",
         check=_protocol_map,
+    )
+    inter_broker_listener_name: str = key(
+        "inter.broker.listener.name", "", "The listener over which brokers talk to each other."
+    )
+    inter_broker_protocol: str = key(
+        "security.inter.broker.protocol",
+        "PLAINTEXT",
+        "The listener over which brokers talk to each other, if it is called like its protocol. If neither "
+        "is given and there is one listener, it is that.",
+        check=lambda value: one_of(*PROTOCOLS)(value.upper()),
     )
     controller_listener_names: tuple[str, ...] = key(
         "controller.listener.names",

@@ -11,6 +11,8 @@ from ottla.broker.config import BrokerConfig
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.security.authorizer_config import AuthorizerConfig
+from ottla.security.sasl_config import SaslConfig
+from ottla.security.tls_config import TlsConfig
 from ottla.txn.config import TransactionConfig
 
 TITLES: dict[type, str] = {
@@ -19,6 +21,8 @@ TITLES: dict[type, str] = {
     StoreConfig: "Log store",
     GroupConfig: "Groups",
     TransactionConfig: "Transactions",
+    SaslConfig: "SASL",
+    TlsConfig: "TLS",
     AuthorizerConfig: "Access control",
 }
 CONFIG_CLASSES = tuple(TITLES)

@@ -4,10 +4,12 @@ apply.
 A value is looked for in this order, and the first found wins: the topic's own, this broker's, all brokers',
 the file or command line, the default. DescribeConfigs shows the whole chain as synonyms.
 
+Of keys that are passwords, and of what is set for one listener alone and is one, the value is never shown.
 Names that no row knows may be set for brokers, as in Kafka, whose plugins have keys of their own. Whether
 such a value is a secret nobody can say: it is kept, and never shown.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,10 +25,11 @@ from ottla.base.config import (
 )
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.config_classes import CONFIG_CLASSES, broker_names, broker_rows
-from ottla.broker.security import asks_for_security
+from ottla.broker.security import asks_for_security, is_honoured
 from ottla.broker.settings import Settings
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig
+from ottla.security.tls_config import TlsConfig
 
 DYNAMIC_TOPIC_CONFIG = 1
 DYNAMIC_BROKER_CONFIG = 2
@@ -38,6 +41,8 @@ DYNAMIC_GROUP_CONFIG = 8
 
 _ROWS = {row.name: row for row in broker_rows()}
 _NAMES = broker_names()
+_TLS_ROWS = {row.name: row for row in rows(TlsConfig)}
+_OF_A_LISTENER = re.compile(r"listener\.name\.[^.]+\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +100,16 @@ def describe_group(config: GroupConfig, configs: Mapping[str, str]) -> list[Entr
 
 def describe_broker(settings: Settings) -> list[Entry]:
     entries = [
-        Entry(row.name, tuple(_broker_chain(settings, row)), not row.dynamic, row.type, row.doc)
+        Entry(
+            row.name, tuple(_broker_chain(settings, row)), not row.dynamic, row.type, row.doc, _is_secret(row)
+        )
         for row in broker_rows()
     ]
     unknown: dict[str, list[Synonym]] = {}
     for properties, source in _layers(settings)[:2]:
         for name in properties.keys() - _NAMES:
-            unknown.setdefault(name, []).append(Synonym(name, None, source))
+            shown = properties[name] if _of_listener(name) else None
+            unknown.setdefault(name, []).append(Synonym(name, shown, source))
     entries += [_unknown(name, chain) for name, chain in unknown.items()]
     return sorted(entries, key=lambda entry: entry.name)
 
@@ -120,7 +128,22 @@ def describe_default_broker(configs: Mapping[str, str]) -> list[Entry]:
 
 
 def _unknown(name: str, chain: Sequence[Synonym]) -> Entry:
+    row = _of_listener(name)
+    if row is not None:
+        return Entry(name, tuple(chain), False, row.type, row.doc)
     return Entry(name, tuple(chain), read_only=True, is_sensitive=True)
+
+
+def _is_secret(row: Row) -> bool:
+    return row.type is ConfigType.PASSWORD
+
+
+def _of_listener(name: str) -> Row | None:
+    """The row of a key of TLS that is set for one listener, and may be while the broker runs. Passwords may
+    not: the keeper has no place for secrets."""
+    prefix = _OF_A_LISTENER.match(name)
+    row = _TLS_ROWS.get(name[prefix.end() :]) if prefix else None
+    return row if row is not None and row.dynamic and not _is_secret(row) else None
 
 
 def _layers(settings: Settings) -> list[tuple[Mapping[str, str], int]]:
@@ -132,13 +155,14 @@ def _broker_chain(settings: Settings, row: Row) -> Iterator[Synonym]:
     for properties, source in _layers(settings):
         setting = lookup(row, properties)
         if setting is not None:
-            yield Synonym(setting[0], row.text(setting[1]), source)
-    yield Synonym(row.name, row.text(row.default), DEFAULT_CONFIG)
+            yield Synonym(setting[0], None if _is_secret(row) else row.text(setting[1]), source)
+    yield Synonym(row.name, None if _is_secret(row) else row.text(row.default), DEFAULT_CONFIG)
 
 
-def check_broker_configs(configs: Mapping[str, str]) -> None:
-    """Refuse what a running broker cannot take: fixed keys, wrong values, security that is not honoured."""
-    _refuse_security(configs)
+def check_broker_configs(settings: Settings, broker: str, configs: Mapping[str, str]) -> None:
+    """Refuse what a running broker cannot take: fixed keys, wrong values, security that is not honoured.
+    `broker` is '' for all of them."""
+    _refuse_security(broker, configs)
     for name in configs:
         if name in _NAMES and not (name in _ROWS and _ROWS[name].dynamic):
             raise ApiError(
@@ -148,14 +172,31 @@ def check_broker_configs(configs: Mapping[str, str]) -> None:
     try:
         for config_class in CONFIG_CLASSES:
             load(config_class, configs)
+        if any(map(_of_listener, configs)):
+            settings.check_tls(configs)
     except ConfigError as error:
         # Kafka's code for this, and not INVALID_CONFIG as for topics (KAFKA-13609).
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
 
-def _refuse_security(configs: Mapping[str, str]) -> None:
+def _refuse_security(broker: str, configs: Mapping[str, str]) -> None:
     """What asks for security is not kept without effect, as it ends a start."""
     for name, value in configs.items():
+        if _of_listener(name):
+            if not broker:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, f"{name} is one broker's; it cannot be set for all of them."
+                )
+        elif name in _TLS_ROWS and _TLS_ROWS[name].dynamic:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"While the broker runs, {name} can be set for one listener alone: listener.name.X.{name}.",
+            )
+        elif is_honoured(name):
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"{name} cannot be changed while the broker runs; set it at its start.",
+            )
         if asks_for_security(name, value):
             raise ApiError(
                 ErrorCode.INVALID_CONFIG,

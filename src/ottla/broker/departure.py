@@ -40,8 +40,8 @@ class Departure:
             return  # nobody to tell
         self._is_announcing = True
         node = znodes.broker_node(
-            me.host, me.port, me.rack, is_clean=me.is_clean, is_stopping=True, clean_since=me.clean_since,
-            incarnation=me.incarnation,
+            None, -1, me.rack, endpoints=me.endpoints, protocols=me.protocols,
+            is_clean=me.is_clean, is_stopping=True, clean_since=me.clean_since, incarnation=me.incarnation,
         )  # fmt: skip
         self._outbox.write([Put(znodes.BROKERS + str(me.id), node, ANY)], self._on_announced)
 

@@ -14,6 +14,7 @@ from ottla.controller.image import Image
 
 if TYPE_CHECKING:
     from ottla.security.peer_handshake import Acceptor, Initiator
+    from ottla.security.peer_login import Login, PeerLogin
 
 log = logging.getLogger(__name__)
 
@@ -21,10 +22,11 @@ SAY_MS = 1_000  # one line in so long, however many there are
 
 
 class Identities:
-    def __init__(self, broker_id: int, image: Image, random: Random) -> None:
+    def __init__(self, broker_id: int, image: Image, random: Random, login: "Login | None" = None) -> None:
         self._broker_id = broker_id
         self._image = image
         self._random = random
+        self._login = login  # to other brokers, before any proof
         self._proven: dict[int, int] = {}  # connection -> broker
         self._begun: dict[int, Acceptor] = {}
         self._impostors: set[int] = set()  # connections that were refused
@@ -35,12 +37,13 @@ class Identities:
         """Is this broker one of a cluster?"""
         return bool(self._image.peer_secret)
 
-    def initiate(self, peer: int) -> "Initiator":
-        """How this broker proves itself to another, on one connection."""
+    def initiate(self, peer: int) -> "Initiator | PeerLogin":
+        """How this broker logs in to another and proves itself, on one connection."""
         from ottla.security.peer_handshake import NONCE_BYTES, Initiator
 
         secret, nonce = self._image.peer_secret, self._random.randbytes(NONCE_BYTES)
-        return Initiator(secret, self._broker_id, peer, nonce)
+        proof = Initiator(secret, self._broker_id, peer, nonce)
+        return self._login.begin(self._random.randbytes(NONCE_BYTES), proof) if self._login else proof
 
     def begin(self, connection: int, mechanism: str) -> bool:
         """Somebody wants to prove that it is a broker. Not twice on one connection."""
@@ -55,11 +58,13 @@ class Identities:
         self._begun[connection] = peer_handshake.Acceptor(secret, self._broker_id, nonce)
         return True
 
-    def go_on(self, connection: int, message: bytes) -> bytes | None:
-        """The answer to what it says, None if it has not begun. HandshakeError: it is no broker."""
-        acceptor = self._begun.pop(connection, None)
-        if acceptor is None:
-            return None
+    def has_begun(self, connection: int) -> bool:
+        """Is it about to prove that it is a broker?"""
+        return connection in self._begun
+
+    def go_on(self, connection: int, message: bytes) -> bytes:
+        """The answer to what it says, after it has begun. HandshakeError: it is no broker."""
+        acceptor = self._begun.pop(connection)
         if not acceptor.opening:
             answer = acceptor.challenge(message)
             self._begun[connection] = acceptor

@@ -6,14 +6,14 @@ of the config classes.
 
 from collections.abc import Iterator, Mapping
 
-from ottla.broker.security import asks_for_security, is_security_key
+from ottla.broker.security import asks_for_security, is_honoured, is_security_key
 
 WITHOUT_EFFECT = frozenset({
     "alter.config.policy.class.name", "alter.log.dirs.replication.quota.window.num",
     "alter.log.dirs.replication.quota.window.size.seconds", "auto.include.jmx.reporter",
     "background.threads", "broker.heartbeat.interval.ms", "broker.id.generation.enable",
     "broker.session.timeout.ms", "client.quota.callback.class", "config.providers",
-    "connection.failed.authentication.delay.ms", "control.plane.listener.name",
+    "control.plane.listener.name",
     "controller.performance.always.log.threshold.ms", "controller.performance.sample.period.ms",
     "controller.quorum.append.linger.ms", "controller.quorum.auto.join.enable",
     "controller.quorum.bootstrap.servers", "controller.quorum.election.backoff.max.ms",
@@ -48,7 +48,7 @@ WITHOUT_EFFECT = frozenset({
     "group.streams.min.assignment.interval.ms", "group.streams.min.heartbeat.interval.ms",
     "group.streams.min.session.timeout.ms", "group.streams.num.standby.replicas",
     "group.streams.session.timeout.ms", "initial.broker.registration.timeout.ms",
-    "inter.broker.listener.name", "inter.broker.protocol.version", "internal.metadata.delete.delay.millis",
+    "inter.broker.protocol.version", "internal.metadata.delete.delay.millis",
     "internal.metadata.log.segment.bytes", "internal.metadata.max.batch.size.in.bytes",
     "internal.metadata.max.fetch.size.in.bytes", "kafka.metrics.polling.interval.secs",
     "kafka.metrics.reporters", "log.dir.failure.timeout.ms", "log.initial.task.delay.ms",
@@ -88,7 +88,9 @@ WITHOUT_EFFECT = frozenset({
     "share.coordinator.state.topic.replication.factor", "share.coordinator.state.topic.segment.bytes",
     "share.coordinator.threads", "share.coordinator.write.timeout.ms", "share.fetch.max.fetch.records",
     "share.fetch.purgatory.purge.interval.requests", "socket.connection.setup.timeout.max.ms",
-    "socket.connection.setup.timeout.ms", "socket.listen.backlog.size", "telemetry.max.bytes",
+    "socket.connection.setup.timeout.ms", "socket.listen.backlog.size", "ssl.allow.dn.changes",
+    "ssl.allow.san.changes", "ssl.keymanager.algorithm", "ssl.provider",
+    "ssl.secure.random.implementation", "ssl.trustmanager.algorithm", "telemetry.max.bytes",
     "transaction.state.log.load.buffer.size",
     "unclean.leader.election.interval.ms", "unstable.api.versions.enable",
     "unstable.feature.versions.enable", "zookeeper.clientCnxnSocket", "zookeeper.connection.timeout.ms",
@@ -107,7 +109,9 @@ def remarks(properties: Mapping[str, str], names: set[str]) -> Iterator[str]:
     """What to say of keys that mean nothing here: Kafka's in one sentence, of another the names that may have
     been meant. Of those that ask for security `check_security` speaks."""
     others = [
-        name for name, value in properties.items() if name not in names and not asks_for_security(name, value)
+        name
+        for name, value in properties.items()
+        if name not in names and not is_honoured(name) and not asks_for_security(name, value)
     ]
     kafkas = [name for name in others if is_without_effect(name)]
     if kafkas:

@@ -1,5 +1,5 @@
-"""Settings that ask for security. There is none here yet, so a broker that is asked for it does not start: it
-would be open to whoever reaches it, and its operator would think that it is not.
+"""Settings that ask for security. What of it is not here yet ends the start: the broker would be open to
+whoever reaches it, and its operator would think that it is not.
 
 Empty values, `none`, `false` and 0 ask for nothing.
 """
@@ -7,28 +7,39 @@ Empty values, `none`, `false` and 0 ask for nothing.
 import re
 from collections.abc import Mapping
 
-from ottla.base.config import ConfigError, load
-from ottla.broker.config import BrokerConfig
-from ottla.broker.listeners import PLAINTEXT, advertised, listening
+from ottla.base.config import ConfigError, load, rows
+from ottla.broker.listeners import Listeners, listeners_of, settings_of
 from ottla.security.authorizer_config import AUTHORIZERS, AuthorizerConfig
+from ottla.security.sasl_config import JAAS_KEY, SaslConfig
+from ottla.security.tls_config import TlsConfig
 
 KEYS = frozenset({
-    "connections.max.reauth.ms", "delegation.token.master.key",
+    "delegation.token.master.key",
     "delegation.token.secret.key", "password.encoder.old.secret", "password.encoder.secret",
-    "principal.builder.class", "security.providers", "zookeeper.set.acl",
+    "principal.builder.class", "security.providers", "ssl.engine.factory.class",
+    "zookeeper.set.acl",
 })  # fmt: skip
-PREFIXES = ("ssl.", "sasl.", "zookeeper.ssl.")
+PREFIXES = ("sasl.", "zookeeper.ssl.")
 # With these, it is another value that asks for nothing.
-OPEN = {"security.inter.broker.protocol": "plaintext"}
+OPEN: dict[str, str] = {}
 EVERYONE = "allow.everyone.if.no.acl.found"
 NOTHING = frozenset({"", "none", "false", "0"})
+HONOURED = frozenset(row.name for config in (SaslConfig, TlsConfig) for row in rows(config))
 # One listener's own setting, perhaps for one SASL mechanism.
-_OF_A_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.(?=sasl\.))?")
+_OF_A_LISTENER = re.compile(
+    r"listener\.name\.(?P<listener>[^.]+)\.(?P<mechanism>[^.]+\.(?=sasl\.|connections\.max\.reauth\.ms\Z))?"
+)
+
+
+def is_honoured(name: str) -> bool:
+    """Is it a setting of security that a start takes up, for all listeners, for one, or for a mechanism?"""
+    return _OF_A_LISTENER.sub("", name, count=1) in HONOURED
 
 
 def is_security_key(name: str) -> bool:
+    """Is it a setting of security that nothing takes up?"""
     key = _OF_A_LISTENER.sub("", name, count=1)
-    return key in KEYS or key in OPEN or key.startswith(PREFIXES)
+    return key not in HONOURED and (key in KEYS or key in OPEN or key.startswith(PREFIXES))
 
 
 def asks_for_security(name: str, value: str) -> bool:
@@ -47,12 +58,34 @@ def check_security(properties: Mapping[str, str]) -> None:
             f"an authorizer; set authorizer.class.name={AUTHORIZERS[0]}, or remove them"
         )
     asking = [name for name, value in properties.items() if asks_for_security(name, value)]
-    config = load(BrokerConfig, properties)
-    for key, listeners in (("listeners", listening(config)), ("advertised.listeners", advertised(config))):
-        if any(listener.protocol != PLAINTEXT for listener in listeners):
-            asking.append(key)
+    listeners = listeners_of(properties)
     if asking:
         raise ConfigError(
             f"{', '.join(asking)}: TLS, SASL and access control are not there yet, and this broker would be "
             "open to everybody; to start it so, remove these settings and keep it in a trusted network"
         )
+    _check_sasl(properties, listeners)
+
+
+def _check_sasl(properties: Mapping[str, str], listeners: Listeners) -> None:
+    without = {listener.name for listener in listeners.bound if not listener.has_sasl}
+    for name in properties:
+        parts = _OF_A_LISTENER.match(name)
+        if not name.endswith(JAAS_KEY):
+            continue
+        if not (parts and parts["mechanism"]):
+            raise ConfigError(
+                f"{name}: a JAAS line is one mechanism's; set it as listener.name.X.MECHANISM.{JAAS_KEY}"
+            )
+        if parts["listener"].upper() in without:
+            raise ConfigError(
+                f"{name}: this listener has no SASL, and would let in everybody; make it SASL_SSL in "
+                "listener.security.protocol.map, or remove this setting"
+            )
+    for listener in listeners.bound:
+        if listener.has_sasl:
+            from ottla.security.sasl.settings import check_listener  # many brokers have no SASL
+
+            is_between_brokers = listener.name == listeners.inter_broker
+            settings = settings_of(properties, listener.name)
+            check_listener(settings, listener.name, is_between_brokers=is_between_brokers)

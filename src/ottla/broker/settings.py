@@ -4,6 +4,7 @@ Until the broker is in a cluster, the copies beside its logs take the place of t
 (`adoption`). The broker id never changes. Every other config may, so code reads it each time it needs it.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ottla.base.config import load, override
@@ -26,6 +27,8 @@ class Settings:
         self._adopted: ConfigSource = image
         self.config = load(BrokerConfig, properties)
         self.broker_id = self.config.node_id
+        # ConfigError: with these configs of this broker, a listener could not be served with TLS.
+        self.check_tls: Callable[[Mapping[str, str]], None] = lambda _configs: None
         self.load()
 
     def load(self, adopted: ConfigSource | None = None) -> None:

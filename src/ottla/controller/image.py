@@ -5,13 +5,16 @@ that the broker can open and close partitions; `revision` grows with every chang
 can be dropped.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ottla.base.addresses import Address
 from ottla.base.ids import TopicPartition, uuid_from_text
-from ottla.controller import acl_nodes, znodes
+from ottla.controller import acl_nodes, user_nodes, znodes
 from ottla.controller.acl_nodes import AclKey, StoredAcls
 from ottla.controller.keeper import NodeChanged
+from ottla.controller.user_nodes import Entity
 from ottla.controller.znodes import NO_LEADER, UNKNOWN_EPOCH, Report, State
 
 _REMEDIES = {
@@ -35,14 +38,14 @@ class BrokerEndpoint:
     held in every epoch from `clean_since` on."""
 
     id: int
-    host: str
-    port: int
+    endpoints: Mapping[str, Address]  # by the names of its listeners
     rack: str | None
     epoch: int = 0
     is_clean: bool = True
     is_stopping: bool = False
     clean_since: int = 0
     incarnation: str = ""
+    protocols: Mapping[str, str] = field(default_factory=dict)  # of its listeners
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,13 @@ class AclsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class EntityConfigChanged:
+    """What is set for a user, a client id or an address: credentials, quotas."""
+
+    entity: Entity
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerConfigChanged:
     """Dynamic configuration of one broker, or of all ('')."""
 
@@ -140,6 +150,7 @@ Change: TypeAlias = (
     | BrokerConfigChanged
     | GroupConfigChanged
     | AclsChanged
+    | EntityConfigChanged
     | BrokerChanged
     | BrokerReported
     | ControllerChanged
@@ -172,6 +183,7 @@ class Image:
     broker_configs: dict[str, Configs] = field(default_factory=dict)
     group_configs: dict[str, Configs] = field(default_factory=dict)
     acls: dict[AclKey, StoredAcls] = field(default_factory=dict)
+    entity_configs: dict[Entity, Configs] = field(default_factory=dict, repr=False)  # keys are secrets
     producer_id_block_end: int = -1
     producer_id_block_version: int = -1
     features: dict[str, int] = field(default_factory=lambda: dict(WITHOUT_NODE))
@@ -247,7 +259,19 @@ class Image:
             return [GroupConfigChanged(group)]
         if path.startswith(znodes.ACLS):
             return self._apply_acls(node)
+        if path.startswith(user_nodes.FOLDERS):
+            return self._apply_entity(node)
         return self._apply_cluster(node)
+
+    def _apply_entity(self, node: NodeChanged) -> list[Change]:
+        entity = user_nodes.entity_of(node.path)
+        if entity is None:
+            return []
+        if node.data is None:
+            self.entity_configs.pop(entity, None)
+        else:
+            self.entity_configs[entity] = Configs(user_nodes.config_of(node.data), node.version)
+        return [EntityConfigChanged(entity)]
 
     def _apply_topic(self, name: str, node: NodeChanged) -> list[Change]:
         if node.data is None:
@@ -377,9 +401,10 @@ class Image:
         fields = znodes.parse(node.data)
         is_clean = fields.get("is_clean", True)
         self.brokers[broker_id] = self.seen[broker_id] = BrokerEndpoint(
-            broker_id, fields["host"], fields["port"], fields["rack"], node.created,
+            broker_id, znodes.parse_endpoints(fields), fields["rack"], node.created,
             is_clean, fields.get("is_stopping", False),
             fields.get("clean_since", 0) if is_clean else node.created, fields.get("incarnation", ""),
+            fields.get("listener_security_protocol_map", {}),
         )  # fmt: skip
         return [BrokerChanged(broker_id)]
 

@@ -5,8 +5,9 @@ The controller's epoch moves on with every new controller, in the same write tha
 whatever an earlier controller still tries to write is refused by the check on the epoch.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
+from ottla.base.addresses import Address
 from ottla.controller import znodes
 from ottla.controller.features import first_features
 from ottla.controller.image import Image
@@ -15,10 +16,12 @@ from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Operatio
 
 def registration(
     broker_id: int,
-    host: str,
+    host: str | None,
     port: int,
     rack: str | None,
     *,
+    endpoints: Mapping[str, Address] | None = None,
+    protocols: Mapping[str, str] | None = None,
     is_clean: bool = True,
     clean_since: int = 0,
     lost: Collection[tuple[str, int]] = (),
@@ -27,8 +30,9 @@ def registration(
     """A broker that registers again without having stopped is clean since its endpoint in the image was. The
     replicas it has `lost` to failed directories are said in the same write: nobody counts on them."""
     node = znodes.broker_node(
-        host, port, rack, is_clean=is_clean, clean_since=clean_since, incarnation=incarnation
-    )
+        host, port, rack, endpoints=endpoints, protocols=protocols,
+        is_clean=is_clean, clean_since=clean_since, incarnation=incarnation,
+    )  # fmt: skip
     operations: list[Operation] = [Create(znodes.BROKERS + str(broker_id), node, ephemeral=True)]
     if lost:
         offline = znodes.offline_node(lost)

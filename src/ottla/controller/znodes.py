@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ottla.base.addresses import Address
 from ottla.base.ids import uuid_from_text, uuid_text
 
 CLUSTER_ID = "/cluster/id"
@@ -31,6 +32,7 @@ DELETIONS = "/cluster/deletions"  # its version counts the deletions of topics
 OFFLINE = "/brokers/offline/"
 REPORTS = "/brokers/reports/"
 STATE = "/state"
+PLAINTEXT = "PLAINTEXT"  # the name of a listener, and of its protocol
 NO_LEADER = -1
 UNKNOWN_EPOCH = -1
 
@@ -214,31 +216,51 @@ def config_node(configs: dict[str, str]) -> bytes:
 
 
 def broker_node(
-    host: str,
+    host: str | None,
     port: int,
     rack: str | None,
     *,
+    endpoints: Mapping[str, Address] | None = None,
+    protocols: Mapping[str, str] | None = None,
     is_clean: bool = True,
     is_stopping: bool = False,
     clean_since: int = 0,
     incarnation: str = "",
 ) -> bytes:
-    """`is_clean`: this broker stopped cleanly before it started, so its logs end where they ended. Whoever
+    """Kafka's version 5. `endpoints` and `protocols` are by the names of listeners; where they are not given,
+    there is one listener, at host and port. The node's own host and port, for those who know of no listeners,
+    are those of one in plain text.
+
+    `is_clean`: this broker stopped cleanly before it started, so its logs end where they ended. Whoever
     knows that a start before this one was not clean says with `clean_since` in which broker epoch that was.
     `incarnation` is a word of this process, by which its successor on the same disk knows that it is gone.
     """
+    endpoints = endpoints or {PLAINTEXT: Address(host or "", port)}
+    protocols = protocols or dict.fromkeys(endpoints, PLAINTEXT)
+    plain = [address for name, address in endpoints.items() if protocols[name] == PLAINTEXT]
+    host, port = plain[0] if plain else (None, -1)
     return _json(
         version=5,
         host=host,
         port=port,
-        endpoints=[f"PLAINTEXT://{host}:{port}"],
-        listener_security_protocol_map={"PLAINTEXT": "PLAINTEXT"},
+        endpoints=[f"{name}://{address}" for name, address in endpoints.items()],
+        listener_security_protocol_map=protocols,
         rack=rack,
         is_clean=is_clean,
         is_stopping=is_stopping,
         clean_since=clean_since,
         incarnation=incarnation,
     )
+
+
+def parse_endpoints(fields: Mapping[str, Any]) -> dict[str, Address]:
+    """Where a broker is reached, by the names of its listeners."""
+    endpoints = {}
+    for endpoint in fields.get("endpoints") or [f"{PLAINTEXT}://{fields['host']}:{fields['port']}"]:
+        name, _, address = endpoint.partition("://")
+        host, _, port = address.rpartition(":")
+        endpoints[name] = Address(host.removeprefix("[").removesuffix("]"), int(port))
+    return endpoints
 
 
 def deletions_node() -> bytes:

@@ -4,15 +4,27 @@
 """
 
 import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
 
+from ottla.base.addresses import Address
 from ottla.broker import effects
+from ottla.broker.access import DEFAULT_LISTENER, Session
+from ottla.broker.listeners import PLAINTEXT, SSL, Listener
+from ottla.security.principal_mapping import NoMatchError
+from ottla.security.principals import ANONYMOUS, Principal
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
 from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
-from ottla.shell.listener import Address, advertised_address, cannot_listen, listen_address
-from ottla.shell.lock import StartError
+from ottla.shell.listener import advertised_endpoints, cannot_listen
+from ottla.shell.unauthenticated import Unauthenticated
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ottla.shell.handshakes import Handshakes
 
 SWEEP_MS = 5_000
 
@@ -21,67 +33,113 @@ class Clients:
     def __init__(self, core: Core, scratch: bytearray) -> None:
         self.connections: dict[int, Connection] = {}
         self.admission = Admission()
+        self.unauthenticated = Unauthenticated()
         broker = core.broker
         self.budgets = Budgets(broker.settings, broker.identities, broker.allowance, self.connections)
-        self.address = Address("", 0)
+        self.listeners = broker.listeners
+        self.endpoints: dict[str, Address] = {}  # what others are told
         self._core = core
         self._scratch = scratch
         self._connections_made = 0
         self._swept_ms = 0
-        self._listener: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
+        self.handshakes = self._handshakes()
         self.on_held, self.on_unsent = self.budgets.on_held, self.budgets.on_unsent
         self.say_closed, self.say_refused = self.budgets.closings.say, self.admission.refusals.say
 
+    def _handshakes(self) -> "Handshakes | None":
+        """ConfigError: a listener with TLS cannot be served as it is set up."""
+        if not any(listener.has_tls for listener in self.listeners.bound):
+            return None
+        from ottla.shell.handshakes import Handshakes  # many brokers have no TLS
+
+        return Handshakes(self._core, self._connect)
+
+    def tls_to_peers(self) -> "ssl.SSLContext | None":
+        """For connections to other brokers; None where these are in plain text."""
+        return self.handshakes.certificates.client if self.handshakes is not None else None
+
     # -- listening --
 
-    async def bind(self, loop: asyncio.AbstractEventLoop) -> asyncio.Server:
-        """Take the port; nobody can connect to it yet."""
+    async def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the ports; nobody can connect to them yet."""
         self.admission.descriptors_max = descriptors.connections_max()
-        wanted = listen_address(self._core.config)
+        ports = {}
         try:
-            listener = await loop.create_server(
-                self._connect, wanted.host, wanted.port, backlog=1024, start_serving=False
-            )
-        except OSError as error:
-            raise cannot_listen(wanted, error) from None
-        try:
-            port = listener.sockets[0].getsockname()[1]
-            self.address = advertised_address(self._core.config, Address(wanted.host, port))
-        except StartError:
-            listener.close()
+            for listener in self.listeners.bound:
+                ports[listener.name] = await self._bind(loop, listener)
+            self.endpoints = advertised_endpoints(self.listeners, ports)
+        except BaseException:
+            self.stop_listening()
             raise
-        return listener
 
-    async def serve(self, listener: asyncio.Server) -> None:
+    async def _bind(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> int:
         try:
-            await listener.start_serving()
+            server = await loop.create_server(
+                partial(self._arrive, listener), listener.host, listener.port, backlog=1024,
+                start_serving=False,
+            )  # fmt: skip
         except OSError as error:
-            raise cannot_listen(listen_address(self._core.config), error) from None
-        self._listener = listener
+            raise cannot_listen(listener, error) from None
+        self._servers.append(server)
+        port: int = server.sockets[0].getsockname()[1]
+        return port
+
+    async def serve(self) -> None:
+        for server, listener in zip(self._servers, self.listeners.bound, strict=True):
+            try:
+                await server.start_serving()
+            except OSError as error:
+                raise cannot_listen(listener, error) from None
 
     def stop_listening(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
+        for server in self._servers:
+            server.close()
 
     # -- connections --
 
-    def _connect(self) -> Connection:
+    def _arrive(self, listener: Listener) -> asyncio.BaseProtocol:
+        if self.handshakes is not None and listener.has_tls:
+            return self.handshakes.begin(listener)
+        return self._connect(listener)
+
+    def _connect(self, listener: Listener) -> Connection:
         self._connections_made += 1
-        return Connection(self._core, self, self._connections_made, self._scratch)
+        return Connection(self._core, self, self._connections_made, self._scratch, listener)
 
     def admit(self, connection: Connection) -> str | None:
         """Take the connection in; or the reason why not."""
         if self._core.is_stopping:  # it was accepted before, and nobody would close it
             return "the broker stops"
+        principal = ANONYMOUS
+        if self.handshakes is not None and connection.listener.protocol == SSL:
+            try:
+                principal = self.handshakes.principal(connection)
+            except NoMatchError as error:
+                return str(error)
         refusal = self.admission.admit(connection, self._core.config, self._core.broker.identities)
         if refusal is None:
             self.connections[connection.number] = connection
+            self._begin(connection, principal)
         return refusal
+
+    def _begin(self, connection: Connection, principal: Principal) -> None:
+        """What is known from the first on. Of the usual kind nothing has to be said."""
+        number, listener, broker = connection.number, connection.listener, self._core.broker
+        if (listener.name, listener.protocol) != (DEFAULT_LISTENER, PLAINTEXT):
+            session = Session(listener.name, principal, is_authenticated=not listener.has_sasl)
+            broker.access.begin(number, session)
+        if listener.has_sasl:
+            self.unauthenticated.add(connection, broker.authentication.config, self._core.now_ms())
+
+    def on_authenticated(self, connection: Connection) -> None:
+        self.unauthenticated.remove(connection)
 
     def forget(self, connection: Connection) -> None:
         if self.connections.pop(connection.number, None) is None:
             return
         self.admission.forget(connection.number)
+        self.unauthenticated.remove(connection)
         self.budgets.forget(connection)
         self._core.broker.on_closed(connection.number)
 
@@ -108,6 +166,10 @@ class Clients:
     # -- time --
 
     def on_tick(self, now_ms: int) -> None:
+        if self.handshakes is not None:
+            self.handshakes.on_tick(now_ms)
+        if self.unauthenticated:
+            self.unauthenticated.sweep(self._core.broker.authentication.config, now_ms)
         if now_ms - self._swept_ms >= SWEEP_MS:
             self._swept_ms = now_ms
             self._sweep(now_ms)

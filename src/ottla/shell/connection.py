@@ -15,6 +15,7 @@ from typing import Protocol, cast
 from ottla.api.call import CloseConnection, Silence
 from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer
+from ottla.broker.listeners import Listener
 from ottla.shell.admission import is_local
 from ottla.shell.core import Core
 from ottla.wire.frame import Splitter
@@ -34,13 +35,17 @@ class ConnectionHost(Protocol):
     def forget(self, connection: "Connection") -> None: ...
     def on_held(self, connection: "Connection", now_ms: int) -> None: ...
     def on_unsent(self, now_ms: int) -> None: ...
+    def on_authenticated(self, connection: "Connection") -> None: ...
     def say_closed(self, peer: str, reason: str, now_ms: int) -> None: ...
     def say_refused(self, peer: str, reason: str, now_ms: int) -> None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
-    def __init__(self, core: Core, clients: ConnectionHost, number: int, scratch: bytearray) -> None:
+    def __init__(
+        self, core: Core, clients: ConnectionHost, number: int, scratch: bytearray, listener: Listener
+    ) -> None:
         self.number = number
+        self.listener = listener
         self.peer = ""
         self.is_local = False
         self.guest_because = ""  # the limit over which it is, and may only prove to be a broker's
@@ -53,6 +58,8 @@ class Connection(asyncio.BufferedProtocol):
         self._core = core
         self._clients = clients
         self._splitter = Splitter(core.config.socket_request_bytes_max, scratch)
+        self._answer_to = on_request
+        self.is_stranger = False  # it has to authenticate, and has not
         self._transport: asyncio.Transport | None = None
         self._is_writable = True
         self._is_reading = True
@@ -71,8 +78,30 @@ class Connection(asyncio.BufferedProtocol):
         refusal = self._clients.admit(self)
         if refusal:
             self.refuse(refusal)
-        elif self.guest_because:
+            return
+        if self.guest_because:
             self._splitter.limit = min(GUEST_BYTES_MAX, self._splitter.limit)
+        if self.listener.has_sasl:
+            self._shut_gate()
+
+    def _shut_gate(self) -> None:
+        from ottla.api.gate import on_gated_request  # many brokers have no SASL
+
+        self._answer_to, self.is_stranger = on_gated_request, True
+        bytes_max = self._core.broker.authentication.config.receive_bytes_max
+        self._splitter.limit = min(bytes_max, self._splitter.limit)
+
+    def _open_gate(self) -> None:
+        """If it has authenticated: what it may send from now on, until it has to do so again."""
+        session = self._core.broker.access.session(self.number)
+        if session.is_authenticated:
+            self.is_stranger = False
+            self._splitter.limit = self._core.config.socket_request_bytes_max
+            if self.guest_because:
+                self._splitter.limit = min(GUEST_BYTES_MAX, self._splitter.limit)
+            if session.expires_ms is None:
+                self._answer_to = on_request
+            self._clients.on_authenticated(self)
 
     def _tune(self, channel: socket.socket) -> None:
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -155,6 +184,12 @@ class Connection(asyncio.BufferedProtocol):
         return channel.fileno()
 
     @property
+    def certificate(self) -> bytes | None:
+        """Of its client, if it has shown one, and that was verified."""
+        tls = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
+        return tls.getpeercert(binary_form=True) if tls is not None else None
+
+    @property
     def is_closing(self) -> bool:
         return self._transport is not None and self._transport.is_closing()
 
@@ -190,6 +225,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while not self.is_parked and self._is_writable and self._transport is not None:
                 # Before the next frame: who has proved itself may send more.
+                if self.is_stranger:
+                    self._open_gate()
                 is_guest = bool(self.guest_because) and self.is_guest
                 frame = self._splitter.next()
                 if frame is None:
@@ -202,7 +239,7 @@ class Connection(asyncio.BufferedProtocol):
                 if is_guest and bytes(frame[:2]) not in PROOF_KEYS:
                     self.refuse(self.guest_because)
                     return
-                answer = on_request(self._core.broker, self.number, frame, now_ms, self._host)
+                answer = self._answer_to(self._core.broker, self.number, frame, now_ms, self._host)
                 if not isinstance(answer, Silence):
                     self._write(answer)
                 elif answer is not Silence.NO_REPLY:

@@ -17,8 +17,9 @@ import contextlib
 import logging
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from ottla.base.addresses import Address
 from ottla.broker import effects
 from ottla.broker.adoption import adopted_topics, elections
 from ottla.broker.config import BrokerConfig
@@ -29,7 +30,6 @@ from ottla.log.folders import KEEPER_DB
 from ottla.shell.core import Carriers, Core
 from ottla.shell.keeper import Keeper, Reminder, Session
 from ottla.shell.keeper_local import LocalKeeper
-from ottla.shell.listener import Address
 from ottla.shell.lock import DirectoryLock, StartError, check_cluster
 
 log = logging.getLogger(__name__)
@@ -43,13 +43,20 @@ KeeperMaker = Callable[[asyncio.AbstractEventLoop], Keeper]
 
 
 class KeeperSession:
-    """Listens to the keeper for one broker, that is reached at `address` and holds `lock`."""
+    """Listens to the keeper for one broker, that is reached at `endpoints` and holds `lock`."""
 
-    def __init__(self, core: Core, keeper: Keeper, address: Address, lock: DirectoryLock) -> None:
+    def __init__(
+        self, core: Core, keeper: Keeper, endpoints: Mapping[str, Address], lock: DirectoryLock
+    ) -> None:
         self.keeper = keeper
         self.is_suspended = False
         self._core = core
-        self._address = address
+        self._endpoints = endpoints
+        self._protocols = {
+            listener.name: listener.protocol
+            for listener in core.broker.listeners.bound
+            if listener.name in endpoints
+        }
         self._lock = lock
         self._own_path = znodes.BROKERS + str(core.broker.id)
         self._others: bytes | None = None  # what another session has in our node
@@ -100,10 +107,10 @@ class KeeperSession:
                 reminder.say(f"{self.keeper.where} is away; waiting for it, then for the session to end")
 
     def _taken(self) -> StartError:
-        where = znodes.parse(self._others) if self._others else {}
+        endpoints = znodes.parse_endpoints(znodes.parse(self._others)) if self._others else {}
         return StartError(
             f"broker id {self._core.broker.id} is registered already by "
-            f"{where.get('host', 'another')}:{where.get('port', '?')}; give this one another --id"
+            f"{next(iter(endpoints.values()), 'another')}; give this one another --id"
         )
 
     def open(self) -> list[NodeChanged]:
@@ -136,12 +143,12 @@ class KeeperSession:
         self._remember()
 
     def _registration(self, cluster_id: str) -> list[Operation]:
-        broker, address = self._core.broker, self._address
+        broker = self._core.broker
         rack = self._core.config.rack or None
         entry = [
             *founding(broker.image, cluster_id, self._new_secret()),
             *registration(
-                broker.id, address.host, address.port, rack,
+                broker.id, None, -1, rack, endpoints=self._endpoints, protocols=self._protocols,
                 is_clean=broker.is_clean, lost=broker.store.lost if self.keeper.is_shared else (),
                 incarnation=self._incarnation,
             ),
@@ -235,7 +242,8 @@ class KeeperSession:
         if core.is_ending or self.keeper.owns(path):
             return
         operations = registration(
-            core.broker.id, self._address.host, self._address.port, core.config.rack or None,
+            core.broker.id, None, -1, core.config.rack or None,
+            endpoints=self._endpoints, protocols=self._protocols,
             is_clean=core.broker.is_clean or self._clean_since is not None,
             clean_since=self._clean_since or 0,
             lost=core.broker.store.lost,

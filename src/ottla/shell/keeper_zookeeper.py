@@ -36,7 +36,7 @@ from ottla.controller.znodes import CONTROLLER_EPOCH, DELETIONS
 from ottla.shell.keeper import KeeperListener, OnOutcome, Session
 from ottla.shell.lock import StartError
 from ottla.shell.zookeeper_link import Link, split_ensemble
-from ottla.shell.zookeeper_write import LOST, Multi, is_folder, parent_of, unpacked
+from ottla.shell.zookeeper_write import LOST, Multi, is_folder, is_told_empty, parent_of, unpacked
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,8 @@ TOPS = (
 )  # fmt: skip
 FOLDERS = (
     "/brokers", "/brokers/ids", "/brokers/offline", "/brokers/reports", "/brokers/topics", "/cluster",
-    "/config", "/config/brokers", "/config/groups", "/config/topics",
+    "/config", "/config/brokers", "/config/clients", "/config/groups", "/config/ips", "/config/topics",
+    "/config/users",
 )  # fmt: skip
 DEAD_S = 1.0
 SILENCE_S, SILENCE_AGAIN_S = 3.0, 60.0  # at a start, until it is said that ZooKeeper is silent
@@ -287,7 +288,9 @@ class ZooKeeperKeeper:
         node = self._known.get(path)
         if not self._is_current:
             self._met.add(path)
-        if not packed or (node is not None and stat.mzxid <= node.modified):
+        if node is not None and stat.mzxid <= node.modified:
+            return
+        if not packed and not is_told_empty(path):
             return
         is_new = node is None or node.created != stat.czxid
         above = self._known.get(parent_of(path))

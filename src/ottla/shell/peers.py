@@ -8,6 +8,7 @@ Rules
 - An answer's records are views of a shared buffer: the core takes what it wants of them at once.
 - A connection begins with a handshake, in which both sides prove that they are the brokers they should be
   (design note 009). Nothing is asked of who did not; and what is said by who did not is no sign of life.
+- It is to the peer's inter-broker listener, with TLS and a login before the handshake where that has them.
 - A probe has a connection of its own, which stays: its end is a sign, too (`Probes`).
 
 Left out: negotiation of versions. A request is sent in the newest version that we serve ourselves.
@@ -25,7 +26,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from ottla.api.table import TABLE
 from ottla.broker.effects import Probe, Send, Sign
-from ottla.controller.image import BrokerEndpoint
 from ottla.shell.core import Carriers, Core
 from ottla.shell.keeper import Reminder
 from ottla.wire.codec import decoder, encode_chunks
@@ -39,7 +39,10 @@ from ottla.wire.header import (
 from ottla.wire.primitives import ProtocolError
 
 if TYPE_CHECKING:
+    import ssl
+
     from ottla.security.peer_handshake import Initiator
+    from ottla.security.peer_login import PeerLogin
 
 log = logging.getLogger(__name__)
 
@@ -51,15 +54,25 @@ UNSENT_BYTES_MAX = 16 << 20
 NOBODY = -1  # the token of what the handshake asks
 
 
+class PeerEndpoint(NamedTuple):
+    """Another broker, in one of its incarnations."""
+
+    id: int
+    host: str
+    port: int
+    epoch: int
+
+
 class Host(Protocol):
     """Who asks, as a channel sees it."""
 
     scratch: bytearray
 
     def client_id(self) -> str: ...
-    def endpoint(self, peer: int) -> BrokerEndpoint | None: ...
+    def endpoint(self, peer: int) -> PeerEndpoint | None: ...
+    def tls(self) -> "ssl.SSLContext | None": ...
     def timeout_s(self) -> float: ...
-    def handshake(self, peer: int) -> "Initiator": ...
+    def handshake(self, peer: int) -> "Initiator | PeerLogin": ...
     def on_peer_reply(self, token: int, answer: Any) -> None: ...
     def carry_out(self) -> None: ...
 
@@ -72,18 +85,32 @@ class BrokerHost:
     """The broker, who asks. What answers make it do is carried out by the caller, who may have more of
     them."""
 
-    def __init__(self, core: Core, scratch: bytearray) -> None:
+    def __init__(
+        self, core: Core, scratch: bytearray, tls: Callable[[], "ssl.SSLContext | None"] = lambda: None
+    ) -> None:
         self.scratch = scratch
+        self.tls = tls
         self.carry_out = core.carry_out
         self._core = core
+        self._missing = Reminder()
 
     def client_id(self) -> str:
         return f"broker-{self._core.broker.id}"
 
-    def endpoint(self, peer: int) -> BrokerEndpoint | None:
-        return self._core.broker.image.brokers.get(peer)
+    def endpoint(self, peer: int) -> PeerEndpoint | None:
+        """Where it has the listener over which brokers talk to each other."""
+        broker = self._core.broker.image.brokers.get(peer)
+        listener = self._core.broker.listeners.inter_broker
+        if broker is None:
+            return None
+        if listener not in broker.endpoints:
+            self._missing.say(
+                f"broker {peer} has no listener {listener}; all brokers need one inter.broker.listener.name"
+            )
+            return None
+        return PeerEndpoint(peer, *broker.endpoints[listener], broker.epoch)
 
-    def handshake(self, peer: int) -> "Initiator":
+    def handshake(self, peer: int) -> "Initiator | PeerLogin":
         return self._core.broker.identities.initiate(peer)
 
     def timeout_s(self) -> float:
@@ -98,10 +125,6 @@ class BrokerHost:
     def _input(self, event: Callable[[], None]) -> None:
         if not self._core.is_ending:
             self._core.input(event, is_repeated=True)
-
-
-def _incarnation(endpoint: BrokerEndpoint | None) -> tuple[str, int, int] | None:
-    return (endpoint.host, endpoint.port, endpoint.epoch) if endpoint else None
 
 
 class Asked(NamedTuple):
@@ -133,7 +156,7 @@ class Peers:
             return
         key = (effect.peer, effect.channel)
         channel = self._channels.get(key)
-        if channel is not None and _incarnation(channel.endpoint) != _incarnation(endpoint):
+        if channel is not None and channel.endpoint != endpoint:
             channel.fail("the peer is another now")
             channel = None
         if channel is None:
@@ -144,7 +167,7 @@ class Peers:
     def check(self) -> None:
         """Give up on peers that are gone, or came back as another incarnation."""
         for (peer, _name), channel in list(self._channels.items()):
-            if _incarnation(self._host.endpoint(peer)) != _incarnation(channel.endpoint):
+            if self._host.endpoint(peer) != channel.endpoint:
                 channel.fail("the peer is gone")
         self._probes.check()
 
@@ -157,7 +180,7 @@ class Peers:
             channel.fail("the broker stops")
         await asyncio.gather(*self.connecting, return_exceptions=True)
 
-    def on_stranger(self, endpoint: BrokerEndpoint, error: Exception) -> None:
+    def on_stranger(self, endpoint: PeerEndpoint, error: Exception) -> None:
         """Whoever listens at a broker's address did not prove to be that broker."""
         reminder = self._strangers.setdefault(endpoint.id, Reminder())
         reminder.say(f"broker {endpoint.id} is not at {endpoint.host}:{endpoint.port}: {error}")
@@ -178,6 +201,7 @@ class Probes:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, host: Prober, peers: Peers) -> None:
         self.scratch, self.client_id, self.endpoint = host.scratch, host.client_id, host.endpoint
+        self.tls = host.tls
         self.handshake, self.carry_out = host.handshake, host.carry_out
         self._loop = loop
         self._host = host
@@ -203,7 +227,7 @@ class Probes:
     def check(self) -> None:
         """Give up on peers that are gone, or came back as another incarnation."""
         for peer, channel in list(self._channels.items()):
-            if _incarnation(self.endpoint(peer)) != _incarnation(channel.endpoint):
+            if self.endpoint(peer) != channel.endpoint:
                 channel.fail("the peer is gone")
 
     def close(self) -> None:
@@ -245,7 +269,7 @@ class Channel(asyncio.BufferedProtocol):
         self,
         loop: asyncio.AbstractEventLoop,
         host: Host,
-        endpoint: BrokerEndpoint,
+        endpoint: PeerEndpoint,
         on_end: Callable[["Channel"], None],
         peers: Peers,
     ) -> None:
@@ -317,7 +341,10 @@ class Channel(asyncio.BufferedProtocol):
         reason, sign = "no answer", Sign.SILENT
         try:
             async with asyncio.timeout(CONNECT_S):
-                await self._loop.create_connection(lambda: self, self.endpoint.host, self.endpoint.port)
+                # With TLS, the host is what the peer's certificate is compared with.
+                await self._loop.create_connection(
+                    lambda: self, self.endpoint.host, self.endpoint.port, ssl=self._host.tls()
+                )
             return
         except TimeoutError:
             reason = f"no connection within {CONNECT_S:.0f} s"

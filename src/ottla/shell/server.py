@@ -15,8 +15,10 @@ import logging
 import random
 from collections.abc import Callable
 
+from ottla.base.addresses import Address
 from ottla.base.files import OsFiles
 from ottla.base.ids import uuid_text
+from ottla.broker.access import DEFAULT_LISTENER
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE, BrokerConfig
 from ottla.broker.effects import TakeOffline
@@ -28,7 +30,6 @@ from ottla.shell.chores import Chores
 from ottla.shell.clients import Clients
 from ottla.shell.core import Core
 from ottla.shell.keeper_session import KeeperMaker, KeeperSession, keeper_maker
-from ottla.shell.listener import Address
 from ottla.shell.lock import DirectoryLock, StartError, check_cluster, damaged_keeper
 from ottla.shell.peers import BrokerHost, Peers
 
@@ -68,7 +69,16 @@ class Server:
 
     @property
     def address(self) -> Address:
-        return self.clients.address
+        """What clients are told who come in by the first listener."""
+        return next(iter(self.clients.endpoints.values()))
+
+    @property
+    def addresses(self) -> str:
+        """All of them, for people: with names, unless there is only the usual one."""
+        endpoints = self.clients.endpoints
+        if list(endpoints) == [DEFAULT_LISTENER]:
+            return str(self.address)
+        return ", ".join(f"{name}://{address}" for name, address in endpoints.items())
 
     # -- start --
 
@@ -88,14 +98,14 @@ class Server:
 
     async def _open(self, undo: contextlib.AsyncExitStack) -> None:
         """What most often goes wrong comes first, and what changes the logs last."""
-        listener = await self.clients.bind(self._loop)
-        undo.callback(listener.close)
+        await self.clients.bind(self._loop)
+        undo.callback(self.clients.stop_listening)
         keeper = self._make_keeper(self._loop)
         lock = next(lock for lock in self._locks if lock.is_held)
-        self._session = KeeperSession(self.core, keeper, self.address, lock)
+        self._session = KeeperSession(self.core, keeper, self.clients.endpoints, lock)
         try:
             await self._enter(undo)
-            await self.clients.serve(listener)
+            await self.clients.serve()
         except BaseException:
             await keeper.close()
             raise
@@ -112,7 +122,7 @@ class Server:
         undo.callback(lambda: self._close_logs(clean=self.broker.is_clean))
         self._chores = Chores(self.core, self._loop)
         undo.callback(self._chores.close)
-        self._peers = Peers(self._loop, BrokerHost(self.core, self._scratch))
+        self._peers = Peers(self._loop, BrokerHost(self.core, self._scratch, self.clients.tls_to_peers))
         undo.push_async_callback(self._peers.close)
         undo.callback(self.core.end)
         self.core.begin(
@@ -193,6 +203,8 @@ class Server:
 
     async def _end(self, *, clean: bool) -> None:
         await self._peers.close()
+        if self.clients.handshakes is not None:
+            await self.clients.handshakes.close()
         self._chores.close()
         self.core.end()
         for _ in range(CLOSING_ROUNDS):

@@ -19,7 +19,7 @@ from kazoo.exceptions import (
     SessionMovedError,
 )
 
-from ottla.controller import znodes
+from ottla.controller import user_nodes, znodes
 from ottla.controller.keeper import Check, Create, Delete, Operation, Outcome, Put, Refused, Unknown, Written
 
 LOST = (
@@ -36,9 +36,17 @@ def is_folder(path: str) -> bool:
     """Whether a node may have children: by the layout of the tree, so that thousands of leaves need no
     watch on theirs."""
     depth = path.count("/")
-    return depth <= _FOLDER_DEPTH_MAX or (
-        depth == _FOLDER_DEPTH_MAX + 1 and path.startswith((znodes.TOPICS, znodes.PREFIXED_ACLS))
-    )
+    if depth <= _FOLDER_DEPTH_MAX:
+        return True
+    if path.startswith(user_nodes.USERS):  # users have clients
+        return depth <= _FOLDER_DEPTH_MAX + 2
+    return depth == _FOLDER_DEPTH_MAX + 1 and path.startswith((znodes.TOPICS, znodes.PREFIXED_ACLS))
+
+
+def is_told_empty(path: str) -> bool:
+    """A user's node, which ZooKeeper may have made for the sake of those below it: whoever writes it has to
+    know that it is there."""
+    return path.startswith(user_nodes.USERS) and path.count("/") == _FOLDER_DEPTH_MAX + 1
 
 
 def parent_of(path: str) -> str:

@@ -16,7 +16,6 @@ import ottla
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.config import ConfigError, load
 from ottla.base.properties import read_file
-from ottla.broker.config import BrokerConfig
 from ottla.broker.config_classes import CONFIG_CLASSES
 from ottla.broker.listeners import PORT_MAX
 from ottla.broker.security import check_security
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 DEFAULT_LEVEL = "warning"
-
-NOT_YET = {"SSL": "TLS is", "SASL_SSL": "TLS and SASL are", "SASL_PLAINTEXT": "SASL is"}
 
 log = logging.getLogger(__name__)
 
@@ -73,13 +70,12 @@ def serve(options: StartOptions) -> None:
     """Run a broker until SIGTERM or SIGINT."""
     _set_up_logging(options.log_level)
     properties = properties_of(options)
-    config = _checked(properties)
+    _check(properties)
     if load(AuthorizerConfig, properties).class_name:
         logging.getLogger("ottla.audit").setLevel(logging.INFO)  # whatever is said of the rest
     for sentence in without_effect(properties):
         log.warning("%s", sentence)
     # Late, so that a mistake in the arguments is answered without loading a broker.
-    from ottla.shell.listener import listen_address
     from ottla.shell.lock import StartError
     from ottla.shell.main import run
 
@@ -92,10 +88,6 @@ def serve(options: StartOptions) -> None:
             unwritten.append(error)
             signal.raise_signal(signal.SIGTERM)  # whoever waits for the line never gets it: a clean stop
 
-    try:
-        listen_address(config)
-    except StartError as error:
-        raise CommandError(str(error), USAGE) from None
     try:
         reason = run(properties, on_ready)
     except StartError as error:
@@ -113,7 +105,7 @@ def serve(options: StartOptions) -> None:
 def _say_ready(server: "Server") -> None:
     directories = ",".join(server.config.log_dirs)
     print(
-        f"Ottla {ottla.__version__} is ready at {server.address} · data {directories} · "
+        f"Ottla {ottla.__version__} is ready at {server.addresses} · data {directories} · "
         f"node {server.config.node_id} · cluster {server.broker.image.cluster_id} · {_age_ms():.0f} ms",
         flush=True,
     )
@@ -123,8 +115,8 @@ def properties_of(options: StartOptions) -> dict[str, str]:
     """Defaults stay away; the file, then --set, then the options of their own, each over the one before."""
     listen, advertise = options.listen, options.advertise
     explicit = {
-        "listeners": listen and _listener("--listen", listen),
-        "advertised.listeners": advertise and _listener("--advertise", advertise),
+        "listeners": listen and _listeners("--listen", listen),
+        "advertised.listeners": advertise and _listeners("--advertise", advertise),
         "log.dirs": options.data,
         "broker.id": options.node_id,
         "broker.rack": options.rack,
@@ -137,25 +129,25 @@ def properties_of(options: StartOptions) -> dict[str, str]:
     return lay_over(properties, {name: value for name, value in explicit.items() if value})
 
 
+def _listeners(option: str, given: str) -> str:
+    """HOST:PORT,... or NAME://HOST:PORT,... as Kafka's property has it. What else may be wrong with it, the
+    broker says."""
+    return ",".join(_listener(option, part.strip()) for part in given.split(","))
+
+
 def _listener(option: str, given: str) -> str:
-    """HOST:PORT as Kafka's property has it. What else may be wrong with it, the broker says."""
     name, _, address = given.rpartition("://")
-    if name.upper() in NOT_YET:
-        raise CommandError(
-            f"{option} {given}: {NOT_YET[name.upper()]} not there yet; leave out the {name}://", USAGE
-        )
     port = address.rpartition(":")[2]
     if port.isdecimal() and int(port) > PORT_MAX:
         raise CommandError(f"{option} {given}: the port is out of range, {PORT_MAX} is the last", USAGE)
     return f"{name or 'PLAINTEXT'}://{address}"
 
 
-def _checked(properties: dict[str, str]) -> BrokerConfig:
+def _check(properties: dict[str, str]) -> None:
     try:
         for config_class in CONFIG_CLASSES:
             load(config_class, properties)
         check_security(properties)
-        return load(BrokerConfig, properties)
     except ConfigError as error:
         raise CommandError(str(error), USAGE) from None
 
