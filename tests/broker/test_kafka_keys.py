@@ -19,12 +19,13 @@ def test_kafkas_keys_are_named_in_one_sentence_without_a_guess() -> None:
         "zookeeper.connection.timeout.ms": "18000",
         "share.coordinator.state.topic.min.isr": "1",
         "ssl.client.auth": "none",
+        "ssl.provider": "SunJSSE",
         "listener.name.internal.max.connections": "9",
     }
     (sentence,) = remarks(properties, KNOWN)
     assert sentence == (
         "these keys of Kafka have no effect here: listener.name.internal.max.connections, "
-        "num.network.threads, share.coordinator.state.topic.min.isr, ssl.client.auth, "
+        "num.network.threads, share.coordinator.state.topic.min.isr, ssl.provider, "
         "zookeeper.connection.timeout.ms"
     )
 

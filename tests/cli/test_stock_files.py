@@ -175,7 +175,7 @@ def test_a_file_for_a_controller_alone_is_refused_in_one_line(tmp_path: Path) ->
     "asking",
     [
         {"principal.builder.class": "com.example.Builder"},
-        {"ssl.keystore.location": "/etc/keys.jks", "ssl.keystore.password": "hush"},
+        {"ssl.engine.factory.class": "hush", "delegation.token.secret.key": "hush"},
     ],
 )
 def test_a_file_that_asks_for_security_ends_the_start_with_one_line(
@@ -199,9 +199,19 @@ def test_users_for_a_listener_that_lets_in_everybody_end_the_start_with_one_line
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_file_whose_listener_asks_for_security_ends_the_start_with_one_line(tmp_path: Path) -> None:
-    mapped = {"listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT"}
-    done = refused("--config", written(tmp_path, STOCK["Kafka 4, server"] | mapped))
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith("ottla: listeners: TLS, SASL and access control are not there yet")
+def test_a_file_whose_listener_has_tls_and_no_certificate_that_can_be_read_ends_the_start(
+    tmp_path: Path,
+) -> None:
+    properties = {
+        "listeners": "OUT://localhost:{port}",
+        "listener.security.protocol.map": "OUT:SSL",
+        "ssl.keystore.location": "/no/such.p12",
+        "ssl.keystore.password": "hush",
+    }
+    done = refused("--config", written(tmp_path, properties))
+    assert done.returncode == 2
+    assert done.stderr == (
+        "ottla: listener OUT: ssl.keystore.location: cannot read /no/such.p12: No such file or directory\n"
+    )
+    assert "hush" not in done.stderr
     assert not (tmp_path / "logs").exists()

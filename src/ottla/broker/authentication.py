@@ -12,9 +12,16 @@ from ottla.base.config import load
 from ottla.broker.access import Access
 from ottla.broker.listeners import settings_of
 from ottla.broker.ports import Random
-from ottla.controller.image import Image
+from ottla.controller.image import Configs, Image
 from ottla.controller.user_nodes import Entity
-from ottla.security.credentials import MECHANISMS, CredentialError, ScramCredential, ScramMechanism
+from ottla.security.credentials import (
+    ITERATIONS,
+    MECHANISMS,
+    CredentialError,
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+)
 from ottla.security.principals import Principal
 from ottla.security.sasl import plain
 from ottla.security.sasl.exchange import NONCE_BYTES, Mechanism, ServerExchange, Stage, Step
@@ -26,6 +33,11 @@ from ottla.security.sasl_config import SaslConfig
 log = logging.getLogger(__name__)
 
 SAY_MS = 1_000
+NO_CONFIGS = Configs({}, -1)
+NOBODYS = {
+    mechanism: credential_of(mechanism, bytes(26), b"nobody", ITERATIONS).text()
+    for mechanism in ScramMechanism
+}
 
 
 class Authentication:
@@ -107,12 +119,12 @@ class Authentication:
         return self._image.peer_secret or self._own_secret
 
     def _credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
-        configs = self._image.entity_configs.get(Entity(user))
-        text = configs.values.get(mechanism.title) if configs else None
-        if text is None:
-            return None
+        """Something is read also if there is none, as that takes time."""
+        configs = self._image.entity_configs.get(Entity(user), NO_CONFIGS)
+        text = configs.values.get(mechanism.title)
         try:
-            return ScramCredential.parse(text, mechanism)
+            credential = ScramCredential.parse(text or NOBODYS[mechanism], mechanism)
+            return credential if text else None
         except CredentialError as error:
             log.warning("the %s credential of user %r cannot be read: %s", mechanism.title, user, error)
             return None

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import ssl
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from ottla.base.addresses import Address
 from ottla.broker import effects
 from ottla.broker.access import DEFAULT_LISTENER, Session
 from ottla.broker.listeners import PLAINTEXT, SSL, Listener
-from ottla.security.principal_mapping import NoMatchError
+from ottla.security.principal_rules import NoMatchError
 from ottla.security.principals import ANONYMOUS, Principal
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
@@ -22,8 +23,6 @@ from ottla.shell.listener import advertised_endpoints, cannot_listen
 from ottla.shell.unauthenticated import Unauthenticated
 
 if TYPE_CHECKING:
-    import ssl
-
     from ottla.shell.handshakes import Handshakes
 
 SWEEP_MS = 5_000
@@ -55,7 +54,7 @@ class Clients:
 
         return Handshakes(self._core, self._connect)
 
-    def tls_to_peers(self) -> "ssl.SSLContext | None":
+    def tls_to_peers(self) -> ssl.SSLContext | None:
         """For connections to other brokers; None where these are in plain text."""
         return self.handshakes.certificates.client if self.handshakes is not None else None
 
