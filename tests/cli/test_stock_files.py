@@ -210,7 +210,8 @@ def test_a_file_whose_listener_has_tls_and_no_certificate_that_can_be_read_ends_
     done = refused("--config", written(tmp_path, STOCK["Kafka 4, server"] | mapped))
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
-        "ottla: listener PLAINTEXT: ssl.keystore.location: cannot read /no/such.p12: No such file or directory"
+        "ottla: listener PLAINTEXT: ssl.keystore.location: cannot read /no/such.p12: "
+        "No such file or directory"
     )
     assert "hush" not in done.stderr
     assert not (tmp_path / "logs").exists()
