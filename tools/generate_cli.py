@@ -120,7 +120,8 @@ def _default(parameter: Any) -> str:
         shown = f"`{parameter.opts[0]}`" if parameter.default else ""
     else:
         shown = f"`{parameter.default}`"
-    return f"`${parameter.envvar}`, or {shown}" if parameter.envvar else shown
+    variable = f"`${parameter.envvar}`" if parameter.envvar else ""
+    return ", or ".join(filter(None, [variable, shown]))
 
 
 def _cell(text: str) -> str:

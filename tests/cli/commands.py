@@ -18,6 +18,7 @@ import pytest
 from ottla import Broker
 from ottla.base.command_error import CommandError
 from ottla.cli import main
+from ottla.client.properties import ClientProperties
 
 
 @dataclass
@@ -35,7 +36,9 @@ Run = Callable[..., Outcome]
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `ottla` with arguments and stdin; what it wrote and its exit code."""
     monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.delenv("OTTLA_BOOTSTRAP", raising=False)
+    for name in ("OTTLA_BOOTSTRAP", "OTTLA_CONFIG", "OTTLA_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", os.devnull)  # where nobody has a profile
 
     def run(*arguments: str, stdin: bytes = b"") -> Outcome:
         out, err = io.BytesIO(), io.BytesIO()
@@ -60,8 +63,8 @@ def consumer_settings(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The settings of the consumer that the next command makes; it gets no further than that."""
     given: dict[str, str] = {}
 
-    def consumer(_bootstrap: str, settings: dict[str, str]) -> None:
-        given.update(settings)
+    def consumer(where: ClientProperties, defaults: dict[str, str], settings: dict[str, str]) -> None:
+        given.update(defaults | where.others | settings)
         raise CommandError("no further")
 
     monkeypatch.setattr("ottla.client.librdkafka.connections.consumer", consumer)

@@ -13,6 +13,7 @@ from ottla import Broker
 from ottla.client import Client, TopicPartition
 from ottla.client.librdkafka import cluster, connections
 from ottla.client.librdkafka.messages import next_messages
+from ottla.client.properties import ClientProperties
 from ottla.records.builder import NewRecord, build_batch
 
 
@@ -195,9 +196,9 @@ def test_what_is_sent_again_is_stored_once_unless_told_otherwise(
     given: list[dict[str, object]] = []
     make = connections.producer
 
-    def spy(bootstrap: str, settings: dict[str, object]) -> object:
-        given.append(settings)
-        return make(bootstrap, settings)
+    def spy(where: ClientProperties, defaults: dict[str, object], settings: dict[str, object]) -> object:
+        given.append(defaults | where.others | settings)
+        return make(where, defaults, settings)
 
     monkeypatch.setattr(connections, "producer", spy)
     assert ottla("produce", ottla_topic, *arguments, stdin=b"a\n").code == 0

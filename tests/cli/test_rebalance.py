@@ -113,11 +113,9 @@ def test_leadership_is_asked_for_again_until_it_is_given() -> None:
     assert loop.prefer([], 3) == []
 
 
-def test_a_broker_on_its_own_is_in_balance(ottla_broker: object, capsys: object) -> None:
-    bootstrap = ottla_broker.bootstrap_servers  # type: ignore[attr-defined]
-    ottla_broker.create_topic("rebalanced", 3)  # type: ignore[attr-defined]
-    rebalance.rebalance(bootstrap=bootstrap)
-    shown = capsys.readouterr()  # type: ignore[attr-defined]
+def test_a_broker_on_its_own_is_in_balance(ottla_broker: Broker, run: Run) -> None:
+    ottla_broker.create_topic("rebalanced", 3)
+    shown = run("cluster", "rebalance", "--bootstrap", ottla_broker.bootstrap_servers)
     assert "in balance" in shown.err
     assert shown.out.splitlines()[0].split()[:2] == ["BROKER", "RACK"]
 

@@ -5,6 +5,7 @@ import socket
 import threading
 
 from ottla.client.connection import Connection
+from ottla.client.security.handshakes import Handshakes
 
 
 def test_a_request_of_many_and_of_large_chunks_arrives_whole() -> None:
@@ -26,6 +27,7 @@ def test_a_request_of_many_and_of_large_chunks_arrives_whole() -> None:
             left.settimeout(30)
             connection = Connection.__new__(Connection)  # without the handshake
             connection._socket = left
+            connection._handshakes = Handshakes()
             connection._send_all(chunks)
         reader.join()
     assert arrived == b"".join(chunks)

@@ -290,11 +290,10 @@ def test_bootstrap_servers_are_checked_before_anything_is_asked() -> None:
             Client(wrong)
 
 
-def test_what_would_need_security_names_the_option() -> None:
-    with pytest.raises(ClientError, match=r"security\.protocol=SASL_SSL is not supported yet"):
-        Client("a:1", security_protocol="SASL_SSL")
-    with pytest.raises(ClientError, match=r"security\.protocol=SSL is not supported yet"):
+def test_a_protocol_before_an_address_is_that_of_the_client() -> None:
+    with pytest.raises(ClientError, match=r"security\.protocol is PLAINTEXT: set it to SSL, or leave SSL://"):
         Client("SSL://a:1")
+    assert parse_bootstrap("SSL://a:1", "SSL") == [("a", 1)]
 
 
 def test_a_topic_that_is_being_created_is_waited_for() -> None:

@@ -142,8 +142,11 @@ def test_malformed_offsets_are_refused_by_name(which: str, text: str) -> None:
             {"kafka.bootstrap.server": "x"},
             "kafka.bootstrap.server is not known; did you mean kafka.bootstrap.servers",
         ),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism is not supported yet"),
-        ({"kafka.security.protocol": "SSL"}, "kafka.security.protocol=SSL is not supported yet"),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism has no effect, because security.protocol"),
+        ({"kafka.security.protocol": "TLS"}, "kafka.security.protocol is one of PLAINTEXT, SSL, SASL_"),
+        ({"kafka.ssl.truststor.location": "x"}, "did you mean ssl.truststore.location"),
+        ({"kafka.sasl.login.class": "x"}, "kafka.sasl.login.class is not supported: it names a Java class"),
+        ({"clientConfig": "/nowhere.properties"}, "clientConfig: cannot read the config file /nowhere"),
         (
             {"kafka.auto.offset.reset": "earliest"},
             "kafka.auto.offset.reset is not supported: set startingOffsets",

@@ -16,6 +16,7 @@ from ottla.cli import output
 from ottla.cli.pipeline import run_in
 from ottla.client.librdkafka import connections
 from ottla.client.librdkafka.errors import errors_explained, explain
+from ottla.client.properties import ClientProperties
 from ottla.pipelines import spark_environment
 from ottla.pipelines.demo import CUSTOMERS, PER_SECOND, QUICK, open_shops, rows, send_customers
 from ottla.pipelines.folder import PipelineFolder, create_folder
@@ -118,7 +119,7 @@ def _produce_singly(broker: "EmbeddedBroker") -> None:
 def _consume(broker: "EmbeddedBroker", expected: int) -> None:
     from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
-    client = connections.consumer(broker.bootstrap_servers, {"enable.partition.eof": False})
+    client = connections.consumer(broker.bootstrap_servers, {}, {"enable.partition.eof": False})
     seen, last = 0, None
     order: dict[int, int] = {}
     try:
@@ -156,7 +157,10 @@ def _run_pipeline(bootstrap: str) -> None:
         with open_shops(bootstrap) as shops:
             print(f"{len(shops)} shops send {len(shops) * PER_SECOND} orders a second", flush=True)
             began = time.perf_counter()
-            run_in(PipelineFolder(folder), RunOptions(once=True, settings=QUICK, bootstrap=bootstrap))
+            run_in(
+                PipelineFolder(folder),
+                RunOptions(once=True, settings=QUICK, where=ClientProperties(bootstrap)),
+            )
             sent = sum(shop.sent for shop in shops)
             took_s = time.perf_counter() - began
             print(f"{took_s:7.1f} s   a pipeline read them from the topic; {sent:,} records are there by now")

@@ -20,9 +20,8 @@ from ottla.base.ids import INTERNAL_TOPICS
 from ottla.cli import output
 from ottla.cli.groups import descriptions
 from ottla.cli.interrupts import INTERRUPTED, stopping
-from ottla.cli.options import Bootstrap
+from ottla.cli.options import HERE, WhereOption, connects
 from ottla.client.librdkafka import cluster, connections, partition_offsets
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.client.librdkafka.errors import errors_explained, explain
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ class Measurement(NamedTuple):
     labels: dict[str, str] = {}  # noqa: RUF012  # nobody changes it
 
 
+@connects()
 def metrics(
     topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Where to.")] = "metrics",
     interval: Annotated[
@@ -47,7 +47,7 @@ def metrics(
     host: Annotated[
         str | None, typer.Option("--host", metavar="NAME", help="What this host is called. (its name)")
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Measure this host and the cluster, and send the values to a topic, until Ctrl-C.
 
@@ -60,9 +60,9 @@ def metrics(
       ottla metrics --topic metrics --once
     """
     client = connections.producer(
-        bootstrap, {"enable.idempotence": True, "message.timeout.ms": int(DELIVERY_S * 1000)}
+        where, {"enable.idempotence": True, "message.timeout.ms": int(DELIVERY_S * 1000)}
     )
-    administration, name, sent = connections.admin(bootstrap), host or socket.gethostname(), 0
+    administration, name, sent = connections.admin(where), host or socket.gethostname(), 0
     with stopping() as stopped:
         host_measurements = of_host(warm_up_s=0.1 if once else 0.0)
         due_s = time.monotonic()

@@ -4,18 +4,20 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ottla.base.command_error import CommandError
 from ottla.cli import output
 from ottla.cli.interrupts import INTERRUPTED, stopping
-from ottla.cli.options import Json
+from ottla.cli.options import NOWHERE, Json, bootstrap_option, connects
 from ottla.cli.properties import parse_settings
 from ottla.cli.times import show_ms
 from ottla.client.librdkafka import connections
-from ottla.pipelines import spark_environment
+from ottla.client.properties import ClientProperties
+from ottla.pipelines import client_file, spark_environment
 from ottla.pipelines import status as pipeline_status
 from ottla.pipelines.driver_process import Show
 from ottla.pipelines.folder import TEMPLATES, PipelineFolder, create_folder
@@ -30,13 +32,9 @@ app = typer.Typer(
 )
 
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="The folder of the pipeline.", show_default=False)]
-Broker = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap", "-b", metavar="HOST:PORT", envvar="OTTLA_BOOTSTRAP",
-        help="A broker, or several with commas. (as in spark-pipeline.yml)",
-    ),
-]  # fmt: skip
+_BROKER = bootstrap_option("A broker, or several with commas. (as in spark-pipeline.yml)")
+Broker = Annotated[str | None, _BROKER]
+WhereOrFolder = Annotated[ClientProperties, _BROKER]
 
 
 @app.command()
@@ -63,6 +61,7 @@ def init(
 
 
 @app.command()
+@connects("-X")
 def run(
     folder: Folder,
     once: Annotated[bool, typer.Option("--once", help="Process what is there, and exit.")] = False,
@@ -80,10 +79,10 @@ def run(
     ] = 10.0,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", "-X", metavar="KEY=VALUE", help="A property of Spark; may be repeated."),
+        typer.Option("--set", metavar="KEY=VALUE", help="A property of Spark; may be repeated."),
     ] = None,
     dry: Annotated[bool, typer.Option("--dry-run", help="Check the pipeline, and process nothing.")] = False,
-    bootstrap: Broker = None,
+    where: WhereOrFolder = NOWHERE,
 ) -> None:
     """Run a pipeline again and again until Ctrl-C, or once.
 
@@ -99,8 +98,16 @@ def run(
     """
     pipeline_folder = PipelineFolder(folder)
     spark_environment.check()
-    properties = parse_settings(settings or [], "--set")
-    run_in(pipeline_folder, RunOptions(once, dry, master, interval, properties, bootstrap))
+    where, spark = _apart(where)
+    properties = {**spark, **parse_settings(settings or [], "--set")}
+    run_in(pipeline_folder, RunOptions(once, dry, master, interval, properties, where))
+
+
+def _apart(where: ClientProperties) -> tuple[ClientProperties, dict[str, str]]:
+    """A property that begins with `spark.` is Spark's, however it is given."""
+    spark = {name: value for name, value in where.given if name.startswith("spark.")}
+    client = tuple((name, value) for name, value in where.given if name not in spark)
+    return replace(where, given=client), spark
 
 
 def run_in(folder: PipelineFolder, options: RunOptions) -> None:
@@ -137,10 +144,11 @@ def _display() -> Iterator[Show]:
 
 
 @app.command()
+@connects("-X")
 def status(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder of the pipeline.")] = ".",
     json: Json = False,
-    bootstrap: Broker = None,
+    where: WhereOrFolder = NOWHERE,
 ) -> None:
     """Show the last run of a pipeline, its tables, and how far behind its sources it is.
 
@@ -156,7 +164,7 @@ def status(
     if last["state"] == RUNNING and not pipeline_folder.is_running():
         last["state"] = "killed"
     tables = pipeline_status.tables(last["tables"] or "")
-    sources = pipeline_status.sources(last["storage"] or "", _client(bootstrap or last["bootstrap"]))
+    sources = pipeline_status.sources(last["storage"] or "", _client(pipeline_folder, where, last))
     if json:
         shown = [{**source._asdict(), "lag": source.lag} for source in sources]
         output.show_json({**last, "tables": [source._asdict() for source in tables], "sources": shown})
@@ -175,12 +183,13 @@ def status(
         output.show_table(("flow", "topic", "position", "end", "lag"), rows)
 
 
-def _client(bootstrap: str | None) -> "AdminClient | None":
+def _client(folder: PipelineFolder, where: ClientProperties, last: dict[str, Any]) -> "AdminClient | None":
     """Without the broker the rest can be shown all the same."""
-    if not bootstrap:
+    if not (where.bootstrap or last["bootstrap"]):
         return None
     try:
-        return connections.admin(bootstrap)
+        properties = client_file.properties_of(folder, where, last.get("client_config"))
+        return connections.admin(client_file.checked(properties, last["bootstrap"]))
     except CommandError as error:
         print(f"ottla: {error}", file=sys.stderr)
         return None

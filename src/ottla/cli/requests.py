@@ -14,8 +14,9 @@ from ottla.base.errors import ErrorCode
 from ottla.client.cluster import Cluster as Brokers
 from ottla.client.connection import Connection
 from ottla.client.errors import Again, ClientError
-from ottla.client.librdkafka.connections import probe
+from ottla.client.librdkafka.connections import CLIENT_ID, check, probe
 from ottla.client.librdkafka.errors import REQUEST_S
+from ottla.client.properties import ClientProperties, Where
 from ottla.client.retry import Deadline, until
 from ottla.client.topics import controller
 from ottla.wire.messages.describe_topic_partitions import (
@@ -32,23 +33,35 @@ Connect = Callable[[Brokers, Deadline], AbstractContextManager[Connection]]
 
 
 @contextmanager
-def connected(bootstrap: str) -> Iterator[Brokers]:
+def connected(where: Where) -> Iterator[Brokers]:
     """A client that knows the brokers, while a command runs; what it is refused ends the command."""
-    probe(bootstrap)
+    check(where)
+    probe(where)
+    bootstrap = ClientProperties.of(where).bootstrap
     deadline = Deadline(REQUEST_S)
     try:
-        with closing(Brokers(bootstrap, "ottla-cli")) as brokers:
+        with closing(_brokers(where)) as brokers:
             until(deadline, f"asking {bootstrap}", lambda: brokers.refresh([], deadline))
             yield brokers
     except ClientError as error:
         raise CommandError(str(error)) from None
 
 
+def _brokers(where: Where) -> Brokers:
+    properties = ClientProperties.of(where)
+    return Brokers(properties.bootstrap, properties.client_id or CLIENT_ID, properties.security)
+
+
 @dataclass(frozen=True)
 class Cluster:
-    """`bootstrap` is a list of addresses as `--bootstrap` takes it."""
+    where: Where
 
-    bootstrap: str
+    @classmethod
+    def reached(cls, where: Where) -> "Cluster":
+        """What is wrong with the settings or the address is said at once."""
+        check(where)
+        probe(where)
+        return cls(where)
 
     def ask_any(self, request: Any, response: type[R]) -> R:
         return self._ask(request, response, Brokers.borrow_any)
@@ -68,8 +81,9 @@ class Cluster:
             return answer
 
         try:
-            with closing(Brokers(self.bootstrap, "ottla-cli")) as brokers:
-                return until(deadline, f"asking {self.bootstrap}", attempt)
+            with closing(_brokers(self.where)) as brokers:
+                asked = f"asking {ClientProperties.of(self.where).bootstrap}"
+                return until(deadline, asked, attempt)
         except ClientError as error:
             raise CommandError(str(error)) from None
 

@@ -6,13 +6,12 @@ import typer
 
 from ottla.cli import output
 from ottla.cli.interrupts import INTERRUPTED, stopping
-from ottla.cli.options import Bootstrap, ClientSettings
-from ottla.cli.properties import parse_settings
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
+from ottla.cli.options import HERE, WhereOption, connects
 from ottla.ship.shipper import Shipper
 from ottla.ship.state import default_path, locked
 
 
+@connects()
 def ship(
     files: Annotated[
         list[str],
@@ -31,8 +30,7 @@ def ship(
         str | None,
         typer.Option("--state", metavar="PATH", help="Where to remember how far files have gone. (by topic)"),
     ] = None,
-    settings: ClientSettings = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Follow log files and send every line to a topic, once.
 
@@ -48,8 +46,7 @@ def ship(
     """
     path = state or default_path(topic)
     with locked(path), stopping() as stopped:
-        properties = parse_settings(settings or [], "--set")
-        shipper = Shipper(bootstrap, topic, path, files, properties, output.say)
+        shipper = Shipper(where, topic, path, files, output.say)
         try:
             shipper.run(stopped, once=once, unfinished=unfinished)
         finally:

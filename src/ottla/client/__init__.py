@@ -1,7 +1,8 @@
-"""Small and blocking: what the command line, Spark and tests ask of a cluster, over plain sockets.
+"""Small and blocking: what the command line, Spark and tests ask of a cluster, over blocking sockets.
 
     client · errors · retry         `Client`, which puts the rest together; what is worth another try
     connection · cluster            one socket to one broker; who leads what
+    security/ · properties          TLS and SASL; a cluster as Kafka's client properties describe it
     exchange                        one request for every leader, until every partition has its answer
     fetch · first_batches           raw record batches of one partition, and of many
     produce · offsets · groups · topics · transactions   the requests
@@ -11,8 +12,8 @@
 It speaks to Ottla and to Apache Kafka 0.11 and later: every connection begins with ApiVersions. Topics are
 named, never identified, so Fetch and Produce stop at version 12. Rules: one thread per client, and no thread
 of its own; a record batch is read no further than its 61-byte header; every call ends, as what can be tried
-again is tried until `timeout_s` has passed without progress. Left out: TLS and SASL, group membership
-(confluent-kafka has them).
+again is tried until `timeout_s` has passed without progress. Left out: group membership (confluent-kafka has
+it).
 """
 
 from ottla.base.ids import TopicPartition

@@ -12,12 +12,14 @@ from ottla.base.ids import TopicPartition
 from ottla.base.offset_times import EARLIEST, LATEST
 from ottla.client import groups, produce, topics, transactions
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ClientError
 from ottla.client.fetch import Fetch
 from ottla.client.first_batches import Begun, fetch_together
 from ottla.client.groups import Committed
 from ottla.client.offsets import list_offsets
 from ottla.client.retry import Deadline
+from ottla.client.security.names import check_names
+from ottla.client.security.sasl_settings import Provider
+from ottla.client.security.settings import NO_SECURITY, ClientSecurity, client_security
 from ottla.client.transaction_states import Described, described_all
 from ottla.client.transactions import Transaction
 from ottla.records.fetched import Fetched
@@ -34,13 +36,15 @@ class Client:
         *,
         client_id: str = "ottla",
         timeout_s: float = 30.0,
-        security_protocol: str = "PLAINTEXT",
+        security: ClientSecurity | Mapping[str, str] = NO_SECURITY,
+        token: Provider | None = None,
     ) -> None:
-        if security_protocol.upper() != "PLAINTEXT":
-            raise ClientError(
-                f"security.protocol={security_protocol} is not supported yet, only PLAINTEXT is"
-            )
-        self._cluster = Cluster(bootstrap, client_id)
+        """`security` are Kafka's properties for it (security.protocol, ssl.*, sasl.*), and `token` gives one
+        for OAUTHBEARER whenever it is needed."""
+        if not isinstance(security, ClientSecurity):
+            check_names(security)
+            security = client_security(security, token)
+        self._cluster = Cluster(bootstrap, client_id, security)
         self._timeout_s = timeout_s
 
     def __enter__(self) -> Self:

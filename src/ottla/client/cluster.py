@@ -17,6 +17,8 @@ from ottla.base.ids import TopicPartition
 from ottla.client.connection import Address, Connection
 from ottla.client.errors import UNKNOWN_TOPIC, Again, ClientError, check, code_of
 from ottla.client.retry import CONNECT_S, Deadline, until
+from ottla.client.security.handshakes import Handshakes
+from ottla.client.security.settings import NO_SECURITY, ClientSecurity
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.primitives import ProtocolError
@@ -40,9 +42,10 @@ class Coordinator(NamedTuple):
 
 
 class Cluster:
-    def __init__(self, bootstrap: str, client_id: str) -> None:
-        self._bootstrap = parse_bootstrap(bootstrap)
+    def __init__(self, bootstrap: str, client_id: str, security: ClientSecurity = NO_SECURITY) -> None:
+        self._bootstrap = parse_bootstrap(bootstrap, security.protocol)
         self._client_id = client_id
+        self._handshakes = Handshakes(security)
         self._idle: dict[Address, list[Connection]] = {}
         self._closed = False
         self.brokers: dict[int, Address] = {}
@@ -70,7 +73,7 @@ class Cluster:
                 return connection
             connection.close()
         try:
-            return Connection(address, self._client_id, deadline)
+            return Connection(address, self._client_id, deadline, self._handshakes)
         except OSError as error:
             raise _located(error, address) from error
 
@@ -193,14 +196,16 @@ class Cluster:
             del self.leaders[topic_partition]
 
 
-def parse_bootstrap(text: str) -> list[Address]:
-    """`host:port`, several with commas between; an IPv6 address in brackets."""
+def parse_bootstrap(text: str, protocol: str = "PLAINTEXT") -> list[Address]:
+    """`host:port`, several with commas between; an IPv6 address in brackets. A protocol before it is as
+    librdkafka has it, and has to be that of the client."""
     addresses = []
     for server in filter(None, (part.strip() for part in text.split(","))):
         scheme, _, address = server.rpartition("://")
-        if scheme and scheme.upper() != "PLAINTEXT":
+        if scheme and scheme.upper() != protocol:
             raise ClientError(
-                f"{server!r}: security.protocol={scheme} is not supported yet, only PLAINTEXT is"
+                f"{server!r} in the bootstrap servers, and security.protocol is {protocol}: set it to "
+                f"{scheme.upper()}, or leave {scheme}:// out"
             )
         host, colon, port = address.rpartition(":")
         if not colon or not host.strip("[]") or not port.isdecimal() or not 0 < int(port) < 65536:

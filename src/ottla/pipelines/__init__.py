@@ -1,6 +1,7 @@
 """Data pipelines on Spark: folders made out of templates, run again and again, and looked at.
 
     folder              the folder of a pipeline, and how a template becomes one
+    client_file         client properties of a run, secrets among them, for as long as it lasts
     run                 a run: its properties and topics, and the note of it in the folder
     driver_process      the driver seen from outside, and all that it starts
     driver              the driver itself, a process of its own in which Spark runs

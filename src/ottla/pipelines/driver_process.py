@@ -19,6 +19,7 @@ from ottla.pipelines import spark_environment
 from ottla.pipelines.folder import PipelineFolder
 from ottla.pipelines.progress import COMPLETED, FAILED, RUNNING, STOPPED, Progress
 
+LOG = "driver.log"
 STOP_S = 30.0
 GONE_S = 10.0
 
@@ -30,7 +31,7 @@ class DriverProcess:
     """The driver, and all that it starts, for as long as the context lasts."""
 
     def __init__(self, folder: PipelineFolder, arguments: list[str]) -> None:
-        self.log = folder.own("driver.log")
+        self.log = folder.own(LOG)
         environment = spark_environment.environment(spark_environment.linked(folder.own("spark")))
         reading, writing = os.pipe()
         command = [sys.executable, "-m", "ottla.pipelines.driver", "--spec", folder.specification]

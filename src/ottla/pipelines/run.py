@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.command_error import CommandError
 from ottla.client.librdkafka import cluster, connections
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained
-from ottla.pipelines.driver_process import DriverProcess, Show, follow
+from ottla.client.properties import ClientProperties
+from ottla.pipelines import client_file
+from ottla.pipelines.driver_process import LOG, DriverProcess, Show, follow
 from ottla.pipelines.folder import SERVERS, TOPICS, WAREHOUSE, PipelineFolder
 from ottla.pipelines.progress import FAILED, Progress
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
+NOWHERE = ClientProperties("")
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # What a run sets unless the pipeline says otherwise. Unix sockets save a third of a small batch's time.
 DEFAULTS = {
@@ -37,7 +40,7 @@ class RunOptions:
     master: str = "local[*]"
     interval_s: float = 10.0
     settings: Mapping[str, str] = field(default_factory=dict)
-    bootstrap: str | None = None
+    where: ClientProperties = NOWHERE
 
 
 class PipelineRun:
@@ -48,10 +51,17 @@ class PipelineRun:
         declared = folder.read()
         conf = {**DEFAULTS, **folder.defaults(), **options.settings}
         said = {**declared.get("configuration", {}), **options.settings}
-        servers = options.settings.get(SERVERS) or options.bootstrap or said.get(SERVERS)
+        servers = options.settings.get(SERVERS) or options.where.bootstrap or said.get(SERVERS)
+        named = said.get(client_file.CONFIG)
+        is_remote = options.master.startswith(client_file.REMOTE)
+        client_file.check_master(options.master, options.where, named)
+        self._properties = client_file.properties_of(folder, options.where, None if is_remote else named)
         if servers:
             conf[SERVERS] = servers
-            _create_topics(connections.admin(servers), str(said.get(TOPICS, "")), say)
+            where = client_file.checked(self._properties | {"bootstrap.servers": servers})
+            _create_topics(connections.admin(where), str(said.get(TOPICS, "")), say)
+        if self._properties and not is_remote:
+            conf[client_file.CONFIG] = folder.own(client_file.NAME)
         derby_log = folder.own("derby.log")
         conf[JAVA_OPTIONS] = f"{conf.get(JAVA_OPTIONS, '')} -Dderby.stream.error.file={derby_log}"
         self.tables = conf.get(WAREHOUSE)
@@ -62,6 +72,7 @@ class PipelineRun:
             "started_ms": time.time_ns() // 1_000_000,
             "master": options.master,
             "bootstrap": servers,
+            "client_config": named,
             "storage": declared.get("storage"),
             "tables": self.tables,
         }
@@ -71,18 +82,22 @@ class PipelineRun:
         progress = Progress()
         with self.folder.locked():
             self._write_note(progress)
-            driver = DriverProcess(self.folder, self._arguments)
-            try:
-                for _ in follow(driver, progress, stopped, show):
-                    self._write_note(progress)
-            finally:
-                driver.stop()
-                driver.end()
-                self._write_note(progress)
+            with client_file.written(self.folder, self._properties):
+                self._drive(progress, stopped, show)
         if progress.state == FAILED:
             reason = " ".join(progress.reason.split())
-            raise CommandError(f"the pipeline failed: {reason} (more in {driver.log})")
+            raise CommandError(f"the pipeline failed: {reason} (more in {self.folder.own(LOG)})")
         return progress
+
+    def _drive(self, progress: Progress, stopped: threading.Event, show: Show) -> None:
+        driver = DriverProcess(self.folder, self._arguments)
+        try:
+            for _ in follow(driver, progress, stopped, show):
+                self._write_note(progress)
+        finally:
+            driver.stop()
+            driver.end()
+            self._write_note(progress)
 
     def _write_note(self, progress: Progress) -> None:
         state: dict[str, Any] = {

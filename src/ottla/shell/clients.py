@@ -1,12 +1,15 @@
 """The clients of a broker: where it listens, who is connected, and what they may hold.
 
-`admission` says who may connect, `budgets` whose memory is too much, `connection` is each of them.
+`admission` says who may connect, `arrivals` how fast, `budgets` whose memory is too much, `connection` is
+each of them.
 """
 
 import asyncio
+import logging
 import ssl
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.addresses import Address
 from ottla.broker import effects
@@ -16,6 +19,7 @@ from ottla.security.principal_rules import NoMatchError
 from ottla.security.principals import ANONYMOUS, Principal
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
+from ottla.shell.arrivals import ArrivalRates, Arrivals
 from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
@@ -25,15 +29,19 @@ from ottla.shell.unauthenticated import Unauthenticated
 if TYPE_CHECKING:
     from ottla.shell.handshakes import Handshakes
 
+log = logging.getLogger(__name__)
+
 SWEEP_MS = 5_000
 
 
 class Clients:
     def __init__(self, core: Core, scratch: bytearray) -> None:
         self.connections: dict[int, Connection] = {}
-        self.admission = Admission()
         self.unauthenticated = Unauthenticated()
         broker = core.broker
+        self.admission = Admission(broker.settings, broker.identities, broker.listeners, self._resolve)
+        rates = ArrivalRates(broker.settings, broker.quotas, broker.listeners)
+        self.arrivals = Arrivals(rates, core.now_ms, self.admission.forget)
         self.budgets = Budgets(broker.settings, broker.identities, broker.allowance, self.connections)
         self.listeners = broker.listeners
         self.endpoints: dict[str, Address] = {}  # what others are told
@@ -116,11 +124,27 @@ class Clients:
                 principal = self.handshakes.principal(connection)
             except NoMatchError as error:
                 return str(error)
-        refusal = self.admission.admit(connection, self._core.config, self._core.broker.identities)
+        refusal = self.admission.admit(connection)
+        if refusal is None:
+            refusal = self.arrivals.come(connection)
+            if refusal is not None:
+                self.admission.forget(connection.number)
         if refusal is None:
             self.connections[connection.number] = connection
             self._begin(connection, principal)
         return refusal
+
+    def _resolve(self, host: str, told: Callable[[list[str]], None]) -> None:
+        """Look up the addresses of a host (max.connections.per.ip.overrides)."""
+        loop = asyncio.get_running_loop()
+
+        def looked_up(lookup: asyncio.Future[list[Any]]) -> None:
+            if lookup.cancelled() or (error := lookup.exception()) is None:
+                told([] if lookup.cancelled() else [str(answer[4][0]) for answer in lookup.result()])
+            else:
+                log.warning("max.connections.per.ip.overrides: %s has no address: %s", host, error)
+
+        asyncio.ensure_future(loop.getaddrinfo(host, None)).add_done_callback(looked_up)
 
     def _begin(self, connection: Connection, principal: Principal) -> None:
         """What is known from the first on. Of the usual kind nothing has to be said."""
@@ -155,7 +179,7 @@ class Clients:
         self._core.broker.allowance.unsent_bytes -= effect.unsent_bytes
         connection = self.connections.get(effect.connection)
         if connection is not None:
-            connection.reply(effect.chunks)
+            connection.reply(effect.chunks, effect.mute_ms)
 
     def _close(self, effect: effects.Close) -> None:
         connection = self.connections.get(effect.connection)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from ottla.base.command_error import CommandError
+from ottla.client.properties import Where
 from ottla.ship.files import Followed
 from ottla.ship.state import load, save
 from ottla.ship.topic import ShipTopic
@@ -23,16 +24,15 @@ class Shipper:
 
     def __init__(
         self,
-        bootstrap: str,
+        where: Where,
         topic: str,
         path: str,
         files: list[str],
-        settings: dict[str, str],
         say: Callable[[str], None],
     ) -> None:
         self.say = say
         self.path, self.state = path, load(path, topic)
-        self.topic = ShipTopic(bootstrap, self.state, settings, say)
+        self.topic = ShipTopic(where, self.state, say)
         self.watch = Watch(files)
         self.sent_count = self.sent_bytes = 0
 

@@ -14,6 +14,7 @@ from ottla.base.command_error import CommandError
 from ottla.client.librdkafka import cluster, connections, partition_offsets
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
 from ottla.client.librdkafka.messages import SILENCE_S, headers_of, next_messages
+from ottla.client.properties import ClientProperties, Where
 from ottla.ship.files import Line
 from ottla.ship.state import Position, ShipState
 from ottla.ship.watch import Sent
@@ -33,10 +34,8 @@ FIELDS = ("path", "offset", "next", "file", "shipper")
 class ShipTopic:
     """Sends in order and each record once: the producer is idempotent, and tries until somebody stops it."""
 
-    def __init__(
-        self, bootstrap: str, state: ShipState, settings: dict[str, str], say: Callable[[str], None]
-    ) -> None:
-        self.bootstrap, self.state, self.say = bootstrap, state, say
+    def __init__(self, where: Where, state: ShipState, say: Callable[[str], None]) -> None:
+        self.where, self.state, self.say = ClientProperties.of(where), state, say
         self.host = socket.gethostname()
         self.failed: Any = None
         self.ends = dict(state.ends)
@@ -48,13 +47,13 @@ class ShipTopic:
             "message.max.bytes": 2_000_000,
             "queue.buffering.max.messages": 100_000,
         }
-        self.producer = connections.producer(bootstrap, own | settings)
+        self.producer = connections.producer(where, own)
 
     def create(self) -> None:
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
-        client, name = connections.admin(self.bootstrap), self.state.topic
+        client, name = connections.admin(self.where), self.state.topic
         if name in cluster.metadata(client).topics:
             return
         with errors_explained(f"topic {name}"):
@@ -69,7 +68,7 @@ class ShipTopic:
         """Of the cluster and of the topic."""
         from confluent_kafka import TopicCollection
 
-        client, name = connections.admin(self.bootstrap), self.state.topic
+        client, name = connections.admin(self.where), self.state.topic
         with errors_explained(f"topic {name}"):
             asked = client.describe_topics(TopicCollection([name]), request_timeout=REQUEST_S)
             description = asked[name].result(REQUEST_S)
@@ -110,7 +109,7 @@ class ShipTopic:
             if waited_s > PATIENCE_S and is_stopping():
                 return False
             if waited_s > PATIENCE_S and not has_complained:
-                self.say(f"ottla: the broker at {self.bootstrap} does not answer; waiting for it")
+                self.say(f"ottla: the broker at {self.where.bootstrap} does not answer; waiting for it")
                 has_complained = True
         self._check()
         return True
@@ -133,7 +132,7 @@ class ShipTopic:
         """The last record of each file among those behind the state; the ends move to behind them."""
         from confluent_kafka import TopicPartition
 
-        client = connections.consumer(self.bootstrap, {"check.crcs": "true"})
+        client = connections.consumer(self.where, {"check.crcs": "true"})
         try:
             partitions = cluster.partitions(client, self.state.topic)
 

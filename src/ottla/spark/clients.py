@@ -18,7 +18,7 @@ def client(where: Where) -> Client:
     """The client of this process; of many, those used least recently are closed."""
     key = (os.getpid(), where)
     current = _clients.pop(key, None) or Client(
-        where.bootstrap, client_id=where.client_id, timeout_s=where.timeout_s
+        where.bootstrap, client_id=where.client_id, timeout_s=where.timeout_s, security=where.security
     )
     _clients[key] = current
     while len(_clients) > CLIENTS_MAX:

@@ -3,14 +3,26 @@
 Every name that Kafka's clients have is in one of these rows. What is honoured is used; what is ignored
 tunes something this client does in another way, and leaving it out changes no row; what is refused would
 change the result, so it is not swallowed. A name in no row is most likely misspelled, and is refused too.
+What is about security, `ottla.client.security` knows.
+
+The option `clientConfig` names a file of such settings, read in the driver: for what should stand in no
+program. Options are above it.
 """
 
 import difflib
 from collections.abc import Mapping
+from typing import NamedTuple
 
+from ottla.base.command_error import CommandError
+from ottla.base.properties import read_file
+from ottla.client.errors import ClientError
+from ottla.client.properties import layered
+from ottla.client.security.names import is_security
+from ottla.client.security.settings import ClientSecurity, client_security
 from ottla.spark.errors import OptionError
 
 PREFIX = "kafka."
+CLIENT_CONFIG = "clientConfig"
 
 READ_HONOURED = {
     "bootstrap.servers": "where the cluster is",
@@ -19,7 +31,6 @@ READ_HONOURED = {
     "client.id": "the name in the brokers' logs and quotas; default ottla-spark",
     "isolation.level": "read_committed (default) or read_uncommitted",
     "max.partition.fetch.bytes": "the most that one request for one partition brings; default 8 MiB",
-    "security.protocol": "PLAINTEXT; TLS and SASL are not there yet",
 }
 WRITE_HONOURED = {
     "bootstrap.servers": "where the cluster is",
@@ -32,7 +43,6 @@ WRITE_HONOURED = {
     "max.request.size": "the largest record batch that is sent; default 1,048,576",
     "delivery.timeout.ms": "how long one request is tried before the task fails; default 120,000",
     "transaction.timeout.ms": "with delivery=exactly-once: how long a batch may take; default 900,000",
-    "security.protocol": "PLAINTEXT; TLS and SASL are not there yet",
 }
 READ_REFUSED = {
     "auto.offset.reset": "set startingOffsets to earliest or latest instead; offsets are kept by Spark, not "
@@ -79,7 +89,15 @@ WRITE_IGNORED = frozenset(
 """
     ).split()
 )
-_SECURE = ("ssl.", "sasl.", "security.")
+# What a file of settings may have for the other side.
+_OF_EITHER = frozenset({*READ_HONOURED, *WRITE_HONOURED, *READ_IGNORED, *WRITE_IGNORED})
+
+
+class KafkaOptions(NamedTuple):
+    """Those that are honoured, without the prefix, and what they say about security."""
+
+    settings: dict[str, str]
+    security: ClientSecurity
 
 
 def kafka_options(
@@ -87,32 +105,42 @@ def kafka_options(
     honoured: Mapping[str, str],
     refused: Mapping[str, str],
     ignored: frozenset[str],
-) -> dict[str, str]:
-    """Those that are honoured, without the prefix; OptionError for what must not be passed over in
-    silence."""
+) -> KafkaOptions:
+    """OptionError for what must not be passed over in silence."""
     given = {
         name[len(PREFIX) :].lower(): value
         for name, value in options.items()
         if name.lower().startswith(PREFIX)
     }
-    for name in given:
+    file = _file(options)
+    for name in [*given, *file]:
         if name in refused:
             raise OptionError(f"option kafka.{name} is not supported: {refused[name]}")
-        if name not in honoured and name not in ignored:
+        if name in honoured or name in ignored or is_security(name):
+            continue
+        if name in given or name not in _OF_EITHER:
             raise _unknown(name, [*honoured, *ignored])
-    protocol = given.get("security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise OptionError(
-            f"option kafka.security.protocol={protocol} is not supported yet, only PLAINTEXT is"
-        )
-    if not given.get("bootstrap.servers", "").strip():
+    settings = layered(given, file)
+    if not settings.get("bootstrap.servers", "").strip():
         raise OptionError("option kafka.bootstrap.servers must be specified: host:port, several with commas")
-    return {name: value.strip() for name, value in given.items() if name in honoured}
+    try:
+        security = client_security(settings)
+    except ClientError as error:
+        raise OptionError(f"option kafka.{error}") from None
+    return KafkaOptions(
+        {name: value.strip() for name, value in settings.items() if name in honoured}, security
+    )
+
+
+def _file(options: Mapping[str, str]) -> dict[str, str]:
+    path = next((value for name, value in options.items() if name.lower() == CLIENT_CONFIG.lower()), "")
+    try:
+        return read_file(path) if path.strip() else {}
+    except CommandError as error:
+        raise OptionError(f"option {CLIENT_CONFIG}: {error}") from None
 
 
 def _unknown(name: str, names: list[str]) -> OptionError:
-    if name.startswith(_SECURE):
-        return OptionError(f"option kafka.{name} is not supported yet: only plain connections are")
     near = difflib.get_close_matches(name, names, 1)
     meant = f"; did you mean kafka.{near[0]}?" if near else ""
     return OptionError(f"option kafka.{name} is not known{meant}")

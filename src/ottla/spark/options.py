@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from ottla.base.offset_times import EARLIEST, LATEST
 from ottla.client import TopicPartition
+from ottla.client.security.settings import NO_SECURITY, ClientSecurity
 from ottla.records.compression import CODEC_NAMES
 from ottla.spark import kafka_options
 from ottla.spark.errors import OptionError
@@ -40,6 +41,7 @@ READ = (
     *STREAM_ONLY,
     *BATCH_ONLY,
     *OURS_READ,
+    kafka_options.CLIENT_CONFIG,
     "startingOffsets",
     "startingOffsetsByTimestamp",
     "startingTimestamp",
@@ -54,7 +56,7 @@ READ = (
     "groupIdPrefix",
     "includeHeaders",
 )
-WRITE = ("topic", "includeHeaders", *OURS_WRITE)
+WRITE = ("topic", "includeHeaders", *OURS_WRITE, kafka_options.CLIENT_CONFIG)
 # What Spark itself hands to a sink along with what was meant for it.
 SPARK_WRITE = (
     "checkpointLocation",
@@ -125,6 +127,7 @@ class Where:
     bootstrap: str
     client_id: str = CLIENT_ID
     timeout_s: float = POLL_TIMEOUT_MS / 1000
+    security: ClientSecurity = NO_SECURITY
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,7 @@ class _Given:
 
 def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     _check_names(options, READ)
-    kafka = kafka_options.kafka_options(
+    kafka, security = kafka_options.kafka_options(
         options, kafka_options.READ_HONOURED, kafka_options.READ_REFUSED, kafka_options.READ_IGNORED
     )
     given = _Given(options)
@@ -223,6 +226,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
             kafka["bootstrap.servers"],
             kafka.get("client.id") or CLIENT_ID,
             (given.number("kafkaConsumer.pollTimeoutMs", 1) or POLL_TIMEOUT_MS) / 1000,
+            security,
         ),
         subscription=subscription,
         start=start,
@@ -246,7 +250,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     _check_names(options, WRITE, SPARK_WRITE)
-    kafka = kafka_options.kafka_options(
+    kafka, security = kafka_options.kafka_options(
         options, kafka_options.WRITE_HONOURED, kafka_options.WRITE_REFUSED, kafka_options.WRITE_IGNORED
     )
     given = _Given(options)
@@ -276,6 +280,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
             kafka["bootstrap.servers"],
             kafka.get("client.id") or CLIENT_ID,
             _kafka_number(kafka, "delivery.timeout.ms", DELIVERY_TIMEOUT_MS) / 1000,
+            security,
         ),
         topic=topic,
         timestamp_column=given.text("timestampColumn"),

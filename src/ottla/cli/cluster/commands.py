@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,26 +12,33 @@ import typer
 from ottla.base.command_error import FAILED, USAGE, CommandError
 from ottla.broker.config import REPLICAS_MAX, cluster_defaults
 from ottla.cli import output
-from ottla.cli.cluster import elect, rebalance
+from ottla.cli.cluster import elect, rebalance, secure_zookeeper
 from ottla.cli.cluster.local_cluster import LocalCluster, Process
 from ottla.cli.cluster.zookeeper_servers import class_path, java
-from ottla.cli.options import DIRECTORY, Directory, Json
+from ottla.cli.options import DIRECTORY, NOWHERE, Directory, Json, connects
 from ottla.cli.properties import parse_settings
 from ottla.client.librdkafka import connections
+from ottla.client.librdkafka.errors import errors_explained
+from ottla.client.properties import ClientProperties, Where
 
 app = typer.Typer(name="cluster", help="Run a cluster on this machine, see how one is.", no_args_is_help=True)
 
 app.command()(rebalance.rebalance)
 app.command()(elect.elect)
+app.command()(secure_zookeeper.secure_zookeeper)
 
 ZOOKEEPER_PORT_STEP = 100  # from the first broker's port to the first ZooKeeper's
 LISTED_MAX = 20
 METADATA_S = 3.0
 
-MaybeBootstrap = Annotated[
-    str | None,
-    typer.Option("--bootstrap", "-b", metavar="HOST:PORT", help="A broker of a cluster that runs elsewhere."),
-]
+# Not out of the environment: without it this is about the cluster in --dir.
+Elsewhere = Annotated[
+    ClientProperties,
+    typer.Option(
+        "--bootstrap", "-b", metavar="HOST:PORT", help="A broker of a cluster that runs elsewhere.",
+        show_default=False,
+    ),
+]  # fmt: skip
 
 
 @app.command()
@@ -142,7 +150,8 @@ def _grow(
 
 
 @app.command()
-def status(directory: Directory = DIRECTORY, bootstrap: MaybeBootstrap = None, json: Json = False) -> None:
+@connects()
+def status(directory: Directory = DIRECTORY, where: Elsewhere = NOWHERE, json: Json = False) -> None:
     """Show brokers, controller, ZooKeeper, and partitions that lack replicas or a leader.
 
     Exits with 0 if all is well, with 1 if something is missing.
@@ -152,12 +161,14 @@ def status(directory: Directory = DIRECTORY, bootstrap: MaybeBootstrap = None, j
       ottla cluster status
       ottla cluster status --bootstrap broker.example.com:9092 --json
     """
-    local = LocalCluster.load(directory) if bootstrap is None else None
-    if bootstrap is None and local is None:
+    local = LocalCluster.load(directory) if not where.bootstrap else None
+    if not where.bootstrap and local is None:
         raise CommandError(f"there is no cluster in {directory}; name it with --dir, or use --bootstrap")
-    said = _metadata(local.bootstrap if local is not None else bootstrap or "")
-    if said is None and local is None:
-        raise CommandError(f"no broker answers at {bootstrap}")
+    if local is not None:
+        said = _metadata(replace(where, bootstrap=local.bootstrap))
+    else:
+        with errors_explained(where.bootstrap):
+            said = connections.admin(where).list_topics(timeout=METADATA_S)
     state = _state(local, said)
     if json:
         output.show_json(state)
@@ -190,12 +201,12 @@ def down(
 # -- how it is -------------------------------------------------------------------------------------
 
 
-def _metadata(bootstrap: str) -> Any:
+def _metadata(where: Where) -> Any:
     """None if nobody answers."""
     from confluent_kafka import KafkaException
 
     try:
-        return connections.admin(bootstrap).list_topics(timeout=METADATA_S)
+        return connections.admin(where).list_topics(timeout=METADATA_S)
     except (CommandError, KafkaException):
         return None
 

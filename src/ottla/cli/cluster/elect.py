@@ -6,13 +6,14 @@ import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
-from ottla.cli.cluster.local_cluster import bootstrap_in
-from ottla.cli.options import DIRECTORY, Directory, MaybeBootstrap
+from ottla.cli.cluster.local_cluster import in_directory
+from ottla.cli.options import DIRECTORY, NOWHERE, Directory, WhereOrDirectory, connects
 from ottla.cli.partitions import is_chosen, parse_partitions
 from ottla.client.librdkafka import cluster, connections
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
 
 
+@connects()
 def elect(
     partitions: Annotated[
         list[str] | None,
@@ -24,7 +25,7 @@ def elect(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     directory: Directory = DIRECTORY,
-    bootstrap: MaybeBootstrap = None,
+    where: WhereOrDirectory = NOWHERE,
 ) -> None:
     """Elect leaders now: the first replica of each partition, where it is in sync and another leads.
 
@@ -41,7 +42,7 @@ def elect(
 
     if unclean and not partitions:
         raise CommandError("--unclean takes the partitions for which records may be given up", USAGE)
-    client = connections.admin(bootstrap or bootstrap_in(directory))
+    client = connections.admin(in_directory(where, directory))
     chosen = parse_partitions(partitions or [], "elect")
     for name, numbers in chosen.items():
         cluster.partitions(client, name, numbers or ())

@@ -14,13 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from ottla.base.command_error import CommandError
 from ottla.cli.cluster.zookeeper_servers import ZooKeeperServer
 from ottla.cli.options import DIRECTORY
 from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
+from ottla.client.properties import ClientProperties
 
 FILE = "cluster.json"
 CHROOT = "/ottla"
@@ -232,12 +233,15 @@ def _is_there(pid: int) -> int:
     return 1
 
 
-def bootstrap_in(directory: Path) -> str:
-    """The brokers of the cluster in a folder; without one, and without being told of one, the usual place."""
+def in_directory(where: ClientProperties, directory: Path) -> ClientProperties:
+    """Where somebody says; else the brokers of the cluster in a folder; without one, and without being told
+    of one, the usual place."""
+    if where.bootstrap:
+        return where
     local = LocalCluster.load(directory)
     if local is None and directory != DIRECTORY:
         raise CommandError(f"there is no cluster in {directory}; name it with --dir, or use --bootstrap")
-    return DEFAULT_BOOTSTRAP if local is None else local.bootstrap
+    return replace(where, bootstrap=DEFAULT_BOOTSTRAP if local is None else local.bootstrap)
 
 
 def _is_taken(port: int) -> bool:

@@ -11,13 +11,14 @@ import typer
 
 from ottla.base.command_error import CommandError
 from ottla.cli import output
-from ottla.cli.cluster.local_cluster import bootstrap_in
+from ottla.cli.cluster.local_cluster import in_directory
 from ottla.cli.cluster.moves import ClusterMoving, Rebalancing, Targets, led_by_others, plan
 from ottla.cli.configs import resources
 from ottla.cli.configs.resources import Resource
-from ottla.cli.options import DIRECTORY, Directory, MaybeBootstrap
+from ottla.cli.options import DIRECTORY, NOWHERE, Directory, WhereOrDirectory, connects
 from ottla.cli.requests import Cluster
 from ottla.client.librdkafka import connections
+from ottla.client.properties import Where
 from ottla.controller.balance import Move, summary
 from ottla.controller.leader_balance import Partition
 
@@ -31,6 +32,7 @@ THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.thro
 OWN = {"topic", "broker, dynamic"}  # where a value comes from that was set for this topic or broker alone
 
 
+@connects()
 def rebalance(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")] = False,
     throttle: Annotated[
@@ -39,7 +41,7 @@ def rebalance(
     ] = None,
     at_once: Annotated[int, typer.Option(metavar="N", min=1, help="Partitions that move at a time.")] = 50,
     directory: Directory = DIRECTORY,
-    bootstrap: MaybeBootstrap = None,
+    where: WhereOrDirectory = NOWHERE,
 ) -> None:
     """Spread replicas and leaders evenly over the brokers that are there, moving as little as possible.
 
@@ -54,9 +56,9 @@ def rebalance(
       ottla cluster rebalance --throttle 50000000
       ottla cluster rebalance --bootstrap broker.example.com:9092
     """
-    bootstrap = bootstrap or bootstrap_in(directory)
-    connections.admin(bootstrap)
-    cluster_requests = Cluster(bootstrap)
+    where = in_directory(where, directory)
+    connections.admin(where)
+    cluster_requests = Cluster(where)
     moving, racks = ClusterMoving(cluster_requests), cluster_requests.racks()
     ongoing, present, moves = plan(moving, racks)
     leaders = moving.leaders()
@@ -69,7 +71,7 @@ def rebalance(
     if dry_run or not (moves or ongoing or astray):
         return
     topics = sorted({move.topic for move in moves if move.added} | {topic for topic, _ in ongoing})
-    slowly = _throttled(bootstrap, throttle, sorted(racks), topics)
+    slowly = _throttled(where, throttle, sorted(racks), topics)
     with slowly, _progress(len(moves) + len(ongoing)) as report:
         work = Rebalancing(moving, at_once, lambda: time.sleep(PAUSE_S), report)
         refused = work.run(moves, ongoing)
@@ -132,12 +134,12 @@ def _ids(brokers: tuple[int, ...]) -> str:
 
 
 @contextlib.contextmanager
-def _throttled(bootstrap: str, rate: int | None, brokers: list[int], topics: list[str]) -> Iterator[None]:
+def _throttled(where: Where, rate: int | None, brokers: list[int], topics: list[str]) -> Iterator[None]:
     """Replication of these topics is slowed down meanwhile, and afterwards only as it was before."""
     if rate is None:
         yield
         return
-    client = connections.admin(bootstrap)
+    client = connections.admin(where)
     wanted = {
         **{Resource("broker", str(broker)): dict.fromkeys(RATES, str(rate)) for broker in brokers},
         **{Resource("topic", topic): dict.fromkeys(THROTTLED, "*") for topic in topics},

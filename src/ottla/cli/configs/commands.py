@@ -8,10 +8,10 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
 from ottla.cli.configs import resources
 from ottla.cli.configs.resources import Resource
-from ottla.cli.options import Bootstrap, Json
+from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.properties import parse_settings, without_effect
 from ottla.client.librdkafka import cluster, connections
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
+from ottla.client.properties import Where
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -27,12 +27,13 @@ Node = Annotated[int | None, typer.Option("--broker", "-n", metavar="ID", help="
 
 
 @app.command()
+@connects()
 def describe(
     topic: Topic = None,
     broker: Node = None,
     all_: Annotated[bool, typer.Option("--all", "-a", help="Show keys at their default as well.")] = False,
     json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Show configs: what was set, or with --all every key and where its value comes from.
 
@@ -42,7 +43,7 @@ def describe(
       ottla configs describe --broker 1 --all
       ottla configs describe --topic orders --all --json | jq '.[] | select(.name == "retention.ms")'
     """
-    client = _client(topic, broker, bootstrap)
+    client = _client(topic, broker, where)
     resource = _resource(client, topic, broker)
     settings = resources.describe(client, resource, defaults=all_)
     if json:
@@ -55,13 +56,14 @@ def describe(
 
 
 @app.command("set")
+@connects()
 def set_(
     pairs: Annotated[
         list[str], typer.Argument(metavar="KEY=VALUE...", help="What to set.", show_default=False)
     ],
     topic: Topic = None,
     broker: Node = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Set configs; others stay as they are.
 
@@ -71,7 +73,7 @@ def set_(
       ottla configs set --broker 1 log.retention.ms=3600000
     """
     new = parse_settings(pairs, "configs set")
-    client = _client(topic, broker, bootstrap)
+    client = _client(topic, broker, where)
     for sentence in without_effect(new) if broker is not None else ():
         output.say(sentence)  # the broker keeps it all the same, as Kafka does
     resource = _resource(client, topic, broker)
@@ -80,11 +82,12 @@ def set_(
 
 
 @app.command()
+@connects()
 def delete(
     keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="What to unset.", show_default=False)],
     topic: Topic = None,
     broker: Node = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Give configs back their default.
 
@@ -92,16 +95,16 @@ def delete(
     Example:
       ottla configs delete --topic orders retention.ms
     """
-    client = _client(topic, broker, bootstrap)
+    client = _client(topic, broker, where)
     resource = _resource(client, topic, broker)
     resources.change(client, resource, {}, keys)
     output.say(f"{resource}: back to the default: {', '.join(keys)}")
 
 
-def _client(topic: str | None, broker: int | None, bootstrap: str) -> "AdminClient":
+def _client(topic: str | None, broker: int | None, where: Where) -> "AdminClient":
     if (topic is None) == (broker is None):
         raise CommandError("say whose configs: --topic NAME or --broker ID", USAGE)
-    return connections.admin(bootstrap)
+    return connections.admin(where)
 
 
 def _resource(client: "AdminClient", topic: str | None, broker: int | None) -> Resource:

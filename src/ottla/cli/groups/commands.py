@@ -10,11 +10,10 @@ from ottla.cli import output
 from ottla.cli.groups import descriptions, reset
 from ottla.cli.groups.descriptions import REBALANCING, STATES, TYPES, Group, Member
 from ottla.cli.groups.offset_deletion import Refusal, delete_offsets
-from ottla.cli.options import Bootstrap, Json
+from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.output import Cell
 from ottla.cli.partitions import Chosen, is_chosen, parse_partitions, show_partitions
 from ottla.client.librdkafka import connections
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
 from ottla.client.librdkafka.partition_offsets import Partition
 
@@ -31,6 +30,7 @@ Names = Annotated[list[str], typer.Argument(metavar="GROUP...", help="The groups
 
 
 @app.command("list")
+@connects()
 def list_(
     state: Annotated[
         list[str] | None,
@@ -48,7 +48,7 @@ def list_(
         ),
     ] = None,
     json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """List the groups with their members and how many records they are behind.
 
@@ -60,7 +60,7 @@ def list_(
     """
     states = _states(state or [])
     types = _choices(type_ or [], TYPES, "--type")
-    client = connections.admin(bootstrap)
+    client = connections.admin(where)
     names = [
         group.id for group in descriptions.listed(client) if group.state in states and group.type in types
     ]
@@ -78,13 +78,14 @@ def list_(
 
 
 @app.command()
+@connects()
 def describe(
     names: Names,
     members: Annotated[
         bool, typer.Option("--members", "-m", help="Show the members and what is assigned to them.")
     ] = False,
     json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Show how far groups have read each partition, and who reads it; or with --members the members.
 
@@ -97,7 +98,7 @@ def describe(
       ottla groups describe billing --members
       ottla groups describe billing --json | jq '.[0].partitions[] | select(.lag > 100)'
     """
-    groups = descriptions.existing(connections.admin(bootstrap), names)
+    groups = descriptions.existing(connections.admin(where), names)
     if json:
         output.show_json([_as_json(group) for group in groups])
         return
@@ -112,6 +113,7 @@ app.command("reset")(reset.reset)
 
 
 @app.command()
+@connects()
 def delete(
     names: Names,
     topic: Annotated[
@@ -127,7 +129,7 @@ def delete(
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="A group that is not there is no error.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Delete groups with all they have committed, or with --topic only some offsets. Asks first on a
     terminal, and takes --yes without one.
@@ -144,7 +146,7 @@ def delete(
     whole = f"group {', '.join(names)}"
     what = f"what {whole} committed of {', '.join(topic)}" if topic else f"{whole} with all it committed"
     output.confirm(f"Delete {what}?", yes=yes)
-    client = connections.admin(bootstrap)
+    client = connections.admin(where)
     names = list(dict.fromkeys(names))
     if chosen:
         problems = _delete_offsets(client, names, chosen, if_exists=if_exists)

@@ -15,11 +15,10 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
 from ottla.cli.groups import descriptions
 from ottla.cli.groups.descriptions import DEAD, EMPTY, Group
-from ottla.cli.options import Bootstrap, Json
+from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.partitions import Chosen, parse_partitions
 from ottla.cli.times import parse_ms
 from ottla.client.librdkafka import cluster, connections, partition_offsets
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
 from ottla.client.librdkafka.partition_offsets import Partition
 
@@ -49,6 +48,7 @@ class Move(NamedTuple):
         return partition_offsets.lag(self.committed, self.end), partition_offsets.lag(self.new, self.end)
 
 
+@connects()
 def reset(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group.", show_default=False)],
     topic: Annotated[
@@ -76,7 +76,7 @@ def reset(
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this, nothing changes.")] = False,
     json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Move the committed offsets of a group that has no members. Shows the plan only, unless --execute.
 
@@ -93,7 +93,7 @@ def reset(
     if bool(chosen) == all_topics:
         raise CommandError("say what to reset: --topic TOPIC[:P,P] or --all-topics", USAGE)
     goal = _goal(to_earliest, to_latest, to_offset, to_time, shift_by)
-    client = connections.admin(bootstrap)
+    client = connections.admin(where)
     (described_group,) = descriptions.described(client, [group])
     if described_group.members or described_group.state not in (EMPTY, DEAD):
         count = len(described_group.members)

@@ -12,14 +12,12 @@ import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
-from ottla.cli.options import Bootstrap, ClientSettings
-from ottla.cli.properties import parse_settings
+from ottla.cli.options import HERE, WhereOption, connects
 from ottla.cli.records.formats import VALUE, formatter, shows_headers
 from ottla.cli.records.group_member import PROTOCOLS, Membership
 from ottla.cli.records.messages import Write, writer
 from ottla.cli.times import parse_ms
 from ottla.client.librdkafka import cluster, connections, partition_offsets
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained
 from ottla.client.librdkafka.messages import SILENCE_S, is_end, next_messages
 
@@ -27,8 +25,11 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
 
 ISOLATIONS = ("read_committed", "read_uncommitted")
+# librdkafka believes every byte unless told otherwise.
+DEFAULTS = {"isolation.level": ISOLATIONS[0], "check.crcs": "true"}
 
 
+@connects()
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.", show_default=False)],
     from_beginning: Annotated[
@@ -67,14 +68,14 @@ def consume(
         ),
     ] = None,
     isolation: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--isolation",
             metavar="LEVEL",
             help="read_committed: no aborted records, and none behind an open transaction; or "
-            "read_uncommitted: all records.",
+            f"read_uncommitted: all records. ({ISOLATIONS[0]})",
         ),
-    ] = ISOLATIONS[0],
+    ] = None,
     follow: Annotated[
         bool,
         typer.Option(
@@ -94,8 +95,7 @@ def consume(
         str, typer.Option("--separator", metavar="SEP", help="Between key and value.", show_default="a tab")
     ] = "\t",
     null: Annotated[str, typer.Option("--null", metavar="TEXT", help="Write this for null.")] = "null",
-    settings: ClientSettings = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Print the records of a topic: all there are, or with --follow what comes.
 
@@ -122,11 +122,13 @@ def consume(
         raise CommandError(str(error), USAGE) from None
     start = _start(from_beginning, offset, since, follow)
     own = _membership(group, group_protocol, start, is_placed=bool(offset or since or partition))
-    if isolation not in ISOLATIONS:
+    if isolation not in (None, *ISOLATIONS):
         raise CommandError(f"--isolation is {' or '.join(ISOLATIONS)}, not {isolation!r}", USAGE)
-    own |= {"isolation.level": isolation}
-    own |= {"check.crcs": "true"}  # librdkafka believes every byte unless told otherwise
-    client = connections.consumer(bootstrap, own | parse_settings(settings or [], "--set"))
+    if isolation is not None:
+        own |= {"isolation.level": isolation}
+    if unused := sorted(where.others.keys() & (connections.ASSIGNED.keys() | own.keys())):
+        output.say(f"ottla: the command itself says what {', '.join(unused)} is; without effect here")
+    client = connections.consumer(where, DEFAULTS, own)
     try:
         partitions = cluster.partitions(client, topic, partition or [])
         if group is not None:

@@ -12,12 +12,11 @@ import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
-from ottla.cli.options import Bootstrap, ClientSettings
+from ottla.cli.options import HERE, WhereOption, connects
 from ottla.cli.properties import parse_settings
 from ottla.cli.records.formats import Outgoing, from_json, from_line, unescape
 from ottla.cli.records.input_transactions import in_transactions
 from ottla.client.librdkafka import cluster, connections, transactions
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.client.librdkafka.errors import explain
 from ottla.client.librdkafka.transactions import TIMEOUT, TIMEOUT_MS, Transactions, is_over
 from ottla.records.compression import CODEC_NAMES
@@ -30,6 +29,12 @@ DELIVERY_S = 30.0
 QUEUE_FULL_S = 0.1
 PROBLEMS_SHOWN = 5
 RECORD_BYTES_MAX = 1_000_000_000  # all that librdkafka allows: how large a record may be, the broker says
+DEFAULTS: dict[str, str | int] = {
+    "acks": "all",
+    "linger.ms": 5,
+    "message.max.bytes": RECORD_BYTES_MAX,
+    "topic.metadata.propagation.max.ms": 5_000,
+}
 
 Parse = Callable[[bytes], Outgoing]
 
@@ -53,6 +58,7 @@ class Deliveries:
             output.say(f"ottla: a record was not accepted: {explain(error)}")
 
 
+@connects()
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to.", show_default=False)],
     file: Annotated[
@@ -77,11 +83,12 @@ def produce(
         int | None, typer.Option("--partition", "-p", metavar="N", min=0, help="To this partition.")
     ] = None,
     compression: Annotated[
-        str, typer.Option("--compression", "-z", help=f"{', '.join(CODEC_NAMES)}.")
-    ] = "none",
+        str | None, typer.Option("--compression", "-z", help=f"{', '.join(CODEC_NAMES)}. (none)")
+    ] = None,
     acks: Annotated[
-        str, typer.Option("--acks", help="Wait for: 0 nobody, 1 the leader, all in-sync replicas.")
-    ] = "all",
+        str | None,
+        typer.Option("--acks", help="Wait for: 0 nobody, 1 the leader, all in-sync replicas. (all)"),
+    ] = None,
     transactional_id: Annotated[
         str | None,
         typer.Option(
@@ -97,13 +104,12 @@ def produce(
             help="With --transactional-id: a transaction for every N records.",
         ),
     ] = None,
-    settings: ClientSettings = None,
     progress: Annotated[
         bool | None,
         typer.Option("--progress/--no-progress", help="Draw a progress bar. (for a large file)"),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing at the end.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Send lines of a file, or of stdin, as records.
 
@@ -122,21 +128,16 @@ def produce(
       ottla produce orders year.txt --transactional-id load-orders --records-per-transaction 10000
     """
     parse = _parser(key_separator, json, header or [], null, partition)
-    own: dict[str, Any] = {
-        "compression.type": _one_of(compression, CODEC_NAMES, "--compression"),
-        "acks": _one_of(acks, ("0", "1", "all", "-1"), "--acks"),
-        "linger.ms": 5,
-        "message.max.bytes": RECORD_BYTES_MAX,
-        "topic.metadata.propagation.max.ms": 5_000,
-    }
-    given = parse_settings(settings or [], "--set")
-    own |= _ends(transactional_id, records_per_transaction, given.get(TIMEOUT, "")) | given
-    if own["acks"] in {"all", "-1"}:
+    typed = _typed(compression, acks)
+    given = where.others | typed
+    ends = _ends(transactional_id, records_per_transaction, str(given.get(TIMEOUT, "")))
+    defaults: dict[str, Any] = DEFAULTS | ends
+    if given.get("acks", "all") in {"all", "-1"}:
         # What is sent again after a failover is stored once. Java's default, and not librdkafka's.
-        own.setdefault("enable.idempotence", True)
+        defaults["enable.idempotence"] = True
     elif transactional_id is not None:
         raise CommandError("a transaction takes --acks all", USAGE)
-    client = connections.producer(bootstrap, own)
+    client = connections.producer(where, defaults, typed)
     is_new = not quiet and topic not in cluster.metadata(client).topics
     began, deliveries = time.monotonic(), Deliveries(is_told=transactional_id is None)
     with _opened(file) as (source, size):
@@ -146,7 +147,7 @@ def produce(
             _send(client, topic, lines, parse, deliveries)
         else:
             in_transactions(
-                Transactions(client, transactional_id, int(own[TIMEOUT])),
+                Transactions(client, transactional_id, int((ends | given)[TIMEOUT])),
                 lines,
                 records_per_transaction,
                 lambda some: _send(client, topic, some, parse, deliveries, in_transaction=True),
@@ -155,6 +156,16 @@ def produce(
     if is_new and deliveries.acknowledged:
         output.say(f"topic {topic} was not there, and was created")
     _report(deliveries, left, topic, time.monotonic() - began, quiet)
+
+
+def _typed(compression: str | None, acks: str | None) -> dict[str, str]:
+    """What the command's own options say, which is above all properties."""
+    typed = {}
+    if compression is not None:
+        typed["compression.type"] = _one_of(compression, CODEC_NAMES, "--compression")
+    if acks is not None:
+        typed["acks"] = _one_of(acks, ("0", "1", "all", "-1"), "--acks")
+    return typed
 
 
 def _ends(

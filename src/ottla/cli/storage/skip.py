@@ -15,11 +15,11 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ADMIN_CLIENT_ID, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from ottla.broker.journal import stored_in
 from ottla.cli import output
-from ottla.cli.options import Bootstrap
+from ottla.cli.options import HERE, WhereOption, connects
 from ottla.cli.storage.group_records import decode_record
 from ottla.client.client import Client
 from ottla.client.errors import ClientError
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
+from ottla.client.librdkafka import connections
 from ottla.coordinator.damage import leave_out
 from ottla.coordinator.runtime import Stored
 from ottla.coordinator.turn import StoredRecord
@@ -35,13 +35,14 @@ _PARSERS: Final[dict[str, Callable[[StoredRecord], object]]] = {
 }
 
 
+@connects()
 def skip(
     partition: Annotated[str, typer.Argument(metavar="PARTITION", help="Such as __consumer_offsets-7.")],
     offsets: Annotated[
         list[int], typer.Argument(metavar="OFFSET...", help="As the broker's log names them.")
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Leave records that cannot be read out of what a coordinator loads.
 
@@ -61,7 +62,8 @@ def skip(
         raise CommandError(f"{partition} is not a partition of {topics}, such as {OFFSETS_TOPIC}-7", USAGE)
     offsets = sorted(set(offsets))
     try:
-        with Client(bootstrap, client_id=ADMIN_CLIENT_ID) as client:
+        connections.check(where)
+        with Client(where.bootstrap, client_id=ADMIN_CLIENT_ID, security=where.security) as client:
             for offset in offsets:
                 output.say(f"{topic_partition}, offset {offset}: {_look(client, topic_partition, offset)}")
             output.confirm(

@@ -10,12 +10,11 @@ from ottla.base.ids import INTERNAL_TOPICS
 from ottla.cli import output
 from ottla.cli.configs import resources
 from ottla.cli.configs.resources import Resource
-from ottla.cli.options import Bootstrap, Json
+from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.properties import parse_settings
 from ottla.cli.topics import replicas
 from ottla.cli.topics.replicas import Trouble
 from ottla.client.librdkafka import cluster, connections, partition_offsets
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
 
 if TYPE_CHECKING:
@@ -52,6 +51,7 @@ Settings = Annotated[
 
 
 @app.command()
+@connects()
 def create(
     names: Names,
     partitions: Annotated[
@@ -67,7 +67,7 @@ def create(
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="A topic that is there already is no error.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Create topics.
 
@@ -80,7 +80,7 @@ def create(
     from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
     own = parse_settings(config or [], "--config")
-    client = connections.admin(bootstrap)
+    client = connections.admin(where)
     wanted = [
         NewTopic(name, num_partitions=partitions or -1, replication_factor=replication or -1, config=own)
         for name in names
@@ -91,12 +91,13 @@ def create(
 
 
 @app.command("list")
+@connects()
 def list_(
     under_replicated: UnderReplicated = False,
     under_min_isr: UnderMinIsr = False,
     unavailable: Unavailable = False,
     json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """List the topics, all or those with partitions in trouble.
 
@@ -107,10 +108,10 @@ def list_(
       ottla topics list --json | jq -r '.[].name'
     """
     trouble = Trouble(under_replicated, under_min_isr, unavailable)
-    client = connections.admin(bootstrap)
+    client = connections.admin(where)
     topics = sorted(cluster.metadata(client).topics.items())
     if any(trouble):
-        names = {partition.topic for partition in replicas.troubled(client, bootstrap, trouble)}
+        names = {partition.topic for partition in replicas.troubled(client, where, trouble)}
         topics = [(name, topic) for name, topic in topics if name in names]
     rows = [
         (
@@ -131,13 +132,14 @@ def list_(
 
 
 @app.command()
+@connects()
 def describe(
     names: SomeNames = None,
     under_replicated: UnderReplicated = False,
     under_min_isr: UnderMinIsr = False,
     unavailable: Unavailable = False,
     json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Show the partitions, offsets and own configs of topics.
 
@@ -152,18 +154,18 @@ def describe(
       ottla topics describe orders --json | jq '.[0].partitions[] | .end - .start'
     """
     trouble = Trouble(under_replicated, under_min_isr, unavailable)
-    client = connections.admin(bootstrap)
+    client = connections.admin(where)
     if any(trouble):
         for name in names or []:
             cluster.topic(client, name)
-        replicas.show(replicas.troubled(client, bootstrap, trouble, names or []), trouble, json=json)
+        replicas.show(replicas.troubled(client, where, trouble, names or []), trouble, json=json)
         return
     if not names:
         raise CommandError("name a topic, or what to look for: --under-replicated, ...", USAGE)
     descriptions = []
     for name in names:
         cluster.topic(client, name)
-        descriptions.append(_description(client, name, replicas.states(bootstrap, [name])))
+        descriptions.append(_description(client, name, replicas.states(where, [name])))
     if json:
         output.show_json(descriptions)
         return
@@ -185,6 +187,7 @@ def describe(
 
 
 @app.command()
+@connects()
 def alter(
     name: Name,
     partitions: Annotated[
@@ -196,7 +199,7 @@ def alter(
         list[str] | None,
         typer.Option("--delete-config", metavar="KEY", help="Back to the default; may be repeated."),
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Add partitions to a topic or change its configs.
 
@@ -212,7 +215,7 @@ def alter(
     new, dropped = parse_settings(config or [], "--config"), delete_config or []
     if partitions is None and not new and not dropped:
         raise CommandError("say what to alter: --partitions, --config or --delete-config", USAGE)
-    client = connections.admin(bootstrap)
+    client = connections.admin(where)
     cluster.topic(client, name)
     if new or dropped:
         resources.change(client, Resource("topic", name), new, dropped)
@@ -224,13 +227,14 @@ def alter(
 
 
 @app.command()
+@connects()
 def delete(
     names: Names,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="A topic that is not there is no error.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Delete topics with all their records. Asks first on a terminal, and takes --yes without one.
 
@@ -245,7 +249,7 @@ def delete(
     if own:
         raise CommandError(f"{own[0]} is the broker's own and is not deleted; nothing was deleted")
     output.confirm(f"Delete {', '.join(names)} with all records?", yes=yes)
-    client = connections.admin(bootstrap)
+    client = connections.admin(where)
     with errors_explained():
         asked = client.delete_topics(names, operation_timeout=REQUEST_S, request_timeout=REQUEST_S)
     _settle(asked, "deleted", KafkaError.UNKNOWN_TOPIC_OR_PART if if_exists else None)

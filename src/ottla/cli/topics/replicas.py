@@ -7,6 +7,7 @@ from ottla.cli import output
 from ottla.cli.configs import resources
 from ottla.cli.configs.resources import Resource
 from ottla.cli.requests import Cluster
+from ottla.client.properties import Where
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -34,7 +35,7 @@ class Replicas(NamedTuple):
     offline: list[int]
 
 
-def states(bootstrap: str, names: Sequence[str] = ()) -> list[Replicas]:
+def states(where: Where, names: Sequence[str] = ()) -> list[Replicas]:
     """Every partition of some topics, of all if none is named."""
     return [
         Replicas(
@@ -46,16 +47,16 @@ def states(bootstrap: str, names: Sequence[str] = ()) -> list[Replicas]:
             partition.eligible_leader_replicas or [],
             partition.offline_replicas,
         )
-        for topic in Cluster(bootstrap).topics(names)
+        for topic in Cluster(where).topics(names)
         for partition in topic.partitions
     ]
 
 
 def troubled(
-    client: "AdminClient", bootstrap: str, trouble: Trouble, names: Sequence[str] = ()
+    client: "AdminClient", where: Where, trouble: Trouble, names: Sequence[str] = ()
 ) -> list[Replicas]:
     partitions, minima = [], dict[str, int]()
-    for partition in states(bootstrap, names):
+    for partition in states(where, names):
         isr_min = 0
         if trouble.under_min_isr:
             if partition.topic not in minima:

@@ -12,18 +12,18 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.cli import output
-from ottla.cli.options import Bootstrap
+from ottla.cli.options import HERE, WhereOption, connects
 from ottla.cli.requests import connected
 from ottla.cli.transactions import search
 from ottla.client import transaction_states
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.client.librdkafka.errors import REQUEST_S
 from ottla.client.retry import Deadline
 from ottla.client.transaction_states import OpenTransaction
 
 
+@connects()
 def abort(
     topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic.")],
     partition: Annotated[int, typer.Option("--partition", "-p", metavar="N", min=0, help="The partition.")],
@@ -50,7 +50,7 @@ def abort(
         typer.Option("--force", help="Also if its coordinator still has it, or cannot be asked."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Abort a transaction that hangs in a partition, as `ottla transactions find-hanging` shows it.
 
@@ -67,7 +67,7 @@ def abort(
     """
     topic_partition = TopicPartition(topic, partition)
     given = _given(topic_partition, start_offset, producer_id, producer_epoch, coordinator_epoch)
-    with connected(bootstrap) as cluster:
+    with connected(where) as cluster:
         search.partitions(cluster, topic, partition)
         transaction = given or _open_at(cluster, topic_partition, start_offset or 0)
         if not force:

@@ -8,7 +8,7 @@ import typer
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.errors import ErrorCode
 from ottla.cli import output
-from ottla.cli.options import Bootstrap, Json
+from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.output import Cell
 from ottla.cli.partitions import show_partitions
 from ottla.cli.requests import connected
@@ -17,7 +17,6 @@ from ottla.cli.transactions import abort, search
 from ottla.client import transaction_states
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
 from ottla.client.librdkafka.errors import REQUEST_S, meant
 from ottla.client.retry import Deadline
 from ottla.client.transaction_states import OPEN_STATES, Described, Filters, Listed, OpenTransaction
@@ -41,6 +40,7 @@ Partition = Annotated[
 
 
 @app.command("list")
+@connects()
 def list_(
     state: Annotated[
         list[str] | None,
@@ -63,7 +63,7 @@ def list_(
         ),
     ] = None,
     json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """List the transactional ids of all brokers, with the state of the last transaction of each.
 
@@ -77,7 +77,7 @@ def list_(
     # A broker counts the time since a transaction began, also of one that has ended.
     states = _states(state or []) or (() if longer_ms is None else OPEN_STATES)
     filters = Filters(states, tuple(producer_id or ()), longer_ms, pattern)
-    with connected(bootstrap) as cluster:
+    with connected(where) as cluster:
         rows = _listed(cluster, filters)
     if json:
         output.show_json([transaction._asdict() for transaction in rows])
@@ -88,13 +88,14 @@ def list_(
 
 
 @app.command()
+@connects()
 def describe(
     transactional_ids: Annotated[
         list[str],
         typer.Argument(metavar="TRANSACTIONAL_ID...", help="The transactional ids.", show_default=False),
     ],
     json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Show who coordinates transactional ids, their producer, state and timeout, and since when a transaction
     is open in which partitions.
@@ -105,7 +106,7 @@ def describe(
       ottla transactions describe orders-1 --json | jq '.[0].partitions'
     """
     descriptions = []
-    with connected(bootstrap) as cluster:
+    with connected(where) as cluster:
         for transactional_id in dict.fromkeys(transactional_ids):
             described = transaction_states.described(cluster, transactional_id, Deadline(REQUEST_S))
             if described is None:
@@ -126,6 +127,7 @@ def describe(
 
 
 @app.command("find-hanging")
+@connects()
 def find_hanging(
     topic: Topic = None,
     partition: Partition = None,
@@ -142,7 +144,7 @@ def find_hanging(
         ),
     ] = MAX_TIMEOUT,
     json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    where: WhereOption = HERE,
 ) -> None:
     """Find transactions that are open in a partition though no coordinator will end them.
 
@@ -160,7 +162,7 @@ def find_hanging(
     if partition is not None and topic is None:
         raise CommandError("--partition needs --topic", USAGE)
     idle_ms = parse_duration_ms(max_timeout, "--max-transaction-timeout")
-    with connected(bootstrap) as cluster:
+    with connected(where) as cluster:
         topic_partitions = search.partitions(cluster, topic, partition, broker)
         now_ms = int(time.time() * 1000)
         transactions = search.hanging(cluster, topic_partitions, now_ms - idle_ms)

@@ -1,6 +1,8 @@
 """Kafka clusters through confluent-kafka (librdkafka): producers, consumers and administration for commands.
 
     connections         clients of confluent-kafka, after a look whether anybody listens at the address
+    security            TLS and SASL in librdkafka's words
+    java_names          properties that only Java's clients have
     cluster             topics and partitions that are there
     partition_offsets   where partitions begin and end
     messages            records as they come, with what confluent-kafka gets wrong set right

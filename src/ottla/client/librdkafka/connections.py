@@ -1,79 +1,129 @@
 """Clients of confluent-kafka: for administration, producers, consumers."""
 
+import contextlib
 import logging
 import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.command_error import USAGE, CommandError
+from ottla.client.connection import Address, Connection
+from ottla.client.errors import ClientError
 from ottla.client.librdkafka.errors import REQUEST_S, explain
+from ottla.client.librdkafka.java_names import JAVA_ONLY
+from ottla.client.librdkafka.security import librdkafka_security
+from ottla.client.properties import ClientProperties, Where
+from ottla.client.retry import Deadline
+from ottla.client.security.handshakes import Handshakes
+from ottla.wire.primitives import ProtocolError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+CLIENT_ID = "ottla-cli"
 CONNECT_S = 3.0
+# What a consumer must be that is given its partitions. librdkafka wants the name of a group all the same.
+ASSIGNED = {
+    "group.id": CLIENT_ID,
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+}
 
 _quiet = logging.getLogger("ottla.librdkafka")
 _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False
 
 
-def admin(bootstrap: str) -> "AdminClient":
+def admin(where: Where) -> "AdminClient":
+    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient(_settings(bootstrap), logger=_quiet)
+    try:
+        return AdminClient(_settings(where, {}, {}), logger=_quiet)
+    except KafkaException as error:
+        raise CommandError(explain(error), USAGE) from None
 
 
-def producer(bootstrap: str, settings: Mapping[str, Any]) -> "Producer":
+def producer(
+    where: Where, defaults: Mapping[str, Any], settings: Mapping[str, Any] | None = None
+) -> "Producer":
+    """The properties of `where` are over `defaults`, and `settings` over both."""
     from confluent_kafka import KafkaException, Producer
 
     try:
-        return Producer(_settings(bootstrap) | dict(settings), logger=_quiet)
+        return Producer(_settings(where, defaults, settings or {}), logger=_quiet)
     except KafkaException as error:
         raise CommandError(explain(error), USAGE) from None
 
 
-def consumer(bootstrap: str, settings: Mapping[str, Any]) -> "Consumer":
-    """A consumer to be given its partitions. librdkafka wants the name of a group all the same."""
+def consumer(
+    where: Where, defaults: Mapping[str, Any], settings: Mapping[str, Any] | None = None
+) -> "Consumer":
+    """To be given its partitions, unless `settings` say otherwise; these are over all others."""
     from confluent_kafka import Consumer, KafkaException
 
-    own = {
-        "group.id": "ottla-cli",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "enable.partition.eof": True,
-        "auto.offset.reset": "error",
-    }
     try:
-        return Consumer(_settings(bootstrap) | own | dict(settings), logger=_quiet)
+        return Consumer(_settings(where, defaults, ASSIGNED | dict(settings or {})), logger=_quiet)
     except KafkaException as error:
         raise CommandError(explain(error), USAGE) from None
 
 
-def _settings(bootstrap: str) -> dict[str, Any]:
-    probe(bootstrap)
-    return {
-        "bootstrap.servers": bootstrap,
-        "client.id": "ottla-cli",
+def check(where: Where) -> None:
+    """Refuse properties that librdkafka would, for a command that does without it."""
+    from confluent_kafka import KafkaException, Producer
+
+    others = properties_for_librdkafka(where)
+    if others:
+        try:
+            Producer(others, logger=_quiet)
+        except KafkaException as error:
+            raise CommandError(explain(error), USAGE) from None
+
+
+def properties_for_librdkafka(where: Where) -> dict[str, Any]:
+    return {name: value for name, value in ClientProperties.of(where).others.items() if name not in JAVA_ONLY}
+
+
+def _settings(where: Where, defaults: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    probe(where)
+    properties = ClientProperties.of(where)
+    own = {
+        "bootstrap.servers": properties.bootstrap,
+        "client.id": CLIENT_ID,
         "socket.timeout.ms": int(REQUEST_S * 1000),
     }
+    try:
+        secure = librdkafka_security(properties.security)
+    except ClientError as error:
+        raise CommandError(str(error), USAGE) from None
+    return own | dict(defaults) | properties_for_librdkafka(where) | dict(settings) | secure
 
 
-def probe(bootstrap: str) -> None:
-    """Refuse at once what librdkafka would try again and again in silence: nobody listens there."""
-    problem = ""
-    for address in bootstrap.split(","):
-        host, colon, port = address.strip().rpartition(":")
+def probe(where: Where) -> None:
+    """Refuse at once what librdkafka would try again and again in silence: nobody listens there, or does not
+    like how we come."""
+    properties, problem = ClientProperties.of(where), ""
+    handshakes = Handshakes(properties.security)
+    for address in properties.bootstrap.split(","):
+        host, colon, port = address.strip().rpartition("://")[2].rpartition(":")
         if not colon or not port.isdigit():
             raise CommandError(f"--bootstrap takes HOST:PORT, not {address.strip()!r}", USAGE)
+        target = Address(host.strip("[]"), int(port))
         try:
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+            socket.create_connection(target, CONNECT_S).close()
+            with contextlib.suppress(TimeoutError):  # one that is slow gets more time than this
+                Connection(target, CLIENT_ID, Deadline(CONNECT_S), handshakes).close()
+        except (ClientError, ProtocolError) as error:
+            raise CommandError(str(error)) from None
         except (OSError, OverflowError, UnicodeError) as error:
             problem = problem or f"{getattr(error, 'strerror', None) or error}"
         else:
             return
     raise CommandError(
-        f"no broker answers at {bootstrap} ({problem}); start one with `ottla start`, or use --bootstrap"
+        f"no broker answers at {properties.bootstrap} ({problem}); start one with `ottla start`, or use "
+        "--bootstrap"
     )

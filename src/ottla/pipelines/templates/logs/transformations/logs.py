@@ -10,7 +10,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 spark = SparkSession.active()
-SERVERS = str(spark.conf.get("spark.ottla.bootstrap.servers"))
+CLUSTER = {
+    "kafka.bootstrap.servers": str(spark.conf.get("spark.ottla.bootstrap.servers")),
+    "clientConfig": str(spark.conf.get("spark.ottla.client.config", "")),
+}
 TABLES = str(spark.conf.get("spark.sql.warehouse.dir"))
 
 MOMENT = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|[+-]\d\d:?\d\d))?"
@@ -136,7 +139,7 @@ def lines() -> DataFrame:
     """The topic from its beginning. Each flow reads it for itself; a log does not mind."""
     records = (
         spark.readStream.format("ottla")
-        .option("kafka.bootstrap.servers", SERVERS)
+        .options(**CLUSTER)
         .option("subscribe", "logs")
         .option("startingOffsets", "earliest")
         .option("includeHeaders", "true")
@@ -164,7 +167,7 @@ def as_records(rows: DataFrame) -> DataFrame:
 
 
 def to_topic(name: str, topic: str) -> None:
-    dp.create_sink(name, "ottla", {"kafka.bootstrap.servers": SERVERS, "topic": topic})
+    dp.create_sink(name, "ottla", {**CLUSTER, "topic": topic})
 
 
 to_topic("errors_topic", "logs.errors")

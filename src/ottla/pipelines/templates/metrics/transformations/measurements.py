@@ -8,7 +8,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 spark = SparkSession.active()
-SERVERS = str(spark.conf.get("spark.ottla.bootstrap.servers"))
+CLUSTER = {
+    "kafka.bootstrap.servers": str(spark.conf.get("spark.ottla.bootstrap.servers")),
+    "clientConfig": str(spark.conf.get("spark.ottla.client.config", "")),
+}
 ALERTS = str(spark.conf.get("spark.ottla.alerts"))
 MEASUREMENT = "time BIGINT, host STRING, metric STRING, value DOUBLE, labels MAP<STRING, STRING>"
 
@@ -17,7 +20,7 @@ def received() -> DataFrame:
     """The topic from its beginning, each record with what could be read of it."""
     records = (
         spark.readStream.format("ottla")
-        .option("kafka.bootstrap.servers", SERVERS)
+        .options(**CLUSTER)
         .option("subscribe", "metrics")
         .option("startingOffsets", "earliest")
         .load()
@@ -76,7 +79,7 @@ def as_records(table: str) -> DataFrame:
 
 
 def to_topic(name: str, topic: str) -> None:
-    dp.create_sink(name, "ottla", {"kafka.bootstrap.servers": SERVERS, "topic": topic})
+    dp.create_sink(name, "ottla", {**CLUSTER, "topic": topic})
 
 
 to_topic("by_minute_topic", "metrics.by-minute")

@@ -9,19 +9,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 spark = SparkSession.active()
-SERVERS = str(spark.conf.get("spark.ottla.bootstrap.servers"))
+CLUSTER = {
+    "kafka.bootstrap.servers": str(spark.conf.get("spark.ottla.bootstrap.servers")),
+    "clientConfig": str(spark.conf.get("spark.ottla.client.config", "")),
+}
 ORDER = "order_id STRING, customer_id STRING, amount DECIMAL(12, 2), time TIMESTAMP"
 CUSTOMER = "name STRING, country STRING, tier STRING"
 
 
 @dp.materialized_view(comment="The latest of every customer.")
 def customers() -> DataFrame:
-    records = (
-        spark.read.format("ottla")
-        .option("kafka.bootstrap.servers", SERVERS)
-        .option("subscribe", "customers")
-        .load()
-    )
+    records = spark.read.format("ottla").options(**CLUSTER).option("subscribe", "customers").load()
     latest = records.groupBy("key").agg(sf.max_by("value", "offset").alias("value"))
     customer = sf.from_json(sf.col("value").cast("string"), CUSTOMER)
     return (
@@ -35,7 +33,7 @@ def received() -> DataFrame:
     """The topic from its beginning, each record with what could be read of it."""
     records = (
         spark.readStream.format("ottla")
-        .option("kafka.bootstrap.servers", SERVERS)
+        .options(**CLUSTER)
         .option("subscribe", "orders")
         .option("startingOffsets", "earliest")
         .load()
@@ -69,7 +67,7 @@ def enriched() -> DataFrame:
 dp.create_sink(
     "enriched_topic",
     "ottla",
-    {"kafka.bootstrap.servers": SERVERS, "topic": "orders.enriched", "delivery": "exactly-once"},
+    {**CLUSTER, "topic": "orders.enriched", "delivery": "exactly-once"},
 )
 
 
