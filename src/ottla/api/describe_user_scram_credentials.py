@@ -10,6 +10,7 @@ from ottla.api.call import Call
 from ottla.base.errors import ErrorCode
 from ottla.controller.user_nodes import DEFAULT, Entity
 from ottla.security.credentials import MECHANISMS, CredentialError, ScramCredential
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
@@ -24,7 +25,7 @@ def describe_user_scram_credentials(
     times = Counter(user.name for user in request.users or ())
     users = times or Counter(_users(call))
     return DescribeUserScramCredentialsResponse(
-        results=[_result(call, user, is_twice=count > 1) for user, count in users.items()]
+        results=lazily(lambda user: _result(call, user, is_twice=users[user] > 1), users.keys())
     )
 
 
