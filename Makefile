@@ -10,7 +10,7 @@ PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PU
 # Tests with real sockets, processes and clients; and, in a lane of their own because they take long, clusters and Spark.
 COPIES := tests/transactions/test_copies.py
 REAL_TESTS := tests/test_second_chance.py tests/shell tests/testing tests/cli tests/client tests/ship tests/kafka_clients \
-  tests/hostile tests/compat $(filter-out $(COPIES),$(wildcard tests/transactions/test_*.py))
+  tests/hostile tests/compat tests/security_real $(filter-out $(COPIES),$(wildcard tests/transactions/test_*.py))
 LONG_TESTS := tests/cluster tests/arrow tests/spark tests/pipelines $(COPIES)
 COVERED_MIN := 95
 comma := ,

@@ -41,6 +41,8 @@ from ottla.wire.messages import (
     update_features,
     write_txn_markers,
 )
+from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from ottla.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
 TOPIC = 2
 IDS_SINCE = 13  # of Produce and of Fetch
@@ -196,6 +198,20 @@ def _alter_partition_reassignments(_version: int, _topic_id: bytes) -> Any:
 
 def _list_partition_reassignments(_version: int, _topic_id: bytes) -> Any:
     return list_partition_reassignments.ListPartitionReassignmentsRequest(topics=None)
+
+
+def _describe_client_quotas(version: int, topic_id: bytes) -> Any:
+    return DescribeClientQuotasRequest(
+        components=[ComponentData(entity_type="user", match_type=0, match="a")], strict=True
+    )
+
+
+def _alter_client_quotas(version: int, topic_id: bytes) -> Any:
+    entry = EntryData(
+        entity=[EntityData(entity_type="user", entity_name="a")],
+        ops=[OpData(key="producer_byte_rate", value=1_024.0, remove=False)],
+    )
+    return AlterClientQuotasRequest(entries=[entry], validate_only=False)
 
 
 def _describe_user_scram_credentials(_version: int, _topic_id: bytes) -> Any:

@@ -1,10 +1,13 @@
 """AlterConfigs replaces a resource's configs, IncrementalAlterConfigs changes single keys of them."""
 
+from collections.abc import Mapping
+
 import pytest
 from tests.api.asking import batch, create, produce, to
 from tests.api.harness import NOW, Client, Machine
 from tests.api.test_fetch import log_of
 
+from ottla.base.config import ConfigError
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import SyncLog, WriteNodes
 from ottla.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
@@ -226,9 +229,8 @@ def test_a_config_that_asks_for_security_is_refused_rather_than_kept_without_eff
 ) -> None:
     client = machine.client()
     for name, value in (
-        ("ssl.keystore.location", "keys.jks"),
+        ("ssl.engine.factory.class", "com.example.Factory"),
         ("listener.name.internal.sasl.server.callback.handler.class", "com.example.Handler"),
-        ("super.users", "User:admin"),
     ):
         (result,) = client.send(incremental(BROKER, broker, (name, SET, value))).responses
         assert result.error_code == ErrorCode.INVALID_CONFIG
@@ -236,6 +238,39 @@ def test_a_config_that_asks_for_security_is_refused_rather_than_kept_without_eff
         (result,) = client.send(alteration((BROKER, broker, {name: value}))).responses
         assert result.error_code == ErrorCode.INVALID_CONFIG
     assert machine.broker.image.broker_config(broker) == {}
+
+
+LISTENERS_KEY = "listener.name.internal.ssl.keystore.location"
+
+
+def test_a_listeners_certificates_can_be_changed_for_one_broker_by_files_and_never_by_secrets(
+    machine: Machine,
+) -> None:
+    client = machine.client()
+    for broker, name, said in (
+        ("1", "ssl.keystore.location", "for one listener alone: listener.name.X.ssl.keystore.location"),
+        ("", LISTENERS_KEY, "one broker's"),
+        ("1", "listener.name.internal.ssl.keystore.password", "cannot be changed while the broker runs"),
+        ("1", "listener.name.internal.ssl.keystore.key", "cannot be changed while the broker runs"),
+        ("1", "listener.name.internal.ssl.client.auth", "cannot be changed while the broker runs"),
+    ):
+        (result,) = client.send(incremental(BROKER, broker, (name, SET, "hush"))).responses
+        assert (result.error_code, said in result.error_message) == (ErrorCode.INVALID_REQUEST, True)
+        assert "hush" not in result.error_message
+    assert change(client, BROKER, "1", (LISTENERS_KEY, SET, "new.pem")) == ErrorCode.NONE
+    assert machine.broker.image.broker_config("1") == {LISTENERS_KEY: "new.pem"}
+
+
+def test_a_listeners_certificates_that_cannot_be_read_are_refused(machine: Machine) -> None:
+    def check(configs: Mapping[str, str]) -> None:
+        raise ConfigError(f"listener INTERNAL: cannot read {configs[LISTENERS_KEY]}")
+
+    machine.broker.settings.check_tls = check
+    request = incremental(BROKER, "1", (LISTENERS_KEY, SET, "new.pem"))
+    (result,) = machine.client().send(request).responses
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert result.error_message == "listener INTERNAL: cannot read new.pem"
+    assert machine.broker.image.broker_config("1") == {}
 
 
 def test_an_incremental_key_or_resource_given_twice_is_refused(machine: Machine) -> None:

@@ -137,6 +137,19 @@ def test_the_value_of_a_key_that_nobody_knows_is_never_shown(broker: str, source
         assert chain(one) == [("my.plugin.password", None, source)]
 
 
+def test_a_password_is_never_shown_and_where_a_listener_has_its_certificates_is() -> None:
+    location = "listener.name.internal.ssl.keystore.location"
+    machine = Machine({"ssl.key.password": "hush", "ssl.keystore.location": "old.pem"})
+    client = machine.client()
+    set_configs(client, BROKER, "1", {location: "new.pem"})
+    shown = {config.name: config for config in describe(client, BROKER, "1").configs}
+    for name in ("ssl.key.password", "ssl.keystore.key", "sasl.jaas.config"):
+        assert (shown[name].value, shown[name].is_sensitive) == (None, True)
+        assert [synonym.value for synonym in shown[name].synonyms] == [None] * len(shown[name].synonyms)
+    assert (shown["ssl.keystore.location"].value, shown[location].value) == ("old.pem", "new.pem")
+    assert (shown[location].is_sensitive, shown[location].read_only) == (False, False)
+
+
 def test_a_group_shows_the_keys_a_group_can_have_also_one_that_nobody_has_joined() -> None:
     client = Machine({"group.consumer.session.timeout.ms": "50000"}).client()
     configs = describe(client, GROUP, "g").configs

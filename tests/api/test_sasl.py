@@ -15,6 +15,7 @@ from ottla.security.peer_handshake import Initiator
 from ottla.security.principals import ANONYMOUS, Principal
 from ottla.security.sasl.client import Credentials, client_exchange
 from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
@@ -338,3 +339,12 @@ def test_nothing_but_the_proof_may_follow_its_beginning(peered: Machine) -> None
         client.send(request, 1)
     assert client.ask(ListGroupsRequest(), 0).answer is None
     assert is_closed_after_the_delay(client)
+
+
+def test_passwords_are_in_no_description_of_a_brokers_configs(machine: Machine) -> None:
+    resource = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
+    (result,) = machine.client().send(request).results
+    (entry,) = [config for config in result.configs if config.name == "sasl.jaas.config"]
+    assert (entry.value, entry.is_sensitive) == (None, True)
+    assert "alice-secret" not in repr(result)

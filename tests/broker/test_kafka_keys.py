@@ -19,12 +19,13 @@ def test_kafkas_keys_are_named_in_one_sentence_without_a_guess() -> None:
         "zookeeper.connection.timeout.ms": "18000",
         "share.coordinator.state.topic.min.isr": "1",
         "ssl.client.auth": "none",
-        "listener.name.internal.max.connections": "9",
+        "ssl.provider": "SunJSSE",
+        "listener.name.internal.num.network.threads": "9",
     }
     (sentence,) = remarks(properties, KNOWN)
     assert sentence == (
-        "these keys of Kafka have no effect here: listener.name.internal.max.connections, "
-        "num.network.threads, share.coordinator.state.topic.min.isr, ssl.client.auth, "
+        "these keys of Kafka have no effect here: listener.name.internal.num.network.threads, "
+        "num.network.threads, share.coordinator.state.topic.min.isr, ssl.provider, "
         "zookeeper.connection.timeout.ms"
     )
 
@@ -41,3 +42,11 @@ def test_a_key_that_is_nobodys_is_answered_with_the_nearest_names() -> None:
 
 def test_keys_that_have_an_effect_are_not_spoken_of() -> None:
     assert list(remarks({"log.retention.hours": "1", "controller.listener.names": "C"}, KNOWN)) == []
+
+
+def test_a_listeners_own_limits_on_connections_have_an_effect() -> None:
+    properties = {
+        "listener.name.internal.max.connections": "5",
+        "listener.name.INTERNAL.max.connection.creation.rate": "5",
+    }
+    assert list(remarks(properties, broker_names())) == []

@@ -1,9 +1,14 @@
 """Settings that ask for security, which is not there: they are refused, never passed over."""
 
+import random
+
 import pytest
+from tests.api.harness import Disk
 
 from ottla.base.config import ConfigError
+from ottla.broker.broker import Broker
 from ottla.broker.security import asks_for_security, check_security
+from ottla.security.principals import Principal
 
 MAP = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
 
@@ -11,14 +16,10 @@ MAP = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAI
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
-        ("super.users", "User:admin"),
-        ("allow.everyone.if.no.acl.found", "false"),
-        ("ssl.keystore.location", "/etc/kafka/keys.jks"),
-        ("ssl.client.auth", "required"),
+        ("ssl.engine.factory.class", "com.example.Factory"),
         ("sasl.server.callback.handler.class", "com.example.Handler"),
         ("sasl.kerberos.service.name", "kafka"),
-        ("listener.name.internal.ssl.keystore.location", "keys.jks"),
+        ("listener.name.internal.ssl.engine.factory.class", "com.example.Factory"),
         ("listener.name.internal.plain.sasl.server.callback.handler.class", "com.example.Handler"),
         ("listener.name.internal.scram-sha-256.sasl.login.class", "com.example.Login"),
         ("listener.name.internal.sasl.login.callback.handler.class", "com.example.Handler"),
@@ -27,8 +28,8 @@ MAP = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAI
         ("delegation.token.secret.key", "s"),
         ("password.encoder.secret", "s"),
         ("security.providers", "com.example.Provider"),
-        ("zookeeper.set.acl", "true"),
-        ("zookeeper.ssl.client.enable", "true"),
+        ("zookeeper.ssl.crl.enable", "true"),
+        ("zookeeper.ssl.ocsp.enable", "true"),
     ],
 )
 def test_a_setting_that_asks_for_security_is_refused_by_name_and_without_its_value(
@@ -51,6 +52,8 @@ def test_a_setting_that_asks_for_security_is_refused_by_name_and_without_its_val
         ("ssl.endpoint.identification.algorithm", ""),
         ("zookeeper.set.acl", "false"),
         ("zookeeper.ssl.client.enable", "False"),
+        ("zookeeper.ssl.client.enable", "true"),
+        ("zookeeper.ssl.keystore.location", "/etc/ottla/zookeeper.pem"),
         ("connections.max.reauth.ms", "0"),
         ("allow.everyone.if.no.acl.found", "true"),
         ("security.inter.broker.protocol", "PLAINTEXT"),
@@ -66,16 +69,8 @@ def test_a_setting_at_its_harmless_value_asks_for_nothing(name: str, value: str)
     check_security({name: value})
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
-def test_a_listener_with_security_is_refused_under_whatever_name(protocol: str) -> None:
-    for properties in (
-        {"listeners": f"{protocol}://h:9092"},
-        {"listeners": f"PLAINTEXT://h:9092,{protocol.lower()}://h:9093"},
-        {"listeners": "OUTSIDE://h:9092", "listener.security.protocol.map": f"OUTSIDE:{protocol}"},
-        {"listeners": "PLAINTEXT://h:9092", "listener.security.protocol.map": f"PLAINTEXT:{protocol}"},
-    ):
-        with pytest.raises(ConfigError, match="listeners: TLS, SASL"):
-            check_security(properties)
+def test_tls_is_there_and_what_it_takes_is_looked_at_by_who_reads_files() -> None:
+    check_security({"listeners": "SSL://h:9092", "ssl.client.auth": "required", "ssl.key.password": "p"})
 
 
 def test_a_listener_for_controllers_asks_for_nothing() -> None:
@@ -89,8 +84,10 @@ def test_a_listener_for_controllers_asks_for_nothing() -> None:
 
 
 def test_all_that_asks_is_named_in_one_line() -> None:
-    with pytest.raises(ConfigError, match=r"^super\.users, ssl\.key\.password, listeners: "):
-        check_security({"super.users": "User:a", "ssl.key.password": "p", "listeners": "SSL://:1"})
+    with pytest.raises(ConfigError, match=r"^principal\.builder\.class, delegation\.token\.secret\.key: "):
+        check_security(
+            {"principal.builder.class": "a.B", "delegation.token.secret.key": "p", "listeners": "SSL://:1"}
+        )
 
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hunter2";'
@@ -163,3 +160,41 @@ def test_a_listener_that_cannot_be_served_ends_the_start_with_a_line_and_no_pass
         check_security({**SECURE, **properties})
     assert "\n" not in str(refused.value)
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "authorizer",
+    ["org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer"],
+)
+def test_either_of_kafkas_authorizers_is_ours(authorizer: str) -> None:
+    properties = {"authorizer.class.name": authorizer, "super.users": "User:a;User:CN=b,OU=c"}
+    check_security({**properties, "allow.everyone.if.no.acl.found": "false"})
+    broker = Broker(Disk(), random.Random(0), {**properties, "log.dirs": "d"})
+    assert broker.access.authorizer is not None
+    assert broker.access.authorizer.is_super_user(Principal("User", "CN=b,OU=c"))
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        (
+            {"authorizer.class.name": "com.example.Authorizer"},
+            r"^authorizer\.class\.name: must be one of , org",
+        ),
+        (
+            {"authorizer.class.name": "kafka.security.auth.SimpleAclAuthorizer"},
+            r"^authorizer\.class\.name: must",
+        ),
+        ({"super.users": "User:a;admin"}, r"^super\.users: must be principals with semicolons"),
+        (
+            {"super.users": "User:admin"},
+            r"^super\.users, .*: nobody would heed them.*; set authorizer\.class",
+        ),
+        ({"allow.everyone.if.no.acl.found": "false"}, r"nobody would heed them"),
+    ],
+)
+def test_settings_of_an_authorizer_that_would_not_hold_end_the_start(
+    properties: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_security(properties)

@@ -154,7 +154,7 @@ def test_a_data_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
         (("--node-id", "x"), "broker.id: 'x' is not a valid int"),
         (("--listen", "nowhere"), "listeners: 'PLAINTEXT://nowhere' is not HOST:PORT"),
         (("--listen", "127.0.0.1:80000"), "--listen 127.0.0.1:80000: the port is out of range"),
-        (("--listen", "SSL://127.0.0.1:0"), "listeners: TLS, SASL and access control are not there yet"),
+        (("--listen", "SSL://127.0.0.1:0"), "listener SSL: ssl.keystore.location: a listener with TLS needs"),
         (("--config", "/no/such/file"), "cannot read the config file /no/such/file"),
         (("--log-level", "loud"), "--log-level is one of"),
     ],

@@ -174,10 +174,8 @@ def test_a_file_for_a_controller_alone_is_refused_in_one_line(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "asking",
     [
-        {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
-        {"super.users": "User:admin"},
-        {"ssl.keystore.location": "/etc/keys.jks", "ssl.keystore.password": "hush"},
-        {"listener.name.plaintext.plain.sasl.jaas.config": "hush"},
+        {"principal.builder.class": "com.example.Builder"},
+        {"ssl.engine.factory.class": "hush", "delegation.token.secret.key": "hush"},
     ],
 )
 def test_a_file_that_asks_for_security_ends_the_start_with_one_line(
@@ -192,9 +190,28 @@ def test_a_file_that_asks_for_security_ends_the_start_with_one_line(
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_file_whose_listener_asks_for_security_ends_the_start_with_one_line(tmp_path: Path) -> None:
-    mapped = {"listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT"}
-    done = refused("--config", written(tmp_path, STOCK["Kafka 4, server"] | mapped))
+def test_users_for_a_listener_that_lets_in_everybody_end_the_start_with_one_line(tmp_path: Path) -> None:
+    users = {"listener.name.plaintext.plain.sasl.jaas.config": "hush"}
+    done = refused("--config", written(tmp_path, STOCK["Kafka 4, server"] | users))
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith("ottla: listeners: TLS, SASL and access control are not there yet")
+    assert done.stderr.startswith(f"ottla: {next(iter(users))}: this listener has no SASL, and would let in")
+    assert "hush" not in done.stderr
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_file_whose_listener_has_tls_and_no_certificate_that_can_be_read_ends_the_start(
+    tmp_path: Path,
+) -> None:
+    mapped = {
+        "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+        "ssl.keystore.location": "/no/such.p12",
+        "ssl.keystore.password": "hush",
+    }
+    done = refused("--config", written(tmp_path, STOCK["Kafka 4, server"] | mapped))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "ottla: listener PLAINTEXT: ssl.keystore.location: cannot read /no/such.p12: "
+        "No such file or directory"
+    )
+    assert "hush" not in done.stderr
     assert not (tmp_path / "logs").exists()

@@ -61,11 +61,12 @@ class RealCluster:
         settings: Mapping[str, str] | None = None,
         network: Network | None = None,
         tick_ms: int = 500,
+        zookeeper: Ensemble | None = None,
     ) -> None:
         self.folder = folder
         self._network = network
         host = network.keeper if network else "127.0.0.1"
-        self.zookeeper = Ensemble(folder, zookeepers, tick_ms, host)
+        self.zookeeper = zookeeper or Ensemble(folder, zookeepers, tick_ms, host)
         self.settings = SETTINGS | dict(settings or {})
         self.brokers: dict[int, RealBroker] = {}
         for port in free_ports(brokers):

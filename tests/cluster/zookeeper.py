@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,16 @@ def _stands_still(process: "subprocess.Popen[bytes]") -> bool:
 class Ensemble:
     """One or more servers; each can be killed, stopped (SIGSTOP) and started again."""
 
-    def __init__(self, folder: Path, servers: int = 1, tick_ms: int = 500, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        servers: int = 1,
+        tick_ms: int = 500,
+        host: str = "127.0.0.1",
+        settings: Mapping[str, str] | None = None,
+        java_options: str = "",
+    ) -> None:
+        """`settings` are lines more of zoo.cfg."""
         skip_without_zookeeper()
         ports = free_ports(3 * servers)
         self.servers = [
@@ -44,8 +54,11 @@ class Ensemble:
         ]
         self._folder = folder
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._environment = {"JAVA_TOOL_OPTIONS": java_options} if java_options else {}
         for one in self.servers:
-            one.write_config(self.servers, tick_ms)
+            config = one.write_config(self.servers, tick_ms)
+            with config.open("a") as file:
+                file.writelines(f"{name}={value}\n" for name, value in (settings or {}).items())
 
     @property
     def hosts(self) -> str:
@@ -58,7 +71,9 @@ class Ensemble:
 
     def start_one(self, number: int) -> None:
         server = self.servers[number - 1]
-        self._processes[number] = server.start(is_synced=False, prepare=die_with_parent)
+        self._processes[number] = server.start(
+            is_synced=False, prepare=die_with_parent, environment=self._environment
+        )
 
     def kill(self, number: int) -> None:
         process = self._processes.pop(number)

@@ -8,7 +8,6 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import kafka
 import kafka.errors
@@ -22,85 +21,17 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from tests.kafka_clients.harness import BrokerProcess
-from tests.kafka_clients.wire_client import Closed, Wire, framed
-from tests.support.ports import free_ports
+from tests.kafka_clients.secure_broker import MECHANISMS, PROTOCOLS, SecureBroker, secure_broker
+from tests.kafka_clients.wire_client import Closed, framed
 from tests.support.waiting import wait_for
 
 from ottla.security.sasl.client import Credentials, client_exchange
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
-MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-JAAS = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule required "
-    'user_alice="alice-secret" user_admin="admin-secret";'
-)
-SCRAM = {
-    "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
-    "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
-}
 WITHIN_S = 30.0
 HANGING = 10_000
 GROWTH_BYTES_MAX = 100 << 20
-
-
-class SecureBroker(BrokerProcess):
-    """Its usual listener is for the tests; the other has SASL."""
-
-    def __init__(self, folder: Path, settings: dict[str, str]) -> None:
-        super().__init__(folder, settings)
-        (self.secure_port,) = free_ports(1)
-        self.settings = {
-            "listeners": f"PLAINTEXT://{self.address},SECURE://{self.secure}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-            "listener.name.secure.plain.sasl.jaas.config": JAAS,
-            **settings,
-        }
-
-    @property
-    def secure(self) -> str:
-        return f"127.0.0.1:{self.secure_port}"
-
-    def command(self) -> list[str]:
-        command = super().command()
-        at = command.index("--listen")
-        return command[:at] + command[at + 2 :]
-
-    def librdkafka(self, mechanism: str, password: str = "alice-secret") -> dict[str, Any]:
-        return {
-            "bootstrap.servers": self.secure,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": mechanism,
-            "sasl.username": "alice",
-            "sasl.password": password,
-            "log_level": 0,
-        }
-
-    def wire(self) -> Wire:
-        return Wire(self.secure_port)
-
-    def add_alice(self) -> None:
-        infos = [ScramCredentialInfo(mechanism, 4096) for mechanism in SCRAM.values()]
-        alterations = [UserScramCredentialUpsertion("alice", info, b"alice-secret") for info in infos]
-        self.admin.alter_user_scram_credentials(alterations)["alice"].result(WITHIN_S)
-
-
-@contextlib.contextmanager
-def secure_broker(folder: Path, **settings: str) -> Iterator[SecureBroker]:
-    own = {name.replace("_", "."): value for name, value in settings.items()}
-    broker = SecureBroker(folder, own)
-    broker.start()
-    try:
-        broker.add_alice()
-        yield broker
-        assert broker.is_running, broker.log[-4000:]
-        assert broker.stop() == 0
-        assert broker.bugs() == []
-    finally:
-        broker.kill()
 
 
 @pytest.fixture(scope="module")
@@ -110,13 +41,17 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
         yield broker
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_confluent_kafka_produces_and_consumes(secure: SecureBroker, topic: str, mechanism: str) -> None:
+def test_confluent_kafka_produces_and_consumes(
+    secure: SecureBroker, topic: str, mechanism: str, protocol: str
+) -> None:
+    own = secure.librdkafka(mechanism, protocol=protocol)
     secure.create_topic(topic)
-    producer = Producer(secure.librdkafka(mechanism))
+    producer = Producer(own)
     producer.produce(topic, b"hello")
     assert producer.flush(WITHIN_S) == 0
-    consumer = Consumer({**secure.librdkafka(mechanism), "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer = Consumer({**own, "group.id": topic, "auto.offset.reset": "earliest"})
     try:
         consumer.subscribe([topic])
         message = consumer.poll(WITHIN_S)
@@ -126,16 +61,13 @@ def test_confluent_kafka_produces_and_consumes(secure: SecureBroker, topic: str,
         consumer.close()
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kafka_python_produces_and_consumes(secure: SecureBroker, topic: str, mechanism: str) -> None:
+def test_kafka_python_produces_and_consumes(
+    secure: SecureBroker, topic: str, mechanism: str, protocol: str
+) -> None:
     secure.create_topic(topic)
-    own = {
-        "bootstrap_servers": secure.secure,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": "alice-secret",
-    }
+    own = secure.python(mechanism, protocol)
     producer = kafka.KafkaProducer(**own)
     try:
         assert producer.send(topic, b"hello").get(WITHIN_S).offset == 0
@@ -150,16 +82,13 @@ def test_kafka_python_produces_and_consumes(secure: SecureBroker, topic: str, me
         consumer.close()
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_aiokafka_produces_and_consumes(secure: SecureBroker, topic: str, mechanism: str) -> None:
+def test_aiokafka_produces_and_consumes(
+    secure: SecureBroker, topic: str, mechanism: str, protocol: str
+) -> None:
     secure.create_topic(topic)
-    own = {
-        "bootstrap_servers": secure.secure,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": "alice-secret",
-    }
+    own = secure.python(mechanism, protocol)
 
     async def story() -> bytes:
         async with AIOKafkaProducer(**own) as producer:

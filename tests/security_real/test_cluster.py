@@ -116,4 +116,5 @@ def test_a_broker_whose_authority_is_another_is_in_no_isr(caplog: pytest.LogCapt
         cluster.start(3)
         written(cluster, [b"x"])
         wait_for(lambda: "failed to begin TLS" in caplog.text, WITHIN_S)
+        wait_for(lambda: "certificate verify failed" in caplog.text, WITHIN_S)
         assert 3 not in image_of(cluster, 1).topics["t"].states[0].isr

@@ -1,15 +1,19 @@
 """Who may connect, and what is kept for brokers and for the machine itself."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 from tests.api.harness import Machine
 
-from ottla.base.config import load
-from ottla.broker.config import BrokerConfig
+from ottla.broker.listeners import Listener, listeners_of
+from ottla.broker.settings import Settings
 from ottla.controller import znodes
+from ottla.controller.image import Image
 from ottla.controller.keeper import Create
 from ottla.shell.admission import GUESTS_MAX, LOCALS_MAX, SPARE_MAX, Admission, is_local
+
+USUAL = Listener("PLAINTEXT", "PLAINTEXT", "", 0)
 
 
 @dataclass
@@ -19,6 +23,7 @@ class Visitor:
     is_local: bool = False
     active_ms: int = 0
     guest_because: str = ""
+    listener: Listener = USUAL
     refused: list[str] = field(default_factory=list)
 
     def refuse(self, reason: str) -> None:
@@ -32,14 +37,20 @@ class Door:
         self.machine = Machine()
         if has_peers:
             self.machine.write(Create(znodes.PEER_SECRET, znodes.peer_secret_node(bytes(32))))
-        self.config = load(BrokerConfig, {key.replace("_", "."): value for key, value in settings.items()})
-        self.admission = Admission()
+        properties = {key.replace("_", "."): value for key, value in settings.items()}
+        self.hosts: dict[str, Callable[[list[str]], None]] = {}  # that are being looked up
+        self.admission = Admission(
+            Settings(properties, Image()), self.machine.broker.identities, listeners_of(properties),
+            self.hosts.__setitem__,
+        )  # fmt: skip
         self.count = 0
 
-    def come(self, peer: str = "10.0.0.9", *, is_local: bool = False) -> Visitor:
+    def come(self, peer: str = "10.0.0.9", *, is_local: bool = False, listener: str = "PLAINTEXT") -> Visitor:
         self.count += 1
-        visitor = Visitor(self.count, peer, is_local, active_ms=self.count)
-        refusal = self.admission.admit(visitor, self.config, self.machine.broker.identities)
+        visitor = Visitor(
+            self.count, peer, is_local, active_ms=self.count, listener=Listener(listener, "PLAINTEXT", "", 0)
+        )
+        refusal = self.admission.admit(visitor)
         if refusal is not None:
             visitor.refuse(refusal)
         return visitor
@@ -127,3 +138,46 @@ def test_what_is_kept_comes_out_of_the_files_that_connections_may_have() -> None
 )
 def test_the_machine_itself_is_known_by_its_addresses(peer: str, own: str, expected: bool) -> None:
     assert is_local(peer, own) is expected
+
+
+# -- other limits for some --
+
+
+def test_an_address_may_have_a_limit_of_its_own() -> None:
+    overrides = {"max_connections_per_ip_overrides": "10.0.0.1:3, [fe80::1]:0,10.0.0.2:1"}
+    door = Door(has_peers=False, max_connections_per_ip="2", **overrides)
+    assert [bool(door.come("10.0.0.1").refused) for _ in range(4)] == [False, False, False, True]
+    assert [bool(door.come("::ffff:10.0.0.2").refused) for _ in range(2)] == [False, True]
+    assert [bool(door.come("10.0.0.3").refused) for _ in range(3)] == [False, False, True]
+    (reason,) = door.come("fe80::1").refused
+    assert "max.connections.per.ip.overrides" in reason
+
+
+def test_a_host_that_is_limited_by_name_is_limited_once_it_is_looked_up() -> None:
+    door = Door(has_peers=False, max_connections_per_ip_overrides="build-server:0")
+    assert door.come("10.0.0.7").refused == []
+    door.hosts["build-server"](["10.0.0.7", "fe80::7"])
+    assert door.come("10.0.0.7").refused
+    assert door.come("fe80::7").refused
+    assert door.come("10.0.0.8").refused == []
+
+
+TWO = {
+    "listeners": "CLIENTS://:9092,BROKERS://:9093",
+    "listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT",
+    "inter.broker.listener.name": "BROKERS",
+}
+
+
+def test_a_listener_may_have_a_limit_of_its_own() -> None:
+    door = Door(has_peers=False, **TWO, **{"listener.name.clients.max.connections": "1"})
+    assert door.come(listener="CLIENTS").refused == []
+    (reason,) = door.come(listener="CLIENTS").refused
+    assert "listener CLIENTS has 1 connections" in reason
+    assert [door.come(listener="BROKERS").refused for _ in range(3)] == [[]] * 3
+
+
+def test_the_listener_that_is_only_for_brokers_counts_for_no_limit_but_its_own() -> None:
+    door = Door(has_peers=False, max_connections="2", **TWO, **{"listener.name.brokers.max.connections": "4"})
+    assert [bool(door.come(listener="CLIENTS").refused) for _ in range(3)] == [False, False, True]
+    assert [bool(door.come(listener="BROKERS").refused) for _ in range(5)] == [False] * 4 + [True]

@@ -30,6 +30,7 @@ class Holder:
 
     number: int
     held_bytes: int = 0
+    is_stranger: bool = False
     closed: list[str] = field(default_factory=list)
 
     def close(self, reason: str, *, over_limit: bool) -> None:
@@ -67,6 +68,17 @@ def test_who_has_held_little_for_long_goes_before_who_holds_much_for_a_moment() 
     room.hold(9, 500, now_ms=8_000)
     assert room.closed() == [0, 1, 2]
     assert "queued.max.request.bytes" in room.holders[0].closed[0]
+
+
+def test_who_has_not_authenticated_goes_before_who_has() -> None:
+    room = Room()
+    room.hold(1, 900, now_ms=1_000)
+    for number in (2, 3):
+        room.holders[number] = Holder(number, is_stranger=True)
+        room.hold(number, 100, now_ms=8_000)
+    assert room.closed() == [3]
+    room.hold(4, 200, now_ms=8_000)
+    assert sorted(room.closed()) == [1, 2, 3], "strangers first, and then who holds most"
 
 
 def test_a_request_that_was_finished_does_not_count_for_the_next_one() -> None:

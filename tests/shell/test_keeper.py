@@ -17,6 +17,7 @@ from ottla.controller.image import Configs, Image
 from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Put, Refused, Written
 from ottla.controller.user_nodes import Entity
 from ottla.shell.keeper import Keeper, Session
+from ottla.shell.keeper_embedded import EmbeddedKeeper
 from ottla.shell.keeper_local import LocalKeeper
 from ottla.shell.keeper_shared import SharedKeeper, SharedTree
 from ottla.shell.keeper_zookeeper import ZooKeeperKeeper
@@ -360,3 +361,37 @@ def test_a_shared_session_that_expires_is_told_so_after_its_nodes_went() -> None
         await other.until(lambda it: it.tree == {} and len(it.nodes) == 4, "the abandoned session's end")
 
     asyncio.run(run())
+
+
+def test_the_file_of_the_embedded_keeper_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "keeper.db"
+    for _ in range(2):
+        EmbeddedKeeper(str(path)).close()
+        assert path.stat().st_mode & 0o777 == 0o600
+        path.chmod(0o644)
+
+
+ACLS = ("/kafka-acl/Topic/t", "/kafka-acl-extended/prefixed/Topic/t-")
+
+
+def test_every_broker_hears_of_acls_and_features_and_a_later_start_finds_them(
+    several: Callable[[Story], None],
+) -> None:
+    """The folders above a node are made by the first write below them."""
+    paths = (*ACLS, znodes.FEATURES)
+
+    async def story(make: Make) -> None:
+        one, other, late = (Watcher(make()) for _ in range(3))
+        await one.load()
+        await other.load()
+        for path in paths:
+            assert await one.write(Create(path, b"{1}")) == Written()
+        await other.until(lambda watcher: watcher.tree == dict.fromkeys(paths, b"{1}"))
+        for path in paths:
+            assert await other.write(Put(path, b"{2}", 0)) == Written()
+        await one.until(lambda watcher: watcher.tree == dict.fromkeys(paths, b"{2}"))
+        assert {node.path for node in await late.load()} == set(paths)
+        assert await late.write(Delete(ACLS[1])) == Written()
+        await one.until(lambda watcher: ACLS[1] not in watcher.tree)
+
+    several(story)

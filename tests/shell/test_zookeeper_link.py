@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from ottla.shell.zookeeper_access import NO_ACCESS_CONTROL
 from ottla.shell.zookeeper_link import IN_FLIGHT_MAX, Link
 
 
@@ -21,7 +22,12 @@ def test_what_is_asked_on_an_answer_does_not_overtake_what_waits() -> None:
     last read must not come before them: else the tree is confirmed that has not been read."""
 
     async def body() -> list[str]:
-        link = Link(asyncio.get_running_loop(), "127.0.0.1:1", 6_000, lambda _: None, lambda _: None)
+        loop = asyncio.get_running_loop()
+
+        def ignore(_: object) -> None:
+            pass
+
+        link = Link(loop, "127.0.0.1:1", 6_000, NO_ACCESS_CONTROL, ignore, ignore, ignore)
         called: list[str] = []
         results: list[Result] = []
 

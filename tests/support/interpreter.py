@@ -21,6 +21,7 @@ from ottla.broker.effects import (
     Halt,
     Job,
     Probe,
+    ReadKeys,
     Reply,
     RunJob,
     Send,
@@ -61,9 +62,11 @@ class Interpreter(ABC):
 
     def carry_out_effect(self, effect: Effect) -> None:
         match effect:
-            case Reply(connection, chunks, counted_bytes):
+            case Reply(connection, chunks, counted_bytes, mute_ms):
                 self.broker.allowance.unsent_bytes -= counted_bytes
                 self.reply(connection, chunks)
+                if mute_ms:
+                    self.mute(connection, mute_ms)
             case Close():
                 self.close(effect)
             case WriteNodes(token, operations):
@@ -80,6 +83,8 @@ class Interpreter(ABC):
                 self.halt(reason)
             case SyncLog() | SyncFolder() | CopyLog() | CleanLog() | RunJob():
                 self._give_to_worker(effect)
+            case ReadKeys():
+                self.read_keys(effect)
             case _:
                 assert_never(effect)
 
@@ -96,10 +101,16 @@ class Interpreter(ABC):
             case RunJob(job, parked):
                 self.run_job(job, parked)
 
+    def read_keys(self, effect: ReadKeys) -> None:
+        _unexpected(effect)
+
     # Clients
 
     @abstractmethod
     def reply(self, connection: int, chunks: list[Buffer]) -> None: ...
+
+    def mute(self, connection: int, duration_ms: int) -> None:
+        raise AssertionError(f"nobody has a quota, and connection {connection} is muted for {duration_ms} ms")
 
     def close(self, effect: Close) -> None:
         _unexpected(effect)

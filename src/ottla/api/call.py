@@ -6,10 +6,14 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+from ottla.api.authorized_operations import SUPPORTED, bits
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.access import Session
+from ottla.broker.audit import Asker, Check
 from ottla.broker.broker import Broker
-from ottla.security.resources import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.quotas import Usage
+from ottla.security.principals import ANONYMOUS
+from ottla.security.resources import CLUSTER_NAME, WILDCARD, Operation, ResourceType
 
 REFUSALS = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -49,6 +53,9 @@ class Call:
     client_id: str
     client_host: str = ""
     connection: int = -1
+    usage: Usage | None = None  # of its client's quotas, if it has any
+    api: str = ""  # by its name, for the audit log
+    checks: list[Check] | None = None  # what was asked for so far, where all of it is audited
 
     def random_uuid(self) -> str:
         return str(UUID(bytes=self.broker.random.randbytes(16), version=4))
@@ -67,19 +74,66 @@ class Call:
         """Did it come in where brokers talk to each other?"""
         return self.session.listener == self.broker.listeners.inter_broker
 
-    def allows(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
-        """May whoever asks do this?"""
-        principal, host = self.session.principal, self.client_host.removeprefix("/")
-        return self.broker.access.allows(principal, host, operation, resource_type, name)
+    def allows(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str = CLUSTER_NAME,
+        *,
+        is_asked: bool = True,
+    ) -> bool:
+        """May whoever asks do this? Not `is_asked`: it was not asked for, so a refusal is not audited."""
+        access = self.broker.access
+        if access.authorizer is None and self.checks is None:
+            return True
+        is_allowed = self.broker.identities.is_broker(self.connection) or access.allows(
+            self.session.principal, self.host, operation, resource_type, name
+        )
+        if is_asked:
+            check = (operation, resource_type, name, is_allowed)
+            if self.checks is not None:
+                self.checks.append(check)
+            elif not is_allowed:
+                self.broker.audit.on_refusal(self.asker, check, self.now_ms)
+        return is_allowed
+
+    def allows_any(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """On some resource of this type (KIP-679)?"""
+        access = self.broker.access
+        if access.authorizer is None or self.broker.identities.is_broker(self.connection):
+            return True
+        is_allowed = access.allows_any(self.session.principal, self.host, operation, resource_type)
+        if not is_allowed:
+            self.broker.audit.on_refusal(self.asker, (operation, resource_type, WILDCARD, False), self.now_ms)
+        return is_allowed
+
+    @property
+    def host(self) -> str:
+        return self.client_host.removeprefix("/")
+
+    @property
+    def asker(self) -> Asker:
+        session = self.session
+        return Asker(session.principal, self.host, session.listener, self.client_id, self.api)
 
     def require(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
         """ApiError: whoever asks may not do this."""
         if not self.allows(operation, resource_type, name):
             raise ApiError(REFUSALS[resource_type])
 
+    def count_mutations(self, partitions: int, strict_since: int) -> None:
+        """Partitions that are made or deleted count for a quota. ApiError: there were too many, which clients
+        are told from the version `strict_since` on (KIP-599)."""
+        if self.usage is not None:
+            self.usage.mutate(partitions, self.now_ms, is_strict=self.version >= strict_since)
+
     def may_act_as(self, broker: int, what: str) -> bool:
-        """Has this connection proved to be that broker's, and come in where brokers do?"""
-        if self.is_between_brokers and self.broker.identities.may_act_as(self.connection, broker):
+        """Has this connection proved to be that broker's? Or is whoever authenticated on it allowed
+        ClusterAction, as brokers are where their listener has principals (design note 018)? In either case
+        it must have come in where brokers do."""
+        if self.is_between_brokers and (
+            self.broker.identities.may_act_as(self.connection, broker) or self._is_cluster_principal
+        ):
             return True
         sentence = (
             f"{what} in the name of broker {broker} is refused to {self.who}: it did not prove to be that"
@@ -88,8 +142,19 @@ class Call:
         return False
 
     @property
+    def _is_cluster_principal(self) -> bool:
+        access, principal = self.broker.access, self.session.principal
+        return (
+            access.authorizer is not None
+            and principal != ANONYMOUS
+            and access.allows(
+                principal, self.host, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+            )
+        )
+
+    @property
     def who(self) -> str:
-        return f"{self.client_id!r:.100} at {self.client_host.removeprefix('/')}"
+        return f"{self.client_id!r:.100} at {self.host}"
 
     def topic_name(self, name: str, topic_id: bytes, *, by_id: bool) -> str:
         """The topic a request names, which newer versions do by id."""
@@ -99,3 +164,14 @@ class Call:
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         return topic
+
+    def authorized_operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """What whoever asks may do with it, as bits (KIP-430)."""
+        supported = SUPPORTED[resource_type]
+        if self.broker.access.authorizer is None:
+            return bits(supported)
+        return bits(
+            operation
+            for operation in supported
+            if self.allows(operation, resource_type, name, is_asked=False)
+        )

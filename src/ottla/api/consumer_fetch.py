@@ -15,6 +15,7 @@ from ottla.base.ids import TopicPartition
 from ottla.broker.leadership_proofs import Proof
 from ottla.broker.long_work import LARGE, Steps, finished
 from ottla.broker.parked import Key, Parked
+from ottla.broker.quotas import Usage
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import Wanted
 from ottla.wire.messages.fetch import AbortedTransaction, PartitionData
@@ -33,6 +34,7 @@ class ConsumerFetch:
     rack: str  # where to look for a replica that is nearer, if that is wanted
     read_committed: bool
     asked_ms: int
+    usage: Usage | None = None  # of the consumer's quotas, if it has any
     now_ms: int = NEVER  # when it is answered
     proven_ms: int = NEVER  # when it was last proven that this broker leads all that it must lead
 
@@ -113,6 +115,8 @@ class ConsumerFetch:
             partition = broker.partitions.get(wanted.topic_partition)
             if partition is None or partition.replication is None or not partition.is_leader:
                 continue
+            if self.reads.denied and wanted.topic in self.reads.denied:
+                continue
             if self._has_records(partition, wanted):
                 continue
             if not broker.proofs.led_at(partition, self.asked_ms, now_ms):
@@ -140,7 +144,7 @@ class ConsumerFetch:
         yield LARGE
         reads, self.now_ms = self.reads, now_ms
         is_full = reads.broker.allowance.unsent_bytes > reads.broker.config.unsent_bytes_max
-        return (yield from reads.respond(reads.wanted, self._fill, now_ms, is_full=is_full))
+        return (yield from reads.respond(reads.wanted, self._fill, now_ms, is_full=is_full, usage=self.usage))
 
     def _fill(self, answer: PartitionData, wanted: Wanted, limit: int, at_least_one: bool) -> None:
         partition = self._partition(wanted)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ottla.api.call import Call
+from ottla.api.needs import ALTER, TOPIC
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.long_work import Steps
@@ -21,6 +22,8 @@ from ottla.wire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
+QUOTA_ERROR_SINCE = 3
+
 
 def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
     names: list[str] = []
@@ -33,6 +36,7 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"Topic '{asked.name}' is in the request more than once."
             )
+        call.require(ALTER, TOPIC, asked.name)
         topic = call.broker.image.topics.get(asked.name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{asked.name}'.")
@@ -41,7 +45,9 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
         assignments = (
             None if asked.assignments is None else [assignment.broker_ids for assignment in asked.assignments]
         )
-        operations, _ = plan_partitions(call.broker.image, topic, asked.count, assignments)
+        operations, added = plan_partitions(call.broker.image, topic, asked.count, assignments)
+        if items[asked.name].attempts == 1:
+            call.count_mutations(added, QUOTA_ERROR_SINCE)
         return [] if request.validate_only else operations
 
     def respond() -> CreatePartitionsResponse:

@@ -15,20 +15,23 @@ is given up.
 
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
 from types import GeneratorType
 from typing import Any, TypeAlias
 
 from ottla.api.call import Call, CloseConnection, LastAnswer, Silence
+from ottla.api.refusals import refusal
 from ottla.api.table import TABLE, Api
+from ottla.api.targets import targets_of
 from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
 from ottla.broker.effects import Close, Reply
 from ottla.broker.long_work import LARGE, SMALL_BYTES, Steps
 from ottla.broker.parked import Parked
+from ottla.broker.quotas import Usage
 from ottla.wire.codec import decode_in_slices, decoder, encode_in_slices, encoder
 from ottla.wire.frame import LENGTH
 from ottla.wire.header import (
@@ -53,7 +56,7 @@ SMALL_FETCH_BYTES = 2 * 1024  # some 60 partitions: answered in half a milliseco
 FETCH_PARTITION_BYTES = 32  # of a request, for each partition it names
 SHARED_BYTES = 16 * 1024  # a cached answer is sent to many: what is larger is not copied for each
 ANSWER_BYTES_MAX = 100 * 1024 * 1024  # librdkafka receives no more, either
-Answers: TypeAlias = dict[tuple[str, int, int, bytes], bytes]
+Answers: TypeAlias = dict[tuple[Hashable, ...], bytes]
 _loaded: dict[int, tuple[type[Any], Callable[..., Any]]] = {}
 
 
@@ -72,6 +75,9 @@ def on_request(
     if not low <= header.api_version <= high:
         return _refuse_version(api, header)
     exchange = Exchange(broker, connection, api, header, client_host, len(frame))
+    if broker.quotas.is_active and not broker.identities.is_broker(connection):
+        user = broker.access.session(connection).principal.name
+        exchange.usage = broker.quotas.usage(user, header.client_id or "", now_ms)
     if api.key == PRODUCE:
         return exchange.answer_at_once(exchange.decoded(frame, at), now_ms)
     if api.key == FETCH and len(frame) <= SMALL_FETCH_BYTES:
@@ -80,14 +86,16 @@ def on_request(
             exchange.size += FETCH_PARTITION_BYTES * broker.sessions.partitions(fetch.session_id)
         if exchange.size <= SMALL_FETCH_BYTES:
             return exchange.answer_at_once(fetch, now_ms)
-    if api.cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
-        listener = broker.access.session(connection).listener
-        answers, key = broker.answers, (listener, header.api_key, header.api_version, bytes(frame[at:]))
+    exchange.is_broker = broker.identities.is_broker(connection)
+    is_cached = api.cached and exchange.usage is None  # whose answers may have to say that it is throttled
+    if is_cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
+        answers, listener = broker.answers, broker.access.session(connection).listener
+        who = None if exchange.is_broker else broker.access.scope(connection, client_host)
+        key = (listener, header.api_key, header.api_version, bytes(frame[at:]), who)
         answer = answers.get(key)
         if answer is not None:
             return _framed(header, [answer])
         exchange.keep = partial(_keep, broker, answers, key, broker.proofs.doubts)
-    exchange.is_broker = broker.identities.is_broker(connection)
     if len(frame) > LARGE_REQUEST_BYTES or not broker.slices.may_begin(
         exchange.size, is_broker=exchange.is_broker
     ):
@@ -100,7 +108,8 @@ def on_request(
 class Exchange:
     """One request of `size` bytes, and the connection its answer goes to. `keep` is told the answer, if it is
     made without waiting for anything. `last`: the connection ends with this answer, if it still says so once
-    it is made; then `ends_because` says why."""
+    it is made; then `ends_because` says why. `usage`: its client has a quota, and may have to be silent
+    afterwards."""
 
     broker: Broker
     connection: int
@@ -112,6 +121,7 @@ class Exchange:
     keep: Callable[[list[Buffer]], None] | None = None
     last: LastAnswer | None = None
     ends_because: str = ""
+    usage: Usage | None = None
 
     def decoded(self, frame: memoryview, at: int) -> Any:
         return decoder(_load(self.api)[0], self.header.api_version)(frame, at, self.api.items_max)
@@ -124,13 +134,14 @@ class Exchange:
         except Exception as error:
             raise self._failure(error) from error
         if answer is None:
-            return Silence.NO_REPLY
+            return Silence.NO_REPLY if self.usage is None else self._end_unanswered(self.usage)
         if isinstance(answer, GeneratorType):
             return self._run(self._answered(answer))
         if isinstance(answer, Parked):
             self.park(answer)
             return Silence.PARKED
-        return self._encoded_at_once(answer)
+        chunks = self._encoded_at_once(answer)
+        return chunks if self.usage is None else self._sent(chunks, self.usage)
 
     def answer_in_share(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence:
         """At once, as far as that goes; and what it takes counts."""
@@ -152,11 +163,17 @@ class Exchange:
             self.connection, steps, self._late, size=self.size, is_broker=self.is_broker
         )
         if not is_done:
+            if self.usage is not None:
+                self.usage.stop()
             return Silence.PARKED
+        if self.usage is not None and result is not Silence.PARKED:
+            result = self._sent(result, self.usage)
         self._end()
         return result  # type: ignore[no-any-return]
 
     def queue(self, frame: memoryview, at: int) -> None:
+        if self.usage is not None:
+            self.usage.stop()
         self.broker.slices.put(
             self.connection,
             self._late(self._decoded(frame, at)),
@@ -168,6 +185,8 @@ class Exchange:
     def park(self, parked: Parked) -> None:
         """Let an answer wait. What it is answered with in the end may have to wait for something else."""
         self.keep = None
+        if self.usage is not None:
+            self.usage.time_wait(parked)
         parked.owner, parked.reply = self.connection, self._reply
         self.broker.waiting.park(parked)
 
@@ -176,7 +195,8 @@ class Exchange:
             self.park(answer)
             return
         if answer is Silence.NO_REPLY:
-            self.broker.outbox.put(Reply(self.connection, []))
+            mute_ms = 0 if self.usage is None else self._charge_unanswered(self.usage)
+            self.broker.outbox.put(Reply(self.connection, [], mute_ms=mute_ms))
             return
         if isinstance(answer, CloseConnection):
             self.broker.outbox.put(Close(self.connection, str(answer)))
@@ -191,16 +211,50 @@ class Exchange:
             )
             return
         try:
-            self._send(self._encoded_at_once(answer))
+            if self.usage is not None:
+                self.usage.start()
+            chunks = self._encoded_at_once(answer)
+            if self.usage is not None:
+                self.usage.finish()
+            self._send(chunks)
         except CloseConnection as error:
             self.broker.outbox.put(Close(self.connection, str(error)))
 
     def _send(self, chunks: list[Buffer]) -> None:
         size = sum(map(len, chunks))
         self.broker.allowance.unsent_bytes += size
-        self.broker.outbox.put(Reply(self.connection, chunks, size))
+        mute_ms = 0 if self.usage is None else self.usage.throttle_ms
+        self.broker.outbox.put(Reply(self.connection, chunks, size, mute_ms))
+
+    # -- quotas: what a request has used, and what follows from it --
+
+    def _charge(self, answer: Any, usage: Usage) -> None:
+        throttle_ms = usage.charge(produced_bytes=self.size if self.api.key == PRODUCE else 0)
+        if throttle_ms and hasattr(answer, "throttle_time_ms"):
+            answer.throttle_time_ms = throttle_ms
+
+    def _charge_unanswered(self, usage: Usage) -> int:
+        """A produce with acks=0: its bytes count, the time does not, as in Kafka."""
+        return usage.charge(produced_bytes=self.size, is_timed=False)
+
+    def _end_unanswered(self, usage: Usage) -> Silence:
+        mute_ms = self._charge_unanswered(usage)
+        if not mute_ms:
+            return Silence.NO_REPLY
+        self.broker.outbox.put(Reply(self.connection, [], mute_ms=mute_ms))
+        return Silence.PARKED
+
+    def _sent(self, chunks: list[Buffer], usage: Usage) -> list[Buffer] | Silence:
+        """An answer that is made at once. What a throttled client sent behind its request waits, too."""
+        usage.finish()
+        if not usage.throttle_ms:
+            return chunks
+        self._send(chunks)
+        return Silence.PARKED
 
     def _encoded_at_once(self, answer: Any) -> list[Buffer]:
+        if self.usage is not None:
+            self._charge(answer, self.usage)
         try:
             return _framed(self.header, encoder(type(answer), self.header.api_version)(answer))
         except (ValueError, TypeError, AttributeError, struct.error) as error:
@@ -210,6 +264,8 @@ class Exchange:
 
     def _late(self, steps: Steps) -> Steps:
         """The same when nobody is there to take what it returns."""
+        if self.usage is not None:
+            steps = self.usage.time_steps(steps, self.broker.slices)
         try:
             result = yield from steps
         except (ProtocolError, CloseConnection) as error:
@@ -217,6 +273,8 @@ class Exchange:
             self.broker.outbox.put(Close(self.connection, str(error), over_limit=over_limit))
             return
         if result is not Silence.PARKED:
+            if self.usage is not None:
+                self.usage.finish()
             self._send(result)
             self._end()
 
@@ -236,13 +294,22 @@ class Exchange:
         return (yield from self._handled(handler, request, self.broker.slices.now_ms))
 
     def _handled(self, handler: Callable[..., Any], request: Any, now_ms: int) -> Steps:
+        call = self._call(now_ms)
+        if self.api.audited and not self.is_broker:
+            call.checks = []
+            targets = targets_of(request, self.api.audited)
         try:
-            answer = handler(self._call(now_ms), request)
+            answer = refusal(call, self.api, request)
+            if answer is None:
+                answer = handler(call, request)
         except CloseConnection:
             raise
         except Exception as error:
             raise self._failure(error) from error
-        return (yield from self._answered(answer))
+        answered = yield from self._answered(answer)
+        if call.checks is not None:
+            self.broker.audit.on_administration(call.asker, targets, call.checks)
+        return answered
 
     def _answered(self, answer: Any) -> Steps:
         """What a handler returned: the answer, or steps to it; or it waits."""
@@ -263,6 +330,8 @@ class Exchange:
 
     def _encoded(self, answer: Any) -> Steps:
         """What is there of an answer counts as unsent until it is on its way."""
+        if self.usage is not None:
+            self._charge(answer, self.usage)
         chunks: list[Buffer] = []
         size = 0
         try:
@@ -293,7 +362,7 @@ class Exchange:
     def _call(self, now_ms: int) -> Call:
         return Call(
             self.broker, now_ms, self.header.api_version, self.header.client_id or "", self.client_host,
-            self.connection,
+            self.connection, self.usage, self.api.title,
         )  # fmt: skip
 
     def _failure(self, error: Exception) -> CloseConnection:
@@ -314,7 +383,7 @@ def _load(api: Api) -> tuple[type[Any], Callable[..., Any]]:
 
 
 def _keep(
-    broker: Broker, answers: Answers, key: tuple[str, int, int, bytes], doubts: int, chunks: list[Buffer]
+    broker: Broker, answers: Answers, key: tuple[Hashable, ...], doubts: int, chunks: list[Buffer]
 ) -> None:
     """For whoever asks the same, until the image changes: `answers` is then no longer the broker's. Nothing
     is kept that was made while this broker waited for proof, or was in doubt, that it leads."""

@@ -21,6 +21,7 @@ from typing import Any
 from ottla.api.call import Call
 from ottla.api.consumer_fetch import ConsumerFetch
 from ottla.api.follower_fetch import FollowerFetch
+from ottla.api.needs import READ, TOPIC
 from ottla.api.partition_reads import NO_REPLICA, PartitionReads, answer_bytes_max, is_long
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.offset_times import READ_COMMITTED
@@ -52,6 +53,8 @@ def _fetch(call: Call, request: FetchRequest) -> Steps:
     if replica_id >= 0 and not call.may_act_as(replica_id, "Fetch"):
         return _unauthorized(request)
     bytes_max = min(request.max_bytes, answer_bytes_max(broker))
+    if call.usage is not None and replica_id < 0:
+        bytes_max = min(bytes_max, call.usage.fetch_bytes_max)
     try:
         wanted, session, incremental = yield from _resolve(
             call, request, is_follower=replica_id in broker.image.brokers
@@ -78,12 +81,19 @@ def _fetch(call: Call, request: FetchRequest) -> Steps:
             now_ms=call.now_ms,
             vouched_ms=vouched_ms,
         ).answer(request.max_wait_ms)
+    if broker.access.authorizer is not None:
+        reads.denied = frozenset(
+            topic
+            for topic in dict.fromkeys(asked.topic for asked in wanted)
+            if topic and not call.allows(READ, TOPIC, topic)
+        )
     return ConsumerFetch(
         reads=reads,
         leader_only=call.version < FOLLOWERS_SINCE,
         rack=_rack_to_serve(broker, request.rack_id),
         read_committed=request.isolation_level == READ_COMMITTED,
         asked_ms=call.now_ms,
+        usage=call.usage,
     ).answer(request.max_wait_ms)
 
 

@@ -4,7 +4,7 @@ What is wanted was read together from one request and its session. Who fetches d
 read, to where, and what else is said of them (`consumer_fetch`, `follower_fetch`).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -15,6 +15,7 @@ from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.long_work import Steps
 from ottla.broker.parked import Key, Parked
+from ottla.broker.quotas import Usage
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import NO_SESSION, Session, Wanted
 from ottla.wire.messages.fetch import (
@@ -31,6 +32,7 @@ FETCH_BYTES_MIN = 64 * 1024
 WAIT_MS_MAX = 300_000
 LONG = 1_000  # partitions; an answer about more is made in slices
 FEW = 60  # partitions; an answer about more waits where much is answered at the same time
+ANSWER_BYTES = 50  # that a partition has in an answer besides its records, about
 PARTITION_BYTES = 400  # that a fetch holds for each while it waits, about
 
 # Reads one partition into its answer: so many bytes at most, or a first batch of any size.
@@ -50,6 +52,7 @@ class PartitionReads:
     bytes_min: int
     bytes_max: int
     knows_storage_error: bool = True
+    denied: Collection[str] = ()  # topics that whoever fetches may not read
     available: dict[TopicPartition, int] = field(default_factory=dict)
     by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
     total: int = 0
@@ -84,9 +87,18 @@ class PartitionReads:
 
     # -- the answer -------------------------------------------------------------------------------
 
-    def respond(self, wanted: Iterable[Wanted], fill: Fill, now_ms: int, *, is_full: bool = False) -> Steps:
+    def respond(
+        self,
+        wanted: Iterable[Wanted],
+        fill: Fill,
+        now_ms: int,
+        *,
+        is_full: bool = False,
+        usage: Usage | None = None,
+    ) -> Steps:
         """Records are read when there is a place for them, and as many as clients have left room for then: if
-        none (`is_full`), not even a first batch. Until they are encoded they count as unsent."""
+        none (`is_full`), not even a first batch. Until they are encoded they count as unsent. They are not
+        given if that is more than the fetcher's quota."""
         broker = self.broker
         budget, results = 0 if is_full else min(self.bytes_max, answer_bytes_max(broker)), []
         served: list[Wanted] = []
@@ -103,6 +115,8 @@ class PartitionReads:
                     results.append((asked, answer))
         finally:
             broker.allowance.unsent_bytes -= read_bytes
+        if usage is not None and usage.charge_fetch(read_bytes + ANSWER_BYTES * len(results), now_ms):
+            return self._throttled(results)
         if self.session is not None:
             self.session.rotate(served)
             self.session.answered_ms = now_ms
@@ -112,6 +126,16 @@ class PartitionReads:
             responses=_by_topic(results),
             node_endpoints=endpoints(broker, self.connection, hinted, NodeEndpoint) if hinted else [],
         )
+
+    def _throttled(self, results: list[tuple[Wanted, PartitionData]]) -> FetchResponse:
+        """An answer without anything. What would have been said in it is news the next time; a session that
+        would begin with it does not."""
+        for wanted, _ in results:
+            wanted.sent_high_watermark = -1
+        if self.session is not None and not self.incremental:
+            self.broker.sessions.close(self.session.id)
+            self.session = None
+        return FetchResponse(session_id=self.session.id if self.session else NO_SESSION)
 
     def _read(self, wanted: Wanted, fill: Fill, limit: int, at_least_one: bool) -> PartitionData:
         answer = PartitionData(partition_index=wanted.partition, high_watermark=-1, records=b"")
@@ -140,9 +164,12 @@ class PartitionReads:
             answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _unknown(self, wanted: Wanted) -> ErrorCode | None:
-        """The error for what does not exist, without raising it: a request may name very many of those."""
+        """The error for what does not exist, or may not be read, without raising it: a request may name very
+        many of those."""
         if self.by_id and not wanted.topic:
             return ErrorCode.UNKNOWN_TOPIC_ID
+        if self.denied and wanted.topic in self.denied:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         topic = self.broker.image.topics.get(wanted.topic)
         exists = topic is not None and wanted.partition in topic.assignment
         return None if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -150,6 +177,8 @@ class PartitionReads:
     def partition(self, wanted: Wanted) -> Partition:
         if self.by_id and not wanted.topic:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if self.denied and wanted.topic in self.denied:
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.broker.partitions.find(wanted.topic, wanted.partition)
         if self.by_id and partition.topic_id != wanted.topic_id:
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)

@@ -1,13 +1,23 @@
 """Who is at the other end of a connection, and what they may do.
 
 A connection of which nothing was said is ANONYMOUS's, on the listener that a broker has when it is given
-none. Without an authorizer everybody may do everything.
+none. Without an authorizer everybody may do everything. With one, the ACLs are those of the image: a change
+of theirs holds from the moment this broker sees it.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from ottla.controller.acl_nodes import AclKey, StoredAcl
+from ottla.controller.image import Image
+from ottla.security.authorizer_config import AuthorizerConfig
 from ottla.security.principals import ANONYMOUS, Principal
 from ottla.security.resources import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from ottla.security.acls import AclEntry
+    from ottla.security.authorizer import Authorizer
 
 DEFAULT_LISTENER = "PLAINTEXT"
 
@@ -27,8 +37,10 @@ UNTOLD = Session()  # nobody may change it
 
 
 class Access:
-    def __init__(self) -> None:
+    def __init__(self, config: AuthorizerConfig, image: Image) -> None:
+        self._image = image
         self._sessions: dict[int, Session] = {}
+        self.authorizer: Authorizer | None = _authorizer(config) if config.class_name else None
 
     def begin(self, connection: int, session: Session) -> None:
         self._sessions[connection] = session
@@ -39,12 +51,68 @@ class Access:
     def forget(self, connection: int) -> None:
         self._sessions.pop(connection, None)
 
+    def scope(self, connection: int, host: str) -> Hashable:
+        """To whoever has the same, a request that is answered from the image has the same answer. A broker's
+        is None: to brokers nothing is refused."""
+        if self.authorizer is None:
+            return None
+        return self.session(connection).principal, host
+
+    # -- the ACLs ---------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        for key in self._image.acls:
+            self.on_acls(key)
+
+    def on_acls(self, key: AclKey) -> None:
+        """The node of these ACLs changed, or is gone."""
+        if self.authorizer is None:
+            return
+        from ottla.security.acls import RESOURCE_TYPES, ResourcePattern
+        from ottla.security.resources import PatternType
+
+        resource_type = RESOURCE_TYPES.get(key.resource_type.upper())
+        if resource_type is None:
+            return  # of a newer Kafka
+        pattern_type = PatternType.PREFIXED if key.is_prefix else PatternType.LITERAL
+        stored = self._image.acls.get(key)
+        self.authorizer.replace(
+            ResourcePattern(resource_type, key.name, pattern_type),
+            [_entry(acl) for acl in stored.acls] if stored else [],
+        )
+
+    # -- decisions --------------------------------------------------------------------------------
+
     def allows(
-        self,
-        principal: Principal,  # noqa: ARG002 - there is no authorizer yet
-        host: str,  # noqa: ARG002
-        operation: Operation,  # noqa: ARG002
-        resource_type: ResourceType,  # noqa: ARG002
-        name: str,  # noqa: ARG002
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:
-        return True
+        if self.authorizer is None:
+            return True
+        return self.authorizer.allows(principal, host, operation, resource_type, name)
+
+    def allows_any(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
+    ) -> bool:
+        """On some resource of this type (KIP-679)."""
+        if self.authorizer is None:
+            return True
+        return self.authorizer.allows_any(principal, host, operation, resource_type)
+
+
+def _authorizer(config: AuthorizerConfig) -> "Authorizer":
+    from ottla.security.authorizer import Authorizer, parse_super_users  # many brokers have none
+
+    return Authorizer(parse_super_users(config.super_users), allows_without_acls=config.allows_without_acls)
+
+
+def _entry(acl: StoredAcl) -> "AclEntry":
+    """What a newer Kafka may have written, and is not known here, allows and denies nothing."""
+    from ottla.security.acls import OPERATIONS, PERMISSIONS, AclEntry
+    from ottla.security.resources import Permission
+
+    return AclEntry(
+        acl.principal,
+        OPERATIONS.get(acl.operation.upper(), Operation.UNKNOWN),
+        PERMISSIONS.get(acl.permission.upper(), Permission.UNKNOWN),
+        acl.host,
+    )

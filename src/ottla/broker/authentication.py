@@ -5,18 +5,28 @@ sentence whatever the reason; the reason is logged, one line a second at most.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ottla.base.config import load
 from ottla.broker.access import Access
-from ottla.broker.listeners import settings_of
+from ottla.broker.effects import Effect
+from ottla.broker.listeners import Listener, settings_of
 from ottla.broker.ports import Random
-from ottla.controller.image import Image
+from ottla.broker.token_keys import TokenKeys
+from ottla.controller.image import Configs, Image
 from ottla.controller.user_nodes import Entity
-from ottla.security.credentials import MECHANISMS, CredentialError, ScramCredential, ScramMechanism
+from ottla.security.credentials import (
+    ITERATIONS,
+    MECHANISMS,
+    CredentialError,
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+)
+from ottla.security.key_sets import KeySet
 from ottla.security.principals import Principal
-from ottla.security.sasl import plain
+from ottla.security.sasl import oauthbearer, plain
 from ottla.security.sasl.exchange import NONCE_BYTES, Mechanism, ServerExchange, Stage, Step
 from ottla.security.sasl.plain import Plain
 from ottla.security.sasl.scram import Scram
@@ -26,10 +36,22 @@ from ottla.security.sasl_config import SaslConfig
 log = logging.getLogger(__name__)
 
 SAY_MS = 1_000
+NO_CONFIGS = Configs({}, -1)
+NOBODYS = {
+    mechanism: credential_of(mechanism, bytes(26), b"nobody", ITERATIONS).text()
+    for mechanism in ScramMechanism
+}
 
 
 class Authentication:
-    def __init__(self, properties: Mapping[str, str], image: Image, access: Access, random: Random) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        image: Image,
+        access: Access,
+        random: Random,
+        put: Callable[[Effect], None],
+    ) -> None:
         self.config = load(SaslConfig, properties)
         self._properties = properties
         self._image = image
@@ -39,6 +61,17 @@ class Authentication:
         self._offers: dict[str, tuple[dict[str, Mechanism], dict[str, int]]] = {}  # by listener
         self._exchanges: dict[int, ServerExchange] = {}
         self._said_ms = 0
+        self._token_keys = TokenKeys(put)
+
+    def open(self, listeners: Iterable[Listener]) -> Sequence[KeySet]:
+        """At a start: the keys of tokens that have to be read before anybody can authenticate."""
+        for listener in listeners:
+            if listener.has_sasl:
+                self._offer(listener.name)
+        return self._token_keys.key_sets
+
+    def on_tick(self, now_ms: int) -> None:
+        self._token_keys.pump(now_ms)
 
     def exchange(self, connection: int) -> ServerExchange:
         exchange = self._exchanges.get(connection)
@@ -91,14 +124,20 @@ class Authentication:
             settings = settings_of(self._properties, listener)
             names = load(SaslConfig, settings).enabled_mechanisms
             configs = {name: of_mechanism(settings, name) for name in names}
-            mechanisms = {name: self._mechanism(name, config, listener) for name, config in configs.items()}
+            mechanisms = {
+                name: self._mechanism(name, settings, jaas_options(config, listener, name))
+                for name, config in configs.items()
+            }
             lifetimes = {name: config.reauthentication_ms_max for name, config in configs.items()}
             offer = self._offers[listener] = mechanisms, lifetimes
         return offer
 
-    def _mechanism(self, name: str, config: SaslConfig, listener: str) -> Mechanism:
+    def _mechanism(self, name: str, settings: Mapping[str, str], login: Mapping[str, str]) -> Mechanism:
+        """By the settings of a listener, and the options of its JAAS line for this mechanism."""
         if name == plain.NAME:
-            return Plain(plain.users_of(jaas_options(config, listener, name)))
+            return Plain(plain.users_of(login))
+        if name == oauthbearer.NAME:
+            return self._token_keys.mechanism(settings, login)
         scram = MECHANISMS[name]
         return Scram(scram, lambda user: self._credential(user, scram), self._secret)
 
@@ -107,12 +146,12 @@ class Authentication:
         return self._image.peer_secret or self._own_secret
 
     def _credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
-        configs = self._image.entity_configs.get(Entity(user))
-        text = configs.values.get(mechanism.title) if configs else None
-        if text is None:
-            return None
+        """Something is read also if there is none, as that takes time."""
+        configs = self._image.entity_configs.get(Entity(user), NO_CONFIGS)
+        text = configs.values.get(mechanism.title)
         try:
-            return ScramCredential.parse(text, mechanism)
+            credential = ScramCredential.parse(text or NOBODYS[mechanism], mechanism)
+            return credential if text else None
         except CredentialError as error:
             log.warning("the %s credential of user %r cannot be read: %s", mechanism.title, user, error)
             return None

@@ -16,15 +16,17 @@ here. Parts are made from the bottom up: where one calls back a part that is mad
 Handlers in `api` are given the whole broker, since each needs other parts of it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ottla.base.config import load
 from ottla.base.files import Files
 from ottla.broker import adoption
 from ottla.broker.access import Access
 from ottla.broker.adoption import Adoption
 from ottla.broker.allowance import Allowance
+from ottla.broker.audit import Audit
 from ottla.broker.config import BrokerConfig
 from ottla.broker.config_copies import ConfigCopies
 from ottla.broker.controller_seat import Seat
@@ -47,6 +49,7 @@ from ottla.broker.parked import Waiting
 from ottla.broker.partitions import Partitions
 from ottla.broker.ports import Random, TransactionVerifier
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.quotas import Quotas
 from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.settings import Settings
 from ottla.broker.storage import Storage
@@ -57,6 +60,7 @@ from ottla.controller.keeper import NodeChanged
 from ottla.replication.partition import HighWatermarks
 from ottla.replication.sessions import Sessions
 from ottla.replication.throttle import ReplicationThrottle
+from ottla.security.authorizer_config import AuthorizerConfig
 
 if TYPE_CHECKING:
     from ottla.broker.authentication import Authentication
@@ -97,13 +101,15 @@ class Broker:
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
         self.listeners = listeners_of(properties)
         self.identities = Identities(self.id, image, random, self._login(properties))
-        self.access = Access()
+        self.audit = Audit()
+        self.access = Access(load(AuthorizerConfig, properties), image)
+        self.quotas = Quotas(settings, image, self.slices)
         self.sessions = Sessions(
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
         self.adoption = Adoption()
-        # That hold until the image changes, by the name of the listener and the request.
-        self.answers: dict[tuple[str, int, int, bytes], bytes] = {}
+        # That hold until the image changes, by the listener, who asks, and the request.
+        self.answers: dict[tuple[Hashable, ...], bytes] = {}
         self.is_clean = True
 
     def _login(self, properties: dict[str, str]) -> "Login | None":
@@ -160,7 +166,7 @@ class Broker:
     def authentication(self) -> "Authentication":
         from ottla.broker.authentication import Authentication  # many brokers have no SASL
 
-        return Authentication(self.settings.properties, self.image, self.access, self.random)
+        return Authentication(self.settings.properties, self.image, self.access, self.random, self.outbox.put)
 
     @cached_property
     def marker_writes(self) -> "MarkerWrites":
@@ -216,6 +222,7 @@ class Broker:
         if not self.image.cluster_id:
             self.adoption = Adoption.look(store.disks, self.id)
         self._load_settings(self.adoption)
+        self.quotas.load()
         report = store.open_all(now_ms, topic_config, self.image.topic_id)
         self.is_clean = all(report.clean.values())
         reports = [*report.lines(), *self.adoption.lines]
@@ -226,6 +233,7 @@ class Broker:
         reports += adoption.untouched_line({topic for topic, _ in store.logs}, topic_config)
         assume_lost(self.id, self.image, store)
         self.copies.note_brokers()
+        self.access.load()
         for topic in self.image.topics:
             self.partitions.follow_topic(topic, now_ms)
         return reports
@@ -276,6 +284,10 @@ class Broker:
                 self.partitions.configure(topic, now_ms)
             case images.GroupConfigChanged(group):
                 self.coordinators.on_group_config(group)
+            case images.AclsChanged(key):
+                self.access.on_acls(key)
+            case images.EntityConfigChanged(entity):
+                self.quotas.on_changed(entity)
             case images.BrokerConfigChanged():
                 self.copies.note_brokers()
                 self._load_settings()
@@ -345,6 +357,8 @@ class Broker:
         self.store.wall_offset_ms = wall_offset_ms
         self.replicas.on_tick(now_ms)
         self._pump(now_ms)
+        if "authentication" in self.__dict__:
+            self.authentication.on_tick(now_ms)
         self.notice.pump()
         self.report.pump(now_ms)
         self.controller_writes.doubt(now_ms)
@@ -352,6 +366,7 @@ class Broker:
         self.departure.announce()
         self.controller_writes.on_tick(now_ms)
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
+        self.quotas.on_tick(now_ms)
         self.storage.start_cleanings(now_ms)
         self.moves.start_copies(now_ms)
         self.storage.start_syncs(now_ms)

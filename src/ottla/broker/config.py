@@ -36,6 +36,20 @@ def _protocol_map(value: tuple[str, ...]) -> str | None:
     return None if are_known else f"must be NAME:PROTOCOL,... with the protocols {', '.join(PROTOCOLS)}"
 
 
+def overrides_of(text: str) -> dict[str, int]:
+    """How many connections each host may have. ValueError: they are not written so."""
+    pairs = (part.strip().rpartition(":") for part in text.split(",") if part.strip())
+    return {host.strip(" []"): int(count) for host, _, count in pairs}
+
+
+def _overrides(value: str) -> str | None:
+    try:
+        counts = overrides_of(value)
+    except ValueError:
+        return "must be HOST:COUNT,..."
+    return None if all(host and count >= 0 for host, count in counts.items()) else "must be HOST:COUNT,..."
+
+
 def _roles(value: tuple[str, ...]) -> str | None:
     problem = one_of("broker", "controller")(value) if value else None
     if problem is None and value == ("controller",):
@@ -110,8 +124,9 @@ class BrokerConfig:
     connections_max: int = key(
         "max.connections",
         INT_MAX,
-        "Connections at a time; more are closed at once. Other brokers do not count, and a few more are kept "
-        "for this machine itself. The limit of open files (ulimit -n) holds, too.",
+        "Connections at a time, of all listeners together, or of one (listener.name.X.); more are closed at "
+        "once. Other brokers do not count, nor does the listener that is only for them, and a few more are "
+        "kept for this machine itself. The limit of open files (ulimit -n) holds, too.",
         check=at_least(1),
         dynamic=True,
     )
@@ -119,6 +134,21 @@ class BrokerConfig:
         "max.connections.per.ip",
         INT_MAX,
         "Connections at a time from one address; with the same exceptions.",
+        check=at_least(1),
+        dynamic=True,
+    )
+    connections_per_ip_overrides: str = key(
+        "max.connections.per.ip.overrides",
+        "",
+        "Addresses or hosts with another limit than max.connections.per.ip, as HOST:COUNT,...",
+        check=_overrides,
+        dynamic=True,
+    )
+    connection_creation_rate_max: int = key(
+        "max.connection.creation.rate",
+        INT_MAX,
+        "Connections a second, of all listeners together, or of one (listener.name.X.). More wait for their "
+        "turn.",
         check=at_least(1),
         dynamic=True,
     )
@@ -249,6 +279,24 @@ class BrokerConfig:
         "RackAwareReplicaSelector lets consumers read from a replica in their own rack (KIP-392).",
         type=ConfigType.CLASS,
         check=one_of("", LEADER_SELECTOR, RACK_AWARE_SELECTOR),
+    )
+    quota_samples: int = key(
+        "quota.window.num", 11, "Samples that the rates of clients are measured over.", check=at_least(1)
+    )
+    quota_sample_s: int = key(
+        "quota.window.size.seconds", 1, "The length of such a sample, in seconds.", check=at_least(1)
+    )
+    mutation_samples: int = key(
+        "controller.quota.window.num",
+        11,
+        "As many samples as a client without use saves of controller_mutation_rate.",
+        check=at_least(1),
+    )
+    mutation_sample_s: int = key(
+        "controller.quota.window.size.seconds",
+        1,
+        "The length of such a sample, in seconds.",
+        check=at_least(1),
     )
     leader_throttled_rate: int = key(
         "leader.replication.throttled.rate",

@@ -8,19 +8,25 @@ from collections.abc import Iterator
 
 from ottla.base.config import Row, names_of, rows
 from ottla.broker.config import BrokerConfig
+from ottla.broker.zookeeper_config import ZooKeeperConfig
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
+from ottla.security.authorizer_config import AuthorizerConfig
+from ottla.security.oauth_config import OAuthConfig
 from ottla.security.sasl_config import SaslConfig
 from ottla.security.tls_config import TlsConfig
 from ottla.txn.config import TransactionConfig
 
 TITLES: dict[type, str] = {
     BrokerConfig: "Broker",
+    ZooKeeperConfig: "Towards ZooKeeper",
     LogConfig: "Logs and topics",
     StoreConfig: "Log store",
     GroupConfig: "Groups",
     TransactionConfig: "Transactions",
+    AuthorizerConfig: "Access control",
     SaslConfig: "SASL",
+    OAuthConfig: "SASL: OAUTHBEARER",
     TlsConfig: "TLS",
 }
 CONFIG_CLASSES = tuple(TITLES)

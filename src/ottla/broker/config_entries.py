@@ -24,7 +24,9 @@ from ottla.base.config import (
     rows_by_group_key,
 )
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.config import BrokerConfig
 from ottla.broker.config_classes import CONFIG_CLASSES, broker_names, broker_rows
+from ottla.broker.listeners import listeners_named, settings_of
 from ottla.broker.security import asks_for_security, is_honoured
 from ottla.broker.settings import Settings
 from ottla.group.config import GroupConfig
@@ -172,6 +174,8 @@ def check_broker_configs(settings: Settings, broker: str, configs: Mapping[str, 
     try:
         for config_class in CONFIG_CLASSES:
             load(config_class, configs)
+        for listener in listeners_named(configs):
+            load(BrokerConfig, settings_of(configs, listener))
         if any(map(_of_listener, configs)):
             settings.check_tls(configs)
     except ConfigError as error:

@@ -16,11 +16,13 @@ from ottla.log.log import Log
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A parked answer is ready: send it on this connection, and go on reading from it."""
+    """A parked answer is ready: send it on this connection, and go on reading from it, after a while if its
+    client is over a quota (`mute_ms`)."""
 
     connection: int
     chunks: list[Buffer]
     unsent_bytes: int = 0  # that the broker counts until this is carried out, and no longer
+    mute_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,23 @@ class RunJob:
     parked: Parked
 
 
+class KeySet(Protocol):
+    """Keys that verify tokens, and where they are (`security/key_sets`)."""
+
+    url: str
+    trust_file: str
+
+    def on_read(self, keys: Any, now_ms: int) -> None: ...
+    def on_failed(self, now_ms: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReadKeys:
+    """Read the keys of tokens in a worker, then call `on_read` or `on_failed`."""
+
+    keys: KeySet
+
+
 @dataclass(frozen=True, slots=True)
 class TakeOffline:
     """A log directory failed under the input that is being handled: call `on_directory_failed` after it."""
@@ -162,6 +181,7 @@ Effect: TypeAlias = (
     | SyncFolder
     | CopyLog
     | RunJob
+    | ReadKeys
     | TakeOffline
     | Halt
 )

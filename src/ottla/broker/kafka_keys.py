@@ -4,6 +4,7 @@ Names of Kafka 3.0 to 4.2. Those that ask for security are in `security`; those 
 of the config classes.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 
 from ottla.broker.security import asks_for_security, is_honoured, is_security_key
@@ -20,7 +21,7 @@ WITHOUT_EFFECT = frozenset({
     "controller.quorum.election.timeout.ms", "controller.quorum.fetch.max.bytes",
     "controller.quorum.fetch.snapshot.max.bytes", "controller.quorum.fetch.timeout.ms",
     "controller.quorum.request.timeout.ms", "controller.quorum.retry.backoff.ms",
-    "controller.quorum.voters", "controller.quota.window.num", "controller.quota.window.size.seconds",
+    "controller.quorum.voters",
     "controller.socket.timeout.ms", "cordoned.log.dirs", "create.topic.policy.class.name",
     "delegation.token.expiry.check.interval.ms", "delegation.token.expiry.time.ms",
     "delegation.token.max.lifetime.ms", "delete.records.purgatory.purge.interval.requests",
@@ -53,8 +54,8 @@ WITHOUT_EFFECT = frozenset({
     "internal.metadata.max.fetch.size.in.bytes", "kafka.metrics.polling.interval.secs",
     "kafka.metrics.reporters", "log.dir.failure.timeout.ms", "log.initial.task.delay.ms",
     "log.local.retention.bytes", "log.local.retention.ms", "log.message.downconversion.enable",
-    "log.message.format.version", "log.message.timestamp.difference.max.ms", "max.connection.creation.rate",
-    "max.connections.per.ip.overrides", "metadata.log.dir",
+    "log.message.format.version", "log.message.timestamp.difference.max.ms",
+    "metadata.log.dir",
     "metadata.log.max.record.bytes.between.snapshots", "metadata.log.max.snapshot.interval.ms",
     "metadata.log.segment.bytes", "metadata.log.segment.min.bytes", "metadata.log.segment.ms",
     "metadata.max.idle.interval.ms", "metadata.max.retention.bytes", "metadata.max.retention.ms",
@@ -63,8 +64,8 @@ WITHOUT_EFFECT = frozenset({
     "num.replica.alter.log.dirs.threads", "num.replica.fetchers", "offsets.commit.required.acks",
     "offsets.load.buffer.size", "password.encoder.cipher.algorithm", "password.encoder.iterations",
     "password.encoder.key.length", "password.encoder.keyfactory.algorithm",
-    "producer.purgatory.purge.interval.requests", "queued.max.requests", "quota.window.num",
-    "quota.window.size.seconds", "remote.fetch.max.wait.ms", "remote.list.offsets.request.timeout.ms",
+    "producer.purgatory.purge.interval.requests", "queued.max.requests",
+    "remote.fetch.max.wait.ms", "remote.list.offsets.request.timeout.ms",
     "remote.log.index.file.cache.total.size.bytes", "remote.log.index.file.cache.ttl.ms",
     "remote.log.manager.copier.thread.pool.size", "remote.log.manager.copy.max.bytes.per.second",
     "remote.log.manager.copy.quota.window.num", "remote.log.manager.copy.quota.window.size.seconds",
@@ -93,12 +94,14 @@ WITHOUT_EFFECT = frozenset({
     "ssl.secure.random.implementation", "ssl.trustmanager.algorithm", "telemetry.max.bytes",
     "transaction.state.log.load.buffer.size",
     "unclean.leader.election.interval.ms", "unstable.api.versions.enable",
-    "unstable.feature.versions.enable", "zookeeper.clientCnxnSocket", "zookeeper.connection.timeout.ms",
+    "unstable.feature.versions.enable", "zookeeper.connection.timeout.ms",
     "zookeeper.max.in.flight.requests", "zookeeper.metadata.migration.enable",
     "zookeeper.metadata.migration.min.batch.size", "zookeeper.sync.time.ms",
 })  # fmt: skip
 # The settings of plugins for tiered storage, and what may be set for one listener.
 PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
+# And these have an effect there, too.
+_OF_A_LISTENER = re.compile(r"listener\.name\.[^.]+\.max\.connection(s|\.creation\.rate)\Z", re.IGNORECASE)
 
 
 def is_without_effect(name: str) -> bool:
@@ -111,7 +114,10 @@ def remarks(properties: Mapping[str, str], names: set[str]) -> Iterator[str]:
     others = [
         name
         for name, value in properties.items()
-        if name not in names and not is_honoured(name) and not asks_for_security(name, value)
+        if name not in names
+        and not is_honoured(name)
+        and not _OF_A_LISTENER.match(name)
+        and not asks_for_security(name, value)
     ]
     kafkas = [name for name in others if is_without_effect(name)]
     if kafkas:

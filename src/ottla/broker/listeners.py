@@ -18,6 +18,7 @@ from ottla.base.config import ConfigError, load
 from ottla.broker.config import PROTOCOLS, BrokerConfig
 
 PORT_MAX = 65_535
+LISTENER_PREFIX = "listener.name."
 PLAINTEXT, SSL = PROTOCOLS[:2]
 ANYWHERE = {"", "0.0.0.0", "::"}  # noqa: S104
 _LISTENER = re.compile(
@@ -53,6 +54,10 @@ class Listeners(NamedTuple):
     def names(self) -> list[str]:
         """Of those that others are told of."""
         return [listener.name for listener in self.advertised or self.bound]
+
+    def is_only_for_brokers(self, name: str) -> bool:
+        """Is this theirs, and is there another for clients?"""
+        return name == self.inter_broker and len(self.bound) > 1
 
     @property
     def between_brokers(self) -> Listener:
@@ -97,9 +102,14 @@ def _inter_broker(properties: Mapping[str, str], config: BrokerConfig, names: li
     return wanted
 
 
+def listeners_named(properties: Mapping[str, str]) -> set[str]:
+    """The listeners that have settings of their own, in lower case."""
+    return {name.split(".")[2].lower() for name in properties if name.lower().startswith(LISTENER_PREFIX)}
+
+
 def settings_of(properties: Mapping[str, str], listener: str) -> dict[str, str]:
     """The properties as they hold for one listener: `listener.name.X.KEY` goes before KEY."""
-    prefix = f"listener.name.{listener.lower()}."
+    prefix = f"{LISTENER_PREFIX}{listener.lower()}."
     own = {
         name[len(prefix) :]: value for name, value in properties.items() if name.lower().startswith(prefix)
     }

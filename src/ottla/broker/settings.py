@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ottla.base.config import load, override
 from ottla.broker.config import BrokerConfig
+from ottla.broker.listeners import listeners_named, settings_of
 from ottla.controller.image import Image
 from ottla.log.config import LogConfig, StoreConfig
 
@@ -40,8 +41,15 @@ class Settings:
             **self._source.broker_config(str(self.broker_id)),
         }
         self.config = load(BrokerConfig, merged)
+        self._of_listeners = {
+            name: load(BrokerConfig, settings_of(merged, name)) for name in listeners_named(merged)
+        }
         self.log_config = load(LogConfig, merged)
         self.store_config = load(StoreConfig, merged)
+
+    def listener_config(self, listener: str) -> BrokerConfig:
+        """The configs as they hold for one listener (`listener.name.X.`)."""
+        return self._of_listeners.get(listener.lower(), self.config)
 
     @property
     def _source(self) -> ConfigSource:

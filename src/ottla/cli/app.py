@@ -6,15 +6,18 @@ from typing import Annotated
 import typer
 
 import ottla
-from ottla.cli import demo, metrics, pipeline, ship
+from ottla.cli import demo, metrics, pipeline, secure, ship
+from ottla.cli.acls import commands as acls
 from ottla.cli.broker import start
 from ottla.cli.cluster import commands as cluster
 from ottla.cli.configs import commands as configs
 from ottla.cli.groups import commands as groups
+from ottla.cli.quotas import commands as quotas
 from ottla.cli.records import consume, produce
 from ottla.cli.storage import dump, skip, verify
 from ottla.cli.topics import commands as topics
 from ottla.cli.transactions import commands as transactions
+from ottla.cli.users import commands as users
 
 logging.getLogger("ottla.client").addHandler(logging.NullHandler())  # commands say themselves what is wrong
 
@@ -26,11 +29,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(start.start)
+app.add_typer(secure.app)
 app.add_typer(cluster.app)
 app.add_typer(topics.app)
 app.add_typer(configs.app)
 app.add_typer(groups.app)
 app.add_typer(transactions.app)
+app.add_typer(users.app)
+app.add_typer(acls.app)
+app.add_typer(quotas.app)
 app.command()(produce.produce)
 app.command()(consume.consume)
 app.command()(ship.ship)

@@ -56,6 +56,13 @@ def _brokers(where: Where) -> Brokers:
 class Cluster:
     where: Where
 
+    @classmethod
+    def reached(cls, where: Where) -> "Cluster":
+        """What is wrong with the settings or the address is said at once."""
+        check(where)
+        probe(where)
+        return cls(where)
+
     def ask_any(self, request: Any, response: type[R]) -> R:
         return self._ask(request, response, Brokers.borrow_any)
 

@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 from ottla.base.addresses import Address
 from ottla.base.ids import TopicPartition, uuid_from_text
-from ottla.controller import user_nodes, znodes
+from ottla.controller import acl_nodes, user_nodes, znodes
+from ottla.controller.acl_nodes import AclKey, StoredAcls
 from ottla.controller.keeper import NodeChanged
 from ottla.controller.user_nodes import Entity
 from ottla.controller.znodes import NO_LEADER, UNKNOWN_EPOCH, Report, State
@@ -112,6 +113,11 @@ class EntityConfigChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class AclsChanged:
+    key: AclKey
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerConfigChanged:
     """Dynamic configuration of one broker, or of all ('')."""
 
@@ -144,6 +150,7 @@ Change: TypeAlias = (
     | BrokerConfigChanged
     | GroupConfigChanged
     | EntityConfigChanged
+    | AclsChanged
     | BrokerChanged
     | BrokerReported
     | ControllerChanged
@@ -176,6 +183,7 @@ class Image:
     broker_configs: dict[str, Configs] = field(default_factory=dict)
     group_configs: dict[str, Configs] = field(default_factory=dict)
     entity_configs: dict[Entity, Configs] = field(default_factory=dict, repr=False)  # keys are secrets
+    acls: dict[AclKey, StoredAcls] = field(default_factory=dict)
     producer_id_block_end: int = -1
     producer_id_block_version: int = -1
     features: dict[str, int] = field(default_factory=lambda: dict(WITHOUT_NODE))
@@ -251,6 +259,8 @@ class Image:
             return [GroupConfigChanged(group)]
         if path.startswith(user_nodes.FOLDERS):
             return self._apply_entity(node)
+        if path.startswith(znodes.ACLS):
+            return self._apply_acls(node)
         return self._apply_cluster(node)
 
     def _apply_entity(self, node: NodeChanged) -> list[Change]:
@@ -294,6 +304,16 @@ class Image:
         topic.state_version = node.version
         topic.states = znodes.parse_state_node(node.data)
         return [TopicChanged(name)]
+
+    def _apply_acls(self, node: NodeChanged) -> list[Change]:
+        key = acl_nodes.acl_key(node.path)
+        if key is None:
+            return []
+        if node.data is None:
+            self.acls.pop(key, None)
+        else:
+            self.acls[key] = StoredAcls(acl_nodes.parse_acl_node(node.data), node.version)
+        return [AclsChanged(key)]
 
     def _apply_cluster(self, node: NodeChanged) -> list[Change]:
         if node.path == znodes.PEER_SECRET:

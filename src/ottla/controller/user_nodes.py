@@ -6,7 +6,7 @@
     /config/ips/<address>
 
 A node is `{"version":1,"config":{key: value}}`. A user's has keys of two kinds: whoever writes one kind keeps
-the other. Nodes are not deleted when their last key goes, as others may be below them. In a path a name is
+the other. A user's node stays when its last key goes, as others may be below it. In a path a name is
 escaped as Kafka's Sanitizer does it; `<default>` stands for all that have no node of their own.
 """
 

@@ -22,7 +22,7 @@ _TOKEN = re.compile(
     r"""(?P<space>[\x00-\x20]+|//[^\r\n]*|/\*.*?\*/|/(?!\*)[^\r\n]*)
     |(?P<quoted>"(?:[^"\\\r\n]|\\.)*"|'(?:[^'\\\r\n]|\\.)*')
     |(?P<word>[A-Za-z_$\u00a0-\U0010ffff][A-Za-z0-9_$.\-\u00a0-\U0010ffff]*)
-    |(?P<mark>[=;])""",
+    |(?P<mark>[=;{}])""",
     re.DOTALL | re.VERBOSE,
 )
 
@@ -45,7 +45,7 @@ class JaasLine:
 
 def parse(text: str) -> JaasLine:
     """One login module with its options. JaasError: it is none, or none that is allowed."""
-    tokens = _tokens(text)
+    tokens = tokens_of(text)
     kind, name = next(tokens, ("", ""))
     if kind != "text":
         raise JaasError(f"it names no login module; begin with {LoginModule.PLAIN.value} or another")
@@ -53,7 +53,7 @@ def parse(text: str) -> JaasLine:
     kind, flag = next(tokens, ("", ""))
     if kind != "text" or flag.lower() not in FLAGS:
         raise JaasError(f"after {name} comes 'required'")
-    options = dict(_options(tokens))
+    options = dict(options_of(tokens))
     if next(tokens, None) is not None:
         raise JaasError("there is something after the semicolon; one login module is allowed")
     return JaasLine(module, options)
@@ -67,7 +67,7 @@ def _module(name: str) -> LoginModule:
         raise JaasError(f"the login module {name!r:.200} is not allowed; there are {allowed}") from None
 
 
-def _options(tokens: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def options_of(tokens: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     for kind, key in tokens:
         if (kind, key) == ("mark", ";"):
@@ -84,7 +84,7 @@ def _options(tokens: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     raise JaasError("it does not end with a semicolon")
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
+def tokens_of(text: str) -> Iterator[tuple[str, str]]:
     at = 0
     while at < len(text):
         token = _TOKEN.match(text, at)

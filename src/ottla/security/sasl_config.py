@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ottla.base.config import LONG_MAX, ConfigType, at_least, between, key
 
 GSSAPI = "GSSAPI"
-SUPPORTED = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SUPPORTED = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 RECEIVE_BYTES_MAX = 512 * 1024
 ENABLED_KEY, JAAS_KEY = "sasl.enabled.mechanisms", "sasl.jaas.config"
 INTER_BROKER_KEY = "sasl.mechanism.inter.broker.protocol"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.base.config import ConfigError, ConfigType, key, load, one_of
-from ottla.security.principal_mapping import check_rules
+from ottla.security.principal_rules import check_rules
 
 PASSWORD = ConfigType.PASSWORD
 VERSIONS = ("TLSv1.2", "TLSv1.3")

@@ -1,7 +1,8 @@
 """What connections hold in memory, all together: requests that are not finished, and answers nobody reads.
 
 Over a budget somebody is closed, with a line that says why (`notices`). Of unfinished requests
-(`queued.max.request.bytes`) it is who holds most for longest, other brokers excepted; of answers
+(`queued.max.request.bytes`) it is who holds most for longest, strangers that have not authenticated before
+all others, and other brokers excepted; of answers
 (`ottla.unsent.max.bytes`) who has left most unread for longest. What a connection has unsent is counted when
 it gets much, and of all of them in every sweep.
 """
@@ -60,7 +61,10 @@ class Budgets:
             return
         greatest = sorted(
             (number for number in self._held if not self._identities.is_broker(number)),
-            key=lambda number: self._held[number][0] * (now_ms - self._held[number][1] + 1),
+            key=lambda number: (
+                self._connections[number].is_stranger,
+                self._held[number][0] * (now_ms - self._held[number][1] + 1),
+            ),
         )
         while greatest and limit < self._held_total:
             reason = f"unfinished requests hold {self._held_total} bytes (queued.max.request.bytes)"

@@ -1,20 +1,25 @@
 """The clients of a broker: where it listens, who is connected, and what they may hold.
 
-`admission` says who may connect, `budgets` whose memory is too much, `connection` is each of them.
+`admission` says who may connect, `arrivals` how fast, `budgets` whose memory is too much, `connection` is
+each of them.
 """
 
 import asyncio
+import logging
+import ssl
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.addresses import Address
 from ottla.broker import effects
 from ottla.broker.access import DEFAULT_LISTENER, Session
 from ottla.broker.listeners import PLAINTEXT, SSL, Listener
-from ottla.security.principal_mapping import NoMatchError
+from ottla.security.principal_rules import NoMatchError
 from ottla.security.principals import ANONYMOUS, Principal
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
+from ottla.shell.arrivals import ArrivalRates, Arrivals
 from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
@@ -22,9 +27,9 @@ from ottla.shell.listener import advertised_endpoints, cannot_listen
 from ottla.shell.unauthenticated import Unauthenticated
 
 if TYPE_CHECKING:
-    import ssl
-
     from ottla.shell.handshakes import Handshakes
+
+log = logging.getLogger(__name__)
 
 SWEEP_MS = 5_000
 
@@ -32,9 +37,11 @@ SWEEP_MS = 5_000
 class Clients:
     def __init__(self, core: Core, scratch: bytearray) -> None:
         self.connections: dict[int, Connection] = {}
-        self.admission = Admission()
         self.unauthenticated = Unauthenticated()
         broker = core.broker
+        self.admission = Admission(broker.settings, broker.identities, broker.listeners, self._resolve)
+        rates = ArrivalRates(broker.settings, broker.quotas, broker.listeners)
+        self.arrivals = Arrivals(rates, core.now_ms, self.admission.forget)
         self.budgets = Budgets(broker.settings, broker.identities, broker.allowance, self.connections)
         self.listeners = broker.listeners
         self.endpoints: dict[str, Address] = {}  # what others are told
@@ -55,7 +62,7 @@ class Clients:
 
         return Handshakes(self._core, self._connect)
 
-    def tls_to_peers(self) -> "ssl.SSLContext | None":
+    def tls_to_peers(self) -> ssl.SSLContext | None:
         """For connections to other brokers; None where these are in plain text."""
         return self.handshakes.certificates.client if self.handshakes is not None else None
 
@@ -117,11 +124,27 @@ class Clients:
                 principal = self.handshakes.principal(connection)
             except NoMatchError as error:
                 return str(error)
-        refusal = self.admission.admit(connection, self._core.config, self._core.broker.identities)
+        refusal = self.admission.admit(connection)
+        if refusal is None:
+            refusal = self.arrivals.come(connection)
+            if refusal is not None:
+                self.admission.forget(connection.number)
         if refusal is None:
             self.connections[connection.number] = connection
             self._begin(connection, principal)
         return refusal
+
+    def _resolve(self, host: str, told: Callable[[list[str]], None]) -> None:
+        """Look up the addresses of a host (max.connections.per.ip.overrides)."""
+        loop = asyncio.get_running_loop()
+
+        def looked_up(lookup: asyncio.Future[list[Any]]) -> None:
+            if lookup.cancelled() or (error := lookup.exception()) is None:
+                told([] if lookup.cancelled() else [str(answer[4][0]) for answer in lookup.result()])
+            else:
+                log.warning("max.connections.per.ip.overrides: %s has no address: %s", host, error)
+
+        asyncio.ensure_future(loop.getaddrinfo(host, None)).add_done_callback(looked_up)
 
     def _begin(self, connection: Connection, principal: Principal) -> None:
         """What is known from the first on. Of the usual kind nothing has to be said."""
@@ -156,7 +179,7 @@ class Clients:
         self._core.broker.allowance.unsent_bytes -= effect.unsent_bytes
         connection = self.connections.get(effect.connection)
         if connection is not None:
-            connection.reply(effect.chunks)
+            connection.reply(effect.chunks, effect.mute_ms)
 
     def _close(self, effect: effects.Close) -> None:
         connection = self.connections.get(effect.connection)

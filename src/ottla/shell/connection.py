@@ -59,11 +59,12 @@ class Connection(asyncio.BufferedProtocol):
         self._clients = clients
         self._splitter = Splitter(core.config.socket_request_bytes_max, scratch)
         self._answer_to = on_request
-        self._is_stranger = False  # it has to authenticate, and has not
+        self.is_stranger = False  # it has to authenticate, and has not
         self._transport: asyncio.Transport | None = None
         self._is_writable = True
         self._is_reading = True
-        self._is_waiting = False  # for its next turn
+        self._is_waiting = False  # for its next turn, or for the end of a throttle
+        self._unmute: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -87,7 +88,7 @@ class Connection(asyncio.BufferedProtocol):
     def _shut_gate(self) -> None:
         from ottla.api.gate import on_gated_request  # many brokers have no SASL
 
-        self._answer_to, self._is_stranger = on_gated_request, True
+        self._answer_to, self.is_stranger = on_gated_request, True
         bytes_max = self._core.broker.authentication.config.receive_bytes_max
         self._splitter.limit = min(bytes_max, self._splitter.limit)
 
@@ -95,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         """If it has authenticated: what it may send from now on, until it has to do so again."""
         session = self._core.broker.access.session(self.number)
         if session.is_authenticated:
-            self._is_stranger = False
+            self.is_stranger = False
             self._splitter.limit = self._core.config.socket_request_bytes_max
             if self.guest_because:
                 self._splitter.limit = min(GUEST_BYTES_MAX, self._splitter.limit)
@@ -115,6 +116,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport = None
+        if self._unmute is not None:
+            self._unmute.cancel()
         self._clients.forget(self)
         self.count_unsent(self.active_ms)
 
@@ -154,12 +157,33 @@ class Connection(asyncio.BufferedProtocol):
         self._core.broker.allowance.unsent_bytes += unsent_bytes - self.unsent_bytes
         self.unsent_bytes = unsent_bytes
 
-    def reply(self, chunks: list[Buffer]) -> None:
-        """The parked answer: send it, and go on with what the client has sent meanwhile."""
+    def reply(self, chunks: list[Buffer], mute_ms: int = 0) -> None:
+        """The parked answer: send it, and go on with what the client has sent meanwhile; after `mute_ms` if
+        it is over a quota."""
         self.is_parked = False
         self._queued_bytes = 0
         self._write(chunks)
-        self._serve()
+        if mute_ms:
+            self.mute(mute_ms)
+        else:
+            self._serve()
+
+    def mute(self, duration_ms: int) -> None:
+        """Read nothing from it for a while."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self.hold()
+        self._unmute = asyncio.get_running_loop().call_later(duration_ms / 1_000, self._end_mute)
+
+    def hold(self) -> None:
+        """Read nothing from it until it goes on."""
+        self._is_waiting = True
+        self._set_reading(False)
+
+    def _end_mute(self) -> None:
+        self._unmute = None
+        self.go_on()
+        self._core.carry_out()
 
     @property
     def is_guest(self) -> bool:
@@ -225,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while not self.is_parked and self._is_writable and self._transport is not None:
                 # Before the next frame: who has proved itself may send more.
-                if self._is_stranger:
+                if self.is_stranger:
                     self._open_gate()
                 is_guest = bool(self.guest_because) and self.is_guest
                 frame = self._splitter.next()

@@ -85,6 +85,7 @@ class EmbeddedBroker:
         if self._thread is not None:
             raise RuntimeError("the broker was started already")
         self._data = self._kept or tempfile.mkdtemp(prefix="ottla-")
+        self._prepare(self._data)
         self.failure, self._is_killed, self._drain = None, False, True
         started: Future[str] = Future()
         self._thread = threading.Thread(target=self._run, args=(started,), name="ottla-broker", daemon=True)
@@ -99,6 +100,9 @@ class EmbeddedBroker:
             self.stop()
             raise
         return self
+
+    def _prepare(self, data: str) -> None:
+        """For those that want something in the folder before the broker looks at it."""
 
     def stop(self) -> None:
         thread, self._thread, self._address = self._thread, None, ""

@@ -10,11 +10,12 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from ottla.broker.listeners import Listener
 from ottla.security.certificate_names import owner_of
-from ottla.security.principal_mapping import mapped_name
+from ottla.security.principal_rules import mapped_name
 from ottla.security.principals import ANONYMOUS, USER, Principal
 from ottla.shell.certificates import Certificates
 from ottla.shell.connection import Connection
@@ -53,7 +54,12 @@ class Handshakes:
             next(iter(self._unfinished)).cancel("another came in, and too many are unfinished")
         task = asyncio.get_running_loop().create_task(self._shake(channel, listener, peer))
         self._unfinished[task] = None
-        task.add_done_callback(lambda task: self._unfinished.pop(task, None))
+        task.add_done_callback(partial(self._end, channel))
+
+    def _end(self, channel: socket.socket, task: "asyncio.Task[None]") -> None:
+        del self._unfinished[task]
+        if task.cancelled():  # before it began; after that, the descriptor is the loop's to close
+            channel.close()
 
     async def _shake(self, channel: socket.socket, listener: Listener, peer: tuple[str, int] | None) -> None:
         loop, config = asyncio.get_running_loop(), self._core.broker.authentication.config
@@ -70,7 +76,6 @@ class Handshakes:
         except OSError as error:
             self._say(peer, str(error) or "the client hung up")
         except asyncio.CancelledError as reason:
-            channel.close()
             if not self._core.is_ending:
                 self._say(peer, str(reason))
 

@@ -4,6 +4,7 @@ A write is one transaction, synced before it is answered. Ephemeral nodes belong
 is: they go when the file is opened, because whoever made them is gone.
 """
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -50,9 +51,16 @@ class _RefusedError(Exception):
         self.refused = Refused(path, reason)
 
 
+def _keep_private(path: str) -> None:
+    """It has users' credentials, salted as they are. What goes wrong here goes wrong again with SQLite."""
+    with contextlib.suppress(OSError), open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "rb") as file:
+        os.fchmod(file.fileno(), 0o600)
+
+
 class EmbeddedKeeper:
     def __init__(self, path: str, *, durable: bool = True) -> None:
         _check_plain(path)
+        _keep_private(path)
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
             self._open(durable=durable)

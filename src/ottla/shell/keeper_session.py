@@ -20,9 +20,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from ottla.base.addresses import Address
+from ottla.base.config import load
 from ottla.broker import effects
 from ottla.broker.adoption import adopted_topics, elections
 from ottla.broker.config import BrokerConfig
+from ottla.broker.zookeeper_config import ZooKeeperConfig
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Unknown, Written
 from ottla.controller.registration import candidacy, founding, registration, succession
@@ -289,15 +291,18 @@ class KeeperSession:
         self._drain()
 
 
-def keeper_maker(config: BrokerConfig, *, durable: bool) -> KeeperMaker:
+def keeper_maker(config: BrokerConfig, properties: Mapping[str, str], *, durable: bool) -> KeeperMaker:
     """The keeper that the configuration asks for: ZooKeeper, or one of the broker's own."""
     if not config.zookeeper_connect:
         path = os.path.join(config.log_dirs[0], KEEPER_DB)
         return lambda loop: LocalKeeper(loop, path, durable=durable)
 
     def make(loop: asyncio.AbstractEventLoop) -> Keeper:
-        from ottla.shell.keeper_zookeeper import ZooKeeperKeeper  # a broker of its own need not pay for kazoo
+        # Late: a broker of its own need not pay for kazoo.
+        from ottla.shell.keeper_zookeeper import ZooKeeperKeeper
+        from ottla.shell.zookeeper_access import zookeeper_access
 
-        return ZooKeeperKeeper(loop, config.zookeeper_connect, config.zookeeper_session_timeout_ms)
+        access = zookeeper_access(load(ZooKeeperConfig, properties))
+        return ZooKeeperKeeper(loop, config.zookeeper_connect, config.zookeeper_session_timeout_ms, access)
 
     return make

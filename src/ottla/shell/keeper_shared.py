@@ -20,6 +20,11 @@ class SharedTree:
         self._tree = Tree()
         self._sessions: list[SharedKeeper] = []
 
+    def prepare(self, operations: Iterable[Operation]) -> None:
+        """Write nodes that are to be there before the first session."""
+        assert not self._sessions, "too late: somebody would not hear of it"
+        self._tree.write(operations, self)
+
     def join(self, session: "SharedKeeper") -> list[NodeChanged]:
         with self._lock:
             self._sessions.append(session)

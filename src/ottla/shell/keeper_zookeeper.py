@@ -17,7 +17,8 @@ a leader that has lost its quorum answers it for a while). Before its answer com
 written before it; what they tell to read, and what that leads to, is read before the confirmation is given.
 A change of `/cluster/deletions` waits for the same: whoever knows of it knows which topics are gone.
 
-Left out: authentication and access control lists; every node is open.
+Whoever is refused by ZooKeeper while it starts (SASL, TLS) does not start. Later it says so and goes on
+trying: ZooKeeper decides then, by the session, how long this broker counts.
 """
 
 import asyncio
@@ -28,20 +29,24 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
+from kazoo.security import ACL
 
+from ottla.broker.zookeeper_config import JAAS_FILE
 from ottla.controller.keeper import ANY, Check, NodeChanged, Operation, Refused, Unknown
 from ottla.controller.znodes import CONTROLLER_EPOCH, DELETIONS
-from ottla.shell.keeper import KeeperListener, OnOutcome, Session
+from ottla.shell.keeper import KeeperListener, OnOutcome, Reminder, Session
 from ottla.shell.lock import StartError
+from ottla.shell.zookeeper_access import NO_ACCESS_CONTROL, ZooKeeperAccess
 from ottla.shell.zookeeper_link import Link, split_ensemble
 from ottla.shell.zookeeper_write import LOST, Multi, is_folder, is_told_empty, parent_of, unpacked
 
 log = logging.getLogger(__name__)
 
 TOPS = (
-    "admin", "brokers", "cluster", "config", "controller", "controller_epoch", "latest_producer_id_block",
+    "admin", "brokers", "cluster", "config", "controller", "controller_epoch", "feature", "kafka-acl",
+    "kafka-acl-extended", "latest_producer_id_block",
 )  # fmt: skip
 FOLDERS = (
     "/brokers", "/brokers/ids", "/brokers/offline", "/brokers/reports", "/brokers/topics", "/cluster",
@@ -69,12 +74,17 @@ class ZooKeeperKeeper:
         loop: asyncio.AbstractEventLoop,
         ensemble: str,
         session_timeout_ms: int,
+        access: ZooKeeperAccess = NO_ACCESS_CONTROL,
     ) -> None:
         self.ensemble = ensemble
         self.where = f"ZooKeeper at {ensemble}"
         hosts, self._chroot = split_ensemble(ensemble)
         self._loop = loop
-        self._link = Link(loop, hosts, session_timeout_ms, self._on_state, self._on_event)
+        self._access = access
+        self._refused = Reminder()
+        self._link = Link(
+            loop, hosts, session_timeout_ms, access, self._on_state, self._on_event, self._on_refused
+        )
         self._listener: KeeperListener
         self._loaded: asyncio.Future[None] = loop.create_future()
         self._known: dict[str, Known] = {}
@@ -109,7 +119,8 @@ class ZooKeeperKeeper:
                 answered = self._link.answered
                 await asyncio.wait([self._loaded], timeout=patience_s)
                 if self._link.answered == answered and not self._loaded.done():
-                    log.warning("no ZooKeeper answers at %s; waiting for it", self.ensemble)
+                    trouble = f" ({self._link.trouble})" if self._link.trouble else ""
+                    log.warning("no ZooKeeper answers at %s%s; waiting for it", self.ensemble, trouble)
                     patience_s = SILENCE_AGAIN_S
             self._loaded.result()
         except (StartError, asyncio.CancelledError):
@@ -185,8 +196,16 @@ class ZooKeeperKeeper:
             else:
                 self.write(operations, done)
 
+    def _on_refused(self, refusal: str) -> None:
+        if not self._loaded.done():
+            self._loaded.set_exception(StartError(f"ZooKeeper at {self.ensemble}: {refusal}"))
+        elif not self._is_closed:
+            self._refused.say(f"ZooKeeper at {self.ensemble} refuses the connection: {refusal}")
+
     def _fail(self, doing: str, error: Exception) -> None:
         reason = f"ZooKeeper at {self.ensemble} refuses {doing}: {type(error).__name__} {error}".rstrip()
+        if isinstance(error, NoAuthError):
+            reason += f": its ACL is for another user; authenticate as that one ({JAAS_FILE})"
         if not self._loaded.done():
             self._loaded.set_exception(StartError(reason))
         else:
@@ -198,10 +217,15 @@ class ZooKeeperKeeper:
         self._visits, self._met = 0, set()
         paths = self._chroot.split("/")[1:]
         made = ["/" + "/".join(paths[: depth + 1]) for depth in range(len(paths))]
-        for path in [*made, *(self._chroot + folder for folder in FOLDERS)]:
-            self._link.ask(partial(_create, path=path), _ignore)
+        for path in made:
+            self._link.ask(partial(_create, path=path, acls=self._access.acls("")), _ignore)
+        for folder in FOLDERS:
+            self._make_folder(folder)
         self._link.ask(lambda client: client.sync_async(self._chroot or "/"), _ignore)
         self._list("/", is_visit=True)
+
+    def _make_folder(self, path: str) -> None:
+        self._link.ask(partial(_create, path=self._chroot + path, acls=self._access.acls(path)), _ignore)
 
     def _on_event(self, event: WatchedEvent) -> None:
         path = event.path.removeprefix(self._chroot) or "/"
@@ -352,12 +376,12 @@ class ZooKeeperKeeper:
             self._held.append((asked, done))
 
     def _write(self, operations: tuple[Operation, ...], done: OnOutcome, tries: int) -> None:
-        multi = Multi(self._chroot, operations, self._below, self._is_there)
+        multi = Multi(self._chroot, operations, self._below, self._is_there, self._access.acls)
         if multi.refusal is not None:
             self._loop.call_soon(done, multi.refusal)
             return
         for folder in multi.folders:
-            self._link.ask(partial(_create, path=self._chroot + folder), _ignore)
+            self._make_folder(folder)
         self._last_sent = number = self._last_sent + 1
         self._sent[number] = done
         answers: list[tuple[Any, Exception | None]] = []
@@ -379,10 +403,35 @@ class ZooKeeperKeeper:
             self._read(path)
         self._read(last, then=read_back)
 
+    async def set_acls(self, acls: Callable[[str], list[ACL]]) -> int:
+        """Of every node that is there, and of the chroot; how many. StartError: this user may not."""
+        paths = {f"{folder.rstrip('/')}/{name}" for folder, names in self._children.items() for name in names}
+        paths |= {"/"} if self._chroot else set()
+        answers: list[asyncio.Future[None]] = []
+        for path in sorted(paths):
+            answers.append(self._loop.create_future())
+            self._link.ask(
+                partial(_set_acls, path=self._path(path), acls=acls(path)),
+                partial(self._on_acls_set, path, answers[-1]),
+            )
+        await asyncio.gather(*answers)
+        return len(paths)
+
+    def _on_acls_set(
+        self, path: str, answer: "asyncio.Future[None]", _value: Any, error: Exception | None
+    ) -> None:
+        if error is None or isinstance(error, NoNodeError):
+            answer.set_result(None)
+        else:
+            reason = f"{self.where} does not let this user change the ACL of {path}: {type(error).__name__}"
+            answer.set_exception(StartError(reason))
+
     def confirm(self, done: Callable[[], None]) -> None:
         if not self._is_current:
             return
-        check = Multi(self._chroot, (Check(CONTROLLER_EPOCH, ANY),), self._below, self._is_there)
+        check = Multi(
+            self._chroot, (Check(CONTROLLER_EPOCH, ANY),), self._below, self._is_there, self._access.acls
+        )
 
         def committed(_results: Any, _error: Exception | None) -> None:
             self._list_now()
@@ -418,8 +467,12 @@ class ZooKeeperKeeper:
         return path in self._known or path in self._children or path == ""
 
 
-def _create(client: KazooClient, path: str) -> Any:
-    return client.create_async(path)
+def _create(client: KazooClient, path: str, acls: list[ACL]) -> Any:
+    return client.create_async(path, acl=acls)
+
+
+def _set_acls(client: KazooClient, path: str, acls: list[ACL]) -> Any:
+    return client.set_acls_async(path, acls)
 
 
 def _ignore(_value: Any, error: Exception | None) -> None:

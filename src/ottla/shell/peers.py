@@ -19,6 +19,7 @@ import errno
 import logging
 import re
 import socket
+import ssl
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -39,8 +40,6 @@ from ottla.wire.header import (
 from ottla.wire.primitives import ProtocolError
 
 if TYPE_CHECKING:
-    import ssl
-
     from ottla.security.peer_handshake import Initiator
     from ottla.security.peer_login import PeerLogin
 
@@ -70,7 +69,7 @@ class Host(Protocol):
 
     def client_id(self) -> str: ...
     def endpoint(self, peer: int) -> PeerEndpoint | None: ...
-    def tls(self) -> "ssl.SSLContext | None": ...
+    def tls(self) -> ssl.SSLContext | None: ...
     def timeout_s(self) -> float: ...
     def handshake(self, peer: int) -> "Initiator | PeerLogin": ...
     def on_peer_reply(self, token: int, answer: Any) -> None: ...
@@ -86,7 +85,7 @@ class BrokerHost:
     them."""
 
     def __init__(
-        self, core: Core, scratch: bytearray, tls: Callable[[], "ssl.SSLContext | None"] = lambda: None
+        self, core: Core, scratch: bytearray, tls: Callable[[], ssl.SSLContext | None] = lambda: None
     ) -> None:
         self.scratch = scratch
         self.tls = tls
@@ -350,6 +349,8 @@ class Channel(asyncio.BufferedProtocol):
             reason = f"no connection within {CONNECT_S:.0f} s"
         except OSError as error:
             reason, sign = str(error), Sign.REFUSED if _is_refusal(error) else sign
+            if isinstance(error, ssl.SSLError):
+                self._peers.on_stranger(self.endpoint, error)
         self.fail(reason, sign)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -16,6 +16,7 @@ import random
 from collections.abc import Callable
 
 from ottla.base.addresses import Address
+from ottla.base.config import ConfigError
 from ottla.base.files import OsFiles
 from ottla.base.ids import uuid_text
 from ottla.broker.access import DEFAULT_LISTENER
@@ -30,6 +31,7 @@ from ottla.shell.chores import Chores
 from ottla.shell.clients import Clients
 from ottla.shell.core import Core
 from ottla.shell.keeper_session import KeeperMaker, KeeperSession, keeper_maker
+from ottla.shell.key_reader import KeyReader
 from ottla.shell.lock import DirectoryLock, StartError, check_cluster, damaged_keeper
 from ottla.shell.peers import BrokerHost, Peers
 
@@ -59,7 +61,7 @@ class Server:
         self.core = Core(self.broker, on_halt)
         self._scratch = bytearray(SCRATCH_BYTES)
         self.clients = Clients(self.core, self._scratch)
-        self._make_keeper = keeper or keeper_maker(self.config, durable=durable_keeper)
+        self._make_keeper = keeper or keeper_maker(self.config, properties, durable=durable_keeper)
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._is_hurried = False
 
@@ -122,13 +124,16 @@ class Server:
         undo.callback(lambda: self._close_logs(clean=self.broker.is_clean))
         self._chores = Chores(self.core, self._loop)
         undo.callback(self._chores.close)
+        self._key_reader = KeyReader(self.core, self._loop)
+        undo.callback(self._key_reader.close)
         self._peers = Peers(self._loop, BrokerHost(self.core, self._scratch, self.clients.tls_to_peers))
         undo.push_async_callback(self._peers.close)
         undo.callback(self.core.end)
         self.core.begin(
-            self.clients, self._session, self._peers, self._chores,
+            self.clients, self._session, self._peers, self._chores, self._key_reader,
             on_tick=self.clients.on_tick, on_nodes=self._peers.check,
         )  # fmt: skip
+        await self._read_keys()
         try:
             self.core.on_nodes(self._session.open())
             await self._session.register(cluster_id or uuid_text(self.broker.random.randbytes(16)), claims)
@@ -140,6 +145,16 @@ class Server:
             raise StartError(f"cannot open the logs: {error}") from None
         if self.core.is_halted:
             raise StartError("the broker stopped while it started; its log says why")
+
+    async def _read_keys(self) -> None:
+        """Nobody can authenticate with a token before there are keys to check it with."""
+        bound = self.broker.listeners.bound
+        if any(listener.has_sasl for listener in bound):
+            try:
+                key_sets = self.broker.authentication.open(bound)
+            except ConfigError as error:
+                raise StartError(str(error)) from None
+            await self._key_reader.load(key_sets)
 
     def _open_logs(self, nodes: list[NodeChanged]) -> None:
         try:
@@ -206,6 +221,7 @@ class Server:
         if self.clients.handshakes is not None:
             await self.clients.handshakes.close()
         self._chores.close()
+        self._key_reader.close()
         self.core.end()
         for _ in range(CLOSING_ROUNDS):
             await asyncio.sleep(0)

@@ -179,4 +179,5 @@ def _pem_of_pkcs12(where: str, path: str, content: bytes, password: str) -> byte
     pem = b"".join(entry.certificate.public_bytes(Encoding.PEM) for entry in certificates)
     if store.key is None:
         return pem
-    return store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + pem  # type: ignore[no-any-return]
+    key: bytes = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return key + pem

@@ -3,26 +3,44 @@
 Rule: when the connection is lost, everything that was asked and not answered fails at once, here, whatever
 kazoo makes of it (it can forget a request that comes while it starts a new session). What kazoo answers
 afterwards is thrown away.
+
+A refusal (user, password, certificate) is told, and kazoo goes on trying: it may be one server of many, or
+one that is about to be set right. kazoo says that a connection is there before it has authenticated, but
+sends nothing of what it is asked until it has.
 """
 
 import asyncio
 import logging
 import select
+import socket
+import ssl
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss, KazooException
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionDropped,
+    ConnectionLoss,
+    KazooException,
+    SASLException,
+    SessionClosedRequireSaslError,
+    ZookeeperError,
+)
 from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 from kazoo.protocol.states import Callback, EventType, KazooState, KeeperState, WatchedEvent
 
 from ottla.broker.listeners import PORT_MAX
+from ottla.broker.zookeeper_config import JAAS_FILE
 from ottla.shell.lock import StartError
+from ottla.shell.zookeeper_access import ZooKeeperAccess
 
 IN_FLIGHT_MAX = 128  # kazoo wakes its thread by a byte in a pipe, and blocks when that is full
 STOP_S = 2.0
+SASL_ROUNDS_MAX = 4
+CUT_OFF = "it ends connections while TLS begins: is this its secureClientPort?"
 RETRY = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0, "max_jitter": 0.2}
 
 _quiet = logging.getLogger("ottla.kazoo")  # what matters of the connection, the keeper says itself
@@ -32,6 +50,10 @@ Call = Callable[[KazooClient], Any]
 Done = Callable[[Any, Exception | None], None]
 OnState = Callable[[KazooState], None]
 OnEvent = Callable[[WatchedEvent], None]
+OnRefused = Callable[[str], None]
+
+# A connection that ends in the middle of a TLS handshake is one that failed, not one that was refused.
+_BROKEN_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
 def split_ensemble(text: str) -> tuple[str, str]:
@@ -60,6 +82,24 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo makes a selector for every read and write, and wakes a thread more for every answer: that is
     most of what a request costs it."""
 
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        super().__init__()
+        self._tls = tls
+
+    def create_connection(
+        self, *, address: tuple[str, int], hostname: str, timeout: float, **_settings: Any
+    ) -> socket.socket:
+        """kazoo would make a context of its own for each connection, which knows fewer settings than ours."""
+        channel = socket.create_connection(address, timeout)
+        channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._tls is None:
+            return channel
+        try:
+            return self._tls.wrap_socket(channel, server_hostname=hostname)
+        except BaseException:
+            channel.close()
+            raise
+
     def async_result(self) -> Answer:
         return Answer(self)
 
@@ -74,6 +114,9 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
     def select(
         self, readers: list[Any], writers: list[Any], _x: list[Any], timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
+        unread = [reader for reader in readers if isinstance(reader, ssl.SSLSocket) and reader.pending()]
+        if unread:
+            return unread, [], []  # decrypted already: the system knows nothing of it
         poller = select.poll()
         for reader in readers:
             poller.register(reader, select.POLLIN)
@@ -95,14 +138,18 @@ class Link:
         loop: asyncio.AbstractEventLoop,
         hosts: str,
         session_timeout_ms: int,
+        access: ZooKeeperAccess,
         on_state: OnState,
         on_event: OnEvent,
+        on_refused: OnRefused,
     ) -> None:
         self.timeout_ms = session_timeout_ms
         self.answered = 0
+        self.trouble = ""  # what may be wrong where nobody answers
         self._loop = loop
         self._on_state = on_state
         self._on_event = on_event
+        self._on_refused = on_refused
         self._asked: dict[int, Done] = {}
         self._waiting: deque[tuple[Call, Done]] = deque()
         self._in_flight = 0
@@ -113,26 +160,56 @@ class Link:
             self._client = KazooClient(
                 hosts,
                 timeout=session_timeout_ms / 1000,
-                handler=Handler(),
+                handler=Handler(access.tls),
                 connection_retry=RETRY,
                 logger=_quiet,
+                sasl_options=_sasl_options(access),
             )
         except ValueError as error:
             raise StartError(f"zookeeper.connect: {hosts!r}: {error}") from None
         self._client.add_listener(lambda state: self._post(self._state_changed, state))
-        self._learn_timeout()
+        self._wrap_connect()
 
-    def _learn_timeout(self) -> None:
-        """ZooKeeper may grant a shorter session than was asked for, and kazoo does not say so."""
+    def _wrap_connect(self) -> None:
+        """ZooKeeper may grant a shorter session than was asked for, and kazoo does not say so. Nor does it
+        tell a refusal from an accident."""
         connection = self._client._connection
-        connect = connection._connect
+        connect, authenticate = connection._connect, connection._authenticate_with_sasl
 
         def connect_and_learn(*where: Any) -> Any:
-            read_timeout_ms, connect_timeout_ms = connect(*where)
+            try:
+                read_timeout_ms, connect_timeout_ms = connect(*where)
+            except (ConnectionDropped, SASLException, ZookeeperError) as error:
+                refusal = refusal_of(error)
+                is_cut_off = isinstance(error.__context__, _BROKEN_TLS)
+                self.trouble = CUT_OFF if is_cut_off else ""
+                if not refusal and not isinstance(error, AuthFailedError):
+                    raise
+                if refusal:
+                    self._post(self._on_refused, refusal)
+                raise ConnectionDropped(refusal or "the connection ended before it was let in") from None
             self.timeout_ms = int(read_timeout_ms * 3 / 2)
             return read_timeout_ms, connect_timeout_ms
 
+        def authenticate_in_few_rounds(host: str, timeout_s: float) -> None:
+            """A server that does not do SASL answers with nothing, to which kazoo answers with nothing."""
+            rounds = 0
+
+            def submit(*request: Any) -> None:
+                nonlocal rounds
+                rounds += 1
+                if rounds > SASL_ROUNDS_MAX:
+                    raise SASLException("there is no end to it")
+                type(connection)._submit(connection, *request)
+
+            connection._submit = submit
+            try:
+                authenticate(host, timeout_s)
+            finally:
+                del connection._submit
+
         connection._connect = connect_and_learn
+        connection._authenticate_with_sasl = authenticate_in_few_rounds
 
     @property
     def session_id(self) -> int:
@@ -189,6 +266,8 @@ class Link:
         self._in_flight -= 1
         self.answered += 1
         error = result.exception
+        if isinstance(error, SessionClosedRequireSaslError):
+            self._on_refused(f"it lets in only who authenticates; name user and password by {JAAS_FILE}")
         done(None if error else result.value, error)
         while self._waiting and self._in_flight < IN_FLIGHT_MAX:
             self._call(*self._waiting.popleft())
@@ -222,3 +301,31 @@ class Link:
 def _settle(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
+
+
+def _sasl_options(access: ZooKeeperAccess) -> dict[str, str] | None:
+    if not access.user:
+        return None
+    return {"mechanism": "DIGEST-MD5", "username": access.user, "password": access.password}
+
+
+def refusal_of(error: Exception) -> str:
+    """What ZooKeeper, or we ourselves, did not accept, and the remedy; '' if a connection merely failed."""
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not accepted ({cause.verify_message.rstrip('.')}); "
+            "check zookeeper.ssl.truststore.location, and that the certificate is for this host"
+        )
+    if isinstance(cause, ssl.SSLError) and not isinstance(cause, _BROKEN_TLS):
+        return (
+            f"TLS failed ({cause.reason or cause}); check that this is ZooKeeper's secureClientPort, and "
+            "zookeeper.ssl.keystore.location and zookeeper.ssl.protocol"
+        )
+    if isinstance(error, SASLException):
+        return f"it does not do SASL; give it a JAAS file with a section Server, or take {JAAS_FILE} away"
+    if isinstance(error, SessionClosedRequireSaslError) or (
+        isinstance(error, AuthFailedError) and not isinstance(cause, ConnectionDropped)
+    ):
+        return f"it does not accept this user and password; correct the file that {JAAS_FILE} names"
+    return ""

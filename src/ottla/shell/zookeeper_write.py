@@ -9,6 +9,7 @@ from kazoo.exceptions import (
     BadVersionError,
     ConnectionClosedError,
     ConnectionLoss,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -18,6 +19,7 @@ from kazoo.exceptions import (
     SessionExpiredError,
     SessionMovedError,
 )
+from kazoo.security import ACL
 
 from ottla.controller import user_nodes, znodes
 from ottla.controller.keeper import Check, Create, Delete, Operation, Outcome, Put, Refused, Unknown, Written
@@ -40,7 +42,7 @@ def is_folder(path: str) -> bool:
         return True
     if path.startswith(user_nodes.USERS):  # users have clients
         return depth <= _FOLDER_DEPTH_MAX + 2
-    return depth == _FOLDER_DEPTH_MAX + 1 and path.startswith(znodes.TOPICS)
+    return depth == _FOLDER_DEPTH_MAX + 1 and path.startswith((znodes.TOPICS, znodes.PREFIXED_ACLS))
 
 
 def is_told_empty(path: str) -> bool:
@@ -76,10 +78,12 @@ class Multi:
         operations: tuple[Operation, ...],
         below: Callable[[str], list[str]],
         is_there: Callable[[str], bool],
+        acls: Callable[[str], list[ACL]],
     ) -> None:
         self.operations = operations
         self.refusal: Refused | None = None
         self._chroot = chroot
+        self._acls = acls
         self._steps = [step for operation in operations for step in _steps(operation, below)]
         created = {step.path for step in self._steps if isinstance(step, Create)}
         self.folders = sorted(
@@ -108,7 +112,7 @@ class Multi:
             path = self._chroot + step.path
             match step:
                 case Create(_, content, ephemeral):
-                    transaction.create(path, packed(content), ephemeral=ephemeral)
+                    transaction.create(path, packed(content), self._acls(step.path), ephemeral)
                 case Put(_, content, version):
                     transaction.set_data(path, packed(content), version)
                 case Delete(_, version):
@@ -159,4 +163,6 @@ def _reason(step: Operation, error: Exception, node: Versioned | None) -> str:
         expected = "?" if isinstance(step, Create) else step.version
         now = node.version if node else "another"
         return f"{step.path} is at version {now}, not {expected}"
+    if isinstance(error, NoAuthError):
+        return f"the ACL of {step.path} or of the node above it does not let this broker write"
     return f"ZooKeeper refuses {step.path}: {type(error).__name__} {error}".rstrip()

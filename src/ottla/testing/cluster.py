@@ -11,13 +11,21 @@ import time
 from asyncio import AbstractEventLoop
 from collections.abc import Mapping
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 from ottla.broker.config import cluster_defaults
 from ottla.shell.embedded import TEMPORARY, EmbeddedBroker
 from ottla.shell.keeper_shared import SharedKeeper, SharedTree
-from ottla.testing.embedded import Setting, create_topic, delete_topic, texts, warn_of_unknown
+from ottla.testing.embedded import (
+    Setting,
+    create_topic,
+    delete_topic,
+    new_security,
+    texts,
+    warn_of_unknown,
+)
 
+HOST = "127.0.0.1"
 SETTLE_S = 30.0
 SESSION_S = 1.0
 
@@ -29,6 +37,7 @@ class Cluster:
     config     properties of all of them, under Kafka's names
     data       a folder that keeps the records over `stop` and `start`; without it they go to a temporary
                one. The topics are known as long as this object lives.
+    secure     with TLS, SASL and an authorizer; the user of `client_config` may do everything
     session_s  how long after `kill` the others forget the broker; others lead in its place long before
     """
 
@@ -38,6 +47,7 @@ class Cluster:
         config: Mapping[str, Setting] | None = None,
         data: str | os.PathLike[str] | None = None,
         session_s: float = SESSION_S,
+        secure: bool = False,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster has brokers, not {brokers}")
@@ -53,7 +63,8 @@ class Cluster:
         self._session_s = session_s
         self._kept = None if data is None else os.fspath(data)
         self._data = ""
-        self._tree = SharedTree()
+        self._security = new_security(HOST) if secure else None
+        self._tree = self._new_tree()
         self._keepers: dict[int, SharedKeeper] = {}
         self._running: dict[int, EmbeddedBroker] = {}
         self._ports: dict[int, int] = {}
@@ -73,8 +84,20 @@ class Cluster:
         if not self._running:
             raise RuntimeError("the cluster is not running: call start(), or use it in a with statement")
         return ",".join(
-            f"127.0.0.1:{self._ports[broker_id]}" for broker_id in self.ids if broker_id in self._ports
+            f"{HOST}:{self._ports[broker_id]}" for broker_id in self.ids if broker_id in self._ports
         )
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """What a client of confluent-kafka needs to connect."""
+        own = self._security.client_config() if self._security else {}
+        return {"bootstrap.servers": self.bootstrap_servers, **own}
+
+    @property
+    def client_arguments(self) -> dict[str, Any]:
+        """What a client of aiokafka or kafka-python needs to connect, as keyword arguments."""
+        own = self._security.client_arguments() if self._security else {}
+        return {"bootstrap_servers": self.bootstrap_servers, **own}
 
     def start(self, broker_id: int | None = None) -> Self:
         """Start one broker, or all that do not run; returns when all that run know of each other."""
@@ -93,7 +116,7 @@ class Cluster:
             self._running.popitem()[1].stop_at_once()
         if self._kept is None and self._data:
             shutil.rmtree(self._data, ignore_errors=True)
-            self._data, self._tree = "", SharedTree()
+            self._data, self._tree = "", self._new_tree()
 
     def kill(self, broker_id: int) -> None:
         """End a broker as a crash does. The others notice that it does not listen any more."""
@@ -109,10 +132,10 @@ class Cluster:
     ) -> str:
         """Create a topic and wait until it can be used."""
         count = self.replication_factor if replicas is None else replicas
-        return create_topic(self.bootstrap_servers, name, partitions, count, config)
+        return create_topic(self.client_config, name, partitions, count, config)
 
     def delete_topic(self, name: str) -> None:
-        delete_topic(self.bootstrap_servers, name)
+        delete_topic(self.client_config, name)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -130,14 +153,22 @@ class Cluster:
             raise RuntimeError(f"broker {broker_id} is not running")
         return self._running.pop(broker_id)
 
+    def _new_tree(self) -> SharedTree:
+        tree = SharedTree()
+        if self._security is not None:
+            from ottla.shell.secure_folder import user_writes
+
+            tree.prepare(user_writes({}, self._security.passwords))
+        return tree
+
     def _start(self, broker_id: int) -> None:
         if not self._data:
             self._data = self._kept or tempfile.mkdtemp(prefix="ottla-cluster-")
         folder = os.path.join(self._data, f"broker-{broker_id}")
-        config = self.config | {"broker.id": str(broker_id)}
-        broker = EmbeddedBroker(
-            config, folder, self._ports.get(broker_id, 0), keeper=partial(self._join, broker_id)
-        )
+        port = self._ports.get(broker_id, 0)
+        own = self._security.broker_config(HOST, port) if self._security else {}
+        config = own | self.config | {"broker.id": str(broker_id)}
+        broker = EmbeddedBroker(config, folder, port, keeper=partial(self._join, broker_id))
         try:
             broker.start()
         except BaseException:

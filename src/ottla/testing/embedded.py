@@ -4,11 +4,16 @@ import logging
 import os
 import warnings
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.broker.config_classes import broker_names
 from ottla.broker.kafka_keys import remarks
 from ottla.shell.embedded import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from ottla.testing.secure import Security
 
 REQUEST_S = 30.0
 Setting: TypeAlias = str | bool | int | float
@@ -24,6 +29,7 @@ class Broker(EmbeddedBroker):
     config  broker properties, under Kafka's names; numbers and booleans may be Python's own
     data    a folder that keeps the records over restarts; without it they go to a temporary one
     port    0 takes a free one
+    secure  with TLS, SASL and an authorizer; the user of `client_config` may do everything
     """
 
     def __init__(
@@ -32,40 +38,81 @@ class Broker(EmbeddedBroker):
         data: str | os.PathLike[str] | None = None,
         port: int = 0,
         host: str = "127.0.0.1",
+        secure: bool = False,
     ) -> None:
-        super().__init__(texts(config), data, port, host)
+        self._security = new_security(host) if secure else None
+        own = self._security.broker_config(host, port) if self._security else {}
+        super().__init__(own | texts(config), data, port, host)
         warn_of_unknown(self.config)
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """What a client of confluent-kafka needs to connect."""
+        own = self._security.client_config() if self._security else {}
+        return {"bootstrap.servers": self.bootstrap_servers, **own}
+
+    @property
+    def client_arguments(self) -> dict[str, Any]:
+        """What a client of aiokafka or kafka-python needs to connect, as keyword arguments."""
+        own = self._security.client_arguments() if self._security else {}
+        return {"bootstrap_servers": self.bootstrap_servers, **own}
+
+    @property
+    def ssl_context(self) -> "SSLContext":
+        """Trusts the certificate of a secure broker."""
+        if self._security is None:
+            raise RuntimeError("this broker has no TLS: make it with secure=True")
+        return self._security.ssl_context
+
+    def _prepare(self, data: str) -> None:
+        if self._security is not None:
+            from ottla.shell.secure_folder import add_users
+
+            add_users(data, self._security.passwords)
 
     def create_topic(
         self, name: str, partitions: int = 1, config: Mapping[str, Setting] | None = None
     ) -> str:
         """Create a topic and wait until it can be used."""
-        return create_topic(self.bootstrap_servers, name, partitions, 1, config)
+        return create_topic(self.client_config, name, partitions, 1, config)
 
     def delete_topic(self, name: str) -> None:
-        delete_topic(self.bootstrap_servers, name)
+        delete_topic(self.client_config, name)
+
+
+def new_security(host: str) -> "Security":
+    try:
+        from ottla.testing.secure import Security
+
+        return Security(host)
+    except ImportError:
+        raise ImportError("secure=True needs cryptography: pip install 'ottla[tls]'") from None
 
 
 def create_topic(
-    bootstrap: str, name: str, partitions: int, replicas: int, config: Mapping[str, Setting] | None
+    client_config: dict[str, Any],
+    name: str,
+    partitions: int,
+    replicas: int,
+    config: Mapping[str, Setting] | None,
 ) -> str:
     from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
     topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=texts(config))
-    client = _admin(bootstrap)
+    client = _admin(client_config)
     client.create_topics([topic], operation_timeout=REQUEST_S)[name].result(REQUEST_S)
     return name
 
 
-def delete_topic(bootstrap: str, name: str) -> None:
-    client = _admin(bootstrap)
+def delete_topic(client_config: dict[str, Any], name: str) -> None:
+    client = _admin(client_config)
     client.delete_topics([name], operation_timeout=REQUEST_S)[name].result(REQUEST_S)
 
 
-def _admin(bootstrap: str) -> Any:
+def _admin(client_config: dict[str, Any]) -> Any:
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient({"bootstrap.servers": bootstrap}, logger=_quiet)
+    return AdminClient(client_config, logger=_quiet)
 
 
 def warn_of_unknown(config: Mapping[str, str]) -> None:

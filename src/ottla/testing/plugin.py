@@ -2,6 +2,7 @@
 
 ottla_broker   one broker for the whole run, started when the first test asks for it
 ottla_topic    the name of a fresh topic with one partition, deleted after the test
+ottla_secure_broker  one with TLS, SASL and an authorizer, likewise; clients take its `client_config`
 ottla_cluster  three brokers that replicate to each other, for the whole run; those that a test stopped or
                killed are started again after it
 
@@ -28,6 +29,16 @@ def ottla_broker() -> "Iterator[Broker]":
     from ottla.testing.embedded import Broker
 
     with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def ottla_secure_broker() -> "Iterator[Broker]":
+    """A broker with TLS and SASL for all tests of this run; clients take `ottla_secure_broker.client_config`,
+    or with other libraries `client_arguments`."""
+    from ottla.testing.embedded import Broker
+
+    with Broker(secure=True) as broker:
         yield broker
 
 

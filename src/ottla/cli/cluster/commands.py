@@ -12,7 +12,7 @@ import typer
 from ottla.base.command_error import FAILED, USAGE, CommandError
 from ottla.broker.config import REPLICAS_MAX, cluster_defaults
 from ottla.cli import output
-from ottla.cli.cluster import elect, rebalance
+from ottla.cli.cluster import elect, rebalance, secure_zookeeper
 from ottla.cli.cluster.local_cluster import LocalCluster, Process
 from ottla.cli.cluster.zookeeper_servers import class_path, java
 from ottla.cli.options import DIRECTORY, NOWHERE, Directory, Json, connects
@@ -25,6 +25,7 @@ app = typer.Typer(name="cluster", help="Run a cluster on this machine, see how o
 
 app.command()(rebalance.rebalance)
 app.command()(elect.elect)
+app.command()(secure_zookeeper.secure_zookeeper)
 
 ZOOKEEPER_PORT_STEP = 100  # from the first broker's port to the first ZooKeeper's
 LISTED_MAX = 20

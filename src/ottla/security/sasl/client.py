@@ -13,6 +13,7 @@ import hmac
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 from ottla.security import credentials
@@ -88,7 +89,7 @@ class ScramClient:
         if not credentials.ITERATIONS_MIN <= server.iterations <= ITERATIONS_MAX:
             raise AuthenticationError(f"the server asks for {server.iterations} iterations")
         mechanism = self._mechanism
-        salted = credentials.salted_password(mechanism, self._own.password, server.salt, server.iterations)
+        salted = _salted_password(mechanism, self._own.password, server.salt, server.iterations)
         binding = scram_messages.base64(_NO_CHANNEL_BINDING.encode())
         final = f"c={binding},r={server.nonce}"
         signed = f"{self._bare},{server.text},{final}"
@@ -99,6 +100,12 @@ class ScramClient:
         stored_key = scram_messages.digest(mechanism, client_key)
         proof = scram_messages.xor(client_key, scram_messages.signature(mechanism, stored_key, signed))
         return f"{final},p={scram_messages.base64(proof)}".encode()
+
+
+@lru_cache(maxsize=8)
+def _salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """Whoever connects again need not work for it again: RFC 5802, section 4, says that it may be kept."""
+    return credentials.salted_password(mechanism, password, salt, iterations)
 
 
 class OAuthBearerClient:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from ottla.base.config import ConfigError, load
 from ottla.security.credentials import MECHANISMS
 from ottla.security.jaas import JaasError, LoginModule, parse
-from ottla.security.sasl import plain
+from ottla.security.oauth_config import OAuthConfig
+from ottla.security.sasl import oauthbearer, plain
 from ottla.security.sasl_config import ENABLED_KEY, GSSAPI, INTER_BROKER_KEY, JAAS_KEY, SUPPORTED, SaslConfig
 
 
@@ -53,6 +54,8 @@ def check_listener(settings: Mapping[str, str], listener: str, *, is_between_bro
             raise ConfigError(f"{ENABLED_KEY}: {listener} has {mechanism!r}, which is not there; {remedy}")
         own = of_mechanism(settings, mechanism)
         options = jaas_options(own, listener, mechanism)
+        if mechanism == oauthbearer.NAME:
+            OAuthConfig.of_listener(settings)
         if mechanism == plain.NAME and not options:
             where = f"listener.name.{listener.lower()}.plain.{JAAS_KEY}"
             raise ConfigError(

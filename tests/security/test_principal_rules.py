@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.security.principal_mapping import NoMatchError, check_rules, mapped_name, rules_of
+from ottla.security.principal_rules import NoMatchError, check_rules, mapped_name, rules_of
 
 RULES = """
     RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L,

@@ -1,0 +1,1 @@
+"""`ottla quotas`: `commands`, and `quota_requests` to brokers."""
