@@ -65,6 +65,8 @@ def root(
     Start a broker with `ottla start`, see it at work with `ottla demo`.
     The other commands talk to the broker at --bootstrap HOST:PORT,
     or at $OTTLA_BOOTSTRAP, or at 127.0.0.1:9092.
+    How to get in, they learn by --client-config FILE, -X KEY=VALUE
+    or --profile NAME (docs/secured-clusters.md).
 
     Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted by Ctrl-C.
     """

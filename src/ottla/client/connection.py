@@ -238,6 +238,8 @@ class Connection:
         security = self._handshakes.security
         if not self._versions and security.tls is None:
             return "; is it a port with TLS (security.protocol=SSL or SASL_SSL)?"
+        if not self._versions and security.tls is not None and not security.tls.key:
+            return "; does it want a certificate of the client (ssl.keystore.location)?"
         if self._versions and security.sasl is None:
             return "; is it a port with SASL (security.protocol=SASL_PLAINTEXT or SASL_SSL)?"
         return ""

@@ -104,7 +104,7 @@ def _opened(content: bytes, store: Store) -> "PKCS12KeyAndCertificates":
     except ImportError:
         raise ClientError(
             f"{store.location} ({store.name}) is PKCS12, which takes the package cryptography to read: "
-            "pip install cryptography; or give PEM"
+            "pip install 'ottla[tls]'; or give PEM"
         ) from None
     try:
         return load_pkcs12(content, store.password.encode() or None)
