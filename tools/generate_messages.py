@@ -28,7 +28,7 @@ LAST_VERSIONS = {
     22: 5,  # InitProducerId: version 6 is not stable yet (KIP-939)
 }
 # Sent from broker to broker, or about to be served: they have messages before they have a row.
-UNSERVED = {29, 30, 31}
+UNSERVED: set[int] = set()
 APIS: dict[int, int | None] = {key: LAST_VERSIONS.get(key) for key in sorted({*TABLE, *UNSERVED})}
 
 TARGET = Path(__file__).parent.parent / "src" / "ottla" / "wire" / "messages"

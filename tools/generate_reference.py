@@ -35,18 +35,22 @@ def apis() -> str:
         "",
         MADE,
         "",
-        "| key | API | versions | flexible from | what it does | left out |",
-        "|---|---|---|---|---|---|",
+        "| key | API | versions | flexible from | what it does | needs | left out |",
+        "|---|---|---|---|---|---|---|",
     ]
     for api in sorted(TABLE.values(), key=lambda api: api.key):
         low, high = api.versions
         purpose, left_out = described(api)
-        lines.append(
-            f"| {api.key} | {api.title} | {low}-{high} | {FLEXIBLE_SINCE[api.key]} | {purpose} | {left_out} |"
-        )
+        needs = "; ".join(map(str, api.needs))
+        versions = f"{low}-{high} | {FLEXIBLE_SINCE[api.key]}"
+        lines.append(f"| {api.key} | {api.title} | {versions} | {purpose} | {needs} | {left_out} |")
     lines += [
         "",
         "Produce is advertised from version 0, because older clients look for it; 0 to 2 are refused.",
+        "",
+        "*Needs* is what a principal must be allowed where the broker has an authorizer (design note 018).",
+        "What is needed on topics, groups and transactional ids is needed on each that the request names.",
+        "A connection that has proved to be another broker's (design note 009) may do everything.",
         "",
     ]
     return "\n".join(lines)

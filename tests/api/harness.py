@@ -36,6 +36,7 @@ from ottla.controller.keeper import Operation, Put, Written
 from ottla.controller.registration import candidacy, founding, registration
 from ottla.controller.tree import Tree
 from ottla.controller.znodes import CONTROLLER, controller_node
+from ottla.security.principals import Principal
 
 NOW = 1_700_000_000_000
 CLUSTER_ID = "the-cluster"
@@ -82,6 +83,7 @@ class Client:
     pending: Pending | None = None
     is_sent_away: bool = False
     client_id: str = "a client"
+    host: str = ""
     closed: str | None = None  # by the broker, for this reason
     muted_ms: int = 0  # for how long, after its last answer
     answer_to: Callable[..., list[Buffer] | Silence] = on_request
@@ -110,7 +112,7 @@ class Client:
         if not machine.is_one_round:
             machine.begin_round()
         buffer = bytearray(frame)
-        answer = self.answer_to(machine.broker, self.number, memoryview(buffer), machine.now_ms)
+        answer = self.answer_to(machine.broker, self.number, memoryview(buffer), machine.now_ms, self.host)
         if not isinstance(answer, Silence):
             answer = [b"".join(answer)]
         buffer[:] = bytes(len(buffer))
@@ -119,6 +121,12 @@ class Client:
     def as_broker(self, id: int) -> "Client":
         """Its connection counts as proved to be that broker's."""
         self.machine.broker.identities.admit(self.number, id)
+        return self
+
+    def as_user(self, name: str) -> "Client":
+        """Its connection counts as authenticated."""
+        session = Session(principal=Principal("User", name))
+        self.machine.broker.access.begin(self.number, session)
         return self
 
     def close(self) -> None:

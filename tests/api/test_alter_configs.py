@@ -231,7 +231,6 @@ def test_a_config_that_asks_for_security_is_refused_rather_than_kept_without_eff
     for name, value in (
         ("ssl.engine.factory.class", "com.example.Factory"),
         ("listener.name.internal.sasl.server.callback.handler.class", "com.example.Handler"),
-        ("super.users", "User:admin"),
     ):
         (result,) = client.send(incremental(BROKER, broker, (name, SET, value))).responses
         assert result.error_code == ErrorCode.INVALID_CONFIG

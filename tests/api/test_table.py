@@ -27,11 +27,14 @@ from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.primitives import ProtocolError
 
 # A group must be lived in to answer without an error, and so must a transaction: these have their dialogues
-# elsewhere.
+# elsewhere; so have ACLs, which need an authorizer.
 # Of those of SASL (test_peer_handshake) there is none yet that a listener in plain text takes.
 OTHERS = {
     "add_offsets_to_txn",
     "add_partitions_to_txn",
+    "create_acls",
+    "delete_acls",
+    "describe_acls",
     "describe_transactions",
     "end_txn",
     "list_transactions",

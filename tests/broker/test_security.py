@@ -1,9 +1,14 @@
 """Settings that ask for security, which is not there: they are refused, never passed over."""
 
+import random
+
 import pytest
+from tests.api.harness import Disk
 
 from ottla.base.config import ConfigError
+from ottla.broker.broker import Broker
 from ottla.broker.security import asks_for_security, check_security
+from ottla.security.principals import Principal
 
 MAP = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
 
@@ -11,9 +16,6 @@ MAP = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAI
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
-        ("super.users", "User:admin"),
-        ("allow.everyone.if.no.acl.found", "false"),
         ("ssl.engine.factory.class", "com.example.Factory"),
         ("sasl.server.callback.handler.class", "com.example.Handler"),
         ("sasl.kerberos.service.name", "kafka"),
@@ -82,8 +84,48 @@ def test_a_listener_for_controllers_asks_for_nothing() -> None:
 
 
 def test_all_that_asks_is_named_in_one_line() -> None:
-    with pytest.raises(ConfigError, match=r"^super\.users, delegation\.token\.secret\.key: "):
-        check_security({"super.users": "User:a", "delegation.token.secret.key": "p", "listeners": "SSL://:1"})
+    with pytest.raises(ConfigError, match=r"^principal\.builder\.class, delegation\.token\.secret\.key: "):
+        check_security(
+            {"principal.builder.class": "a", "delegation.token.secret.key": "p", "listeners": "SSL://:1"}
+        )
+
+
+@pytest.mark.parametrize(
+    "authorizer",
+    ["org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer"],
+)
+def test_either_of_kafkas_authorizers_is_ours(authorizer: str) -> None:
+    properties = {"authorizer.class.name": authorizer, "super.users": "User:a;User:CN=b,OU=c"}
+    check_security({**properties, "allow.everyone.if.no.acl.found": "false"})
+    broker = Broker(Disk(), random.Random(0), {**properties, "log.dirs": "d"})
+    assert broker.access.authorizer is not None
+    assert broker.access.authorizer.is_super_user(Principal("User", "CN=b,OU=c"))
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        (
+            {"authorizer.class.name": "com.example.Authorizer"},
+            r"^authorizer\.class\.name: must be one of , org",
+        ),
+        (
+            {"authorizer.class.name": "kafka.security.auth.SimpleAclAuthorizer"},
+            r"^authorizer\.class\.name: must",
+        ),
+        ({"super.users": "User:a;admin"}, r"^super\.users: must be principals with semicolons"),
+        (
+            {"super.users": "User:admin"},
+            r"^super\.users, .*: nobody would heed them.*; set authorizer\.class",
+        ),
+        ({"allow.everyone.if.no.acl.found": "false"}, r"nobody would heed them"),
+    ],
+)
+def test_settings_of_an_authorizer_that_would_not_hold_end_the_start(
+    properties: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_security(properties)
 
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hunter2";'

@@ -174,8 +174,7 @@ def test_a_file_for_a_controller_alone_is_refused_in_one_line(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "asking",
     [
-        {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
-        {"super.users": "User:admin"},
+        {"principal.builder.class": "com.example.Builder"},
         {"ssl.engine.factory.class": "hush", "delegation.token.secret.key": "hush"},
     ],
 )

@@ -9,7 +9,9 @@ v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE
 from typing import Any
 
 from ottla.api.call import Call
+from ottla.api.needs import GROUP, READ, TRANSACTIONAL_ID, WRITE
 from ottla.api.transaction_requests import answer_of, code_for, on_transaction, once_complete
+from ottla.base.errors import ApiError
 from ottla.txn.shard import Producer
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
@@ -17,6 +19,11 @@ FENCED_SINCE = 2
 
 
 def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> Any:
+    try:
+        call.require(WRITE, TRANSACTIONAL_ID, request.transactional_id)
+        call.require(READ, GROUP, request.group_id)
+    except ApiError as error:
+        return AddOffsetsToTxnResponse(error_code=error.code)
     wait_ms = call.broker.coordinators.transactions.config.add_retry_ms_max
     return once_complete(call, [request.transactional_id], wait_ms, lambda call: _add(call, request))
 

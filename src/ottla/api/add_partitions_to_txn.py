@@ -15,6 +15,7 @@ from typing import Any
 
 from ottla.api.call import Call
 from ottla.api.coordinated import answer_together
+from ottla.api.needs import CLUSTER, CLUSTER_ACTION, TOPIC, TRANSACTIONAL_ID, WRITE
 from ottla.api.transaction_requests import code_for, on_transaction, once_complete
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, TopicPartition
@@ -39,7 +40,7 @@ Result = AddPartitionsToTxnResult
 
 def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Any:
     is_from_broker = call.version >= ADDED_BY_BROKERS_SINCE
-    if is_from_broker and not call.is_between_brokers:
+    if is_from_broker and not (call.is_between_brokers and call.allows(CLUSTER_ACTION, CLUSTER)):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked, config = _transactions(call, request), call.broker.coordinators.transactions.config
     transactional_ids = dict.fromkeys(transaction.transactional_id for transaction in asked)
@@ -87,11 +88,19 @@ def _run(
     producer = Producer(transactional_id, transaction.producer_id, transaction.producer_epoch)
     is_from_broker = call.version >= ADDED_BY_BROKERS_SINCE
     partitions: dict[TopicPartition, ErrorCode] = {}
+    is_allowed = is_from_broker or call.allows(WRITE, TRANSACTIONAL_ID, transactional_id)
     for topic in transaction.topics:
+        refusal = ErrorCode.NONE
+        if not is_allowed:
+            refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        elif not is_from_broker and not call.allows(WRITE, TOPIC, topic.name):
+            refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for index in topic.partitions:
             yield
             topic_partition = TopicPartition(topic.name, index)
-            partitions[topic_partition] = _problem(call.broker.image, topic_partition, is_from_broker)
+            partitions[topic_partition] = refusal or _problem(
+                call.broker.image, topic_partition, is_from_broker
+            )
     if any(partitions.values()):
         not_attempted = ErrorCode.OPERATION_NOT_ATTEMPTED
         return _result(transactional_id, {at: code or not_attempted for at, code in partitions.items()})

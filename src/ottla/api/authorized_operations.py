@@ -1,37 +1,43 @@
-"""What a client may do with a topic, a group or the cluster, for whoever asks (KIP-430).
+"""What can be done with a topic, a group or the cluster, for whoever asks what it may do (KIP-430).
 
-There are no ACLs yet, so everybody may do everything that the kind of resource supports, as in Kafka without
-an authorizer. A request that does not ask is answered with the smallest int, which is the messages' default.
+Without an authorizer that is all of it, as in Kafka. A request that does not ask is answered with the
+smallest int, which is the messages' default.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
-from ottla.security.resources import Operation
+from ottla.security.resources import Operation, ResourceType
+
+SUPPORTED: Final = {
+    ResourceType.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DESCRIBE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        Operation.READ,
+        Operation.DESCRIBE,
+        Operation.DELETE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        Operation.CREATE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+    ),
+}
 
 
-def _bits(*operations: Operation) -> int:
+def bits(operations: Iterable[Operation]) -> int:
     return sum(1 << operation for operation in operations)
-
-
-ON_TOPIC: Final = _bits(
-    Operation.READ,
-    Operation.WRITE,
-    Operation.CREATE,
-    Operation.DESCRIBE,
-    Operation.DELETE,
-    Operation.ALTER,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
-ON_GROUP: Final = _bits(
-    Operation.READ, Operation.DESCRIBE, Operation.DELETE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
-)
-ON_CLUSTER: Final = _bits(
-    Operation.CREATE,
-    Operation.CLUSTER_ACTION,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-    Operation.IDEMPOTENT_WRITE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-)

@@ -6,10 +6,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from ottla.api.authorized_operations import SUPPORTED, bits
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.access import Session
+from ottla.broker.audit import Asker, Check
 from ottla.broker.broker import Broker
-from ottla.security.resources import CLUSTER_NAME, Operation, ResourceType
+from ottla.security.principals import ANONYMOUS
+from ottla.security.resources import CLUSTER_NAME, WILDCARD, Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.usage import Usage
@@ -53,6 +56,8 @@ class Call:
     client_host: str = ""
     connection: int = -1
     usage: "Usage | None" = None  # of its client's quotas, if it has any
+    api: str = ""  # by its name, for the audit log
+    checks: list[Check] | None = None  # what was asked for so far, where all of it is audited
 
     def random_uuid(self) -> str:
         return str(UUID(bytes=self.broker.random.randbytes(16), version=4))
@@ -71,13 +76,47 @@ class Call:
         """Did it come in where brokers talk to each other?"""
         return self.session.listener == self.broker.listeners.inter_broker
 
-    def allows(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
-        """May whoever asks do this?"""
+    def allows(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str = CLUSTER_NAME,
+        *,
+        is_asked: bool = True,
+    ) -> bool:
+        """May whoever asks do this? Not `is_asked`: it was not asked for, so a refusal is not audited."""
         access = self.broker.access
-        if access.authorizer is None:
+        if access.authorizer is None and self.checks is None:
             return True
-        principal, host = self.session.principal, self.client_host.removeprefix("/")
-        return access.allows(principal, host, operation, resource_type, name)
+        is_allowed = self.broker.identities.is_broker(self.connection) or access.allows(
+            self.session.principal, self.host, operation, resource_type, name
+        )
+        if is_asked:
+            check = (operation, resource_type, name, is_allowed)
+            if self.checks is not None:
+                self.checks.append(check)
+            elif not is_allowed:
+                self.broker.audit.on_refusal(self.asker, check, self.now_ms)
+        return is_allowed
+
+    def allows_any(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """On some resource of this type (KIP-679)?"""
+        access = self.broker.access
+        if access.authorizer is None or self.broker.identities.is_broker(self.connection):
+            return True
+        is_allowed = access.allows_any(self.session.principal, self.host, operation, resource_type)
+        if not is_allowed:
+            self.broker.audit.on_refusal(self.asker, (operation, resource_type, WILDCARD, False), self.now_ms)
+        return is_allowed
+
+    @property
+    def host(self) -> str:
+        return self.client_host.removeprefix("/")
+
+    @property
+    def asker(self) -> Asker:
+        session = self.session
+        return Asker(session.principal, self.host, session.listener, self.client_id, self.api)
 
     def require(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
         """ApiError: whoever asks may not do this."""
@@ -92,8 +131,12 @@ class Call:
             self.usage.mutate(partitions, self.now_ms, is_strict=is_strict)
 
     def may_act_as(self, broker: int, what: str) -> bool:
-        """Has this connection proved to be that broker's, and come in where brokers do?"""
-        if self.is_between_brokers and self.broker.identities.may_act_as(self.connection, broker):
+        """Has this connection proved to be that broker's, and come in where brokers do? Or is whoever
+        authenticated there allowed ClusterAction, as brokers with principals are (design note 018)?"""
+        identities = self.broker.identities
+        if self.is_between_brokers and (
+            identities.may_act_as(self.connection, broker) or self._is_cluster_principal
+        ):
             return True
         sentence = (
             f"{what} in the name of broker {broker} is refused to {self.who}: it did not prove to be that"
@@ -102,8 +145,19 @@ class Call:
         return False
 
     @property
+    def _is_cluster_principal(self) -> bool:
+        access, principal = self.broker.access, self.session.principal
+        return (
+            access.authorizer is not None
+            and principal != ANONYMOUS
+            and access.allows(
+                principal, self.host, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+            )
+        )
+
+    @property
     def who(self) -> str:
-        return f"{self.client_id!r:.100} at {self.client_host.removeprefix('/')}"
+        return f"{self.client_id!r:.100} at {self.host}"
 
     def topic_name(self, name: str, topic_id: bytes, *, by_id: bool) -> str:
         """The topic a request names, which newer versions do by id."""
@@ -113,3 +167,14 @@ class Call:
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         return topic
+
+    def authorized_operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """What whoever asks may do with it, as bits (KIP-430)."""
+        supported = SUPPORTED[resource_type]
+        if self.broker.access.authorizer is None:
+            return bits(supported)
+        return bits(
+            operation
+            for operation in supported
+            if self.allows(operation, resource_type, name, is_asked=False)
+        )

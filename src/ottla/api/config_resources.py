@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from ottla.api.call import Call
+from ottla.api.needs import ALTER_CONFIGS, CLUSTER, GROUP, TOPIC
 from ottla.api.writes import Writes
 from ottla.base.config import ConfigResourceType
 from ottla.base.errors import ApiError, ErrorCode
@@ -15,6 +16,7 @@ from ottla.controller import znodes
 from ottla.controller.image import Configs
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import check_configs, plan_configs
+from ottla.security.resources import Operation as Right
 from ottla.wire.lazy import lazily
 
 WAIT_MS = 30_000
@@ -61,6 +63,7 @@ def alter(
     def plan_once(resource: R) -> Sequence[Operation]:
         if times[resource.resource_type, resource.resource_name] > 1:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        check_allowed(call, ALTER_CONFIGS, resource.resource_type, resource.resource_name)
         return plan(resource)
 
     for resource in resources:
@@ -95,6 +98,17 @@ def plan_change(
     if validate_only or values == configs.values:
         return []
     return plan_configs(path, values, configs.version if configs.version >= 0 else None)
+
+
+def check_allowed(call: Call, operation: Right, resource_type: int, name: str) -> None:
+    """ApiError: whoever asks may not read, or change, the configs of this. Those of brokers and their loggers
+    are the cluster's."""
+    if resource_type == ConfigResourceType.TOPIC:
+        call.require(operation, TOPIC, name)
+    elif resource_type == ConfigResourceType.GROUP:
+        call.require(operation, GROUP, name)
+    else:
+        call.require(operation, CLUSTER)
 
 
 def check_broker_name(call: Call, name: str) -> None:

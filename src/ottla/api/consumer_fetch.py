@@ -117,6 +117,8 @@ class ConsumerFetch:
             partition = broker.partitions.get(wanted.topic_partition)
             if partition is None or partition.replication is None or not partition.is_leader:
                 continue
+            if self.reads.denied and wanted.topic in self.reads.denied:
+                continue
             if self._has_records(partition, wanted):
                 continue
             if not broker.proofs.led_at(partition, self.asked_ms, now_ms):

@@ -9,6 +9,7 @@ v1 member ids made by the client, regular expressions
 
 from ottla.api.call import Call
 from ottla.api.coordinated import caller_of, coordinated
+from ottla.api.needs import DESCRIBE, GROUP, READ, TOPIC
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.parked import Parked
 from ottla.group.config import GroupConfig
@@ -34,7 +35,10 @@ def consumer_group_heartbeat(
     if "consumer" not in config.rebalance_protocols:
         return refuse(ApiError(ErrorCode.UNSUPPORTED_VERSION))
     try:
+        call.require(READ, GROUP, request.group_id)
         check_heartbeat(request, call.version, config)
+        for topic in request.subscribed_topic_names or ():
+            call.require(DESCRIBE, TOPIC, topic)
     except ApiError as error:
         return refuse(error)
     caller = caller_of(call, None)

@@ -4,9 +4,9 @@ is committed, and when it is certain that this broker was the coordinator (`brok
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from ottla.api.authorized_operations import ON_GROUP
 from ottla.api.call import Call
 from ottla.api.leadership_proof import proven
+from ottla.api.needs import DESCRIBE, GROUP, READ
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.broker.long_work import Steps
@@ -15,6 +15,7 @@ from ottla.broker.parked import Key, Parked
 from ottla.coordinator.turn import Answer, Turn
 from ottla.group.group import Caller
 from ottla.group.shard import GroupShard
+from ottla.security.resources import Operation as Right
 from ottla.wire.lazy import lazily
 
 
@@ -42,9 +43,13 @@ def coordinated(
     operation: Callable[[GroupShard, Turn, Answer], None],
     refuse: Callable[[ApiError], Any],
     *,
+    needs: Right = READ,
     timeout_ms: int = PATIENCE_MS,
 ) -> Any:
-    """The answer of an operation on a group, or Parked until it has one that may be sent."""
+    """The answer of an operation on a group, or Parked until it has one that may be sent. Whoever asks is
+    allowed what it `needs` on the group, or refused."""
+    if not call.allows(needs, GROUP, group_id):
+        return refuse(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     groups = call.broker.coordinators.groups
     running = Operation(
         call.broker.partitions, call.broker.proofs, groups, group_id, operation, refuse, call.now_ms
@@ -83,6 +88,11 @@ def answer_together(
         ready=ready,
         expire=lambda _now_ms: respond([operation.expire() for operation in operations]),
     )
+
+
+def check_described(call: Call, group_id: str) -> None:
+    """Refuse to speak of a group to whoever may not describe it."""
+    call.require(DESCRIBE, GROUP, group_id)
 
 
 def check_coordinator(call: Call, group_id: str, now_ms: int) -> None:
@@ -140,7 +150,7 @@ def answer_with_descriptions(
         def description(group_id: str) -> D:
             group = describe(call, group_id, now_ms)
             if with_operations and not group.error_code:
-                group.authorized_operations = ON_GROUP
+                group.authorized_operations = call.authorized_operations(GROUP, group_id)
             return group
 
         return respond(lazily(description, unique))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ottla.api.call import Call
+from ottla.api.needs import ALTER, TOPIC
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.long_work import Steps
@@ -35,6 +36,7 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"Topic '{asked.name}' is in the request more than once."
             )
+        call.require(ALTER, TOPIC, asked.name)
         topic = call.broker.image.topics.get(asked.name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{asked.name}'.")

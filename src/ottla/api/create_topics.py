@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ottla.api.call import Call
+from ottla.api.needs import CLUSTER, CREATE, DESCRIBE_CONFIGS, TOPIC
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import KRAFT_TOPIC
@@ -40,6 +41,8 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
     planned: dict[str, PlannedTopic] = {}
     writes = Writes(call.broker, lambda: _respond(call, request, items, planned))
 
+    may_create_any, denied = call.allows(CREATE, CLUSTER, is_asked=False), set[str]()
+
     def plan(asked: CreatableTopic) -> Sequence[Operation]:
         if times[asked.name] > 1:
             raise ApiError(
@@ -47,6 +50,8 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
             )
         if asked.name == KRAFT_TOPIC:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Nobody creates {KRAFT_TOPIC}.")
+        if asked.name in denied:
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         check_partition_count(count)
         existing = call.broker.image.topics.get(asked.name)
         if existing is not None and asked.name in planned and existing.id == planned[asked.name].id:
@@ -58,6 +63,8 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
 
     for topic in request.topics:
         times[topic.name] += 1
+        if not may_create_any and not call.allows(CREATE, TOPIC, topic.name):
+            denied.add(topic.name)
         count += _partition_count(call.broker, topic)
         items[topic.name] = writes.add(partial(plan, topic))
         yield
@@ -118,6 +125,9 @@ def _respond(
         if item.error is None:
             topic = planned[name]
             result.topic_id = topic.id if not request.validate_only else bytes(16)
+            if not call.allows(DESCRIBE_CONFIGS, TOPIC, name, is_asked=False):
+                result.topic_config_error_code, result.configs = ErrorCode.TOPIC_AUTHORIZATION_FAILED, []
+                return result
             result.num_partitions = len(topic.assignment)
             result.replication_factor = topic.replication_factor
             result.configs = _configs(call.broker.settings, topic)

@@ -8,6 +8,7 @@ from functools import partial
 
 from ottla.api.call import Call
 from ottla.api.coordinated import coordinated
+from ottla.api.needs import DELETE
 from ottla.base.errors import ErrorCode
 from ottla.broker.long_work import TO_BE_FINISHED, Steps
 from ottla.broker.parked import Key, Parked
@@ -52,6 +53,7 @@ def delete_groups(call: Call, request: DeleteGroupsRequest) -> Steps:
             group_id,
             partial(GroupShard.delete_group, group_id=group_id),
             lambda error: error.code,
+            needs=DELETE,
             timeout_ms=timeout_ms,
         )
         if isinstance(code, Parked):

@@ -13,6 +13,7 @@ from functools import partial
 from ottla.api.call import Call
 from ottla.api.leadership_proof import check_led, proven
 from ottla.api.named_partitions import by_topic, held_partitions
+from ottla.api.needs import DELETE, TOPIC
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS
 from ottla.broker.long_work import TO_BE_FINISHED, Steps
@@ -71,8 +72,9 @@ def _delete_all(
     for topic, partitions in named.items():
         results: list[DeleteRecordsPartitionResult] = []
         ongoing.response.topics.append(DeleteRecordsTopicResult(name=topic, partitions=results))
+        is_allowed = call.allows(DELETE, TOPIC, topic)
         for asked in partitions.values():
-            results.append(_delete(call, ongoing, topic, asked, now_ms))
+            results.append(_delete(call, ongoing, topic, asked, now_ms) if is_allowed else _refused(asked))
             yield
     if ongoing.ready(None, now_ms) is not None:
         return ongoing.response
@@ -81,6 +83,14 @@ def _delete_all(
         deadline_ms=call.now_ms + max(request.timeout_ms, 0),
         ready=ongoing.ready,
         expire=ongoing.expire,
+    )
+
+
+def _refused(asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=asked.partition_index,
+        low_watermark=-1,
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     )
 
 

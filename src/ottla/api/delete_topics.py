@@ -1,6 +1,7 @@
 """DeleteTopics (key 20): by name, or by id from v6.
 
-A topic given twice in one request is an error, and is not deleted.
+A topic given twice in one request is an error, and is not deleted. Whoever may not describe a topic is told
+TOPIC_AUTHORIZATION_FAILED whether it is there or not, and by its id not even what it is called.
 
 v3 TOPIC_DELETION_DISABLED · v4 flexible · v5 error message · v6 topic ids, and names may be null
 """
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ottla.api.call import Call
+from ottla.api.needs import DELETE, DESCRIBE, TOPIC
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
@@ -52,6 +54,7 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> Steps:
         if writes.items[at].attempts == 1:
             call.count_mutations(len(topic.assignment), QUOTA_ERROR_SINCE)
         result.name, result.topic_id = topic.name, topic.id
+        call.require(DELETE, TOPIC, topic.name)
         return plan_deletion(call.broker.image, topic)
 
     def respond() -> DeleteTopicsResponse:
@@ -78,7 +81,9 @@ def _find(call: Call, asked: DeleteTopicState) -> Topic:
         name = image.topic_names.get(asked.topic_id)
         if name is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This broker knows no topic with this id.")
+        call.require(DESCRIBE, TOPIC, name)
         return image.topics[name]
+    call.require(DESCRIBE, TOPIC, asked.name)
     topic = image.topics.get(asked.name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{asked.name}'.")

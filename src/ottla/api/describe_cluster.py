@@ -3,9 +3,8 @@
 v1 endpoint type: brokers (1); controllers (2) are not separate here · v2 fenced brokers
 """
 
-from ottla.api.authorized_operations import ON_CLUSTER
 from ottla.api.call import Call
-from ottla.api.metadata import listed_brokers
+from ottla.api.metadata import cluster_operations, listed_brokers
 from ottla.base.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -25,7 +24,7 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
         response.error_code, response.error_message = code, "This endpoint belongs to a broker."
         return response
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = ON_CLUSTER
+        response.cluster_authorized_operations = cluster_operations(call)
     response.controller_id = image.controller_id
     response.brokers = [
         DescribeClusterBroker(broker_id=endpoint.id, host=address.host, port=address.port, rack=endpoint.rack)

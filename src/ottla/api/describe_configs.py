@@ -15,10 +15,12 @@ from typing import TypeAlias
 from ottla.api.broker_loggers import describe_loggers
 from ottla.api.call import Call
 from ottla.api.config_resources import (
+    check_allowed,
     check_broker_name,
     check_topic,
     unsupported,
 )
+from ottla.api.needs import DESCRIBE_CONFIGS
 from ottla.base.config import ConfigResourceType
 from ottla.base.errors import ApiError
 from ottla.broker.config_entries import (
@@ -74,6 +76,7 @@ def _describe(
 
 def _entries(call: Call, resource_type: int, name: str) -> list[Entry]:
     image, settings = call.broker.image, call.broker.settings
+    check_allowed(call, DESCRIBE_CONFIGS, resource_type, name)
     if resource_type == ConfigResourceType.TOPIC:
         check_topic(call, name)
         return describe_topic(settings, image.topic_config(name))

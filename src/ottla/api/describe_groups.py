@@ -7,7 +7,7 @@ v3 authorized operations · v4 static members · v5 flexible · v6 error message
 """
 
 from ottla.api.call import Call
-from ottla.api.coordinated import answer_with_descriptions, check_coordinator
+from ottla.api.coordinated import answer_with_descriptions, check_coordinator, check_described
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.long_work import Steps
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -27,6 +27,7 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> Steps:
 
 def _describe(call: Call, group_id: str, now_ms: int) -> DescribedGroup:
     try:
+        check_described(call, group_id)
         shard = call.broker.coordinators.groups.shard_of(group_id)
         check_coordinator(call, group_id, now_ms)
         return shard.describe_classic(group_id)

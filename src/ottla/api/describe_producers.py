@@ -7,6 +7,7 @@ from functools import partial
 from ottla.api.call import Call
 from ottla.api.leadership_proof import check_led, proven
 from ottla.api.named_partitions import by_topic, held_partitions
+from ottla.api.needs import READ, TOPIC
 from ottla.base.errors import ApiError
 from ottla.broker.long_work import Steps
 from ottla.log.producers import Producer
@@ -39,6 +40,7 @@ def _respond(call: Call, named: dict[str, dict[int, None]], now_ms: int) -> Desc
 def _describe(call: Call, topic: str, now_ms: int, index: int) -> PartitionResponse:
     answer = PartitionResponse(partition_index=index)
     try:
+        call.require(READ, TOPIC, topic)
         partition = call.broker.partitions.find(topic, index)
         partition.check_leader()
         check_led(call.broker, partition, call.now_ms, now_ms)

@@ -1,14 +1,13 @@
 """DescribeTopicPartitions (key 75): partitions of topics, in pages (KIP-966).
 
 Topics come in the order of their names. An answer holds at most `response_partition_limit` partitions, and
-never more than `max.request.partition.size.limit`; what is left begins at the cursor. An empty list asks
-for all topics. The last known ELR is who is waited for where nobody leads. Authorized operations are always
-answered: the request cannot say that it wants none.
-"""
+never more than `max.request.partition.size.limit`; what is left begins at the cursor. An empty list asks for
+all topics, but for those that whoever asks may not describe. The last known ELR is who is waited for where
+nobody leads. Authorized operations are always answered: the request cannot say that it wants none."""
 
-from ottla.api.authorized_operations import ON_TOPIC
 from ottla.api.call import Call
 from ottla.api.metadata import describe_partition
+from ottla.api.needs import DESCRIBE, TOPIC
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition
 from ottla.broker.long_work import Steps
@@ -30,7 +29,9 @@ def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsReques
     first_topic, first_partition = "", 0
     if request.cursor is not None:
         first_topic, first_partition = request.cursor.topic_name, request.cursor.partition_index
-    asked = [topic.name for topic in request.topics] or list(image.topics)
+    asked = [topic.name for topic in request.topics] or [
+        name for name in image.topics if call.allows(DESCRIBE, TOPIC, name, is_asked=False)
+    ]
     if first_partition < 0 or (first_topic and request.topics and first_topic not in asked):
         return _refuse(request)
     limit = min(max(request.response_partition_limit, 1), call.broker.config.request_partition_size_limit)
@@ -43,8 +44,11 @@ def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsReques
             response.next_cursor = CursorResponse(topic_name=name, partition_index=0)
             break
         topic = image.topics.get(name)
-        if topic is None:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        is_allowed = not request.topics or call.allows(DESCRIBE, TOPIC, name)
+        if topic is None or not is_allowed:
+            code = (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            )
             response.topics.append(
                 DescribeTopicPartitionsResponseTopic(name=name, error_code=code, topic_id=ZERO_UUID)
             )
@@ -57,7 +61,8 @@ def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsReques
             response.next_cursor = CursorResponse(topic_name=name, partition_index=following)
             break
     for answered in response.topics:
-        answered.topic_authorized_operations = ON_TOPIC
+        if answered.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED and answered.name is not None:
+            answered.topic_authorized_operations = call.authorized_operations(TOPIC, answered.name)
     return response
 
 

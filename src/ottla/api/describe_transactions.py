@@ -1,11 +1,12 @@
 """DescribeTransactions (key 65): producer, state and partitions of transactional ids (KIP-664).
 
 Of a transaction that has ended, those partitions are shown that have no marker yet. An id that is named twice
-is described once.
+is described once. Topics that whoever asks may not describe are left out.
 """
 
 from ottla.api.call import Call
 from ottla.api.coordinated import answer_about, check_partition
+from ottla.api.needs import DESCRIBE, TOPIC, TRANSACTIONAL_ID
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.long_work import Steps
 from ottla.wire.lazy import lazily
@@ -49,12 +50,14 @@ def _describe(call: Call, transactional_id: str, now_ms: int) -> TransactionStat
     transactions = call.broker.coordinators.transactions
     if not transactional_id:
         raise ApiError(ErrorCode.INVALID_REQUEST)
+    call.require(DESCRIBE, TRANSACTIONAL_ID, transactional_id)
     shard = transactions.shard_of(transactional_id)
     check_partition(call, transactions.partition_of(transactional_id), now_ms)
     transaction, partitions = shard.describe(transactional_id)
     topics: dict[str, TopicData] = {}
     for topic, index in sorted(partitions):
-        topics.setdefault(topic, TopicData(topic=topic)).partitions.append(index)
+        if call.allows(DESCRIBE, TOPIC, topic, is_asked=False):
+            topics.setdefault(topic, TopicData(topic=topic)).partitions.append(index)
     return TransactionState(
         transactional_id=transactional_id,
         transaction_state=transaction.state.value,

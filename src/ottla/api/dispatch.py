@@ -15,14 +15,16 @@ is given up.
 
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.api.call import Call, CloseConnection, LastAnswer, Silence
+from ottla.api.refusals import refusal
 from ottla.api.table import TABLE, Api
+from ottla.api.targets import targets_of
 from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
@@ -56,7 +58,7 @@ SMALL_FETCH_BYTES = 2 * 1024  # some 60 partitions: answered in half a milliseco
 FETCH_PARTITION_BYTES = 32  # of a request, for each partition it names
 SHARED_BYTES = 16 * 1024  # a cached answer is sent to many: what is larger is not copied for each
 ANSWER_BYTES_MAX = 100 * 1024 * 1024  # librdkafka receives no more, either
-Answers: TypeAlias = dict[tuple[str, int, int, bytes], bytes]
+Answers: TypeAlias = dict[tuple[Hashable, ...], bytes]
 _loaded: dict[int, tuple[type[Any], Callable[..., Any]]] = {}
 
 
@@ -87,14 +89,16 @@ def on_request(
         if exchange.size <= SMALL_FETCH_BYTES:
             return exchange.answer_at_once(fetch, now_ms)
     is_cached = api.cached and exchange.usage is None  # whose answers may have to say that it is throttled
+    exchange.is_broker = broker.identities.is_broker(connection)
     if is_cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
+        answers = broker.answers
+        who = None if exchange.is_broker else broker.access.scope(connection, client_host)
         listener = broker.access.session(connection).listener
-        answers, key = broker.answers, (listener, header.api_key, header.api_version, bytes(frame[at:]))
+        key = (listener, header.api_key, header.api_version, bytes(frame[at:]), who)
         answer = answers.get(key)
         if answer is not None:
             return _framed(header, [answer])
         exchange.keep = partial(_keep, broker, answers, key, broker.proofs.doubts)
-    exchange.is_broker = broker.identities.is_broker(connection)
     if len(frame) > LARGE_REQUEST_BYTES or not broker.slices.may_begin(
         exchange.size, is_broker=exchange.is_broker
     ):
@@ -293,13 +297,22 @@ class Exchange:
         return (yield from self._handled(handler, request, self.broker.slices.now_ms))
 
     def _handled(self, handler: Callable[..., Any], request: Any, now_ms: int) -> Steps:
+        call = self._call(now_ms)
+        if self.api.audited and not self.is_broker:
+            call.checks = []
+            targets = targets_of(request, self.api.audited)
         try:
-            answer = handler(self._call(now_ms), request)
+            answer = refusal(call, self.api, request)
+            if answer is None:
+                answer = handler(call, request)
         except CloseConnection:
             raise
         except Exception as error:
             raise self._failure(error) from error
-        return (yield from self._answered(answer))
+        answered = yield from self._answered(answer)
+        if call.checks is not None:
+            self.broker.audit.on_administration(call.asker, targets, call.checks)
+        return answered
 
     def _answered(self, answer: Any) -> Steps:
         """What a handler returned: the answer, or steps to it; or it waits."""
@@ -352,7 +365,7 @@ class Exchange:
     def _call(self, now_ms: int) -> Call:
         return Call(
             self.broker, now_ms, self.header.api_version, self.header.client_id or "", self.client_host,
-            self.connection, self.usage,
+            self.connection, self.usage, self.api.title,
         )  # fmt: skip
 
     def _failure(self, error: Exception) -> CloseConnection:
@@ -373,7 +386,7 @@ def _load(api: Api) -> tuple[type[Any], Callable[..., Any]]:
 
 
 def _keep(
-    broker: Broker, answers: Answers, key: tuple[str, int, int, bytes], doubts: int, chunks: list[Buffer]
+    broker: Broker, answers: Answers, key: tuple[Hashable, ...], doubts: int, chunks: list[Buffer]
 ) -> None:
     """For whoever asks the same, until the image changes: `answers` is then no longer the broker's. Nothing
     is kept that was made while this broker waited for proof, or was in doubt, that it leads."""

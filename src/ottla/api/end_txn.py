@@ -10,13 +10,17 @@ the producer's id and epoch for its next transaction
 from typing import Any
 
 from ottla.api.call import Call
+from ottla.api.needs import TRANSACTIONAL_ID, WRITE
 from ottla.api.transaction_requests import answer_of, code_for, on_transaction
+from ottla.base.errors import ErrorCode
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 FENCED_SINCE = 2
 
 
 def end_txn(call: Call, request: EndTxnRequest) -> Any:
+    if not call.allows(WRITE, TRANSACTIONAL_ID, request.transactional_id):
+        return EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     operation = on_transaction(
         call,
         request.transactional_id,

@@ -21,6 +21,7 @@ from typing import Any
 from ottla.api.call import Call
 from ottla.api.consumer_fetch import ConsumerFetch
 from ottla.api.follower_fetch import FollowerFetch
+from ottla.api.needs import READ, TOPIC
 from ottla.api.partition_reads import NO_REPLICA, PartitionReads, answer_bytes_max, is_long
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.offset_times import READ_COMMITTED
@@ -80,6 +81,12 @@ def _fetch(call: Call, request: FetchRequest) -> Steps:
             now_ms=call.now_ms,
             vouched_ms=vouched_ms,
         ).answer(request.max_wait_ms)
+    if broker.access.authorizer is not None:
+        reads.denied = frozenset(
+            topic
+            for topic in dict.fromkeys(asked.topic for asked in wanted)
+            if topic and not call.allows(READ, TOPIC, topic)
+        )
     return ConsumerFetch(
         reads=reads,
         leader_only=call.version < FOLLOWERS_SINCE,

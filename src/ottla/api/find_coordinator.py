@@ -14,12 +14,13 @@ v5 TRANSACTION_ABORTABLE · v6 share groups
 Left out: share groups (INVALID_REQUEST).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
-from ottla.api.call import Call
+from ottla.api.call import REFUSALS, Call
 from ottla.api.create_topics import plan_new_topic
 from ottla.api.leadership_proof import last_if_in_doubt
+from ottla.api.needs import DESCRIBE
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
@@ -27,6 +28,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.long_work import Steps
 from ottla.controller.image import BrokerEndpoint
 from ottla.controller.keeper import Operation
+from ottla.security.resources import ResourceType
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -38,9 +40,15 @@ CERTAIN_MS = 1_000
 
 def find_coordinator(call: Call, request: FindCoordinatorRequest) -> Steps:
     keys = list(dict.fromkeys(request.coordinator_keys)) if call.version >= BATCHED_SINCE else [request.key]
-    writes = Writes(call.broker, lambda: _respond(call, request.key_type, keys, writes.items))
+    kind = ResourceType.TRANSACTIONAL_ID if request.key_type == TRANSACTION else ResourceType.GROUP
+    denied = {key for key in keys if not call.allows(DESCRIBE, kind, key)}
+    writes = Writes(call.broker, lambda: _respond(call, request.key_type, keys, denied, writes.items))
     topic = _topic_of(request.key_type)
-    if topic is not None and any(keys) and topic not in call.broker.image.topics:
+    if (
+        topic is not None
+        and any(key and key not in denied for key in keys)
+        and topic not in call.broker.image.topics
+    ):
         writes.add(lambda: _plan(call.broker, topic))
     return last_if_in_doubt(call, writes.answer(call, WAIT_MS))
 
@@ -58,9 +66,11 @@ def _plan(broker: Broker, topic: str) -> Sequence[Operation]:
     return plan_new_topic(broker, new)
 
 
-def _respond(call: Call, key_type: int, keys: list[str], created: list[Item]) -> FindCoordinatorResponse:
+def _respond(
+    call: Call, key_type: int, keys: list[str], denied: Collection[str], created: list[Item]
+) -> FindCoordinatorResponse:
     obstacle = next((item.error_message for item in created if item.error), None)
-    find = partial(_find, call, key_type, obstacle)
+    find = partial(_find, call, key_type, denied, obstacle)
     if call.version >= BATCHED_SINCE:
         return FindCoordinatorResponse(coordinators=lazily(find, keys))
     coordinator = find(keys[0])
@@ -73,8 +83,11 @@ def _respond(call: Call, key_type: int, keys: list[str], created: list[Item]) ->
     )
 
 
-def _find(call: Call, key_type: int, obstacle: str | None, key: str) -> Coordinator:
+def _find(call: Call, key_type: int, denied: Collection[str], obstacle: str | None, key: str) -> Coordinator:
     try:
+        if key in denied:
+            is_group = key_type == GROUP
+            raise ApiError(REFUSALS[ResourceType.GROUP if is_group else ResourceType.TRANSACTIONAL_ID])
         broker = _coordinator_of(call, key_type, key, obstacle)
     except ApiError as error:
         return Coordinator(

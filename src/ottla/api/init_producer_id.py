@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.api.call import Call
+from ottla.api.needs import CLUSTER, IDEMPOTENT_WRITE, TOPIC, TRANSACTIONAL_ID, WRITE
 from ottla.api.writes import Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
@@ -28,11 +29,16 @@ FENCED_SINCE = 4
 
 
 def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | Steps | Any:
-    broker = call.broker
-    if (request.producer_id < 0) != (request.producer_epoch < 0) or request.transactional_id == "":
+    broker, transactional_id = call.broker, request.transactional_id
+    if transactional_id is not None:
+        if not call.allows(WRITE, TRANSACTIONAL_ID, transactional_id):
+            return _refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    elif not call.allows(IDEMPOTENT_WRITE, CLUSTER, is_asked=False) and not call.allows_any(WRITE, TOPIC):
+        return _refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if (request.producer_id < 0) != (request.producer_epoch < 0) or transactional_id == "":
         return _refuse(ErrorCode.INVALID_REQUEST)
-    if request.transactional_id is not None:
-        return _with_transactional_id(call, request, request.transactional_id)
+    if transactional_id is not None:
+        return _with_transactional_id(call, request, transactional_id)
     claim = _Claim(broker)
     writes = Writes(broker, lambda: claim.respond(next((item.error for item in writes.items), None)))
     if broker.producer_ids.is_empty:

@@ -3,13 +3,14 @@
 While some of them are being loaded, the others are listed, with COORDINATOR_LOAD_IN_PROGRESS for the whole. A
 coordinator that may not know all that was committed, or may have been replaced, lists nothing, with the same
 error. One that was elected and has not heard of it lists none of its groups, as in Kafka; nor are groups
-listed that cannot be loaded.
+listed that cannot be loaded, or that whoever asks may not describe.
 
 v3 flexible · v4 filter by state (KIP-518) · v5 filter by type (KIP-848)
 """
 
 from ottla.api.call import Call, LastAnswer
 from ottla.api.leadership_proof import proven
+from ottla.api.needs import CLUSTER, DESCRIBE, GROUP
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.long_work import LARGE, Steps
@@ -47,9 +48,12 @@ def _listed(call: Call, request: ListGroupsRequest) -> Steps:
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     listed = []
+    sees_all = call.allows(DESCRIBE, CLUSTER, is_asked=False)
     for _, shard in call.broker.coordinators.groups.shards():
         for group in shard.listed():
             yield
+            if not (sees_all or call.allows(DESCRIBE, GROUP, group.group_id, is_asked=False)):
+                continue
             if (not states or group.state.lower() in states) and (not types or group.type.lower() in types):
                 listed.append(group)
     is_loading = call.broker.coordinators.groups.runtime.loading

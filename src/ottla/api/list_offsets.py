@@ -26,6 +26,7 @@ from typing import TypeAlias
 from ottla.api.call import Call
 from ottla.api.leadership_proof import check_led, proven
 from ottla.api.named_partitions import held_partitions
+from ottla.api.needs import DESCRIBE, TOPIC
 from ottla.api.worker_jobs import with_jobs
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.offset_times import (
@@ -79,9 +80,14 @@ def _answers(call: Call, request: ListOffsetsRequest, named: dict[str, Counter[i
     for topic in request.topics:
         answered = ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(answered)
+        is_allowed = call.allows(DESCRIBE, TOPIC, topic.name)
         for asked in topic.partitions:
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             answered.partitions.append(answer)
+            if not is_allowed:
+                answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                yield None
+                continue
             if named[topic.name][asked.partition_index] > 1:
                 answer.error_code = ErrorCode.INVALID_REQUEST
                 continue

@@ -1,8 +1,9 @@
 """ListTransactions (key 66): the transactional ids that this broker coordinates (KIP-664).
 
 While some of them are being loaded, or this broker may not know all of them, none is listed, with
-COORDINATOR_LOAD_IN_PROGRESS, as in Kafka. A state that there is not matches nothing, and is named in the
-answer. A duration is compared with the time since the last transaction began.
+COORDINATOR_LOAD_IN_PROGRESS, as in Kafka. Ids that whoever asks may not describe are not listed. A state that
+there is not matches nothing, and is named in the answer. A duration is compared with the time since the last
+transaction began.
 
 v1 filter by duration (KIP-994) · v2 filter by a pattern for the whole id (KIP-1152)
 Left out: of RE2's syntax, what `group/consumer/regex` leaves out.
@@ -14,6 +15,7 @@ from typing import Final
 
 from ottla.api.call import Call, LastAnswer
 from ottla.api.leadership_proof import proven
+from ottla.api.needs import DESCRIBE, TRANSACTIONAL_ID
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TRANSACTIONS_TOPIC, TopicPartition
 from ottla.broker.long_work import LARGE, Steps
@@ -60,6 +62,9 @@ def _listed(call: Call, request: ListTransactionsRequest) -> Steps:
     for _, shard in call.broker.coordinators.transactions.shards():
         for transaction in shard.listed():
             yield
+            name = transaction.transactional_id
+            if not call.allows(DESCRIBE, TRANSACTIONAL_ID, name, is_asked=False):
+                continue
             if is_asked_for(transaction) and (
                 is_named is None or (yield from is_named(transaction.transactional_id))
             ):

@@ -1,28 +1,30 @@
 """Metadata (key 3): brokers, topics, partitions and their leaders.
 
 A topic that is not there is created if the client allows it and `auto.create.topics.enable` does; the answer
-waits for that, so that a first produce needs no second try. Answers are encoded once and kept until the image
-changes (`dispatch`). A broker about to stop is listed: it serves until it is gone. The list is never empty:
-when all sessions have ended, because ZooKeeper was away, whoever answers is there all the same. A replica is
-offline if its broker is not there or its directory failed; a leader that is, is none (LEADER_NOT_AVAILABLE).
-Brokers are named with the address of the listener that is asked; a leader that has none there is none either
-(LISTENER_NOT_FOUND since v6).
-Nor is this broker itself where that is in doubt (`broker/leadership_proofs`): then the answer is the last one
-on its connection, and the client asks another broker next time.
+waits for that, so that a first produce needs no second try. With an authorizer, topics that who asks may not
+describe are left out of the list of all, and a topic that it names is TOPIC_AUTHORIZATION_FAILED whether it
+is there or not; so is one that is not there, and that it may not create. Answers are encoded once and kept
+until the image changes (`dispatch`). A broker about to stop is listed: it serves until it is gone. The list
+is never empty: when all sessions have ended, because ZooKeeper was away, whoever answers is there all the
+same. A replica is offline if its broker is not there or its directory failed; a leader that is, is none
+(LEADER_NOT_AVAILABLE). Brokers are named with the address of the listener that is asked; a leader that has
+none there is none either (LISTENER_NOT_FOUND since v6). Nor is this broker itself where that is in doubt
+(`broker/leadership_proofs`): then the answer is the last one on its connection, and the client asks another
+broker next time.
 
 v0 an empty list asks for all topics; v1 null does · v2 cluster id · v4 allow_auto_topic_creation
 v5 offline replicas · v7 leader epochs · v8 authorized operations, the cluster's up to v10 · v9 flexible
 v10 topic ids in the answer · v12 and in the request · v13 top-level error
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from ottla.api.authorized_operations import ON_CLUSTER, ON_TOPIC
 from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
 from ottla.api.leadership_proof import last_if_in_doubt
+from ottla.api.needs import CLUSTER, CREATE, DESCRIBE, TOPIC
 from ottla.api.writes import Item, Writes
 from ottla.base.addresses import Address
 from ottla.base.errors import ErrorCode
@@ -60,27 +62,48 @@ def metadata(call: Call, request: MetadataRequest) -> Steps:
 def _answer_all(call: Call, request: MetadataRequest) -> Steps:
     image = call.broker.image
     if request.topics is None or (call.version == 0 and not request.topics):
-        return _respond(call, request, partial(_describe, call), list(image.topics.values()))
+        return _respond(call, request, partial(_describe, call), (yield from _visible(call)))
     asked: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
     is_refused = False
     may_create = call.broker.config.auto_create_topics and request.allow_auto_topic_creation
     created: dict[str, Item] = {}
+    denied: set[str] = set()
     writes = Writes(
-        call.broker, lambda: _respond(call, request, partial(_answer, call, created), asked.values())
+        call.broker,
+        lambda: _respond(call, request, partial(_answer, call, created, denied), asked.values()),
     )
     for topic in request.topics:
         yield
         name, by_name = topic.name, topic.topic_id == ZERO_UUID
         asked[name, topic.topic_id] = topic
         is_refused |= call.version < BY_ID_SINCE and (name is None or not by_name)
+        listed = name if by_name else image.topic_names.get(topic.topic_id)
+        if listed is not None and not call.allows(DESCRIBE, TOPIC, listed):
+            denied.add(listed)
+            continue
         if not may_create or name is None or not by_name or name in created or name in image.topics:
             continue
-        if len(created) < AUTO_CREATED_MAX and is_topic_name(name):
+        if not call.allows(CREATE, CLUSTER, is_asked=False) and not call.allows(CREATE, TOPIC, name):
+            denied.add(name)
+        elif len(created) < AUTO_CREATED_MAX and is_topic_name(name):
             created[name] = writes.add(partial(_plan_topic, call.broker, name))
             call.count_mutations(call.broker.config.num_partitions)
     if is_refused:
         return _respond(call, request, _refused, asked.values())
     return (yield from writes.answer(call, AUTO_CREATE_WAIT_MS))
+
+
+def _visible(call: Call) -> Generator[None, None, list[Topic]]:
+    """All topics, but for those that whoever asks may not even know of."""
+    topics = list(call.broker.image.topics.values())
+    if call.broker.access.authorizer is None:
+        return topics
+    visible = []
+    for topic in topics:
+        yield
+        if call.allows(DESCRIBE, TOPIC, topic.name, is_asked=False):
+            visible.append(topic)
+    return visible
 
 
 def _plan_topic(broker: Broker, name: str) -> Sequence[Operation]:
@@ -107,8 +130,12 @@ def _respond(
 
     def answer_topic(topic: A) -> MetadataResponseTopic:
         described = answer(topic)
-        if request.include_topic_authorized_operations and described.name is not None:
-            described.topic_authorized_operations = ON_TOPIC
+        if (
+            request.include_topic_authorized_operations
+            and described.name is not None
+            and described.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        ):
+            described.topic_authorized_operations = call.authorized_operations(TOPIC, described.name)
         return described
 
     brokers = [
@@ -122,19 +149,29 @@ def _respond(
         topics=lazily(answer_topic, asked),
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = ON_CLUSTER
+        response.cluster_authorized_operations = cluster_operations(call)
     return response
 
 
-def _answer(call: Call, created: dict[str, Item], asked: MetadataRequestTopic) -> MetadataResponseTopic:
+def cluster_operations(call: Call) -> int:
+    """Whoever may not describe the cluster may do nothing with it."""
+    if not call.allows(DESCRIBE, CLUSTER):
+        return 0
+    return call.authorized_operations(CLUSTER)
+
+
+def _answer(
+    call: Call, created: dict[str, Item], denied: Collection[str], asked: MetadataRequestTopic
+) -> MetadataResponseTopic:
     image = call.broker.image
     if asked.topic_id != ZERO_UUID:
         name = image.topic_names.get(asked.topic_id)
-        if name is None:
-            return MetadataResponseTopic(
-                name=None, topic_id=asked.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID
-            )
+        if name is None or name in denied:
+            code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return MetadataResponseTopic(name=None, topic_id=asked.topic_id, error_code=code)
         return _describe(call, image.topics[name])
+    if asked.name in denied:
+        return MetadataResponseTopic(name=asked.name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     topic = image.topics.get(asked.name or "")
     if topic is not None:
         return _describe(call, topic)

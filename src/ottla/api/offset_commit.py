@@ -12,6 +12,7 @@ from typing import Protocol
 
 from ottla.api.call import Call
 from ottla.api.coordinated import coordinated
+from ottla.api.needs import GROUP, READ, TOPIC
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.long_work import Steps
@@ -40,7 +41,10 @@ class AskedPartition(Protocol):
 
 
 def offset_commit(call: Call, request: OffsetCommitRequest) -> Steps:
-    response, offsets = yield from _check(call, request)
+    is_allowed = call.allows(READ, GROUP, request.group_id)
+    response, offsets = yield from _check(call, request, is_allowed=is_allowed)
+    if not is_allowed:
+        return response
 
     def refuse(error: ApiError) -> OffsetCommitResponse:
         for topic in response.topics:
@@ -67,7 +71,7 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> Steps:
 
 
 def _check(
-    call: Call, request: OffsetCommitRequest
+    call: Call, request: OffsetCommitRequest, *, is_allowed: bool
 ) -> Generator[None, None, tuple[OffsetCommitResponse, dict[TopicPartition, OffsetToCommit]]]:
     """The answer, with the errors that are known already, and what is left to commit."""
     image, limit = call.broker.image, call.broker.coordinators.groups.config.metadata_bytes_max
@@ -78,12 +82,19 @@ def _check(
         listed = image.topics.get(name)
         answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         response.topics.append(answer)
+        refusal = ErrorCode.NONE
+        if not is_allowed:
+            refusal = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        elif name and not call.allows(READ, TOPIC, name):
+            refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for partition in topic.partitions:
             yield
             index = partition.partition_index
             result = OffsetCommitResponsePartition(partition_index=index)
             answer.partitions.append(result)
-            if by_id and listed is None:
+            if refusal:
+                result.error_code = refusal
+            elif by_id and listed is None:
                 result.error_code = ErrorCode.UNKNOWN_TOPIC_ID
             else:
                 result.error_code = fault_of(partition, listed, limit)

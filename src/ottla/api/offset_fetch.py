@@ -1,7 +1,8 @@
 """OffsetFetch (key 9): how far groups have read; only what is committed itself.
 
 A partition without a committed offset is answered with -1 and no error, and so is a group nobody knows. A
-null list of topics asks for everything the group has committed. A new coordinator may not know yet how much
+null list of topics asks for everything the group has committed, but for topics that whoever asks may not
+describe. A new coordinator may not know yet how much
 of what it loaded is committed, and one that was replaced may not know of later commits: neither says -1, nor
 an older offset; both say COORDINATOR_LOAD_IN_PROGRESS, after which every client asks again. So does one that
 cannot read what is stored: the Java client takes COORDINATOR_NOT_AVAILABLE for the end of its consumer here.
@@ -21,7 +22,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from ottla.api.call import Call
-from ottla.api.coordinated import answer_about_groups, check_coordinator
+from ottla.api.coordinated import answer_about_groups, check_coordinator, check_described
+from ottla.api.needs import DESCRIBE, TOPIC
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.broker.long_work import LARGE, Steps
@@ -113,6 +115,7 @@ def _fetch(
     response = OffsetFetchResponseGroup(group_id=asked.group_id)
     broker, group_id = call.broker, asked.group_id
     try:
+        check_described(call, group_id)
         if not group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         shard = broker.coordinators.groups.shard_of(group_id)
@@ -146,6 +149,8 @@ class _Reading:
             name = self.call.broker.image.topic_names.get(asked.topic_id, "")
             if not name:
                 return _refused(ErrorCode.UNKNOWN_TOPIC_ID, asked)
+        if not self.call.allows(DESCRIBE, TOPIC, name):
+            return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked)
 
         def answer(index: int) -> OffsetFetchResponsePartitions:
             where = (self.group_id, name, index, self.high_watermark)
@@ -164,7 +169,12 @@ class _Reading:
         names = self.offsets.topics(self.group_id, self.high_watermark)
         if self.require_stable:
             names = sorted({*names, *self.offsets.unstable_topics(self.group_id, self.high_watermark)})
-        listed = [name for name in names if name in topics or self.call.version < TOPIC_IDS_SINCE]
+        listed = [
+            name
+            for name in names
+            if (name in topics or self.call.version < TOPIC_IDS_SINCE)
+            and self.call.allows(DESCRIBE, TOPIC, name, is_asked=False)
+        ]
 
         def answer(name: str) -> OffsetFetchResponseTopics:
             topic_id = topics[name].id if name in topics else ZERO_UUID

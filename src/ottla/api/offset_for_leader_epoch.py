@@ -15,6 +15,7 @@ from functools import partial
 from ottla.api.call import Call
 from ottla.api.leadership_proof import check_led, proven
 from ottla.api.named_partitions import by_topic, held_partitions
+from ottla.api.needs import CLUSTER, CLUSTER_ACTION, DESCRIBE, TOPIC
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.long_work import Steps
 from ottla.wire.lazy import lazily
@@ -50,6 +51,8 @@ def _answer(
 ) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition)
     try:
+        if replica_id < 0 and not call.allows(CLUSTER_ACTION, CLUSTER, is_asked=False):
+            call.require(DESCRIBE, TOPIC, topic)
         if replica_id >= 0 and not call.may_act_as(replica_id, "OffsetForLeaderEpoch"):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         partition = call.broker.partitions.find(topic, asked.partition)

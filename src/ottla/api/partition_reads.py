@@ -4,7 +4,7 @@ What is wanted was read together from one request and its session. Who fetches d
 read, to where, and what else is said of them (`consumer_fetch`, `follower_fetch`).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -54,6 +54,7 @@ class PartitionReads:
     bytes_min: int
     bytes_max: int
     knows_storage_error: bool = True
+    denied: Collection[str] = ()  # topics that whoever fetches may not read
     available: dict[TopicPartition, int] = field(default_factory=dict)
     by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
     total: int = 0
@@ -165,9 +166,12 @@ class PartitionReads:
             answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _unknown(self, wanted: Wanted) -> ErrorCode | None:
-        """The error for what does not exist, without raising it: a request may name very many of those."""
+        """The error for what does not exist, or may not be read, without raising it: a request may name very
+        many of those."""
         if self.by_id and not wanted.topic:
             return ErrorCode.UNKNOWN_TOPIC_ID
+        if self.denied and wanted.topic in self.denied:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         topic = self.broker.image.topics.get(wanted.topic)
         exists = topic is not None and wanted.partition in topic.assignment
         return None if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -175,6 +179,8 @@ class PartitionReads:
     def partition(self, wanted: Wanted) -> Partition:
         if self.by_id and not wanted.topic:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if self.denied and wanted.topic in self.denied:
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.broker.partitions.find(wanted.topic, wanted.partition)
         if self.by_id and partition.topic_id != wanted.topic_id:
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)

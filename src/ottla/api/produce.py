@@ -44,6 +44,7 @@ from ottla.api.internal_topics import judge_of
 from ottla.api.leaders import endpoints, leader_of
 from ottla.api.leadership_proof import WAIT_MS, check_no_doubt
 from ottla.api.named_partitions import named_once
+from ottla.api.needs import TOPIC, WRITE
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
@@ -204,9 +205,13 @@ class Produce:
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | None:
     ongoing = Produce(call.broker, call.connection, request.acks, call.now_ms, ProduceResponse())
     batches = []
+    has_authorizer = call.broker.access.authorizer is not None
     for topic in request.topic_data:
         reply = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[])
         ongoing.response.responses.append(reply)
+        if has_authorizer and not _may_write(call, reply):
+            reply.partition_responses = [_unauthorized(asked.index) for asked in topic.partition_data]
+            continue
         batches += [(reply, asked) for asked in topic.partition_data]
     if len(batches) > 1:
         batches = named_once(batches)
@@ -407,6 +412,20 @@ class Appending:
         if ongoing.unsafe and ongoing.ready(None, call.now_ms) is None:
             return ongoing.park(call.now_ms)
         return ongoing.response
+
+
+def _may_write(call: Call, topic: TopicProduceResponse) -> bool:
+    """A topic with an unknown id is refused for that."""
+    name: str | None = topic.name
+    if call.version >= TOPIC_IDS_SINCE:
+        name = call.broker.image.topic_names.get(topic.topic_id)
+    return name is None or call.allows(WRITE, TOPIC, name)
+
+
+def _unauthorized(index: int) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, base_offset=-1
+    )
 
 
 def _records_of(asked: PartitionProduceData) -> memoryview:

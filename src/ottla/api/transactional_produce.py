@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ottla.api.call import Call
+from ottla.api.needs import TRANSACTIONAL_ID, WRITE
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.log.verifications import Verification
@@ -54,12 +55,15 @@ class Verifying:
     errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
     is_open: bool = False
     is_needless: bool = False  # as an operator has set it
+    is_allowed: bool = True
 
     def begin(self, call: Call, batches: Iterable[tuple[Partition, memoryview]]) -> None:
         """Ask about all batches that are the first of the transaction in their partition."""
         broker, adds = call.broker, self.version >= ADDS_SINCE
         self.is_needless = not adds and not broker.verifies_transactions
-        if self.transactional_id is None or self.is_needless:
+        if self.transactional_id is not None:
+            self.is_allowed = call.allows(WRITE, TRANSACTIONAL_ID, self.transactional_id)
+        if self.transactional_id is None or self.is_needless or not self.is_allowed:
             return
         for partition, records in batches:
             header, producers = read_header(records), partition.log.producers
@@ -106,6 +110,8 @@ class Verifying:
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 "A batch of a transaction needs the transactional id in the request.",
             )
+        if not self.is_allowed:
+            return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if self.is_needless:
             return None
         producer = header.producer_id, header.producer_epoch

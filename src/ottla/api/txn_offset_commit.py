@@ -20,6 +20,7 @@ from functools import partial
 
 from ottla.api.call import Call
 from ottla.api.coordinated import coordinated
+from ottla.api.needs import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE
 from ottla.api.offset_commit import fault_of, to_commit
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
@@ -41,9 +42,16 @@ LOADING_SINCE, ABORTABLE_SINCE, ADDS_SINCE = 2, 4, 5
 
 
 def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Steps:
-    response, offsets = yield from _check(call, request)
+    refusal = ErrorCode.NONE
+    if not call.allows(WRITE, TRANSACTIONAL_ID, request.transactional_id):
+        refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    elif not call.allows(READ, GROUP, request.group_id):
+        refusal = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    response, offsets = yield from _check(call, request, refusal)
+    if refusal:
+        return response
     codes = {partition.error_code for topic in response.topics for partition in topic.partitions}
-    if codes <= {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}:
+    if codes <= {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}:
         return response
     commit = Commit(
         group_id=request.group_id,
@@ -59,7 +67,7 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Steps:
 
 
 def _check(
-    call: Call, request: TxnOffsetCommitRequest
+    call: Call, request: TxnOffsetCommitRequest, refusal: ErrorCode
 ) -> Generator[None, None, tuple[TxnOffsetCommitResponse, dict[TopicPartition, OffsetToCommit]]]:
     """The answer, with the errors that are known already, and what is left to commit."""
     topics, limit = call.broker.image.topics, call.broker.coordinators.groups.config.metadata_bytes_max
@@ -67,9 +75,13 @@ def _check(
     for topic in request.topics:
         answer = TxnOffsetCommitResponseTopic(name=topic.name)
         response.topics.append(answer)
+        topic_refusal = refusal
+        if not refusal and not call.allows(READ, TOPIC, topic.name):
+            topic_refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for partition in topic.partitions:
             yield
-            index, code = partition.partition_index, fault_of(partition, topics.get(topic.name), limit)
+            index = partition.partition_index
+            code = topic_refusal or fault_of(partition, topics.get(topic.name), limit)
             answer.partitions.append(TxnOffsetCommitResponsePartition(partition_index=index, error_code=code))
             if not code:
                 offsets[TopicPartition(topic.name, index)] = to_commit(topic.name, partition)

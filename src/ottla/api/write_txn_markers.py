@@ -8,8 +8,6 @@ THROTTLING_QUOTA_EXCEEDED: a client ends the transaction of a producer that is n
 room for another. A partition that is named twice for a producer gets both markers.
 
 v1 flexible · v2 the version of the transaction (KIP-1228)
-Left out: who may ask. In Kafka that needs ClusterAction or Alter on the cluster; here, as for every API so
-far, whoever reaches the listener: they can end anybody's transaction in a partition, or make up producers.
 """
 
 from dataclasses import dataclass, field

@@ -49,6 +49,7 @@ class Writes:
     respond: Callable[[], Any]
     items: list[Item] = field(default_factory=list)
     seen: int = 0
+    attempts_max: int = ATTEMPTS_MAX
 
     def add(self, plan: Callable[[], Sequence[Operation]]) -> Item:
         item = Item(plan)
@@ -82,7 +83,7 @@ class Writes:
     def _on_outcome(self, item: Item, outcome: Outcome, now_ms: int) -> None:
         if isinstance(outcome, Written):
             item.decide()
-        elif item.attempts < ATTEMPTS_MAX:
+        elif item.attempts < self.attempts_max:
             item.is_doubtful = item.is_doubtful or isinstance(outcome, Unknown)
             self._attempt(item)
         else:

@@ -5,6 +5,7 @@ none. Without an authorizer everybody may do everything. With one, the ACLs are 
 of theirs holds from the moment this broker sees it.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,13 @@ class Access:
 
     def forget(self, connection: int) -> None:
         self._sessions.pop(connection, None)
+
+    def scope(self, connection: int, host: str) -> Hashable:
+        """To whoever has the same, a request that is answered from the image has the same answer. A broker's
+        is None: to brokers nothing is refused."""
+        if self.authorizer is None:
+            return None
+        return self.session(connection).principal, host
 
     # -- the ACLs ---------------------------------------------------------------------------------
 

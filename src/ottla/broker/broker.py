@@ -16,7 +16,7 @@ here. Parts are made from the bottom up: where one calls back a part that is mad
 Handlers in `api` are given the whole broker, since each needs other parts of it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from ottla.broker import adoption
 from ottla.broker.access import Access
 from ottla.broker.adoption import Adoption
 from ottla.broker.allowance import Allowance
+from ottla.broker.audit import Audit
 from ottla.broker.config import BrokerConfig
 from ottla.broker.config_copies import ConfigCopies
 from ottla.broker.controller_seat import Seat
@@ -100,14 +101,15 @@ class Broker:
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
         self.listeners = listeners_of(properties)
         self.identities = Identities(self.id, image, random, self._login(properties))
+        self.audit = Audit()
         self.access = Access(load(AuthorizerConfig, properties), image)
         self.quotas = Quotas(settings, image, self.slices)
         self.sessions = Sessions(
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
         self.adoption = Adoption()
-        # That hold until the image changes, by the name of the listener and the request.
-        self.answers: dict[tuple[str, int, int, bytes], bytes] = {}
+        # That hold until the image changes, by listener, request, and who asks.
+        self.answers: dict[tuple[Hashable, ...], bytes] = {}
         self.is_clean = True
 
     def _login(self, properties: dict[str, str]) -> "Login | None":

@@ -23,9 +23,9 @@ TITLES: dict[type, str] = {
     StoreConfig: "Log store",
     GroupConfig: "Groups",
     TransactionConfig: "Transactions",
-    AuthorizerConfig: "Access control",
     SaslConfig: "SASL",
     TlsConfig: "TLS",
+    AuthorizerConfig: "Access control",
 }
 CONFIG_CLASSES = tuple(TITLES)
 

@@ -10,18 +10,20 @@ from collections.abc import Mapping
 from ottla.base.config import ConfigError, load, rows
 from ottla.broker.listeners import Listeners, listeners_of, settings_of
 from ottla.broker.zookeeper_config import ZooKeeperConfig, check_zookeeper
+from ottla.security.authorizer_config import AUTHORIZERS, AuthorizerConfig
 from ottla.security.sasl_config import JAAS_KEY, SaslConfig
 from ottla.security.tls_config import TlsConfig
 
 KEYS = frozenset({
-    "authorizer.class.name", "delegation.token.master.key",
+    "delegation.token.master.key",
     "delegation.token.secret.key", "password.encoder.old.secret", "password.encoder.secret",
-    "principal.builder.class", "security.providers", "ssl.engine.factory.class", "super.users",
+    "principal.builder.class", "security.providers", "ssl.engine.factory.class",
     "zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable",
 })  # fmt: skip
 PREFIXES = ("sasl.",)
 # With these, it is another value that asks for nothing.
-OPEN = {"allow.everyone.if.no.acl.found": "true"}
+OPEN: dict[str, str] = {}
+EVERYONE = "allow.everyone.if.no.acl.found"
 NOTHING = frozenset({"", "none", "false", "0"})
 HONOURED = frozenset(row.name for config in (SaslConfig, TlsConfig) for row in rows(config))
 # One listener's own setting, perhaps for one SASL mechanism.
@@ -51,6 +53,12 @@ def asks_for_security(name: str, value: str) -> bool:
 def check_security(properties: Mapping[str, str]) -> None:
     """Refuse properties that ask for security. The line has no values: there may be passwords among them."""
     check_zookeeper(load(ZooKeeperConfig, properties))
+    authorizer = load(AuthorizerConfig, properties)
+    if not authorizer.class_name and (authorizer.super_users or properties.get(EVERYONE, "true") != "true"):
+        raise ConfigError(
+            f"super.users, {EVERYONE}: nobody would heed them, since everybody may do everything without "
+            f"an authorizer; set authorizer.class.name={AUTHORIZERS[0]}, or remove them"
+        )
     asking = [name for name, value in properties.items() if asks_for_security(name, value)]
     listeners = listeners_of(properties)
     if asking:

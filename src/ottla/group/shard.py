@@ -24,7 +24,7 @@ of it is for members alone, so that whatever was committed, they come in.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -358,7 +358,10 @@ class GroupShard:
         if group is not None:
             group.check_fetch(member_id, epoch)
 
-    def delete_offsets(self, turn: Turn, answer: Answer, request: OffsetDeleteRequest) -> None:
+    def delete_offsets(
+        self, turn: Turn, answer: Answer, request: OffsetDeleteRequest, denied: Collection[str] = ()
+    ) -> None:
+        """`denied`: topics that whoever asks may not read."""
         group = self._existing(request.group_id)
         group.check_offset_delete()
         turn.is_divisible = True
@@ -366,11 +369,13 @@ class GroupShard:
         for topic in request.topics:
             subscribed = group.reads(topic.name)
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+            if topic.name in denied:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             results = []
             for partition in topic.partitions:
                 index = partition.partition_index
                 results.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
-                if not subscribed and (topic.name, index) in stored:
+                if not code and (topic.name, index) in stored:
                     turn.write(store(OffsetCommit(request.group_id, topic.name, index, None)))
             response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results))
         turn.answer(answer, response)

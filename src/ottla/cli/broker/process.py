@@ -20,6 +20,7 @@ from ottla.broker.config_classes import CONFIG_CLASSES
 from ottla.broker.listeners import PORT_MAX
 from ottla.broker.security import check_security
 from ottla.cli.properties import lay_over, parse_settings, without_effect
+from ottla.security.authorizer_config import AuthorizerConfig
 
 if TYPE_CHECKING:
     from ottla.shell.server import Server
@@ -70,6 +71,8 @@ def serve(options: StartOptions) -> None:
     _set_up_logging(options.log_level)
     properties = properties_of(options)
     _check(properties)
+    if load(AuthorizerConfig, properties).class_name:
+        logging.getLogger("ottla.audit").setLevel(logging.INFO)  # whatever is said of the rest
     for sentence in without_effect(properties):
         log.warning("%s", sentence)
     # Late, so that a mistake in the arguments is answered without loading a broker.
