@@ -87,6 +87,7 @@ def _answer_all(call: Call, request: MetadataRequest) -> Steps:
             denied.add(name)
         elif len(created) < AUTO_CREATED_MAX and is_topic_name(name):
             created[name] = writes.add(partial(_plan_topic, call.broker, name))
+            call.count_mutations(call.broker.config.num_partitions)
     if is_refused:
         return _respond(call, request, _refused, asked.values())
     return (yield from writes.answer(call, AUTO_CREATE_WAIT_MS))

@@ -70,7 +70,6 @@ def _alter_client_quotas(messages: Any, request: Any, code: ErrorCode) -> Any:
         entries=[
             messages.EntryDataResponse(
                 error_code=code,
-                error_message=None,
                 entity=[
                     messages.EntityDataResponse(entity_type=part.entity_type, entity_name=part.entity_name)
                     for part in entry.entity
@@ -79,10 +78,6 @@ def _alter_client_quotas(messages: Any, request: Any, code: ErrorCode) -> Any:
             for entry in request.entries
         ]
     )
-
-
-def _describe_client_quotas(messages: Any, _request: Any, code: ErrorCode) -> Any:
-    return messages.DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None)
 
 
 def _alter_user_scram_credentials(messages: Any, request: Any, code: ErrorCode) -> Any:
@@ -142,7 +137,6 @@ def _write_txn_markers(messages: Any, request: Any, code: ErrorCode) -> Any:
 _IN_PARTS: dict[str, Callable[[Any, Any, ErrorCode], Any]] = {
     "alter_replica_log_dirs": _alter_replica_log_dirs,
     "alter_client_quotas": _alter_client_quotas,
-    "describe_client_quotas": _describe_client_quotas,
     "alter_user_scram_credentials": _alter_user_scram_credentials,
     "create_acls": _create_acls,
     "delete_acls": _delete_acls,
