@@ -38,7 +38,7 @@ def test_every_kind_of_command_gets_in(secured: Run, request: pytest.FixtureRequ
         ("groups", "describe", f"{topic}-readers"),
         ("groups", "list"),
         ("transactions", "list"),
-        ("transactions", "find-hanging"),
+        ("transactions", "find-hanging", "--topic", topic),
         ("cluster", "rebalance", "--dry-run"),
         ("metrics", "--once", "--topic", f"{topic}-metrics"),
     ):

@@ -1,10 +1,13 @@
 """Brokers with a listener for every security protocol, and a user alice for every mechanism."""
 
+import json
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support import tokens
 from tests.support.certificates import Authority
 from tests.support.ports import free_ports
 
@@ -16,6 +19,7 @@ SECRET = "alice-secret"
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 PACKAGE = "org.apache.kafka.common.security"
 SESSION_MS = 5_000
+AUDIENCE = "ottla"
 PROTOCOLS = {
     "PLAINTEXT": "PLAINTEXT",
     "TLS": "SSL",
@@ -90,13 +94,19 @@ class Secured(ABC):
 
 
 class SecuredOttla(Secured):
-    mechanisms = ("PLAIN", *SCRAM)
+    mechanisms = ("PLAIN", *SCRAM, "OAUTHBEARER")
 
     def token(self) -> str:
-        raise NotImplementedError("this broker has no OAUTHBEARER")
+        return tokens.token(now_ms=time.time_ns() // 1_000_000, aud=AUDIENCE)
 
     def start(self) -> Broker:
-        return Broker(self.settings() | self.authority.properties())
+        keys = self.folder / "keys.json"
+        keys.write_text(json.dumps(tokens.jwks(tokens.rsa_key())))
+        bearer = {
+            "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+            "sasl.oauthbearer.expected.audience": AUDIENCE,
+        }
+        return Broker(self.settings() | self.authority.properties() | bearer)
 
     def add_users(self) -> None:
         add_scram_users(self.addresses["PLAINTEXT"])

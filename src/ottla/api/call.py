@@ -131,11 +131,11 @@ class Call:
             self.usage.mutate(partitions, self.now_ms, is_strict=is_strict)
 
     def may_act_as(self, broker: int, what: str) -> bool:
-        """Has this connection proved to be that broker's? Or is whoever authenticated on it allowed
-        ClusterAction, as brokers are where their listener has principals (design note 018)? In either case
-        it must have come in where brokers do."""
+        """Has this connection proved to be that broker's, and come in where brokers do? Or is whoever
+        authenticated there allowed ClusterAction, as brokers with principals are (design note 018)?"""
+        identities = self.broker.identities
         if self.is_between_brokers and (
-            self.broker.identities.may_act_as(self.connection, broker) or self._is_cluster_principal
+            identities.may_act_as(self.connection, broker) or self._is_cluster_principal
         ):
             return True
         sentence = (

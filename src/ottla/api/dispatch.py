@@ -88,11 +88,12 @@ def on_request(
             exchange.size += FETCH_PARTITION_BYTES * broker.sessions.partitions(fetch.session_id)
         if exchange.size <= SMALL_FETCH_BYTES:
             return exchange.answer_at_once(fetch, now_ms)
-    exchange.is_broker = broker.identities.is_broker(connection)
     is_cached = api.cached and exchange.usage is None  # whose answers may have to say that it is throttled
+    exchange.is_broker = broker.identities.is_broker(connection)
     if is_cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
-        answers, listener = broker.answers, broker.access.session(connection).listener
+        answers = broker.answers
         who = None if exchange.is_broker else broker.access.scope(connection, client_host)
+        listener = broker.access.session(connection).listener
         key = (listener, header.api_key, header.api_version, bytes(frame[at:]), who)
         answer = answers.get(key)
         if answer is not None:

@@ -58,6 +58,10 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class UnreachableError(TimeoutError):
+    """Nobody has taken the connection, not even to be slow with it."""
+
+
 class _Expected(NamedTuple):
     correlation_id: int
     api_key: int
@@ -80,7 +84,10 @@ class Connection:
         self._versions: dict[int, tuple[int, int]] = {}
         self._authenticate_at_s = float("inf")
         self._is_accepted = False  # a request was answered that needs more than a connection
-        self._socket = socket.create_connection(address, deadline.within(CONNECT_S))
+        try:
+            self._socket = socket.create_connection(address, deadline.within(CONNECT_S))
+        except TimeoutError:
+            raise UnreachableError("timed out") from None
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket = self._handshakes.wrapped(self._socket, address.host)

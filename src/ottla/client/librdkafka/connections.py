@@ -1,13 +1,11 @@
 """Clients of confluent-kafka: for administration, producers, consumers."""
 
-import contextlib
 import logging
-import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.command_error import USAGE, CommandError
-from ottla.client.connection import Address, Connection
+from ottla.client.connection import Address, Connection, UnreachableError
 from ottla.client.errors import ClientError
 from ottla.client.librdkafka.errors import REQUEST_S, explain
 from ottla.client.librdkafka.java_names import JAVA_ONLY
@@ -114,12 +112,12 @@ def probe(where: Where) -> None:
             raise CommandError(f"--bootstrap takes HOST:PORT, not {address.strip()!r}", USAGE)
         target = Address(host.strip("[]"), int(port))
         try:
-            socket.create_connection(target, CONNECT_S).close()
-            with contextlib.suppress(TimeoutError):  # one that is slow gets more time than this
-                Connection(target, CLIENT_ID, Deadline(CONNECT_S), handshakes).close()
+            Connection(target, CLIENT_ID, Deadline(CONNECT_S), handshakes).close()
         except (ClientError, ProtocolError) as error:
             raise CommandError(str(error)) from None
         except (OSError, OverflowError, UnicodeError) as error:
+            if isinstance(error, TimeoutError) and not isinstance(error, UnreachableError):
+                return  # one that is slow gets more time from librdkafka
             problem = problem or f"{getattr(error, 'strerror', None) or error}"
         else:
             return
