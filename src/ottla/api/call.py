@@ -81,9 +81,10 @@ class Call:
         """Has this connection proved to be that broker's, and come in where brokers do?"""
         if self.is_between_brokers and self.broker.identities.may_act_as(self.connection, broker):
             return True
-        sentence = (
-            f"{what} in the name of broker {broker} is refused to {self.who}: it did not prove to be that"
-        )
+        reason = "it did not prove to be that"
+        if not self.is_between_brokers:
+            reason = f"brokers ask on {self.broker.listeners.inter_broker}, and not on {self.listener}"
+        sentence = f"{what} in the name of broker {broker} is refused to {self.who}: {reason}"
         self.broker.identities.refuse(self.connection, sentence, self.now_ms)
         return False
 
