@@ -93,9 +93,9 @@ def test_a_directory_of_another_broker(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("listeners", "reason"),
-    [("nonsense", "is not HOST:PORT"), ("SASL_SSL://h:1", r"sasl\.enabled\.mechanisms: SASL_SSL has GSSAPI")],
+    [("nonsense", "is not HOST:PORT"), ("SASL_SSL://h:1", "GSSAPI"), ("SSL://h:1", "needs a private key")],
 )
-def test_a_listener_that_is_none_or_asks_for_what_is_not_there(
+def test_a_listener_that_is_none_or_lacks_what_its_security_takes(
     tmp_path: Path, listeners: str, reason: str
 ) -> None:
     with pytest.raises(ConfigError, match=reason):
