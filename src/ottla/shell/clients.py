@@ -12,7 +12,6 @@ from ottla.base.addresses import Address
 from ottla.broker import effects
 from ottla.broker.access import DEFAULT_LISTENER, Session
 from ottla.broker.listeners import PLAINTEXT, SSL, Listener
-from ottla.security.principal_rules import NoMatchError
 from ottla.security.principals import ANONYMOUS, Principal
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
@@ -114,7 +113,7 @@ class Clients:
         if self.handshakes is not None and connection.listener.protocol == SSL:
             try:
                 principal = self.handshakes.principal(connection)
-            except NoMatchError as error:
+            except ValueError as error:  # NoMatchError
                 return str(error)
         refusal = self.admission.admit(connection, self._core.config, self._core.broker.identities)
         if refusal is None:
