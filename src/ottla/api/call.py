@@ -138,9 +138,10 @@ class Call:
             identities.may_act_as(self.connection, broker) or self._is_cluster_principal
         ):
             return True
-        sentence = (
-            f"{what} in the name of broker {broker} is refused to {self.who}: it did not prove to be that"
-        )
+        reason = "it did not prove to be that"
+        if not self.is_between_brokers:
+            reason = f"brokers ask on {self.broker.listeners.inter_broker}, and not on {self.listener}"
+        sentence = f"{what} in the name of broker {broker} is refused to {self.who}: {reason}"
         self.broker.identities.refuse(self.connection, sentence, self.now_ms)
         return False
 
