@@ -125,3 +125,10 @@ def test_wrong_options_are_usage_errors_before_anybody_is_asked(run: Run, argume
     refused = run(*arguments.split(), "--bootstrap", "127.0.0.1:1")
     assert (refused.code, refused.out) == (2, "")
     assert said in refused.err
+
+
+def test_a_broker_without_an_authorizer_is_told_apart_from_one_without_acls(quick: Run) -> None:
+    for arguments in ("acls list", "acls add -p a -t t", "acls remove -p a --yes"):
+        refused = quick(*arguments.split())
+        assert (refused.code, refused.out) == (1, "")
+        assert "the broker has no authorizer, so there are no ACLs; set authorizer.class.name=" in refused.err
