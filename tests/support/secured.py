@@ -18,7 +18,7 @@ HOST = "127.0.0.1"
 SECRET = "alice-secret"
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 PACKAGE = "org.apache.kafka.common.security"
-SESSION_MS = 5_000
+SESSION_MS = 60_000
 AUDIENCE = "ottla"
 PROTOCOLS = {
     "PLAINTEXT": "PLAINTEXT",
