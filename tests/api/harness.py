@@ -276,8 +276,9 @@ class Machine(Interpreter):
             assert client.pending is not None
             client.pending.take(chunks)
 
-    def mute(self, connection: int, duration_ms: int) -> None:
-        self.clients[connection].muted_ms = duration_ms
+    def reply_and_mute(self, connection: int, chunks: list[Buffer], mute_ms: int) -> None:
+        self.reply(connection, chunks)
+        self.clients[connection].muted_ms = mute_ms
 
     def close(self, effect: Close) -> None:
         client = self.clients[effect.connection]

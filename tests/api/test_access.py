@@ -16,6 +16,7 @@ from ottla.base.ids import ZERO_UUID
 from ottla.broker.audit import REFUSALS_PER_SECOND
 from ottla.security.resources import Operation, Permission, ResourceType
 from ottla.wire.messages import delete_topics, fetch, metadata
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -117,6 +118,24 @@ def test_offsets_of_all_topics_are_those_of_topics_that_may_be_described(guarded
     assert alice.send(request, 9).groups[0].topics == []
     guarded.allow(DESCRIBE, TOPIC)
     assert [topic.name for topic in alice.send(request, 9).groups[0].topics] == ["t"]
+
+
+def test_a_regular_expression_tells_a_member_of_no_topic_that_it_may_not_describe(guarded: Guarded) -> None:
+    guarded.live()
+    seen = create(guarded.admin, "seen")
+    guarded.allow(READ, GROUP, "h")
+    guarded.allow(READ, TOPIC, "seen")
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="h",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1_000,
+        subscribed_topic_regex="t|seen",
+    )
+    assignment = guarded.user("alice").send(request).assignment
+    assert [assigned.topic_id for assigned in assignment.topic_partitions] == [seen]
+    request.group_id = "i"
+    assert len(guarded.admin.send(request).assignment.topic_partitions) == 2
 
 
 def test_a_new_topic_is_described_to_who_may_describe_its_configs(guarded: Guarded) -> None:

@@ -9,6 +9,7 @@ from tests.api.harness import Client, Machine
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import WriteNodes
 from ottla.controller.keeper import Create, Put
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.messages import alter_client_quotas as alter
 from ottla.wire.messages import describe_client_quotas as describe
 
@@ -243,3 +244,23 @@ def test_a_filter_that_makes_no_sense_is_refused(
     populated: Client, components: list[tuple[str, int, str | None]], code: ErrorCode
 ) -> None:
     assert described(populated, *components)[0] == code
+
+
+def test_who_may_not_change_configs_of_the_cluster_may_not_see_or_set_quotas(
+    machine: Machine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Operation, ResourceType]] = []
+
+    def refuse(_principal: Any, _host: str, operation: Operation, kind: ResourceType, _name: str) -> bool:
+        asked.append((operation, kind))
+        return False
+
+    monkeypatch.setattr(machine.broker.access, "allows", refuse)
+    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    results = set_quotas(client, entry({"producer_byte_rate": 1.0}, user="a"))
+    assert [code for code, _ in results] == [refused]
+    assert described(client)[0] == refused
+    assert set(asked) == {
+        (Operation.ALTER_CONFIGS, ResourceType.CLUSTER), (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
+    }  # fmt: skip
+    assert "/config/users/a" not in machine.keeper.nodes

@@ -143,7 +143,9 @@ def test_the_leader_in_a_refusal_is_where_the_listener_that_is_asked_is(machine:
     assert arrived(machine, OUTSIDE).send(request).node_endpoints == []
 
 
-def test_what_brokers_ask_is_refused_on_the_listeners_of_clients_even_to_a_broker(machine: Machine) -> None:
+def test_what_brokers_ask_is_refused_on_the_listeners_of_clients_even_to_a_broker(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
     client = arrived(machine, INSIDE)
     client.send(
         CreateTopicsRequest(topics=[CreatableTopic(name="own", num_partitions=1, replication_factor=1)])
@@ -164,3 +166,4 @@ def test_what_brokers_ask_is_refused_on_the_listeners_of_clients_even_to_a_broke
     for request in (alteration, addition):
         assert outside.send(request).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         assert inside.send(request).error_code == ErrorCode.NONE
+    assert "brokers ask on INSIDE, and not on OUTSIDE" in caplog.text

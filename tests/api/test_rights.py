@@ -36,7 +36,8 @@ REFUSED: dict[str, ErrorCode] = {
         ["init_producer_id", "write_txn_markers", "describe_acls", "create_acls", "delete_acls",
          "alter_replica_log_dirs", "describe_log_dirs", "elect_leaders", "alter_partition_reassignments",
          "list_partition_reassignments", "describe_quorum", "alter_partition", "update_features",
-         "list_config_resources"], CLUSTER),
+         "list_config_resources", "describe_user_scram_credentials",
+         "alter_user_scram_credentials", "describe_client_quotas", "alter_client_quotas"], CLUSTER),
     **dict.fromkeys(
         ["add_offsets_to_txn", "add_partitions_to_txn", "end_txn", "txn_offset_commit",
          "describe_transactions"], TRANSACTION),

@@ -6,14 +6,14 @@ from tests.api.harness import Client, Machine
 from tests.api.test_client_quotas import entry, set_quotas
 
 from ottla.base.errors import ErrorCode
-from ottla.broker import quotas
+from ottla.broker import usage
 from ottla.broker.access import Session
 from ottla.controller.user_nodes import Entity, write
 from ottla.security.principals import Principal
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 KILOBYTE = "x" * 1_000
 
@@ -235,7 +235,7 @@ def test_a_long_request_counts_slice_by_slice(machine: Machine) -> None:
     limit(machine, {"request_percentage": 1.0}, user="ANONYMOUS")
     client = client_of(machine)
     client.send(MetadataRequest(topics=None))
-    (meter,) = machine.broker.quotas._meters.values()
+    (meter,) = machine.broker.quotas._meters._meters.values()
     assert meter.total > 0.1  # type: ignore[union-attr] - 100 us are 0.01 % of a second
 
 
@@ -278,6 +278,15 @@ def test_an_old_client_gets_its_partitions_and_waits_afterwards(machine: Machine
     assert throttle_ms == client.muted_ms == 19_000
 
 
+def test_topics_that_are_made_when_they_are_first_asked_for_count_too() -> None:
+    machine = Machine({"num.partitions": "20"})
+    limit(machine, {"controller_mutation_rate": 1.0}, user="ANONYMOUS")
+    client = client_of(machine)
+    answer = client.send(MetadataRequest(topics=[MetadataRequestTopic(name="new")]))
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE]
+    assert answer.throttle_time_ms == client.muted_ms == 9_000
+
+
 def test_what_is_refused_for_another_reason_does_not_count(machine: Machine) -> None:
     limit(machine, {"controller_mutation_rate": 1.0}, user="ANONYMOUS")
     client = client_of(machine)
@@ -291,7 +300,7 @@ def test_what_is_refused_for_another_reason_does_not_count(machine: Machine) -> 
 def test_invented_client_ids_are_forgotten_the_quietest_first(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quotas, "METERS_MAX", 100)
+    monkeypatch.setattr(usage, "METERS_MAX", 100)
     limit(machine, {"producer_byte_rate": 1_000.0}, client_id=None)
     steady = client_of(machine, client_id="steady")
     steady.send(to("t", batch(*[KILOBYTE] * 20)), BY_NAME)
@@ -301,17 +310,17 @@ def test_invented_client_ids_are_forgotten_the_quietest_first(
         client.send(to("t", batch("v")), BY_NAME)
         if number % 50 == 0:
             assert steady.send(to("t", batch("v")), BY_NAME).throttle_time_ms > 0
-        assert len(machine.broker.quotas._meters) <= 100
-        assert len(machine.broker.quotas._clients) <= 100
+        assert len(machine.broker.quotas._meters._meters) <= 100
+        assert len(machine.broker.quotas._meters._clients) <= 100
 
 
 def test_who_was_quiet_for_an_hour_is_forgotten(machine: Machine) -> None:
     limit(machine, {"producer_byte_rate": 1_000.0}, client_id=None)
     client_of(machine).send(to("t", batch("v")), BY_NAME)
     machine.pass_time(3_500_000)
-    assert len(machine.broker.quotas._meters) == 1
+    assert len(machine.broker.quotas._meters._meters) == 1
     machine.pass_time(200_000)
-    assert machine.broker.quotas._meters == {}
+    assert machine.broker.quotas._meters._meters == {}
 
 
 def test_a_node_that_is_no_number_limits_nobody(machine: Machine) -> None:

@@ -1,4 +1,5 @@
-"""Three brokers on a ZooKeeper that knows who asks: SASL, and nodes that are theirs alone."""
+"""Three brokers on a ZooKeeper that knows who asks: SASL, and nodes that are theirs alone. Brokers talk to
+each other over TLS, and log in with SCRAM as a user that was there before them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,23 +10,81 @@ from kazoo.exceptions import NoAuthError
 from tests.cluster.load import Load
 from tests.cluster.real import START_S, RealBroker, RealCluster
 from tests.cluster.survival import flows_again, survive
-from tests.cluster.zookeeper_security import USER, client_jaas, sasl_ensemble
+from tests.cluster.zookeeper_security import USER, Authority, client_jaas, sasl_ensemble
 from tests.support.ports import free_ports
 from tests.support.processes import running
 from tests.support.waiting import wait_for
 
 from ottla.broker.zookeeper_config import JAAS_FILE
+from ottla.cli.users.keepers import KeeperUsers
+from ottla.security.credentials import ITERATIONS, ScramMechanism
 
 FAILOVER_S = 20.0
+MECHANISM, BROKER, BROKER_PASSWORD = ScramMechanism.SCRAM_SHA_512, "broker", "brokers-password"
+
+
+class SecuredBroker(RealBroker):
+    """One listener for clients, as the other tests have it, and one with TLS and SASL for brokers."""
+
+    brokers_port: int
+
+    def command(self) -> list[str]:
+        command = super().command()
+        at = command.index("--listen")
+        listeners = f"listeners=PLAINTEXT://{self.address},BROKERS://{self.host}:{self.brokers_port}"
+        return [*command[:at], *command[at + 2 :], "--set", listeners]
+
+
+class SecuredCluster(RealCluster):
+    """Brokers log in to each other as a user that is in ZooKeeper before the first of them starts."""
+
+    def add(self, port: int = 0) -> RealBroker:
+        plain = super().add(port)
+        broker = SecuredBroker(plain.id, plain.port, plain.folder, plain.zookeeper, plain.settings)
+        [broker.brokers_port] = free_ports(1)
+        self.brokers[broker.id] = broker
+        return broker
+
+    def start(self) -> None:
+        self.zookeeper.start()
+        keeper = self.settings | {"zookeeper.connect": f"{self.zookeeper.hosts}/ottla"}
+        KeeperUsers(keeper).add(BROKER, BROKER_PASSWORD, {MECHANISM: ITERATIONS})
+        for broker in self.brokers.values():
+            broker.launch()
+        for broker in self.brokers.values():
+            broker.wait_ready()
+        self.wait_settled()
+
+
+def secured(folder: Path) -> dict[str, str]:
+    authority = Authority(folder)
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    return {
+        JAAS_FILE: str(client_jaas(folder)),
+        "zookeeper.set.acl": "true",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:SASL_SSL",
+        "inter.broker.listener.name": "BROKERS",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(authority.issue("broker")),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority.path),
+        "sasl.enabled.mechanisms": MECHANISM.title,
+        "sasl.mechanism.inter.broker.protocol": MECHANISM.title,
+        f"listener.name.brokers.{MECHANISM.title.lower()}.sasl.jaas.config": (
+            f'{module} required username="{BROKER}" password="{BROKER_PASSWORD}";'
+        ),
+    }
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     folder = tmp_path_factory.mktemp("sasl")
-    settings = {JAAS_FILE: str(client_jaas(folder)), "zookeeper.set.acl": "true"}
-    cluster = RealCluster(folder, settings=settings, zookeeper=sasl_ensemble(folder, is_enforced=False))
-    with running(cluster), cluster.explained():
-        yield cluster
+    cluster = SecuredCluster(folder, settings=secured(folder), zookeeper=sasl_ensemble(folder))
+    try:
+        with cluster.explained(), running(cluster):
+            yield cluster
+    finally:
+        cluster.stop()
 
 
 def test_leaders_and_the_controller_fail_over_where_zookeeper_wants_sasl(cluster: RealCluster) -> None:
@@ -82,7 +141,7 @@ def test_of_a_running_cluster_others_cannot_read_the_secrets_and_cannot_change_a
 def test_a_broker_with_a_wrong_password_ends_with_one_line_that_names_the_remedy(
     cluster: RealCluster, tmp_path: Path
 ) -> None:
-    settings = {**cluster.settings, JAAS_FILE: str(client_jaas(tmp_path, USER, "wrong"))}
+    settings = {JAAS_FILE: str(client_jaas(tmp_path, USER, "wrong"))}
     [port] = free_ports(1)
     stranger = RealBroker(9, port, tmp_path, f"{cluster.zookeeper.hosts}/ottla", settings)
     stranger.launch()

@@ -32,7 +32,7 @@ class OneOttla(OttlaProcess):
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if request.param == "ottla":
         [port] = free_ports(1)
-        with running(OneOttla(tmp_path_factory.mktemp("ottla"), port, {})) as broker:
+        with running(OneOttla(tmp_path_factory.mktemp("ottla"), port, SETTINGS)) as broker:
             yield broker.address
         return
     try:

@@ -16,6 +16,7 @@ from tests.kafka_clients.wire_client import Wire
 from tests.support.transactions import transactional
 
 from ottla.base.errors import ErrorCode
+from ottla.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
 TOOL_S = 120.0
 
@@ -116,3 +117,27 @@ def test_a_transaction_that_hangs_is_described_and_aborted(kafka_jars: str, tmp_
         tool(broker, transactions, "abort", *where, "--start-offset", "0")
         said = tool(broker, transactions, "describe-producers", *where)
         assert re.search(r"^77\s+0\s.*\sNone\s*$", said, re.MULTILINE), said
+
+
+def quotas(broker: BrokerProcess, *arguments: str) -> str:
+    return tool(broker, "kafka.admin.ConfigCommand", *arguments)
+
+
+def test_quotas_of_users_clients_and_addresses_are_set_removed_and_described(broker: BrokerProcess) -> None:
+    alice = ("--entity-type", "users", "--entity-name", "alice")
+    default = (*alice, "--entity-type", "clients", "--entity-default")
+    address = ("--entity-type", "ips", "--entity-name", "10.1.2.3")
+    rates = "producer_byte_rate=1024,consumer_byte_rate=2048"
+    quotas(broker, "--alter", "--add-config", rates, *alice)
+    quotas(broker, "--alter", "--delete-config", "producer_byte_rate", *alice)
+    quotas(broker, "--alter", "--add-config", "request_percentage=25.5,controller_mutation_rate=3", *default)
+    quotas(broker, "--alter", "--add-config", "connection_creation_rate=7", *address)
+    said = quotas(broker, "--describe", *alice)
+    assert re.search(r"user-principal 'alice' are consumer_byte_rate=2048\.0$", said, re.MULTILINE), said
+    said = quotas(broker, "--describe", *default)
+    assert re.search(r"'alice', .*default.* are .*request_percentage=25\.5", said), said
+    with Wire(broker.port) as wire:
+        of_addresses = ComponentData(entity_type="ip", match_type=2, match=None)
+        request = DescribeClientQuotasRequest(components=[of_addresses], strict=True)
+        (shown,) = wire.call(request, 1).entries
+    assert [(value.key, value.value) for value in shown.values] == [("connection_creation_rate", 7.0)]

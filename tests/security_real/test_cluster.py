@@ -118,3 +118,21 @@ def test_a_broker_whose_authority_is_another_is_in_no_isr(caplog: pytest.LogCapt
         wait_for(lambda: "failed to begin TLS" in caplog.text, WITHIN_S)
         wait_for(lambda: "certificate verify failed" in caplog.text, WITHIN_S)
         assert 3 not in image_of(cluster, 1).topics["t"].states[0].isr
+
+
+@pytest.mark.timeout(240)
+def test_a_certificate_for_another_host_is_refused_unless_hosts_are_not_compared(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    elsewhere = {
+        f"listener.name.brokers.{name}": value
+        for name, value in AUTHORITY.properties("broker", hosts=("elsewhere.example",)).items()
+    }
+    config = LISTENERS | protocols("SSL") | elsewhere
+    with Cluster(brokers=2, config=config):
+        wait_for(lambda: "IP address mismatch" in caplog.text, WITHIN_S)
+    config["ssl.endpoint.identification.algorithm"] = ""
+    with Cluster(brokers=2, config=config) as cluster:
+        cluster.create_topic("t")
+        written(cluster, [b"x"])
+        wait_for(lambda: in_sync(cluster, 1) == 2, WITHIN_S)

@@ -2,6 +2,7 @@
 handshakes that hang or fail."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -282,14 +283,19 @@ def test_a_start_without_a_certificate_is_one_line() -> None:
 def test_a_broker_on_asyncios_own_loop_serves_tls_too(tmp_path: Path) -> None:
     """uvloop has an implementation of its own."""
     halted: list[str] = []
-    server = Server(
-        TLS | {"listeners": "SSL://127.0.0.1:0", "log.dirs": str(tmp_path)}, on_halt=halted.append
-    )
+    config = {"listeners": "SSL://127.0.0.1:0", "log.dirs": str(tmp_path)}
+    limit = {"ottla.unauthenticated.connections.max": "2"}
+    server = Server(TLS | config | limit, on_halt=halted.append)
 
     async def live() -> bytes:
         await server.start()
         try:
             address = server.address
+            hanging = [await asyncio.open_connection(address.host, address.port) for _ in range(5)]
+            async with asyncio.timeout(WITHIN_S):
+                for reader, _ in hanging[:3]:
+                    with contextlib.suppress(ConnectionError):
+                        assert await reader.read() == b"", "others came"
             reader, writer = await asyncio.open_connection(
                 address.host, address.port, ssl=trusting(), server_hostname="localhost"
             )
@@ -297,7 +303,8 @@ def test_a_broker_on_asyncios_own_loop_serves_tls_too(tmp_path: Path) -> None:
             writer.write(LENGTH.pack(len(frame)) + frame)
             async with asyncio.timeout(WITHIN_S):
                 answer = await reader.readexactly(8)
-            writer.close()
+            for _, opened in (*hanging, (reader, writer)):
+                opened.close()
             return answer[4:]
         finally:
             await server.stop()

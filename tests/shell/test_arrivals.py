@@ -84,12 +84,6 @@ def door_with(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Door]:
     return made
 
 
-def test_without_a_limit_nobody_waits_and_nothing_is_counted(door_with: Callable[..., Door]) -> None:
-    door = door_with()
-    assert all(door.come().served_ms == 0 for _ in range(2_000))
-    assert door.arrivals._lines == {}
-
-
 def test_those_over_the_rate_wait_and_come_in_at_the_rate(door_with: Callable[..., Door]) -> None:
     door = door_with(max_connection_creation_rate="10")
     flood = [door.come() for _ in range(400)]

@@ -92,9 +92,12 @@ def test_a_directory_of_another_broker(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("listeners", "reason"), [("nonsense", "is not HOST:PORT"), ("SASL_SSL://h:1", "listeners: TLS, SASL")]
+    ("listeners", "reason"),
+    [("nonsense", "is not HOST:PORT"), ("SASL_SSL://h:1", "GSSAPI"), ("SSL://h:1", "needs a private key")],
 )
-def test_a_listener_that_is_none_or_asks_for_security(tmp_path: Path, listeners: str, reason: str) -> None:
+def test_a_listener_that_is_none_or_lacks_what_its_security_takes(
+    tmp_path: Path, listeners: str, reason: str
+) -> None:
     with pytest.raises(ConfigError, match=reason):
         server(tmp_path, listeners=listeners)
 

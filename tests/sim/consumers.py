@@ -67,7 +67,7 @@ class Consumer(Client):
             max_wait_ms=500, min_bytes=1, topics=[FetchTopic(topic_id=topic_id, partitions=[wanted])]
         )
         answer = yield self.ask(leader, request)
-        if answer is None or answer.error_code:
+        if answer is None or answer.error_code or answer.throttle_time_ms:
             return False
         part = answer.responses[0].partitions[0]
         if part.error_code:

@@ -161,7 +161,7 @@ class Copier(TransactionalProducer):
         request = FetchRequest(max_wait_ms=100, min_bytes=1, isolation_level=READ_COMMITTED, topics=[topic])
         self.step()
         answer = yield self.ask(leader, request)
-        if answer is None or answer.error_code:
+        if answer is None or answer.error_code or answer.throttle_time_ms:
             return None
         part = answer.responses[0].partitions[0]
         if part.error_code:

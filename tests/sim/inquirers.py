@@ -136,7 +136,7 @@ class Inquirer(Client):
             topics=[FetchTopic(topic=self.topic, partitions=[wanted])],
         )  # fmt: skip
         answer = yield self.ask(broker, request, FETCH_FROM_LEADERS)
-        if answer is None or answer.error_code:
+        if answer is None or answer.error_code or answer.throttle_time_ms:
             return
         found = answer.responses[0].partitions[0]
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -130,6 +130,7 @@ class Connection:
         self._asked: deque[OnAnswer] = deque()
         self._unread: deque[bytes] = deque()
         self._is_busy = False
+        self.is_muted = False  # its client is over a quota
         self._is_lossy_up = self._is_lossy_down = False
         self._up_ms = self._down_ms = 0
         self.lag_ms = 0  # of a proxy on the way up, which a client does not hear of
@@ -201,7 +202,7 @@ class Connection:
         self._read()
 
     def _read(self) -> None:
-        while self._unread and not self._is_busy and self.server is not None:
+        while self._unread and not self._is_busy and not self.is_muted and self.server is not None:
             self._is_busy = True
             self.server.on_frame(self, self._unread.popleft())
 

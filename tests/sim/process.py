@@ -7,6 +7,7 @@ and all of it arrives at once, late.
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -286,6 +287,19 @@ class Process(Interpreter):
         if connection is not None:
             connection.answer(b"".join(chunks) if chunks else None)
             connection.read_on()
+
+    def reply_and_mute(self, number: int, chunks: list[Buffer], mute_ms: int) -> None:
+        self.world.reached["muted"] += 1
+        connection = self._connection(number)
+        if connection is not None:
+            connection.answer(b"".join(chunks) if chunks else None)
+            connection.is_muted = True
+            self._after(mute_ms, partial(self._unmute, connection))
+
+    @staticmethod
+    def _unmute(connection: Connection) -> None:
+        connection.is_muted = False
+        connection.read_on()
 
     def close(self, effect: Close) -> None:
         connection = self._connection(effect.connection)

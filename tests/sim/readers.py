@@ -56,7 +56,7 @@ class TransactionReader(Client):
         topic = FetchTopic(topic_id=self.topic_ids[self.topic], partitions=[wanted])
         request = FetchRequest(max_wait_ms=300, min_bytes=1, isolation_level=self.isolation, topics=[topic])
         answer = yield self.ask(leader, request)
-        if answer is None or answer.error_code:
+        if answer is None or answer.error_code or answer.throttle_time_ms:
             return False
         part = answer.responses[0].partitions[0]
         if part.error_code:

@@ -64,9 +64,10 @@ class Interpreter(ABC):
         match effect:
             case Reply(connection, chunks, counted_bytes, mute_ms):
                 self.broker.allowance.unsent_bytes -= counted_bytes
-                self.reply(connection, chunks)
                 if mute_ms:
-                    self.mute(connection, mute_ms)
+                    self.reply_and_mute(connection, chunks, mute_ms)
+                else:
+                    self.reply(connection, chunks)
             case Close():
                 self.close(effect)
             case WriteNodes(token, operations):
@@ -109,8 +110,8 @@ class Interpreter(ABC):
     @abstractmethod
     def reply(self, connection: int, chunks: list[Buffer]) -> None: ...
 
-    def mute(self, connection: int, duration_ms: int) -> None:
-        raise AssertionError(f"nobody has a quota, and connection {connection} is muted for {duration_ms} ms")
+    def reply_and_mute(self, connection: int, chunks: list[Buffer], mute_ms: int) -> None:
+        raise AssertionError(f"nobody has a quota, and connection {connection} is muted for {mute_ms} ms")
 
     def close(self, effect: Close) -> None:
         _unexpected(effect)

@@ -162,8 +162,10 @@ def test_a_program_that_forgets_to_stop_its_broker_ends_all_the_same_and_leaves_
 
 
 def test_a_broker_that_is_asked_for_security_does_not_start() -> None:
-    with pytest.raises(ConfigError, match=r"^ssl\.keystore\.location: TLS, SASL and access control are not"):
-        Broker(config={"ssl.keystore.location": "keys.jks"}).start()
+    with pytest.raises(
+        ConfigError, match=r"^principal\.builder\.class: TLS, SASL and access control are not"
+    ):
+        Broker(config={"principal.builder.class": "a.B"}).start()
 
 
 def test_a_start_that_waits_for_zookeeper_too_long_is_given_up_and_leaves_nothing(

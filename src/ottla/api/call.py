@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ottla.api.authorized_operations import SUPPORTED, bits
@@ -11,9 +11,11 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.access import Session
 from ottla.broker.audit import Asker, Check
 from ottla.broker.broker import Broker
-from ottla.broker.quotas import Usage
 from ottla.security.principals import ANONYMOUS
 from ottla.security.resources import CLUSTER_NAME, WILDCARD, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from ottla.broker.usage import Usage
 
 REFUSALS = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -53,7 +55,7 @@ class Call:
     client_id: str
     client_host: str = ""
     connection: int = -1
-    usage: Usage | None = None  # of its client's quotas, if it has any
+    usage: "Usage | None" = None  # of its client's quotas, if it has any
     api: str = ""  # by its name, for the audit log
     checks: list[Check] | None = None  # what was asked for so far, where all of it is audited
 
@@ -121,23 +123,25 @@ class Call:
         if not self.allows(operation, resource_type, name):
             raise ApiError(REFUSALS[resource_type])
 
-    def count_mutations(self, partitions: int, strict_since: int) -> None:
+    def count_mutations(self, partitions: int, strict_since: int | None = None) -> None:
         """Partitions that are made or deleted count for a quota. ApiError: there were too many, which clients
-        are told from the version `strict_since` on (KIP-599)."""
+        are told from the version `strict_since` on (KIP-599); None: never, they wait afterwards."""
         if self.usage is not None:
-            self.usage.mutate(partitions, self.now_ms, is_strict=self.version >= strict_since)
+            is_strict = strict_since is not None and self.version >= strict_since
+            self.usage.mutate(partitions, self.now_ms, is_strict=is_strict)
 
     def may_act_as(self, broker: int, what: str) -> bool:
-        """Has this connection proved to be that broker's? Or is whoever authenticated on it allowed
-        ClusterAction, as brokers are where their listener has principals (design note 018)? In either case
-        it must have come in where brokers do."""
+        """Has this connection proved to be that broker's, and come in where brokers do? Or is whoever
+        authenticated there allowed ClusterAction, as brokers with principals are (design note 018)?"""
+        identities = self.broker.identities
         if self.is_between_brokers and (
-            self.broker.identities.may_act_as(self.connection, broker) or self._is_cluster_principal
+            identities.may_act_as(self.connection, broker) or self._is_cluster_principal
         ):
             return True
-        sentence = (
-            f"{what} in the name of broker {broker} is refused to {self.who}: it did not prove to be that"
-        )
+        reason = "it did not prove to be that"
+        if not self.is_between_brokers:
+            reason = f"brokers ask on {self.broker.listeners.inter_broker}, and not on {self.listener}"
+        sentence = f"{what} in the name of broker {broker} is refused to {self.who}: {reason}"
         self.broker.identities.refuse(self.connection, sentence, self.now_ms)
         return False
 

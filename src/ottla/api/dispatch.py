@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
 from types import GeneratorType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.api.call import Call, CloseConnection, LastAnswer, Silence
 from ottla.api.refusals import refusal
@@ -31,7 +31,6 @@ from ottla.broker.broker import Broker
 from ottla.broker.effects import Close, Reply
 from ottla.broker.long_work import LARGE, SMALL_BYTES, Steps
 from ottla.broker.parked import Parked
-from ottla.broker.quotas import Usage
 from ottla.wire.codec import decode_in_slices, decoder, encode_in_slices, encoder
 from ottla.wire.frame import LENGTH
 from ottla.wire.header import (
@@ -42,6 +41,9 @@ from ottla.wire.header import (
     response_is_flexible,
 )
 from ottla.wire.primitives import OverLimitError, ProtocolError
+
+if TYPE_CHECKING:
+    from ottla.broker.usage import Usage
 
 log = logging.getLogger(__name__)
 
@@ -86,11 +88,12 @@ def on_request(
             exchange.size += FETCH_PARTITION_BYTES * broker.sessions.partitions(fetch.session_id)
         if exchange.size <= SMALL_FETCH_BYTES:
             return exchange.answer_at_once(fetch, now_ms)
-    exchange.is_broker = broker.identities.is_broker(connection)
     is_cached = api.cached and exchange.usage is None  # whose answers may have to say that it is throttled
+    exchange.is_broker = broker.identities.is_broker(connection)
     if is_cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
-        answers, listener = broker.answers, broker.access.session(connection).listener
+        answers = broker.answers
         who = None if exchange.is_broker else broker.access.scope(connection, client_host)
+        listener = broker.access.session(connection).listener
         key = (listener, header.api_key, header.api_version, bytes(frame[at:]), who)
         answer = answers.get(key)
         if answer is not None:
@@ -121,7 +124,7 @@ class Exchange:
     keep: Callable[[list[Buffer]], None] | None = None
     last: LastAnswer | None = None
     ends_because: str = ""
-    usage: Usage | None = None
+    usage: "Usage | None" = None
 
     def decoded(self, frame: memoryview, at: int) -> Any:
         return decoder(_load(self.api)[0], self.header.api_version)(frame, at, self.api.items_max)
@@ -228,23 +231,23 @@ class Exchange:
 
     # -- quotas: what a request has used, and what follows from it --
 
-    def _charge(self, answer: Any, usage: Usage) -> None:
+    def _charge(self, answer: Any, usage: "Usage") -> None:
         throttle_ms = usage.charge(produced_bytes=self.size if self.api.key == PRODUCE else 0)
         if throttle_ms and hasattr(answer, "throttle_time_ms"):
             answer.throttle_time_ms = throttle_ms
 
-    def _charge_unanswered(self, usage: Usage) -> int:
+    def _charge_unanswered(self, usage: "Usage") -> int:
         """A produce with acks=0: its bytes count, the time does not, as in Kafka."""
         return usage.charge(produced_bytes=self.size, is_timed=False)
 
-    def _end_unanswered(self, usage: Usage) -> Silence:
+    def _end_unanswered(self, usage: "Usage") -> Silence:
         mute_ms = self._charge_unanswered(usage)
         if not mute_ms:
             return Silence.NO_REPLY
         self.broker.outbox.put(Reply(self.connection, [], mute_ms=mute_ms))
         return Silence.PARKED
 
-    def _sent(self, chunks: list[Buffer], usage: Usage) -> list[Buffer] | Silence:
+    def _sent(self, chunks: list[Buffer], usage: "Usage") -> list[Buffer] | Silence:
         """An answer that is made at once. What a throttled client sent behind its request waits, too."""
         usage.finish()
         if not usage.throttle_ms:

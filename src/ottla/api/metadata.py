@@ -7,10 +7,10 @@ is there or not; so is one that is not there, and that it may not create. Answer
 until the image changes (`dispatch`). A broker about to stop is listed: it serves until it is gone. The list
 is never empty: when all sessions have ended, because ZooKeeper was away, whoever answers is there all the
 same. A replica is offline if its broker is not there or its directory failed; a leader that is, is none
-(LEADER_NOT_AVAILABLE). Nor is this broker itself where that is in doubt (`broker/leadership_proofs`): then
-the answer is the last one on its connection, and the client asks another broker next time.
-Brokers are named with the address of the listener that is asked; a leader that has none there is none either
-(LISTENER_NOT_FOUND since v6).
+(LEADER_NOT_AVAILABLE). Brokers are named with the address of the listener that is asked; a leader that has
+none there is none either (LISTENER_NOT_FOUND since v6). Nor is this broker itself where that is in doubt
+(`broker/leadership_proofs`): then the answer is the last one on its connection, and the client asks another
+broker next time.
 
 v0 an empty list asks for all topics; v1 null does · v2 cluster id · v4 allow_auto_topic_creation
 v5 offline replicas · v7 leader epochs · v8 authorized operations, the cluster's up to v10 · v9 flexible
@@ -87,6 +87,7 @@ def _answer_all(call: Call, request: MetadataRequest) -> Steps:
             denied.add(name)
         elif len(created) < AUTO_CREATED_MAX and is_topic_name(name):
             created[name] = writes.add(partial(_plan_topic, call.broker, name))
+            call.count_mutations(call.broker.config.num_partitions)
     if is_refused:
         return _respond(call, request, _refused, asked.values())
     return (yield from writes.answer(call, AUTO_CREATE_WAIT_MS))

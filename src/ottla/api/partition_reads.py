@@ -6,7 +6,7 @@ read, to where, and what else is said of them (`consumer_fetch`, `follower_fetch
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.api.leaders import endpoints, leader_of
 from ottla.base.errors import ApiError, ErrorCode
@@ -15,7 +15,6 @@ from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.long_work import Steps
 from ottla.broker.parked import Key, Parked
-from ottla.broker.quotas import Usage
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import NO_SESSION, Session, Wanted
 from ottla.wire.messages.fetch import (
@@ -26,6 +25,9 @@ from ottla.wire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+
+if TYPE_CHECKING:
+    from ottla.broker.usage import Usage
 
 NO_REPLICA = -1
 FETCH_BYTES_MIN = 64 * 1024
@@ -94,7 +96,7 @@ class PartitionReads:
         now_ms: int,
         *,
         is_full: bool = False,
-        usage: Usage | None = None,
+        usage: "Usage | None" = None,
     ) -> Steps:
         """Records are read when there is a place for them, and as many as clients have left room for then: if
         none (`is_full`), not even a first batch. Until they are encoded they count as unsent. They are not

@@ -49,6 +49,21 @@ def _delete_acls(messages: Any, request: Any, code: ErrorCode) -> Any:
     )
 
 
+def _alter_client_quotas(messages: Any, request: Any, code: ErrorCode) -> Any:
+    return messages.AlterClientQuotasResponse(
+        entries=[
+            messages.EntryDataResponse(
+                error_code=code,
+                entity=[
+                    messages.EntityDataResponse(entity_type=part.entity_type, entity_name=part.entity_name)
+                    for part in entry.entity
+                ],
+            )
+            for entry in request.entries
+        ]
+    )
+
+
 def _alter_replica_log_dirs(messages: Any, request: Any, code: ErrorCode) -> Any:
     return messages.AlterReplicaLogDirsResponse(
         results=[
@@ -62,6 +77,13 @@ def _alter_replica_log_dirs(messages: Any, request: Any, code: ErrorCode) -> Any
             for directory in request.dirs
             for topic in directory.topics
         ]
+    )
+
+
+def _alter_user_scram_credentials(messages: Any, request: Any, code: ErrorCode) -> Any:
+    users = dict.fromkeys(change.name for change in (*request.deletions, *request.upsertions))
+    return messages.AlterUserScramCredentialsResponse(
+        results=[messages.AlterUserScramCredentialsResult(user=user, error_code=code) for user in users]
     )
 
 
@@ -113,7 +135,9 @@ def _write_txn_markers(messages: Any, request: Any, code: ErrorCode) -> Any:
 
 
 _IN_PARTS: dict[str, Callable[[Any, Any, ErrorCode], Any]] = {
+    "alter_client_quotas": _alter_client_quotas,
     "alter_replica_log_dirs": _alter_replica_log_dirs,
+    "alter_user_scram_credentials": _alter_user_scram_credentials,
     "create_acls": _create_acls,
     "delete_acls": _delete_acls,
     "elect_leaders": _elect_leaders,

@@ -210,7 +210,7 @@ TABLE = {
             "alter_user_scram_credentials",
             (on_cluster(ALTER),),
             items_max=FEWER_ITEMS,
-            audited=("deletions.name", "upsertions.name"),
+            audited=("upsertions.name", "deletions.name"),
         ),
         Api(55, "describe_quorum", (on_cluster(DESCRIBE),)),
         Api(56, "alter_partition", (AS_REPLICA,)),

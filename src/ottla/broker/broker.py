@@ -108,7 +108,7 @@ class Broker:
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
         self.adoption = Adoption()
-        # That hold until the image changes, by the listener, who asks, and the request.
+        # That hold until the image changes, by listener, request, and who asks.
         self.answers: dict[tuple[Hashable, ...], bytes] = {}
         self.is_clean = True
 

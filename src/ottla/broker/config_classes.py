@@ -24,10 +24,10 @@ TITLES: dict[type, str] = {
     StoreConfig: "Log store",
     GroupConfig: "Groups",
     TransactionConfig: "Transactions",
-    AuthorizerConfig: "Access control",
     SaslConfig: "SASL",
     OAuthConfig: "SASL: OAUTHBEARER",
     TlsConfig: "TLS",
+    AuthorizerConfig: "Access control",
 }
 CONFIG_CLASSES = tuple(TITLES)
 

@@ -204,7 +204,7 @@ def _refuse_security(broker: str, configs: Mapping[str, str]) -> None:
         if asks_for_security(name, value):
             raise ApiError(
                 ErrorCode.INVALID_CONFIG,
-                f"{name}: TLS, SASL and access control are not there yet; it would have no effect.",
+                f"{name}: this kind of security is not there; it would have no effect.",
             )
 
 

@@ -24,7 +24,6 @@ ANYWHERE = {"", "0.0.0.0", "::"}  # noqa: S104
 _LISTENER = re.compile(
     r"(?:(?P<name>[A-Za-z0-9_.-]+)://)?(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[^:/\[\]]*)):(?P<port>\d+)\Z"
 )
-_IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+\Z")
 PROTOCOL_KEY, NAME_KEY = "security.inter.broker.protocol", "inter.broker.listener.name"
 
 
@@ -132,7 +131,7 @@ def _check_ports(listeners: Iterable[Listener]) -> None:
         if listener.port:
             hosts.setdefault(listener.port, []).append(listener.host)
     for port, sharing in hosts.items():
-        families = {6 if ":" in host else 4 if _IPV4.match(host) else 0 for host in sharing}
+        families = {6 if ":" in host else 4 if host.replace(".", "").isdecimal() else 0 for host in sharing}
         if len(sharing) > 1 and (len(sharing) > 2 or families != {4, 6}):
             raise ConfigError(
                 f"listeners: {len(sharing)} listeners have port {port}; each needs a port of its own, unless "

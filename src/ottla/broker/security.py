@@ -64,8 +64,8 @@ def check_security(properties: Mapping[str, str]) -> None:
     listeners = listeners_of(properties)
     if asking:
         raise ConfigError(
-            f"{', '.join(asking)}: TLS, SASL and access control are not there yet, and this broker would be "
-            "open to everybody; to start it so, remove these settings and keep it in a trusted network"
+            f"{', '.join(asking)}: this kind of security is not there, and the broker would be less "
+            "protected than you think; to start it so, remove these settings"
         )
     _check_sasl(properties, listeners)
 

@@ -7,7 +7,7 @@ Until the broker is in a cluster, the copies beside its logs take the place of t
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from ottla.base.config import load, override
+from ottla.base.config import INT_MAX, load, override
 from ottla.broker.config import BrokerConfig
 from ottla.broker.listeners import listeners_named, settings_of
 from ottla.controller.image import Image
@@ -44,6 +44,8 @@ class Settings:
         self._of_listeners = {
             name: load(BrokerConfig, settings_of(merged, name)) for name in listeners_named(merged)
         }
+        configs = (self.config, *self._of_listeners.values())
+        self.limits_arrivals = any(config.connection_creation_rate_max < INT_MAX for config in configs)
         self.log_config = load(LogConfig, merged)
         self.store_config = load(StoreConfig, merged)
 

@@ -106,15 +106,15 @@ class GroupConfigChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class AclsChanged:
+    key: AclKey
+
+
+@dataclass(frozen=True, slots=True)
 class EntityConfigChanged:
     """What is set for a user, a client id or an address: credentials, quotas."""
 
     entity: Entity
-
-
-@dataclass(frozen=True, slots=True)
-class AclsChanged:
-    key: AclKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +149,8 @@ Change: TypeAlias = (
     | TopicConfigChanged
     | BrokerConfigChanged
     | GroupConfigChanged
-    | EntityConfigChanged
     | AclsChanged
+    | EntityConfigChanged
     | BrokerChanged
     | BrokerReported
     | ControllerChanged
@@ -182,8 +182,8 @@ class Image:
     topic_configs: dict[str, Configs] = field(default_factory=dict)
     broker_configs: dict[str, Configs] = field(default_factory=dict)
     group_configs: dict[str, Configs] = field(default_factory=dict)
-    entity_configs: dict[Entity, Configs] = field(default_factory=dict, repr=False)  # keys are secrets
     acls: dict[AclKey, StoredAcls] = field(default_factory=dict)
+    entity_configs: dict[Entity, Configs] = field(default_factory=dict, repr=False)  # keys are secrets
     producer_id_block_end: int = -1
     producer_id_block_version: int = -1
     features: dict[str, int] = field(default_factory=lambda: dict(WITHOUT_NODE))
@@ -257,10 +257,10 @@ class Image:
             group = znodes.group_of_path(path)
             _apply_configs(self.group_configs, group, node)
             return [GroupConfigChanged(group)]
-        if path.startswith(user_nodes.FOLDERS):
-            return self._apply_entity(node)
         if path.startswith(znodes.ACLS):
             return self._apply_acls(node)
+        if path.startswith(user_nodes.FOLDERS):
+            return self._apply_entity(node)
         return self._apply_cluster(node)
 
     def _apply_entity(self, node: NodeChanged) -> list[Change]:

@@ -13,7 +13,7 @@ _PART = r"(?:\\.|[^\\/])*"
 _RULE = rf"(?P<default>DEFAULT)|RULE:(?P<pattern>{_PART})/(?P<replacement>{_PART})/(?P<case>[LU]?).*?|.*?"
 
 
-class NoMatchError(Exception):
+class NoMatchError(ValueError):
     """No rule matches the name: its owner is nobody here."""
 
 

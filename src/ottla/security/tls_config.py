@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.base.config import ConfigError, ConfigType, key, load, one_of
-from ottla.security.principal_rules import check_rules
 
 PASSWORD = ConfigType.PASSWORD
 VERSIONS = ("TLSv1.2", "TLSv1.3")
@@ -17,11 +16,16 @@ CLIENT_AUTH = ("none", "requested", "required")
 STORE_TYPES = ("JKS", "PKCS12", "PEM")
 # OpenSSL takes all of TLS 1.3's or none: Python cannot choose among them.
 SUITES_1_3 = {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
-_SUITE = re.compile(r"TLS_(?P<exchange>[A-Z_]+)_WITH_(?P<cipher>[A-Z0-9_]+?)_(?P<hash>SHA\d*)\Z")
 
 
 def _store_type(value: str) -> str | None:
     return one_of(*STORE_TYPES)(value.upper())
+
+
+def _rules(value: str) -> str | None:
+    from ottla.security.principal_rules import check_rules  # few have any
+
+    return check_rules(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +104,7 @@ class TlsConfig:
         "DEFAULT",
         "How the name in a client's certificate becomes its principal's: RULE:PATTERN/REPLACEMENT/[LU],... "
         "and DEFAULT; the first that matches counts.",
-        check=check_rules,
+        check=_rules,
     )
 
     @property
@@ -122,7 +126,7 @@ class TlsConfig:
 
 def openssl_name(suite: str) -> str:
     """TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is ECDHE-RSA-AES128-GCM-SHA256 there."""
-    parts = _SUITE.match(suite)
+    parts = re.match(r"TLS_(?P<exchange>[A-Z_]+)_WITH_(?P<cipher>[A-Z0-9_]+?)_(?P<hash>SHA\d*)\Z", suite)
     if not parts:
         return suite
     exchange = "" if parts["exchange"] == "RSA" else parts["exchange"].replace("_", "-") + "-"

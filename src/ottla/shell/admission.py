@@ -18,7 +18,6 @@ from ottla.broker.config import BrokerConfig, overrides_of
 from ottla.broker.identities import Identities
 from ottla.broker.listeners import Listener, Listeners
 from ottla.broker.settings import Settings
-from ottla.security.quotas import address_text
 from ottla.shell.notices import Notices
 
 LOCALS_MAX = 8
@@ -56,6 +55,8 @@ class Overrides:
 
     def get(self, text: str, address: str, default: int) -> int:
         if text != self._text:
+            from ottla.security.quotas import address_text  # few have such
+
             self._text, self._counts = text, {}
             for host, count in overrides_of(text).items():
                 own = address_text(host)

@@ -13,11 +13,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from ottla.base.config import INT_MAX
 from ottla.broker.listeners import Listener, Listeners
 from ottla.broker.quotas import Quotas
 from ottla.broker.settings import Settings
-from ottla.security.quotas import Rate
+from ottla.security.quotas import Rate, Window
 
 LINE_MAX = 1_024  # as many as wait to be accepted elsewhere
 SENT_AWAY_MAX = 1_024  # that are about to be closed; more are closed at once
@@ -45,11 +44,6 @@ class ArrivalRates:
         self._listeners = listeners
         self._rates: dict[str, Rate] = {}
 
-    @property
-    def is_limited(self) -> bool:
-        of_listeners = (self._limit(listener.name) for listener in self._listeners.bound)
-        return self._quotas.limits_addresses or min(self._limit(ALL), *of_listeners) < INT_MAX
-
     def wait_ms(self, listener: str, now_ms: int) -> int:
         """Count a connection; for how long its listener takes in nobody."""
         return max(self._count(rate, 1, now_ms) for rate in self._rates_of(listener))
@@ -76,7 +70,9 @@ class ArrivalRates:
     def _rate(self, name: str) -> Rate:
         rate = self._rates.get(name)
         if rate is None:
-            rate = self._rates[name] = Rate(self._quotas.window, 0.0)
+            config = self._settings.config
+            window = Window(config.quota_samples, config.quota_sample_s * 1_000)
+            rate = self._rates[name] = Rate(window, 0.0)
         rate.limit = self._limit(name)
         return rate
 
@@ -99,8 +95,6 @@ class Arrivals:
 
     def come(self, connection: Arrival) -> str | None:
         """Let it be served, now or later. Why not, if too many wait."""
-        if not self._rates.is_limited:
-            return None
         line = self._lines.setdefault(connection.listener.name, deque())
         if len(line) >= LINE_MAX:
             return f"{len(line)} connections wait already (max.connection.creation.rate)"

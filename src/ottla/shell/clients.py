@@ -8,18 +8,16 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.addresses import Address
 from ottla.broker import effects
 from ottla.broker.access import DEFAULT_LISTENER, Session
 from ottla.broker.listeners import PLAINTEXT, SSL, Listener
-from ottla.security.principal_rules import NoMatchError
 from ottla.security.principals import ANONYMOUS, Principal
 from ottla.shell import descriptors
 from ottla.shell.admission import Admission
-from ottla.shell.arrivals import ArrivalRates, Arrivals
 from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
@@ -27,6 +25,7 @@ from ottla.shell.listener import advertised_endpoints, cannot_listen
 from ottla.shell.unauthenticated import Unauthenticated
 
 if TYPE_CHECKING:
+    from ottla.shell.arrivals import Arrivals
     from ottla.shell.handshakes import Handshakes
 
 log = logging.getLogger(__name__)
@@ -40,8 +39,6 @@ class Clients:
         self.unauthenticated = Unauthenticated()
         broker = core.broker
         self.admission = Admission(broker.settings, broker.identities, broker.listeners, self._resolve)
-        rates = ArrivalRates(broker.settings, broker.quotas, broker.listeners)
-        self.arrivals = Arrivals(rates, core.now_ms, self.admission.forget)
         self.budgets = Budgets(broker.settings, broker.identities, broker.allowance, self.connections)
         self.listeners = broker.listeners
         self.endpoints: dict[str, Address] = {}  # what others are told
@@ -122,11 +119,12 @@ class Clients:
         if self.handshakes is not None and connection.listener.protocol == SSL:
             try:
                 principal = self.handshakes.principal(connection)
-            except NoMatchError as error:
+            except ValueError as error:  # NoMatchError
                 return str(error)
         refusal = self.admission.admit(connection)
-        if refusal is None:
-            refusal = self.arrivals.come(connection)
+        broker = self._core.broker
+        if refusal is None and (broker.settings.limits_arrivals or broker.quotas.limits_addresses):
+            refusal = self._arrivals.come(connection)
             if refusal is not None:
                 self.admission.forget(connection.number)
         if refusal is None:
@@ -134,15 +132,25 @@ class Clients:
             self._begin(connection, principal)
         return refusal
 
+    @cached_property
+    def _arrivals(self) -> "Arrivals":
+        from ottla.shell.arrivals import ArrivalRates, Arrivals  # most take in whoever comes
+
+        broker = self._core.broker
+        rates = ArrivalRates(broker.settings, broker.quotas, broker.listeners)
+        return Arrivals(rates, self._core.now_ms, self.admission.forget)
+
     def _resolve(self, host: str, told: Callable[[list[str]], None]) -> None:
         """Look up the addresses of a host (max.connections.per.ip.overrides)."""
         loop = asyncio.get_running_loop()
 
         def looked_up(lookup: asyncio.Future[list[Any]]) -> None:
-            if lookup.cancelled() or (error := lookup.exception()) is None:
-                told([] if lookup.cancelled() else [str(answer[4][0]) for answer in lookup.result()])
-            else:
+            if lookup.cancelled():
+                return
+            if error := lookup.exception():
                 log.warning("max.connections.per.ip.overrides: %s has no address: %s", host, error)
+            else:
+                told([str(answer[4][0]) for answer in lookup.result()])
 
         asyncio.ensure_future(loop.getaddrinfo(host, None)).add_done_callback(looked_up)
 

@@ -17,11 +17,13 @@ from ottla.broker.listeners import Listener
 from ottla.security.certificate_names import owner_of
 from ottla.security.principal_rules import mapped_name
 from ottla.security.principals import ANONYMOUS, USER, Principal
+from ottla.shell import descriptors
 from ottla.shell.certificates import Certificates
 from ottla.shell.connection import Connection
 from ottla.shell.core import Core
 from ottla.shell.notices import Notices
 
+SHARE = 4  # one in so many of the descriptors that connections may take
 SHUTDOWN_S = 5.0  # that a client has to answer the end of TLS
 
 
@@ -32,8 +34,11 @@ class Handshakes:
         self.certificates = Certificates(core.broker)
         self.failures = Notices("failed to begin TLS")
         self._core = core
+        self._config = core.broker.authentication.config
         self._connect = connect
         self._unfinished: dict[asyncio.Task[None], None] = {}  # the oldest first
+        limit, available = self._config.unauthenticated_max, descriptors.connections_max()
+        self._unfinished_max = limit if available is None else min(limit, max(available // SHARE, 1))
 
     def begin(self, listener: Listener) -> asyncio.Protocol:
         return Arrival(self, listener)
@@ -49,26 +54,26 @@ class Handshakes:
             return
         finally:
             transport.abort()
-        sasl = self._core.broker.authentication.config
-        if len(self._unfinished) >= sasl.unauthenticated_max:
-            next(iter(self._unfinished)).cancel("another came in, and too many are unfinished")
+        if len(self._unfinished) >= self._unfinished_max:
+            oldest = next(iter(self._unfinished))
+            del self._unfinished[oldest]
+            oldest.cancel(f"another came in, and {self._unfinished_max} are unfinished")
         task = asyncio.get_running_loop().create_task(self._shake(channel, listener, peer))
         self._unfinished[task] = None
         task.add_done_callback(partial(self._end, channel))
 
     def _end(self, channel: socket.socket, task: "asyncio.Task[None]") -> None:
-        del self._unfinished[task]
+        self._unfinished.pop(task, None)
         if task.cancelled():  # before it began; after that, the descriptor is the loop's to close
             channel.close()
 
     async def _shake(self, channel: socket.socket, listener: Listener, peer: tuple[str, int] | None) -> None:
-        loop, config = asyncio.get_running_loop(), self._core.broker.authentication.config
         try:
-            await loop.connect_accepted_socket(
+            await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self._connect(listener),
                 channel,
                 ssl=self.certificates.of(listener.name).server,
-                ssl_handshake_timeout=config.authentication_ms_max / 1000,
+                ssl_handshake_timeout=self._config.authentication_ms_max / 1000,
                 ssl_shutdown_timeout=SHUTDOWN_S,
             )
         except ssl.SSLError as error:

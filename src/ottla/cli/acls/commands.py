@@ -83,7 +83,8 @@ def list_(
     wanted = _selection(
         principal, topic, group, transactional_id, cluster, pattern, operation, host, allow, False, False
     )
-    bindings = acl_requests.listed(Cluster.reached(where), wanted.filters(PatternType.ANY))
+    filters = wanted.filters(PatternType.ANY)
+    bindings = acl_requests.listed(Cluster.reached(where), filters)
     if not bindings and not json:
         output.say("there are no ACLs" + ("" if wanted.is_everything else " like that"))
     else:
@@ -177,7 +178,8 @@ def remove(
     )
     if wanted.is_everything:
         raise CommandError("say which: --principal, --topic, --group or others select the ACLs", USAGE)
-    connection, filters = Cluster.reached(where), wanted.filters(PatternType.LITERAL)
+    filters = wanted.filters(PatternType.LITERAL)
+    connection = Cluster.reached(where)
     bindings = acl_requests.listed(connection, filters)
     if not bindings:
         raise CommandError("there are no ACLs like that")
