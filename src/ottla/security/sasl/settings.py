@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ottla.base.config import ConfigError, load
+from ottla.base.config import ConfigError, load, overlaid
 from ottla.security.credentials import MECHANISMS
 from ottla.security.jaas import JaasError, LoginModule, parse
 from ottla.security.oauth_config import OAuthConfig
@@ -12,11 +12,9 @@ from ottla.security.sasl_config import ENABLED_KEY, GSSAPI, INTER_BROKER_KEY, JA
 
 def of_mechanism(settings: Mapping[str, str], mechanism: str) -> SaslConfig:
     """The keys as they hold for one mechanism. `settings` are those of a listener."""
-    prefix = f"{mechanism.lower()}."
-    own = {name[len(prefix) :]: value for name, value in settings.items() if name.lower().startswith(prefix)}
     # A JAAS line is always one mechanism's.
     rest = {name: value for name, value in settings.items() if name != JAAS_KEY}
-    return load(SaslConfig, {**rest, **own})
+    return load(SaslConfig, overlaid(rest, f"{mechanism.lower()}."))
 
 
 def jaas_options(config: SaslConfig, listener: str, mechanism: str) -> Mapping[str, str]:
