@@ -61,7 +61,7 @@ class Clients:
 
     def tls_to_peers(self) -> ssl.SSLContext | None:
         """For connections to other brokers; None where these are in plain text."""
-        return self.handshakes.certificates.client if self.handshakes is not None else None
+        return self.handshakes.contexts.client if self.handshakes is not None else None
 
     # -- listening --
 

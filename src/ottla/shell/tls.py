@@ -1,4 +1,5 @@
-"""TLS of one listener: contexts, made from its settings and the files that these name.
+"""TLS contexts, made from settings and the files that these name: of a listener, and of connections to other
+brokers and to ZooKeeper.
 
 Private keys are in memory alone: where OpenSSL wants a file it is given a private one. The files of an
 operator are read where they are.
