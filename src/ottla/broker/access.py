@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.controller.acl_nodes import AclKey, StoredAcl
 from ottla.controller.image import Image
-from ottla.security.authorizer_config import AuthorizerConfig
+from ottla.security.authorizer_config import AuthorizerConfig, parse_super_users
 from ottla.security.principals import ANONYMOUS, Principal
 from ottla.security.resources import Operation, ResourceType
 
@@ -100,7 +100,7 @@ class Access:
 
 
 def _authorizer(config: AuthorizerConfig) -> "Authorizer":
-    from ottla.security.authorizer import Authorizer, parse_super_users  # many brokers have none
+    from ottla.security.authorizer import Authorizer  # many brokers have none
 
     return Authorizer(parse_super_users(config.super_users), allows_without_acls=config.allows_without_acls)
 
