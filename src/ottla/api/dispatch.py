@@ -90,9 +90,8 @@ def on_request(
     exchange.is_broker = broker.identities.is_broker(connection)
     if is_cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
         answers = broker.answers
-        who = None if exchange.is_broker else broker.access.scope(connection, client_host)
-        listener = broker.access.session(connection).listener
-        key = (listener, header.api_key, header.api_version, bytes(frame[at:]), who)
+        scope = broker.access.scope(connection, client_host, is_broker=exchange.is_broker)
+        key = (scope, header.api_key, header.api_version, bytes(frame[at:]))
         answer = answers.get(key)
         if answer is not None:
             return _framed(header, [answer])

@@ -51,12 +51,13 @@ class Access:
     def forget(self, connection: int) -> None:
         self._sessions.pop(connection, None)
 
-    def scope(self, connection: int, host: str) -> Hashable:
-        """To whoever has the same, a request that is answered from the image has the same answer. A broker's
-        is None: to brokers nothing is refused."""
-        if self.authorizer is None:
-            return None
-        return self.session(connection).principal, host
+    def scope(self, connection: int, host: str, *, is_broker: bool) -> Hashable:
+        """To whoever has the same, a request that is answered from the image has the same answer. To brokers
+        nothing is refused, whoever they are."""
+        session = self.session(connection)
+        if self.authorizer is None or is_broker:
+            return session.listener
+        return session.listener, session.principal, host
 
     # -- the ACLs ---------------------------------------------------------------------------------
 
