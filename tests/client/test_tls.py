@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from tests.support.certificates import Authority, Identity
 
+from ottla.base.addresses import Address
 from ottla.client import ClientError
-from ottla.client.connection import Address, Connection
+from ottla.client.connection import Connection
 from ottla.client.retry import Deadline
 from ottla.client.security.handshakes import Handshakes
 from ottla.client.security.settings import client_security
