@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.log.simdisk import Keep, SimDisk, page_cache
+from tests.support.endpoints import plaintext
 from tests.support.frames import decode_answer, encode_request
 from tests.support.interpreter import Interpreter
 
@@ -170,7 +171,7 @@ class Machine(Interpreter):
         self.reports = broker.open(self.keeper.load(), self.now_ms)
         self.write(
             *founding(broker.image, CLUSTER_ID),
-            *registration(broker.id, "localhost", 9092, broker.config.rack or None),
+            *registration(broker.id, plaintext("localhost", 9092), broker.config.rack or None),
             *candidacy(broker.image, broker.id),
             *adopted_topics(broker.adoption, broker.id, broker.image, broker.store, self.random),
             *([] if broker.is_clean else elections(broker.id, broker.image)),

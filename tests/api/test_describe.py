@@ -6,6 +6,7 @@ import pytest
 from tests.api.asking import batch, create, idempotent, lead, produce
 from tests.api.harness import CLUSTER_ID, NOW, Client, Machine
 from tests.api.test_alter_configs import BROKER, TOPIC, set_configs
+from tests.support.endpoints import plaintext
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID
@@ -24,7 +25,7 @@ from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeatures
 
 def test_the_cluster_is_described() -> None:
     machine = Machine()
-    machine.write(*registration(2, "other", 9093, "r2"))
+    machine.write(*registration(2, plaintext("other", 9093), "r2"))
     answer = machine.client().send(DescribeClusterRequest(include_cluster_authorized_operations=True))
     assert (answer.cluster_id, answer.controller_id) == (CLUSTER_ID, 1)
     brokers = [(one.broker_id, one.host, one.port, one.rack, one.is_fenced) for one in answer.brokers]
@@ -155,7 +156,7 @@ def test_the_broker_limits_a_page_whatever_is_asked() -> None:
 
 
 def test_partitions_are_described_and_unknown_topics_are_errors(three: Machine) -> None:
-    three.write(*registration(2, "other", 9093, None))
+    three.write(*registration(2, plaintext("other", 9093), None))
     lead(three, "b", leader=2, epoch=6)
     three.write(Delete("/brokers/ids/2"))
     request = DescribeTopicPartitionsRequest(

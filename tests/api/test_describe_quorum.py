@@ -2,6 +2,7 @@
 
 import pytest
 from tests.api.harness import NOW, Machine
+from tests.support.endpoints import plaintext
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import KRAFT_TOPIC
@@ -26,7 +27,7 @@ def quorum(
 @pytest.mark.parametrize("version", range(3))
 def test_the_controller_is_the_leader_and_only_voter_and_other_brokers_observe(version: int) -> None:
     machine = Machine()
-    machine.write(*registration(2, "other", 9093, None))
+    machine.write(*registration(2, plaintext("other", 9093), None))
     answer = quorum(machine, version)
     (metadata,) = answer.topics[0].partitions
     assert (metadata.error_code, metadata.leader_id) == (ErrorCode.NONE, 1)

@@ -18,6 +18,7 @@ from tests.api.asking import (
     values,
 )
 from tests.api.harness import NOW, Client, Machine
+from tests.support.endpoints import plaintext
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
@@ -306,7 +307,7 @@ def test_a_reader_who_knows_another_epoch_is_told_so(epoch: int, code: ErrorCode
 
 def test_who_does_not_lead_says_who_does() -> None:
     machine, client = started()
-    machine.write(*registration(2, "other", 9093, "a rack"))
+    machine.write(*registration(2, plaintext("other", 9093), "a rack"))
     machine.write(
         Create(znodes.topic_path("far"), znodes.topic_node(b"f" * 16, {0: (2,)})),
         Create(znodes.state_path("far"), znodes.state_node(1, {0: (2, 4, (2,))})),

@@ -3,6 +3,7 @@
 import pytest
 from tests.api.groups import lead_offsets
 from tests.api.harness import Client, Machine
+from tests.support.endpoints import plaintext
 from tests.support.groups import find
 
 from ottla.base.errors import ErrorCode
@@ -64,7 +65,7 @@ def test_the_topic_is_not_made_before_there_are_as_many_brokers_as_replicas(
     assert OFFSETS_TOPIC not in machine.broker.image.topics
     (said,) = (record.getMessage() for record in caplog.records)
     assert said.startswith("consumer groups wait for brokers: there are 1, and __consumer_offsets needs 2")
-    machine.write(*registration(2, "other", 9092, None))
+    machine.write(*registration(2, plaintext("other", 9092), None))
     assert client.send(find("g"), 2).error_code == ErrorCode.NONE
     topic = machine.broker.image.topics[OFFSETS_TOPIC]
     assert {frozenset(replicas) for replicas in topic.assignment.values()} == {frozenset({1, 2})}

@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.api.asking import batch, create, fetch_of
 from tests.api.harness import Machine
+from tests.support.endpoints import plaintext
 
 from ottla.base.ids import TopicPartition
 from ottla.broker.parked import Parked
@@ -21,7 +22,9 @@ def test_what_is_written_because_of_what_a_follower_tells_is_its_answer() -> Non
     machine = Machine()
     client = machine.client()
     topic_id = create(client, "t", 2)
-    for operation in registration(FOLLOWER, "b2", 9092, None, is_clean=True, clean_since=0, lost=()):
+    for operation in registration(
+        FOLLOWER, plaintext("b2", 9092), None, is_clean=True, clean_since=0, lost=()
+    ):
         machine.write(operation)
     machine.write(Put(znodes.topic_path("t"), znodes.topic_node(topic_id, {0: (1, 2), 1: (1, 2)})))
     machine.give_up_the_seat()

@@ -34,10 +34,10 @@ def machine() -> Machine:
     """Broker 1 has both listeners, and broker 2 has the one inside."""
     machine = Machine(PROPERTIES)
     both = {INSIDE: Address("one", 9092), OUTSIDE: Address("one.example", 443)}
-    node = znodes.broker_node(None, -1, None, endpoints=both, protocols=PLAIN)
+    node = znodes.broker_node(both, None, protocols=PLAIN)
     machine.write(Put(znodes.BROKERS + "1", node))
     arrived(machine, INSIDE).send(FIND)
-    machine.write(*registration(2, None, -1, "r", endpoints={INSIDE: Address("two", 9092)}, protocols=PLAIN))
+    machine.write(*registration(2, {INSIDE: Address("two", 9092)}, "r", protocols=PLAIN))
     return machine
 
 
@@ -58,14 +58,12 @@ def topic_led_by(machine: Machine, leader: int) -> None:
 def test_the_nodes_of_brokers_have_all_their_listeners_as_in_kafka() -> None:
     endpoints = {INSIDE: Address("one", 9092), OUTSIDE: Address("::1", 443)}
     protocols = {INSIDE: "SASL_SSL", OUTSIDE: "SSL"}
-    node = znodes.parse(znodes.broker_node(None, -1, "r", endpoints=endpoints, protocols=protocols))
+    node = znodes.parse(znodes.broker_node(endpoints, "r", protocols=protocols))
     assert (node["version"], node["host"], node["port"]) == (5, None, -1)
     assert node["endpoints"] == ["INSIDE://one:9092", "OUTSIDE://[::1]:443"]
     assert node["listener_security_protocol_map"] == protocols
     assert znodes.parse_endpoints(node) == endpoints
-    mixed = znodes.parse(
-        znodes.broker_node(None, -1, None, endpoints=endpoints, protocols=protocols | {OUTSIDE: "PLAINTEXT"})
-    )
+    mixed = znodes.parse(znodes.broker_node(endpoints, None, protocols=protocols | {OUTSIDE: "PLAINTEXT"}))
     assert (mixed["host"], mixed["port"]) == ("::1", 443), "of the one in plain text"
 
 

@@ -3,6 +3,7 @@
 import pytest
 from tests.api.asking import create, lead
 from tests.api.harness import CLUSTER_ID, Client, Machine
+from tests.support.endpoints import plaintext
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID
@@ -84,7 +85,7 @@ def test_a_partition_whose_leader_is_gone_has_none() -> None:
     machine, client = started()
     machine.give_up_the_seat()
     machine.write(
-        *registration(2, "other", 9093, None),
+        *registration(2, plaintext("other", 9093), None),
         Create(znodes.topic_path("t"), znodes.topic_node(b"t" * 16, {0: (2, 1)})),
         Create(znodes.state_path("t"), znodes.state_node(1, {0: (2, 1, (2, 1))})),
     )
@@ -99,7 +100,7 @@ def test_a_replica_whose_directory_failed_is_offline() -> None:
     machine, client = started()
     machine.give_up_the_seat()
     machine.write(
-        *registration(2, "other", 9093, None),
+        *registration(2, plaintext("other", 9093), None),
         Create(znodes.topic_path("t"), znodes.topic_node(b"t" * 16, {0: (2, 1), 1: (2, 1)})),
         Create(znodes.state_path("t"), znodes.state_node(1, {0: (2, 1, (2, 1)), 1: (1, 1, (1, 2))})),
     )
@@ -250,7 +251,7 @@ def test_every_change_of_the_cluster_is_seen_in_the_next_answer() -> None:
     assert codes(client.send(everything)) == {"t": ErrorCode.NONE}
     lead(machine, "t", leader=1, epoch=9)
     assert client.send(everything).topics[0].partitions[0].leader_epoch == 9
-    machine.write(*registration(2, "other", 9093, None))
+    machine.write(*registration(2, plaintext("other", 9093), None))
     assert len(client.send(everything).brokers) == 2
     assert machine.broker.answers
 
@@ -289,5 +290,5 @@ def test_the_list_of_brokers_is_never_empty_for_whoever_answers_is_there() -> No
     assert [(one.broker_id, one.host, one.port) for one in described] == [
         (one.node_id, one.host, one.port) for one in before
     ]
-    machine.write(*registration(7, "elsewhere", 9092, None)[:1])
+    machine.write(*registration(7, plaintext("elsewhere", 9092), None)[:1])
     assert [one.node_id for one in client.send(MetadataRequest(topics=[])).brokers] == [7]

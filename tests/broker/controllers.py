@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 from tests.api.harness import Disk, Pending
+from tests.support.endpoints import plaintext
 from tests.support.interpreter import Interpreter
 
 from ottla.api.dispatch import Silence, on_request
@@ -84,7 +85,7 @@ class Controllers:
         broker.open(self.keeper.load(), self.now_ms)
         operations = [
             *founding(broker.image, "c"),
-            *registration(id, "h", 9000 + id, None, is_clean=is_clean),
+            *registration(id, plaintext("h", 9000 + id), None, is_clean=is_clean),
         ]
         changed, outcome = self.keeper.write(operations, id)
         assert isinstance(outcome, Written), outcome

@@ -4,6 +4,7 @@ import pytest
 from tests.api.asking import ask_for_two_in_sync
 from tests.api.groups import broker, committed
 from tests.api.harness import Machine
+from tests.support.endpoints import plaintext
 from tests.support.groups import G, committing, groups_of
 
 from ottla.base.errors import ApiError
@@ -72,7 +73,7 @@ def test_the_image_as_groups_see_it() -> None:
     topics = ImageTopics(image)
     assert (list(topics.names()), topics.revision) == ([], 0)
     for id, rack in ((1, "north"), (2, "south"), (3, None)):
-        for operation in registration(id, "h", 9092, rack):
+        for operation in registration(id, plaintext("h", 9092), rack):
             image.apply(NodeChanged(operation.path, operation.data, 0))
     assignment = {0: (1, 2), 1: (3,), 2: (2, 9)}
     image.apply(NodeChanged(znodes.topic_path("t"), znodes.topic_node(b"i" * 16, assignment), 0))

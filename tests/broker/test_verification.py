@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.support.endpoints import plaintext
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
@@ -41,7 +42,7 @@ class World:
 
     def __post_init__(self) -> None:
         for broker in (1, 2):
-            node = znodes.broker_node("host", broker, None)
+            node = znodes.broker_node(plaintext("host", broker), None)
             self.image.apply(NodeChanged(znodes.BROKERS + str(broker), node, 0, broker))
         states = {HERE: (1, 0, (1,)), THERE: (2, 0, (2,)), NOWHERE: (-1, 0, (3,))}
         node = znodes.topic_node(b"i" * 16, dict.fromkeys(states, (1,)))

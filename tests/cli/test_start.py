@@ -106,9 +106,21 @@ def test_the_start_loads_nothing_that_a_broker_does_not_need(tmp_path: Path) -> 
         process.terminate()
         process.wait(DEADLINE_S)
         assert process.stderr
-        loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in process.stderr}
+        modules = {line.rpartition("|")[2].strip() for line in process.stderr}
+    loaded = {module.partition(".")[0] for module in modules}
     assert "asyncio" in loaded
     assert not loaded & {"typer", "rich", "confluent_kafka", "difflib", "pydantic", "kazoo"}
+    assert not loaded & {"cryptography", "joserfc"}
+    assert "ottla.shell.connection" in modules
+    # Nor what a broker without security does not need: of that room the keys, and names of things.
+    secure = {module.rpartition(".")[2] for module in modules if module.startswith("ottla.security.")}
+    assert secure - {"principals", "resources"} == {
+        "authorizer_config", "oauth_config", "sasl_config", "tls_config",
+    }  # fmt: skip
+    assert not modules & {
+        "ottla.api.gate", "ottla.api.refusals", "ottla.broker.authentication", "ottla.broker.usage",
+        "ottla.shell.arrivals", "ottla.shell.handshakes", "ottla.shell.tls",
+    }  # fmt: skip
 
 
 def test_a_second_broker_on_the_same_data_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What is said of a TLS handshake that fails, by servers that are only that far."""
 
+import os
 import socket
 import ssl
 import threading
@@ -10,11 +11,13 @@ from pathlib import Path
 import pytest
 from tests.support.certificates import Authority, Identity
 
+from ottla.base.addresses import Address
 from ottla.client import ClientError
-from ottla.client.connection import Address, Connection
+from ottla.client.connection import Connection
 from ottla.client.retry import Deadline
 from ottla.client.security.handshakes import Handshakes
 from ottla.client.security.settings import client_security
+from ottla.client.security.tls import context
 
 AUTHORITY = Authority()
 TRUSTING = {"security.protocol": "SSL", "ssl.truststore.certificates": AUTHORITY.pem}
@@ -109,3 +112,15 @@ def test_a_key_of_another_certificate_and_a_wrong_password_are_told() -> None:
         said = failure(port, {**TRUSTING, **chain, **wrong})
     assert "is ssl.key.password right?" in said
     assert "wrong-secret" not in said
+
+
+def test_a_client_has_a_certificate_also_on_systems_without_files_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = AUTHORITY.issue("a")
+    monkeypatch.delattr(os, "memfd_create")
+    security = client_security({
+        **TRUSTING, "ssl.keystore.certificate.chain": own.chain_pem, "ssl.keystore.key": own.key_pem(),
+    })  # fmt: skip
+    assert security.tls is not None
+    assert context(security.tls).verify_mode is ssl.CERT_REQUIRED

@@ -18,8 +18,9 @@ from tests.cluster.real import QUIET, START_S, RealBroker, RealCluster
 from tests.cluster.test_groups import committed, coordinator
 from tests.support.waiting import wait_for
 
+from ottla.base.addresses import Address
 from ottla.base.errors import ErrorCode
-from ottla.client.connection import Address, Connection
+from ottla.client.connection import Connection
 from ottla.client.retry import Deadline
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.list_offsets import (

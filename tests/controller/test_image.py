@@ -1,5 +1,7 @@
 """What a broker knows of the cluster, node by node."""
 
+from tests.support.endpoints import plaintext
+
 from ottla.base.addresses import Address
 from ottla.controller import znodes
 from ottla.controller.image import BrokerConfigChanged, BrokerEndpoint, Image
@@ -9,7 +11,7 @@ from ottla.controller.registration import candidacy, founding, registration
 
 def test_brokers_come_and_go() -> None:
     image = Image()
-    image.apply(NodeChanged("/brokers/ids/4", znodes.broker_node("h", 1, "r"), 0))
+    image.apply(NodeChanged("/brokers/ids/4", znodes.broker_node(plaintext("h", 1), "r"), 0))
     assert image.brokers == {
         4: BrokerEndpoint(4, {"PLAINTEXT": Address("h", 1)}, "r", protocols={"PLAINTEXT": "PLAINTEXT"})
     }
@@ -26,7 +28,11 @@ def test_every_change_moves_the_revision() -> None:
 
 def test_the_controller_is_known_by_its_seat() -> None:
     image = Image()
-    for operation in (*founding(image, "abc"), *registration(3, "h", 1, None), *candidacy(image, 3)):
+    for operation in (
+        *founding(image, "abc"),
+        *registration(3, plaintext("h", 1), None),
+        *candidacy(image, 3),
+    ):
         image.apply(NodeChanged(operation.path, getattr(operation, "data", None), 0))
     assert (image.controller_id, image.controller_epoch, image.cluster_id) == (3, 1, "abc")
     assert founding(image, "other") == []
@@ -62,7 +68,7 @@ def _offline(image: Image, *partitions: tuple[str, int], created: int) -> None:
 
 
 def _broker(image: Image, created: int) -> None:
-    image.apply(NodeChanged(znodes.BROKERS + "1", znodes.broker_node("h", 1, None), 0, created))
+    image.apply(NodeChanged(znodes.BROKERS + "1", znodes.broker_node(plaintext("h", 1), None), 0, created))
 
 
 def test_what_a_broker_has_lost_is_not_forgotten_before_its_session() -> None:

@@ -1,6 +1,7 @@
 """Decisions about topics, from a request to keeper operations."""
 
 import pytest
+from tests.support.endpoints import plaintext
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller import znodes
@@ -23,7 +24,9 @@ ID = bytes(range(16))
 def cluster(*brokers: int) -> Image:
     image = Image()
     for broker in brokers:
-        image.apply(NodeChanged(f"/brokers/ids/{broker}", znodes.broker_node("localhost", 9092, None), 0))
+        image.apply(
+            NodeChanged(f"/brokers/ids/{broker}", znodes.broker_node(plaintext("localhost", 9092), None), 0)
+        )
     image.apply(NodeChanged("/controller_epoch", b"3", 7))
     return image
 

@@ -11,6 +11,8 @@ Broker epochs are taken from one counter, as czxids are.
 
 from collections.abc import Callable, Iterable
 
+from tests.support.endpoints import plaintext
+
 from ottla.base.config import override
 from ottla.controller import znodes
 from ottla.controller.draft import Draft
@@ -47,7 +49,7 @@ class World:
 
     def _broker_node(self, broker: int, *, is_stopping: bool, clean_since: int) -> bytes:
         return znodes.broker_node(
-            "h", 9092, self.racks.get(broker),
+            plaintext("h", 9092), self.racks.get(broker),
             is_clean=broker not in self.unclean, is_stopping=is_stopping, clean_since=clean_since,
         )  # fmt: skip
 

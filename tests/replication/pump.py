@@ -22,6 +22,7 @@ from typing import Any
 
 from tests.api.harness import CLUSTER_ID, NOW, Client, Disk, Machine, Pending
 from tests.log.simdisk import Keep, page_cache
+from tests.support.endpoints import plaintext
 
 from ottla.api.dispatch import Silence, on_request
 from ottla.base.errors import ErrorCode
@@ -128,7 +129,7 @@ class Cluster:
                 Create(znodes.CLUSTER_ID, znodes.cluster_id_node(CLUSTER_ID)),
                 Create(znodes.CONTROLLER_EPOCH, b"1"),
                 Create(znodes.CONTROLLER, znodes.controller_node(CONTROLLER)),
-                *registration(CONTROLLER, "controller", 9000, None),
+                *registration(CONTROLLER, plaintext("controller", 9000), None),
             ],
             CONTROLLER,
         )
@@ -147,7 +148,7 @@ class Cluster:
     def register(self, id: int, *, is_clean: bool = True) -> None:
         rack = self.racks.get(id)
         lost = self.nodes[id].broker.store.lost if id in self.nodes else ()
-        operations = registration(id, f"host{id}", 9090 + id, rack, is_clean=is_clean, lost=lost)
+        operations = registration(id, plaintext(f"host{id}", 9090 + id), rack, is_clean=is_clean, lost=lost)
         self.write(*operations, session=id)
 
     def write(self, *operations: Operation, session: int = CONTROLLER) -> None:

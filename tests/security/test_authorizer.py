@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from ottla.security import authorizer as module
 from ottla.security.acls import AclBinding, AclEntry, AclFilter, ResourcePattern
-from ottla.security.authorizer import Authorizer, parse_super_users
+from ottla.security.authorizer import Authorizer
+from ottla.security.authorizer_config import parse_super_users
 from ottla.security.principals import Principal
 from ottla.security.resources import Operation, PatternType, Permission, ResourceType
 

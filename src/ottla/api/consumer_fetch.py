@@ -6,7 +6,7 @@ an answer waits for the proof, and is refused without it.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.api.leadership_proof import WAIT_MS, check_led
 from ottla.api.partition_reads import FEW, NO_REPLICA, PartitionReads, check_offset, diverging, is_long
@@ -18,9 +18,6 @@ from ottla.broker.parked import Key, Parked
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import Wanted
 from ottla.wire.messages.fetch import AbortedTransaction, PartitionData
-
-if TYPE_CHECKING:
-    from ottla.broker.usage import Usage
 
 NEVER = -1
 ABORTED_BYTES = 1_000  # that take about as long to read as it takes to name an aborted transaction
@@ -36,7 +33,6 @@ class ConsumerFetch:
     rack: str  # where to look for a replica that is nearer, if that is wanted
     read_committed: bool
     asked_ms: int
-    usage: "Usage | None" = None  # of the consumer's quotas, if it has any
     now_ms: int = NEVER  # when it is answered
     proven_ms: int = NEVER  # when it was last proven that this broker leads all that it must lead
 
@@ -117,7 +113,7 @@ class ConsumerFetch:
             partition = broker.partitions.get(wanted.topic_partition)
             if partition is None or partition.replication is None or not partition.is_leader:
                 continue
-            if self.reads.denied and wanted.topic in self.reads.denied:
+            if wanted.topic in self.reads.denied:
                 continue
             if self._has_records(partition, wanted):
                 continue
@@ -146,7 +142,7 @@ class ConsumerFetch:
         yield LARGE
         reads, self.now_ms = self.reads, now_ms
         is_full = reads.broker.allowance.unsent_bytes > reads.broker.config.unsent_bytes_max
-        return (yield from reads.respond(reads.wanted, self._fill, now_ms, is_full=is_full, usage=self.usage))
+        return (yield from reads.respond(reads.wanted, self._fill, now_ms, is_full=is_full))
 
     def _fill(self, answer: PartitionData, wanted: Wanted, limit: int, at_least_one: bool) -> None:
         partition = self._partition(wanted)

@@ -4,6 +4,7 @@ is committed, and when it is certain that this broker was the coordinator (`brok
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from ottla.api.authorized_operations import authorized_operations
 from ottla.api.call import Call
 from ottla.api.leadership_proof import proven
 from ottla.api.needs import DESCRIBE, GROUP, READ
@@ -150,7 +151,7 @@ def answer_with_descriptions(
         def description(group_id: str) -> D:
             group = describe(call, group_id, now_ms)
             if with_operations and not group.error_code:
-                group.authorized_operations = call.authorized_operations(GROUP, group_id)
+                group.authorized_operations = authorized_operations(call, GROUP, group_id)
             return group
 
         return respond(lazily(description, unique))

@@ -13,7 +13,6 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.long_work import Steps
 from ottla.security.quotas import DEFAULT as DEFAULT_NAME
 from ottla.security.quotas import quotas_in
-from ottla.security.resources import Operation, ResourceType
 from ottla.wire.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
@@ -30,7 +29,6 @@ EXACT, DEFAULT, SPECIFIED = range(3)
 
 def describe_client_quotas(call: Call, request: DescribeClientQuotasRequest) -> Steps:
     try:
-        call.require(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
         for at, component in enumerate(request.components):
             _check(component, request.components[:at])
         types = {component.entity_type for component in request.components}

@@ -5,6 +5,7 @@ never more than `max.request.partition.size.limit`; what is left begins at the c
 all topics, but for those that whoever asks may not describe. The last known ELR is who is waited for where
 nobody leads. Authorized operations are always answered: the request cannot say that it wants none."""
 
+from ottla.api.authorized_operations import authorized_operations
 from ottla.api.call import Call
 from ottla.api.metadata import describe_partition
 from ottla.api.needs import DESCRIBE, TOPIC
@@ -62,7 +63,7 @@ def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsReques
             break
     for answered in response.topics:
         if answered.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED and answered.name is not None:
-            answered.topic_authorized_operations = call.authorized_operations(TOPIC, answered.name)
+            answered.topic_authorized_operations = authorized_operations(call, TOPIC, answered.name)
     return response
 
 

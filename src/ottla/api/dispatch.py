@@ -22,9 +22,7 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.api.call import Call, CloseConnection, LastAnswer, Silence
-from ottla.api.refusals import refusal
 from ottla.api.table import TABLE, Api
-from ottla.api.targets import targets_of
 from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
@@ -92,9 +90,8 @@ def on_request(
     exchange.is_broker = broker.identities.is_broker(connection)
     if is_cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
         answers = broker.answers
-        who = None if exchange.is_broker else broker.access.scope(connection, client_host)
-        listener = broker.access.session(connection).listener
-        key = (listener, header.api_key, header.api_version, bytes(frame[at:]), who)
+        scope = broker.access.scope(connection, client_host, is_broker=exchange.is_broker)
+        key = (scope, header.api_key, header.api_version, bytes(frame[at:]))
         answer = answers.get(key)
         if answer is not None:
             return _framed(header, [answer])
@@ -299,10 +296,16 @@ class Exchange:
     def _handled(self, handler: Callable[..., Any], request: Any, now_ms: int) -> Steps:
         call = self._call(now_ms)
         if self.api.audited and not self.is_broker:
+            from ottla.api.targets import targets_of  # for administrative requests alone
+
             call.checks = []
             targets = targets_of(request, self.api.audited)
         try:
-            answer = refusal(call, self.api, request)
+            answer = None
+            if call.is_checked:
+                from ottla.api.refusals import refusal  # many brokers refuse nothing
+
+                answer = refusal(call, self.api, request)
             if answer is None:
                 answer = handler(call, request)
         except CloseConnection:
@@ -365,7 +368,7 @@ class Exchange:
     def _call(self, now_ms: int) -> Call:
         return Call(
             self.broker, now_ms, self.header.api_version, self.header.client_id or "", self.client_host,
-            self.connection, self.usage, self.api.title,
+            self.connection, self.usage, self.api,
         )  # fmt: skip
 
     def _failure(self, error: Exception) -> CloseConnection:

@@ -53,8 +53,9 @@ def _fetch(call: Call, request: FetchRequest) -> Steps:
     if replica_id >= 0 and not call.may_act_as(replica_id, "Fetch"):
         return _unauthorized(request)
     bytes_max = min(request.max_bytes, answer_bytes_max(broker))
-    if call.usage is not None and replica_id < 0:
-        bytes_max = min(bytes_max, call.usage.fetch_bytes_max)
+    usage = call.usage if replica_id < 0 else None  # replication has a throttle of its own
+    if usage is not None:
+        bytes_max = min(bytes_max, usage.fetch_bytes_max)
     try:
         wanted, session, incremental = yield from _resolve(
             call, request, is_follower=replica_id in broker.image.brokers
@@ -71,6 +72,7 @@ def _fetch(call: Call, request: FetchRequest) -> Steps:
         bytes_min=min(request.min_bytes, bytes_max),
         bytes_max=bytes_max,
         knows_storage_error=call.version >= STORAGE_ERROR_SINCE,
+        usage=usage,
     )
     if replica_id >= 0:
         vouched_ms = session.answered_ms if session is not None and incremental else UNKNOWN
@@ -93,7 +95,6 @@ def _fetch(call: Call, request: FetchRequest) -> Steps:
         rack=_rack_to_serve(broker, request.rack_id),
         read_committed=request.isolation_level == READ_COMMITTED,
         asked_ms=call.now_ms,
-        usage=call.usage,
     ).answer(request.max_wait_ms)
 
 

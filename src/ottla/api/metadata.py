@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from ottla.api.authorized_operations import authorized_operations
 from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
 from ottla.api.leadership_proof import last_if_in_doubt
@@ -135,7 +136,7 @@ def _respond(
             and described.name is not None
             and described.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
         ):
-            described.topic_authorized_operations = call.authorized_operations(TOPIC, described.name)
+            described.topic_authorized_operations = authorized_operations(call, TOPIC, described.name)
         return described
 
     brokers = [
@@ -157,7 +158,7 @@ def cluster_operations(call: Call) -> int:
     """Whoever may not describe the cluster may do nothing with it."""
     if not call.allows(DESCRIBE, CLUSTER):
         return 0
-    return call.authorized_operations(CLUSTER)
+    return authorized_operations(call, CLUSTER)
 
 
 def _answer(

@@ -55,6 +55,7 @@ class PartitionReads:
     bytes_max: int
     knows_storage_error: bool = True
     denied: Collection[str] = ()  # topics that whoever fetches may not read
+    usage: "Usage | None" = None  # of the fetcher's quotas, if it has any
     available: dict[TopicPartition, int] = field(default_factory=dict)
     by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
     total: int = 0
@@ -96,7 +97,6 @@ class PartitionReads:
         now_ms: int,
         *,
         is_full: bool = False,
-        usage: "Usage | None" = None,
     ) -> Steps:
         """Records are read when there is a place for them, and as many as clients have left room for then: if
         none (`is_full`), not even a first batch. Until they are encoded they count as unsent. They are not
@@ -117,7 +117,8 @@ class PartitionReads:
                     results.append((asked, answer))
         finally:
             broker.allowance.unsent_bytes -= read_bytes
-        if usage is not None and usage.charge_fetch(read_bytes + ANSWER_BYTES * len(results), now_ms):
+        answer_bytes = read_bytes + ANSWER_BYTES * len(results)
+        if self.usage is not None and self.usage.charge_fetch(answer_bytes, now_ms):
             return self._throttled(results)
         if self.session is not None:
             self.session.rotate(served)
@@ -170,7 +171,7 @@ class PartitionReads:
         many of those."""
         if self.by_id and not wanted.topic:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        if self.denied and wanted.topic in self.denied:
+        if wanted.topic in self.denied:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         topic = self.broker.image.topics.get(wanted.topic)
         exists = topic is not None and wanted.partition in topic.assignment
@@ -179,7 +180,7 @@ class PartitionReads:
     def partition(self, wanted: Wanted) -> Partition:
         if self.by_id and not wanted.topic:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        if self.denied and wanted.topic in self.denied:
+        if wanted.topic in self.denied:
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.broker.partitions.find(wanted.topic, wanted.partition)
         if self.by_id and partition.topic_id != wanted.topic_id:

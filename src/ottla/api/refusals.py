@@ -16,8 +16,6 @@ from ottla.security.resources import ResourceType
 
 def refusal(call: Call, api: Api, request: Any) -> Any | None:
     """None: whoever asks may ask this."""
-    if call.broker.access.authorizer is None and call.checks is None:
-        return None
     need = api.need_on_cluster
     if need is None:
         return None
@@ -87,6 +85,11 @@ def _alter_user_scram_credentials(messages: Any, request: Any, code: ErrorCode) 
     )
 
 
+def _describe_client_quotas(messages: Any, _request: Any, code: ErrorCode) -> Any:
+    """An empty list would say that there are no quotas."""
+    return messages.DescribeClientQuotasResponse(error_code=code, entries=None)
+
+
 def _elect_leaders(messages: Any, request: Any, code: ErrorCode) -> Any:
     return messages.ElectLeadersResponse(
         error_code=code,
@@ -140,6 +143,7 @@ _IN_PARTS: dict[str, Callable[[Any, Any, ErrorCode], Any]] = {
     "alter_user_scram_credentials": _alter_user_scram_credentials,
     "create_acls": _create_acls,
     "delete_acls": _delete_acls,
+    "describe_client_quotas": _describe_client_quotas,
     "elect_leaders": _elect_leaders,
     "update_features": _update_features,
     "write_txn_markers": _write_txn_markers,

@@ -134,6 +134,15 @@ def load(cls: type[C], properties: Mapping[str, str]) -> C:
     return cls(**values)
 
 
+def overlaid(properties: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """The properties as they hold where a prefix, in small letters, does: what begins with it goes before
+    what does not."""
+    own = {
+        name[len(prefix) :]: value for name, value in properties.items() if name.lower().startswith(prefix)
+    }
+    return {**properties, **own}
+
+
 def lookup(row: Row, properties: Mapping[str, str]) -> tuple[str, Any] | None:
     """The name under which broker properties set this row, and the value; the finest unit wins."""
     if row.name in properties:

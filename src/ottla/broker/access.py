@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.controller.acl_nodes import AclKey, StoredAcl
 from ottla.controller.image import Image
-from ottla.security.authorizer_config import AuthorizerConfig
+from ottla.security.authorizer_config import AuthorizerConfig, parse_super_users
 from ottla.security.principals import ANONYMOUS, Principal
 from ottla.security.resources import Operation, ResourceType
 
@@ -51,12 +51,13 @@ class Access:
     def forget(self, connection: int) -> None:
         self._sessions.pop(connection, None)
 
-    def scope(self, connection: int, host: str) -> Hashable:
-        """To whoever has the same, a request that is answered from the image has the same answer. A broker's
-        is None: to brokers nothing is refused."""
-        if self.authorizer is None:
-            return None
-        return self.session(connection).principal, host
+    def scope(self, connection: int, host: str, *, is_broker: bool) -> Hashable:
+        """To whoever has the same, a request that is answered from the image has the same answer. To brokers
+        nothing is refused, whoever they are."""
+        session = self.session(connection)
+        if self.authorizer is None or is_broker:
+            return session.listener
+        return session.listener, session.principal, host
 
     # -- the ACLs ---------------------------------------------------------------------------------
 
@@ -100,7 +101,7 @@ class Access:
 
 
 def _authorizer(config: AuthorizerConfig) -> "Authorizer":
-    from ottla.security.authorizer import Authorizer, parse_super_users  # many brokers have none
+    from ottla.security.authorizer import Authorizer  # many brokers have none
 
     return Authorizer(parse_super_users(config.super_users), allows_without_acls=config.allows_without_acls)
 

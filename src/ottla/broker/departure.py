@@ -40,7 +40,7 @@ class Departure:
             return  # nobody to tell
         self._is_announcing = True
         node = znodes.broker_node(
-            None, -1, me.rack, endpoints=me.endpoints, protocols=me.protocols,
+            me.endpoints, me.rack, protocols=me.protocols,
             is_clean=me.is_clean, is_stopping=True, clean_since=me.clean_since, incarnation=me.incarnation,
         )  # fmt: skip
         self._outbox.write([Put(znodes.BROKERS + str(me.id), node, ANY)], self._on_announced)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.base.config import ConfigError, load
+from ottla.base.config import ConfigError, load, overlaid
 from ottla.broker.config import PROTOCOLS, BrokerConfig
 
 PORT_MAX = 65_535
@@ -108,11 +108,7 @@ def listeners_named(properties: Mapping[str, str]) -> set[str]:
 
 def settings_of(properties: Mapping[str, str], listener: str) -> dict[str, str]:
     """The properties as they hold for one listener: `listener.name.X.KEY` goes before KEY."""
-    prefix = f"{LISTENER_PREFIX}{listener.lower()}."
-    own = {
-        name[len(prefix) :]: value for name, value in properties.items() if name.lower().startswith(prefix)
-    }
-    return {**properties, **own}
+    return overlaid(properties, f"{LISTENER_PREFIX}{listener.lower()}.")
 
 
 def _check_names(key: str, listeners: Iterable[Listener]) -> None:

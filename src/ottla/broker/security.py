@@ -1,4 +1,4 @@
-"""Settings that ask for security. What of it is not here yet ends the start: the broker would be open to
+"""Settings that ask for security. What of it is not honoured ends the start: the broker would be open to
 whoever reaches it, and its operator would think that it is not.
 
 Empty values, `none`, `false` and 0 ask for nothing.
@@ -22,8 +22,6 @@ KEYS = frozenset({
     "zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable",
 })  # fmt: skip
 PREFIXES = ("sasl.",)
-# With these, it is another value that asks for nothing.
-OPEN: dict[str, str] = {}
 EVERYONE = "allow.everyone.if.no.acl.found"
 NOTHING = frozenset({"", "none", "false", "0"})
 HONOURED = frozenset(row.name for config in (SaslConfig, OAuthConfig, TlsConfig) for row in rows(config))
@@ -41,18 +39,16 @@ def is_honoured(name: str) -> bool:
 def is_security_key(name: str) -> bool:
     """Is it a setting of security that nothing takes up?"""
     key = _OF_A_LISTENER.sub("", name, count=1)
-    return key not in HONOURED and (key in KEYS or key in OPEN or key.startswith(PREFIXES))
+    return key not in HONOURED and (key in KEYS or key.startswith(PREFIXES))
 
 
 def asks_for_security(name: str, value: str) -> bool:
-    if not is_security_key(name):
-        return False
-    given = value.strip().lower()
-    return given != OPEN[name] if name in OPEN else given not in NOTHING
+    return is_security_key(name) and value.strip().lower() not in NOTHING
 
 
 def check_security(properties: Mapping[str, str]) -> None:
-    """Refuse properties that ask for security. The line has no values: there may be passwords among them."""
+    """ConfigError: they ask for security that is not there, or that cannot be as they say. The line has no
+    values: there may be passwords among them."""
     check_zookeeper(load(ZooKeeperConfig, properties))
     authorizer = load(AuthorizerConfig, properties)
     if not authorizer.class_name and (authorizer.super_users or properties.get(EVERYONE, "true") != "true"):

@@ -1,5 +1,5 @@
 """OAUTHBEARER of a broker's listeners: the mechanism, and the keys of its tokens, which are read from time to
-time (`security/key_sets`). Loaded when a listener has it, and not before."""
+time (`security/key_sets`). What checks tokens (`security/tokens`) is loaded when a listener has it."""
 
 from collections.abc import Callable, Mapping
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ottla.base.addresses import Address
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
 from ottla.cli.options import Json
@@ -71,7 +72,7 @@ def _advertised(listen: str, hosts: list[str]) -> str:
     if not (colon and port.isdecimal()) or not 0 < int(port) < 1 << 16:
         raise CommandError(f"--listen: {listen!r} is not HOST:PORT, such as {DEFAULT_LISTEN}", USAGE)
     if hosts:
-        return f"[{hosts[0]}]:{port}" if ":" in hosts[0] else f"{hosts[0]}:{port}"
+        return str(Address(hosts[0], int(port)))
     if bound.strip("[]") in ANYWHERE:
         raise CommandError(f"--listen {listen} is everywhere: say with --host what clients call it", USAGE)
     return listen

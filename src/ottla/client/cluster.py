@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from ottla.base.addresses import Address
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.client.connection import Address, Connection
+from ottla.client.connection import Connection
 from ottla.client.errors import UNKNOWN_TOPIC, Again, ClientError, check, code_of
 from ottla.client.retry import CONNECT_S, Deadline, until
 from ottla.client.security.handshakes import Handshakes

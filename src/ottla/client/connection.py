@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Self, TypeVar
 
+from ottla.base.addresses import Address
 from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
 from ottla.client.errors import ClientError
@@ -48,14 +49,6 @@ _SESSION_PART = 0.85  # of what a broker allows: then it is time to authenticate
 _LAST = {0: 11, 1: 12, 8: 9, 9: 9, 20: 5, 24: 3, 26: 4, 28: 4}
 # Before version 4 a question about a topic creates it.
 _FIRST = {3: 4}
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class UnreachableError(TimeoutError):

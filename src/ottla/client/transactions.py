@@ -12,10 +12,11 @@ anywhere: confluent-kafka cannot end what another process has begun.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from ottla.base.addresses import Address
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.client.cluster import TRANSACTION, Cluster
-from ottla.client.connection import Address, Connection
+from ottla.client.connection import Connection
 from ottla.client.errors import RETRIABLE, Again, check, code_of
 from ottla.client.exchange import by_topic
 from ottla.client.groups import Committed, at_coordinator

@@ -12,10 +12,10 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ottla.controller.keeper import Create, Delete, Operation, Put
-from ottla.controller.znodes import PREFIXED_ACLS
 
 LITERAL = "/kafka-acl/"
-PREFIXED = PREFIXED_ACLS
+PREFIXED = "/kafka-acl-extended/prefixed/"
+FOLDERS = (LITERAL, "/kafka-acl-extended/")
 _VERSION = 1
 _NOT_IN_NODES = re.compile("[%/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]|^\\.{1,2}\\Z")
 

@@ -257,7 +257,7 @@ class Image:
             group = znodes.group_of_path(path)
             _apply_configs(self.group_configs, group, node)
             return [GroupConfigChanged(group)]
-        if path.startswith(znodes.ACLS):
+        if path.startswith(acl_nodes.FOLDERS):
             return self._apply_acls(node)
         if path.startswith(user_nodes.FOLDERS):
             return self._apply_entity(node)

@@ -16,11 +16,9 @@ from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Operatio
 
 def registration(
     broker_id: int,
-    host: str | None,
-    port: int,
+    endpoints: Mapping[str, Address],
     rack: str | None,
     *,
-    endpoints: Mapping[str, Address] | None = None,
     protocols: Mapping[str, str] | None = None,
     is_clean: bool = True,
     clean_since: int = 0,
@@ -30,7 +28,7 @@ def registration(
     """A broker that registers again without having stopped is clean since its endpoint in the image was. The
     replicas it has `lost` to failed directories are said in the same write: nobody counts on them."""
     node = znodes.broker_node(
-        host, port, rack, endpoints=endpoints, protocols=protocols,
+        endpoints, rack, protocols=protocols,
         is_clean=is_clean, clean_since=clean_since, incarnation=incarnation,
     )  # fmt: skip
     operations: list[Operation] = [Create(znodes.BROKERS + str(broker_id), node, ephemeral=True)]

@@ -20,8 +20,6 @@ TOPICS = "/brokers/topics/"
 TOPIC_CONFIGS = "/config/topics/"
 BROKER_CONFIGS = "/config/brokers/"
 GROUP_CONFIGS = "/config/groups/"
-ACLS = ("/kafka-acl/", "/kafka-acl-extended/")
-PREFIXED_ACLS = "/kafka-acl-extended/prefixed/"
 DEFAULT_BROKER = "<default>"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -216,26 +214,22 @@ def config_node(configs: dict[str, str]) -> bytes:
 
 
 def broker_node(
-    host: str | None,
-    port: int,
+    endpoints: Mapping[str, Address],
     rack: str | None,
     *,
-    endpoints: Mapping[str, Address] | None = None,
     protocols: Mapping[str, str] | None = None,
     is_clean: bool = True,
     is_stopping: bool = False,
     clean_since: int = 0,
     incarnation: str = "",
 ) -> bytes:
-    """Kafka's version 5. `endpoints` and `protocols` are by the names of listeners; where they are not given,
-    there is one listener, at host and port. The node's own host and port, for those who know of no listeners,
-    are those of one in plain text.
+    """Kafka's version 5. `endpoints` and `protocols` are by the names of listeners; without protocols all are
+    in plain text. The node's own host and port, for those who know of no listeners, are those of one that is.
 
     `is_clean`: this broker stopped cleanly before it started, so its logs end where they ended. Whoever
     knows that a start before this one was not clean says with `clean_since` in which broker epoch that was.
     `incarnation` is a word of this process, by which its successor on the same disk knows that it is gone.
     """
-    endpoints = endpoints or {PLAINTEXT: Address(host or "", port)}
     protocols = protocols or dict.fromkeys(endpoints, PLAINTEXT)
     plain = [address for name, address in endpoints.items() if protocols[name] == PLAINTEXT]
     host, port = plain[0] if plain else (None, -1)

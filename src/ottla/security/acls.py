@@ -57,10 +57,6 @@ class AclFilter(NamedTuple):
     operation: Operation = Operation.ANY
     permission: Permission = Permission.ANY
 
-    @property
-    def has_unknown(self) -> bool:
-        return 0 in {self.resource_type, self.pattern_type, self.operation, self.permission}
-
     def matches(self, binding: AclBinding) -> bool:
         return self.matches_pattern(binding.pattern) and self.matches_entry(binding.entry)
 

@@ -26,12 +26,6 @@ _IMPLIED_BY = {
 _Entries = dict[str, tuple[AclEntry, ...]]  # by principal
 
 
-def parse_super_users(text: str) -> frozenset[Principal]:
-    """`User:a;User:CN=b,OU=c`: by semicolons, since a certificate's name has commas. ValueError: one of them
-    is no principal."""
-    return frozenset(Principal.parse(part.strip()) for part in text.split(";") if part.strip())
-
-
 class Authorizer:
     def __init__(self, super_users: Collection[Principal] = (), *, allows_without_acls: bool = False) -> None:
         self._super_users = frozenset(super_users)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ottla.base.config import ConfigType, key, one_of
+from ottla.security.principals import Principal
 
 AUTHORIZERS = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -10,11 +11,17 @@ AUTHORIZERS = (
 )
 
 
-def _super_users(text: str) -> str | None:
-    for part in text.split(";"):
-        kind, _, name = part.strip().partition(":")
-        if part.strip() and not (kind and name):
-            return "must be principals with semicolons between them, such as User:admin;User:backup"
+def parse_super_users(text: str) -> frozenset[Principal]:
+    """`User:a;User:CN=b,OU=c`: by semicolons, since a certificate's name has commas. ValueError: one of them
+    is no principal."""
+    return frozenset(Principal.parse(part.strip()) for part in text.split(";") if part.strip())
+
+
+def _check_super_users(text: str) -> str | None:
+    try:
+        parse_super_users(text)
+    except ValueError:
+        return "must be principals with semicolons between them, such as User:admin;User:backup"
     return None
 
 
@@ -32,7 +39,7 @@ class AuthorizerConfig:
         "super.users",
         "",
         "Principals that may do everything, with semicolons between them: User:admin;User:backup.",
-        check=_super_users,
+        check=_check_super_users,
     )
     allows_without_acls: bool = key(
         "allow.everyone.if.no.acl.found",

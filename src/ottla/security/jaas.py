@@ -37,6 +37,15 @@ class LoginModule(Enum):
     OAUTHBEARER = f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule"
 
 
+# By the SASL mechanism for which each is.
+MODULES = {
+    "PLAIN": LoginModule.PLAIN,
+    "SCRAM-SHA-256": LoginModule.SCRAM,
+    "SCRAM-SHA-512": LoginModule.SCRAM,
+    "OAUTHBEARER": LoginModule.OAUTHBEARER,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class JaasLine:
     module: LoginModule

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.base.config import ConfigError, at_least, key, load
+from ottla.base.config import ConfigError, at_least, key, load, overlaid
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
@@ -62,10 +62,7 @@ class OAuthConfig:
     @classmethod
     def of_listener(cls, settings: Mapping[str, str]) -> "OAuthConfig":
         """From the properties as they hold for one listener. ConfigError: they cannot check any token."""
-        own = {
-            name[len(PREFIX) :]: value for name, value in settings.items() if name.lower().startswith(PREFIX)
-        }
-        config = load(cls, {**settings, **own})
+        config = load(cls, overlaid(settings, PREFIX))
         if not config.url.strip():
             raise ConfigError(
                 f"{URL_KEY}: OAUTHBEARER needs the keys that verify tokens, and tokens that nobody signed "

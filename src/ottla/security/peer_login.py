@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ottla.base.config import ConfigError, load
+from ottla.security.credentials import MECHANISMS
 from ottla.security.peer_handshake import HandshakeError, Initiator
+from ottla.security.sasl import plain
 from ottla.security.sasl.client import ClientExchange, Credentials, client_exchange
 from ottla.security.sasl.exchange import AuthenticationError
-from ottla.security.sasl.settings import jaas_options, of_mechanism
+from ottla.security.sasl.settings import jaas_key, jaas_options, of_mechanism
 from ottla.security.sasl_config import INTER_BROKER_KEY, SaslConfig
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
-PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+PASSWORDS = (plain.NAME, *MECHANISMS)
 
 
 class Login(NamedTuple):
@@ -37,7 +39,7 @@ def login_of(settings: Mapping[str, str], listener: str) -> Login | None:
         raise ConfigError(f"{INTER_BROKER_KEY}: brokers log in with one of {', '.join(PASSWORDS)}")
     options = jaas_options(of_mechanism(settings, mechanism), listener, mechanism)
     if not options.get("username") or "password" not in options:
-        where = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+        where = jaas_key(listener, mechanism)
         raise ConfigError(f"{where}: it needs username and password, with which brokers log in to each other")
     return Login(mechanism, Credentials(options["username"], options["password"]))
 

@@ -21,4 +21,3 @@ class Principal(NamedTuple):
 
 USER = "User"
 ANONYMOUS = Principal(USER, "ANONYMOUS")
-EVERYBODY = Principal(USER, "*")

@@ -7,5 +7,9 @@ work) gives it to `core`, which has the broker's effects carried out by the same
 `keeper` is the port to coordination; behind it stand `keeper_local` (SQLite), `keeper_shared` (memory) and
 `keeper_zookeeper`.
 
+What only security needs is loaded when a configuration asks for it: `tls` makes contexts from keys and
+certificates, `tls_contexts` has those of all listeners, `handshakes` the clients that begin with it.
+`secure_folder` and `certificate_authority` make what somebody needs to try it out.
+
 Rule: every input to the broker happens on the loop's thread, and is followed by `Core.carry_out`.
 """

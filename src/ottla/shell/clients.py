@@ -21,7 +21,7 @@ from ottla.shell.admission import Admission
 from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.core import Carriers, Core
-from ottla.shell.listener import advertised_endpoints, cannot_listen
+from ottla.shell.endpoints import advertised_endpoints, cannot_listen
 from ottla.shell.unauthenticated import Unauthenticated
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Clients:
 
     def tls_to_peers(self) -> ssl.SSLContext | None:
         """For connections to other brokers; None where these are in plain text."""
-        return self.handshakes.certificates.client if self.handshakes is not None else None
+        return self.handshakes.contexts.client if self.handshakes is not None else None
 
     # -- listening --
 

@@ -80,29 +80,30 @@ class Connection(asyncio.BufferedProtocol):
         if refusal:
             self.refuse(refusal)
             return
-        if self.guest_because:
-            self._splitter.limit = min(GUEST_BYTES_MAX, self._splitter.limit)
         if self.listener.has_sasl:
-            self._shut_gate()
+            from ottla.api.gate import on_gated_request  # many brokers have no SASL
 
-    def _shut_gate(self) -> None:
-        from ottla.api.gate import on_gated_request  # many brokers have no SASL
-
-        self._answer_to, self.is_stranger = on_gated_request, True
-        bytes_max = self._core.broker.authentication.config.receive_bytes_max
-        self._splitter.limit = min(bytes_max, self._splitter.limit)
+            self._answer_to, self.is_stranger = on_gated_request, True
+        self._limit_frames()
 
     def _open_gate(self) -> None:
         """If it has authenticated: what it may send from now on, until it has to do so again."""
         session = self._core.broker.access.session(self.number)
         if session.is_authenticated:
             self.is_stranger = False
-            self._splitter.limit = self._core.config.socket_request_bytes_max
-            if self.guest_because:
-                self._splitter.limit = min(GUEST_BYTES_MAX, self._splitter.limit)
+            self._limit_frames()
             if session.expires_ms is None:
                 self._answer_to = on_request
             self._clients.on_authenticated(self)
+
+    def _limit_frames(self) -> None:
+        """Who has to prove something first may send less."""
+        limits = [self._core.config.socket_request_bytes_max]
+        if self.guest_because:
+            limits.append(GUEST_BYTES_MAX)
+        if self.is_stranger:
+            limits.append(self._core.broker.authentication.config.receive_bytes_max)
+        self._splitter.limit = min(limits)
 
     def _tune(self, channel: socket.socket) -> None:
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -190,7 +191,7 @@ class Connection(asyncio.BufferedProtocol):
         """It may only prove to be a broker's; once it has, it is no guest any more."""
         if self.guest_because and self._core.broker.identities.is_broker(self.number):
             self.guest_because = ""
-            self._splitter.limit = self._core.config.socket_request_bytes_max
+            self._limit_frames()
         return bool(self.guest_because)
 
     @property

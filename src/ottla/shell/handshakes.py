@@ -14,14 +14,14 @@ from functools import partial
 from typing import cast
 
 from ottla.broker.listeners import Listener
-from ottla.security.certificate_names import owner_of
+from ottla.security.distinguished_names import owner_of
 from ottla.security.principal_rules import mapped_name
 from ottla.security.principals import ANONYMOUS, USER, Principal
 from ottla.shell import descriptors
-from ottla.shell.certificates import Certificates
 from ottla.shell.connection import Connection
 from ottla.shell.core import Core
 from ottla.shell.notices import Notices
+from ottla.shell.tls_contexts import TlsContexts
 
 SHARE = 4  # one in so many of the descriptors that connections may take
 SHUTDOWN_S = 5.0  # that a client has to answer the end of TLS
@@ -31,7 +31,7 @@ class Handshakes:
     """`connect` makes the connection that begins with a handshake which succeeds."""
 
     def __init__(self, core: Core, connect: Callable[[Listener], Connection]) -> None:
-        self.certificates = Certificates(core.broker)
+        self.contexts = TlsContexts(core.broker)
         self.failures = Notices("failed to begin TLS")
         self._core = core
         self._config = core.broker.authentication.config
@@ -41,7 +41,7 @@ class Handshakes:
         self._unfinished_max = limit if available is None else min(limit, max(available // SHARE, 1))
 
     def begin(self, listener: Listener) -> asyncio.Protocol:
-        return Arrival(self, listener)
+        return UnreadConnection(self, listener)
 
     def take_over(self, transport: asyncio.Transport, listener: Listener) -> None:
         """The loop closes its descriptor, and ours goes on."""
@@ -72,7 +72,7 @@ class Handshakes:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self._connect(listener),
                 channel,
-                ssl=self.certificates.of(listener.name).server,
+                ssl=self.contexts.of(listener.name).server,
                 ssl_handshake_timeout=self._config.authentication_ms_max / 1000,
                 ssl_shutdown_timeout=SHUTDOWN_S,
             )
@@ -89,7 +89,7 @@ class Handshakes:
         certificate = connection.certificate
         if certificate is None:
             return ANONYMOUS
-        rules = self.certificates.of(connection.listener.name).config.mapping_rules
+        rules = self.contexts.of(connection.listener.name).config.mapping_rules
         return Principal(USER, mapped_name(rules, owner_of(certificate)))
 
     def _say(self, peer: tuple[str, int] | None, reason: str) -> None:
@@ -97,17 +97,17 @@ class Handshakes:
 
     def on_tick(self, now_ms: int) -> None:
         self.failures.sweep(now_ms)
-        self.certificates.on_tick(now_ms)
+        self.contexts.on_tick(now_ms)
 
     async def close(self) -> None:
-        self.certificates.close()
+        self.contexts.close()
         unfinished = list(self._unfinished)
         for task in unfinished:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
 
 
-class Arrival(asyncio.Protocol):
+class UnreadConnection(asyncio.Protocol):
     """A connection of which nothing was read."""
 
     def __init__(self, handshakes: Handshakes, listener: Listener) -> None:

@@ -150,7 +150,7 @@ class KeeperSession:
         entry = [
             *founding(broker.image, cluster_id, self._new_secret()),
             *registration(
-                broker.id, None, -1, rack, endpoints=self._endpoints, protocols=self._protocols,
+                broker.id, self._endpoints, rack, protocols=self._protocols,
                 is_clean=broker.is_clean, lost=broker.store.lost if self.keeper.is_shared else (),
                 incarnation=self._incarnation,
             ),
@@ -244,8 +244,7 @@ class KeeperSession:
         if core.is_ending or self.keeper.owns(path):
             return
         operations = registration(
-            core.broker.id, None, -1, core.config.rack or None,
-            endpoints=self._endpoints, protocols=self._protocols,
+            core.broker.id, self._endpoints, core.config.rack or None, protocols=self._protocols,
             is_clean=core.broker.is_clean or self._clean_since is not None,
             clean_since=self._clean_since or 0,
             lost=core.broker.store.lost,

@@ -1,25 +1,22 @@
-"""TLS of one listener: contexts, made from its settings and the files that these name.
+"""TLS contexts, made from settings and the files that these name: of a listener, and of connections to other
+brokers and to ZooKeeper.
 
-Private keys are in memory alone: where OpenSSL wants a file, and has none, it is given one that exists in
-memory (`memfd_create`); on systems without these a file that only this user can read, and that is gone as
-soon as it was read. The files of an operator are read where they are.
+Private keys are in memory alone: where OpenSSL wants a file it is given a private one. The files of an
+operator are read where they are.
 """
 
-import contextlib
 import os
 import re
 import ssl
-import tempfile
-from collections.abc import Iterator
-from typing import Any
 
 from ottla.base.config import ConfigError
+from ottla.base.private_file import private_file
+from ottla.security.pkcs12 import JAVA_MAGIC, open_pkcs12
 from ottla.security.tls_config import VERSIONS, TlsConfig
 
 _MODES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _LIMITS = dict(zip(VERSIONS, (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3), strict=True))
 _PEM = re.compile(rb"-----BEGIN [A-Z0-9 ]+-----.+?-----END [A-Z0-9 ]+-----", re.DOTALL)
-_JAVA_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")  # JKS and JCEKS
 FILE_BYTES_MAX = 4 << 20
 
 
@@ -77,7 +74,7 @@ def _load_key(context: ssl.SSLContext, config: TlsConfig) -> None:
             store_password = config.keystore_password
             pem, password = _pem_of_pkcs12(where, config.keystore_location, pem, store_password), ""
     try:
-        with _file_of(pem) as path:
+        with private_file(pem) as path:
             # Without a password OpenSSL would ask for one on the terminal.
             context.load_cert_chain(path, password=lambda: password)
     except (ssl.SSLError, ValueError, OSError) as error:
@@ -96,24 +93,6 @@ def _problem(error: Exception, pem: bytes, password: str) -> str:
     if "VALUES_MISMATCH" in reason:
         return "the private key is not that of the first certificate"
     return f"key and certificate cannot be read ({reason.replace('_', ' ').lower() or 'unknown form'})"
-
-
-@contextlib.contextmanager
-def _file_of(content: bytes) -> Iterator[str]:
-    """A file with this content, for as long as it is used, that nobody else can read."""
-    if hasattr(os, "memfd_create") and os.path.exists("/proc/self/fd"):
-        descriptor = os.memfd_create("ottla-tls", os.MFD_CLOEXEC)
-        try:
-            os.write(descriptor, content)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-        return
-    with tempfile.TemporaryDirectory(prefix="ottla-tls-") as folder:  # its mode is 0700
-        path = os.path.join(folder, "key.pem")
-        with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(content)
-        yield path
 
 
 # -- trusted authorities --
@@ -157,7 +136,7 @@ def _read(where: str, path: str) -> bytes:
 def _pem_of_pkcs12(where: str, path: str, content: bytes, password: str) -> bytes:
     """Java reads PKCS12 whichever of its types is given, and so do we."""
     kind = where.removesuffix(".location")
-    if content.startswith(_JAVA_MAGIC):
+    if content.startswith(JAVA_MAGIC):
         raise ConfigError(
             f"{where}: {path} is in Java's own format; convert it with keytool -importkeystore "
             f"-srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12"
@@ -165,19 +144,11 @@ def _pem_of_pkcs12(where: str, path: str, content: bytes, password: str) -> byte
     if content.lstrip().startswith(b"-----BEGIN"):
         raise ConfigError(f"{where}: {path} is PEM; set {kind}.type=PEM")
     try:
-        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+        store = open_pkcs12(content, password)
     except ImportError:
         raise ConfigError(
             f"{where}: to read PKCS12 takes cryptography (pip install 'ottla[tls]'); PEM does not"
         ) from None
-    try:
-        store: Any = load_pkcs12(content, password.encode() or None)
-    except (ValueError, TypeError):
+    except ValueError:
         raise ConfigError(f"{where}: {path} is no PKCS12, or {kind}.password is wrong") from None
-    certificates = [*([store.cert] if store.cert else []), *store.additional_certs]
-    pem = b"".join(entry.certificate.public_bytes(Encoding.PEM) for entry in certificates)
-    if store.key is None:
-        return pem
-    key: bytes = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return key + pem
+    return "".join((store.key, store.own, *store.others)).encode()

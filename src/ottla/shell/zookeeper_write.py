@@ -21,7 +21,7 @@ from kazoo.exceptions import (
 )
 from kazoo.security import ACL
 
-from ottla.controller import user_nodes, znodes
+from ottla.controller import acl_nodes, user_nodes, znodes
 from ottla.controller.keeper import Check, Create, Delete, Operation, Outcome, Put, Refused, Unknown, Written
 
 LOST = (
@@ -42,7 +42,7 @@ def is_folder(path: str) -> bool:
         return True
     if path.startswith(user_nodes.USERS):  # users have clients
         return depth <= _FOLDER_DEPTH_MAX + 2
-    return depth == _FOLDER_DEPTH_MAX + 1 and path.startswith((znodes.TOPICS, znodes.PREFIXED_ACLS))
+    return depth == _FOLDER_DEPTH_MAX + 1 and path.startswith((znodes.TOPICS, acl_nodes.PREFIXED))
 
 
 def is_told_empty(path: str) -> bool:

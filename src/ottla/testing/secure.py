@@ -13,6 +13,7 @@ import tempfile
 from functools import cache
 from typing import Any
 
+from ottla.base.addresses import Address
 from ottla.shell import secure_folder
 from ottla.shell.secure_folder import ADMIN, BROKER, LISTENER, MECHANISM
 
@@ -51,9 +52,8 @@ class Security:
         return ssl.create_default_context(cafile=self.ca_file)
 
     def broker_config(self, host: str, port: int) -> dict[str, str]:
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         own = secure_folder.broker_settings(self._folder, self._broker_password)
-        return {"listeners": f"{LISTENER}://{address}", **own}
+        return {"listeners": f"{LISTENER}://{Address(host, port)}", **own}
 
     def client_config(self) -> dict[str, Any]:
         return {

@@ -1,6 +1,7 @@
 """ACLs, as brokers know them."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from ottla.base.command_error import CommandError
 from ottla.cli.refusals import check_answer
@@ -16,15 +17,7 @@ def listed(cluster: Cluster, filters: Iterable[AclFilter]) -> list[AclBinding]:
     """What any of the filters selects, in order."""
     bindings: set[AclBinding] = set()
     for wanted in filters:
-        request = DescribeAclsRequest(
-            resource_type_filter=wanted.resource_type,
-            resource_name_filter=wanted.name,
-            pattern_type_filter=wanted.pattern_type,
-            principal_filter=wanted.principal,
-            host_filter=wanted.host,
-            operation=wanted.operation,
-            permission_type=wanted.permission,
-        )
+        request = DescribeAclsRequest(**_fields(wanted))
         answer = cluster.ask_any(request, DescribeAclsResponse)
         check_answer(answer.error_code, "listing ACLs", answer.error_message)
         bindings.update(
@@ -60,20 +53,7 @@ def add(cluster: Cluster, bindings: list[AclBinding]) -> None:
 
 def remove(cluster: Cluster, filters: Iterable[AclFilter]) -> list[AclBinding]:
     """What was there, and is not any more."""
-    request = DeleteAclsRequest(
-        filters=[
-            DeleteAclsFilter(
-                resource_type_filter=wanted.resource_type,
-                resource_name_filter=wanted.name,
-                pattern_type_filter=wanted.pattern_type,
-                principal_filter=wanted.principal,
-                host_filter=wanted.host,
-                operation=wanted.operation,
-                permission_type=wanted.permission,
-            )
-            for wanted in filters
-        ]
-    )
+    request = DeleteAclsRequest(filters=[DeleteAclsFilter(**_fields(wanted)) for wanted in filters])
     answer = cluster.ask_controller(request, DeleteAclsResponse)
     removed: set[AclBinding] = set()
     for result in answer.filter_results:
@@ -87,6 +67,19 @@ def remove(cluster: Cluster, filters: Iterable[AclFilter]) -> list[AclBinding]:
                 )
             )  # fmt: skip
     return sorted(removed)
+
+
+def _fields(wanted: AclFilter) -> dict[str, Any]:
+    """Of a filter, in either request that has some."""
+    return {
+        "resource_type_filter": wanted.resource_type,
+        "resource_name_filter": wanted.name,
+        "pattern_type_filter": wanted.pattern_type,
+        "principal_filter": wanted.principal,
+        "host_filter": wanted.host,
+        "operation": wanted.operation,
+        "permission_type": wanted.permission,
+    }
 
 
 def _binding(

@@ -23,8 +23,9 @@ def delete_offsets(
     host: str, port: int, group: str, topic_partitions: Iterable[tuple[str, int]]
 ) -> list[Refusal]:
     """Delete a group's committed offsets of some partitions; what was refused comes back."""
+    from ottla.base.addresses import Address
     from ottla.client import ClientError, groups
-    from ottla.client.connection import Address, Connection
+    from ottla.client.connection import Connection
     from ottla.client.retry import Deadline
     from ottla.wire.primitives import ProtocolError
 

@@ -4,8 +4,9 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ottla.base.addresses import Address
 from ottla.base.command_error import USAGE, CommandError
-from ottla.client.connection import Address, Connection, UnreachableError
+from ottla.client.connection import Connection, UnreachableError
 from ottla.client.errors import ClientError
 from ottla.client.librdkafka.errors import REQUEST_S, explain
 from ottla.client.librdkafka.java_names import JAVA_ONLY

@@ -7,8 +7,8 @@ from ottla.base.errors import ErrorCode
 from ottla.client.errors import ClientError, code_of
 from ottla.client.security.sasl_settings import SaslSettings
 from ottla.client.security.tokens import Tokens
-from ottla.security.sasl.client import NONCE_BYTES, Credentials, client_exchange
-from ottla.security.sasl.exchange import AuthenticationError
+from ottla.security.sasl.client import Credentials, client_exchange
+from ottla.security.sasl.exchange import NONCE_BYTES, AuthenticationError
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 

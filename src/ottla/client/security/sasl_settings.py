@@ -6,15 +6,9 @@ from typing import TypeAlias
 
 from ottla.client.errors import ClientError
 from ottla.client.security.tls_settings import NO_STORE, Store, boolean, only
-from ottla.security.jaas import JaasError, LoginModule, parse
+from ottla.security.jaas import MODULES, JaasError, parse
 
-PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
-MODULES = {
-    PLAIN: LoginModule.PLAIN,
-    "SCRAM-SHA-256": LoginModule.SCRAM,
-    "SCRAM-SHA-512": LoginModule.SCRAM,
-    OAUTHBEARER: LoginModule.OAUTHBEARER,
-}
+OAUTHBEARER = "OAUTHBEARER"
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _CLASSES = "org.apache.kafka.common.security.oauthbearer."
 # What Kafka has people name for tokens of client credentials or of a file, which is what is done here anyway.

@@ -1,20 +1,15 @@
 """Certificates and keys as PEM, whatever they come as: text in a property, a PEM file, a PKCS12 file.
 
-What a file is, its first bytes say, not its name: Java writes PKCS12 into files called .jks as well. Of JKS
-proper there is no reader here.
+What a file is, its first bytes say, not its name.
 """
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ottla.client.errors import ClientError
 from ottla.client.security.tls_settings import Store, TlsSettings
+from ottla.security.pkcs12 import JAVA_MAGIC, Pkcs12, open_pkcs12
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
-    from cryptography.x509 import Certificate
-
-_JKS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")  # JKS and JCEKS
 _SEQUENCE = b"\x30"  # what PKCS12 begins with, being DER
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", re.DOTALL)
 _CERTIFICATE, _KEY = "CERTIFICATE", "PRIVATE KEY"
@@ -41,10 +36,9 @@ def trusted_of(store: Store) -> str:
     if isinstance(content, str):
         return _blocks(content, _CERTIFICATE, store)
     opened = _opened(content, store)
-    certificates = [entry.certificate for entry in opened.additional_certs]
-    if opened.cert is not None:
-        certificates.append(opened.cert.certificate)
-    return _certificates_text(certificates, store)
+    if not (opened.own or opened.others):
+        raise ClientError(f"{store.location} ({store.name}) holds no certificate")
+    return "".join((*opened.others, opened.own))
 
 
 def own(tls: TlsSettings) -> OwnKey | None:
@@ -63,14 +57,10 @@ def own(tls: TlsSettings) -> OwnKey | None:
 
 
 def _of_pkcs12(content: bytes, store: Store) -> OwnKey:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
     opened = _opened(content, store)
-    if opened.key is None or opened.cert is None:
+    if not (opened.key and opened.own):
         raise ClientError(f"{store.location} ({store.name}) holds no private key with its certificate")
-    chain = [opened.cert.certificate, *(entry.certificate for entry in opened.additional_certs)]
-    key = opened.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    return OwnKey(_certificates_text(chain, store), key, "")
+    return OwnKey("".join((opened.own, *opened.others)), opened.key, "")
 
 
 def _read(store: Store) -> str | bytes:
@@ -87,7 +77,7 @@ def _read(store: Store) -> str | bytes:
         return content.decode(errors="replace")
     if store.type == "PEM":
         raise ClientError(f"{store.location} ({store.name}) is not a PEM file")
-    if content.startswith(_JKS):
+    if content.startswith(JAVA_MAGIC):
         raise ClientError(
             f"{store.location} ({store.name}) is a Java keystore (JKS), which only Java reads; make PKCS12 "
             f"of it: keytool -importkeystore -srckeystore {store.location} -deststoretype PKCS12 "
@@ -98,29 +88,19 @@ def _read(store: Store) -> str | bytes:
     return content
 
 
-def _opened(content: bytes, store: Store) -> "PKCS12KeyAndCertificates":
+def _opened(content: bytes, store: Store) -> Pkcs12:
     try:
-        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+        return open_pkcs12(content, store.password)
     except ImportError:
         raise ClientError(
             f"{store.location} ({store.name}) is PKCS12, which takes the package cryptography to read: "
             "pip install 'ottla[tls]'; or give PEM"
         ) from None
-    try:
-        return load_pkcs12(content, store.password.encode() or None)
     except ValueError:
         password = store.name.rpartition(".")[0] + ".password"
         raise ClientError(
             f"{store.location} ({store.name}) cannot be opened: is {password} right, and is it PKCS12?"
         ) from None
-
-
-def _certificates_text(certificates: list["Certificate"], store: Store) -> str:
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    if not certificates:
-        raise ClientError(f"{store.location} ({store.name}) holds no certificate")
-    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
 
 
 def _blocks(text: str, kind: str, store: Store) -> str:

@@ -3,10 +3,10 @@
 A certificate in the truststore is believed as it is, also one that is no root, as Java does.
 """
 
-import os
 import socket
 import ssl
 
+from ottla.base.private_file import private_file
 from ottla.client.errors import ClientError
 from ottla.client.security import stores
 from ottla.client.security.stores import OwnKey
@@ -104,15 +104,11 @@ def _distrust(error: ssl.SSLCertVerificationError, host: str, tls: TlsSettings) 
 
 
 def _load(made: ssl.SSLContext, own: OwnKey, name: str) -> None:
-    """OpenSSL takes them from a file, so they are put into one that is in memory, and nobody else's."""
-    descriptor = os.memfd_create("key", os.MFD_CLOEXEC)
+    """OpenSSL takes them from a file alone."""
     try:
-        with os.fdopen(descriptor, "wb", closefd=False) as file:
-            file.write(f"{own.key}\n{own.certificates}".encode())
-        made.load_cert_chain(f"/proc/self/fd/{descriptor}", password=own.password)
+        with private_file(f"{own.key}\n{own.certificates}".encode()) as path:
+            made.load_cert_chain(path, password=own.password)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise ClientError(f"{name}: the key is not that of the certificate") from None
         raise ClientError(f"{name}: the key cannot be read; is ssl.key.password right?") from None
-    finally:
-        os.close(descriptor)

@@ -22,7 +22,6 @@ from ottla.security.sasl import scram_messages
 from ottla.security.sasl.exchange import AuthenticationError
 from ottla.security.sasl.scram_messages import MessageError
 
-NONCE_BYTES = 32
 ITERATIONS_MAX = 1_000_000  # a second of work: a server that asks for more wants to waste it
 _NO_CHANNEL_BINDING = "n,,"
 _SEPARATOR = "\x01"
@@ -127,7 +126,8 @@ class OAuthBearerClient:
 
 
 def client_exchange(mechanism: str, own: Credentials, nonce: bytes) -> ClientExchange:
-    """`nonce`: NONCE_BYTES random bytes, used for nothing else. ValueError: there is no such mechanism."""
+    """`nonce`: as many random bytes as a server's, used for nothing else. ValueError: there is no such
+    mechanism."""
     if mechanism in MECHANISMS:
         return ScramClient(MECHANISMS[mechanism], own, scram_messages.nonce_of(nonce))
     if mechanism == "PLAIN":

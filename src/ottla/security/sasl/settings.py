@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from ottla.base.config import ConfigError, load
-from ottla.security.credentials import MECHANISMS
-from ottla.security.jaas import JaasError, LoginModule, parse
+from ottla.base.config import ConfigError, load, overlaid
+from ottla.security.jaas import MODULES, JaasError, LoginModule, parse
 from ottla.security.oauth_config import OAuthConfig
 from ottla.security.sasl import oauthbearer, plain
 from ottla.security.sasl_config import ENABLED_KEY, GSSAPI, INTER_BROKER_KEY, JAAS_KEY, SUPPORTED, SaslConfig
@@ -12,25 +11,26 @@ from ottla.security.sasl_config import ENABLED_KEY, GSSAPI, INTER_BROKER_KEY, JA
 
 def of_mechanism(settings: Mapping[str, str], mechanism: str) -> SaslConfig:
     """The keys as they hold for one mechanism. `settings` are those of a listener."""
-    prefix = f"{mechanism.lower()}."
-    own = {name[len(prefix) :]: value for name, value in settings.items() if name.lower().startswith(prefix)}
     # A JAAS line is always one mechanism's.
     rest = {name: value for name, value in settings.items() if name != JAAS_KEY}
-    return load(SaslConfig, {**rest, **own})
+    return load(SaslConfig, overlaid(rest, f"{mechanism.lower()}."))
+
+
+def jaas_key(listener: str, mechanism: str) -> str:
+    return f"listener.name.{listener.lower()}.{mechanism.lower()}.{JAAS_KEY}"
 
 
 def jaas_options(config: SaslConfig, listener: str, mechanism: str) -> Mapping[str, str]:
     """The options of its JAAS line; none if there is no line. ConfigError: it is not of this mechanism."""
     if not config.jaas.strip():
         return {}
-    where = f"listener.name.{listener.lower()}.{mechanism.lower()}.{JAAS_KEY}"
+    where = jaas_key(listener, mechanism)
     try:
         line = parse(config.jaas)
     except JaasError as error:
         raise ConfigError(f"{where}: {error}") from None
-    module = LoginModule.SCRAM if mechanism in MECHANISMS else LoginModule[mechanism]
-    if line.module is not module:
-        raise ConfigError(f"{where}: {mechanism} needs {module.value}")
+    if line.module is not MODULES[mechanism]:
+        raise ConfigError(f"{where}: {mechanism} needs {MODULES[mechanism].value}")
     return line.options
 
 
@@ -57,8 +57,7 @@ def check_listener(settings: Mapping[str, str], listener: str, *, is_between_bro
         if mechanism == oauthbearer.NAME:
             OAuthConfig.of_listener(settings)
         if mechanism == plain.NAME and not options:
-            where = f"listener.name.{listener.lower()}.plain.{JAAS_KEY}"
             raise ConfigError(
-                f"{where}: PLAIN needs its users; set it to: {LoginModule.PLAIN.value} required "
-                'user_NAME="...";'
+                f"{jaas_key(listener, mechanism)}: PLAIN needs its users; set it to: "
+                f'{LoginModule.PLAIN.value} required user_NAME="...";'
             )

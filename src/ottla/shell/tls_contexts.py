@@ -25,8 +25,8 @@ LOOK_MS = 3_000
 Stamp = tuple[int, int, int] | None  # of a file: when it changed, its size, which one it is
 
 
-class Made(NamedTuple):
-    """What was made of one listener's settings. `client` is for connections to other brokers."""
+class ListenerTls(NamedTuple):
+    """What was made of one listener's settings and files. `client` is for connections to other brokers."""
 
     config: TlsConfig
     stamps: tuple[Stamp, ...]
@@ -34,10 +34,10 @@ class Made(NamedTuple):
     client: ssl.SSLContext | None
 
 
-def make(config: TlsConfig, *, is_between_brokers: bool) -> Made:
+def make_tls(config: TlsConfig, *, is_between_brokers: bool) -> ListenerTls:
     """ConfigError: it cannot be made."""
     stamps = _stamps(config)  # before the files are read: what changes meanwhile is seen the next time
-    return Made(
+    return ListenerTls(
         config, stamps, server_context(config), client_context(config) if is_between_brokers else None
     )
 
@@ -54,33 +54,33 @@ def _stamp(path: str) -> Stamp:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-class Certificates:
+class TlsContexts:
     def __init__(self, broker: Broker) -> None:
         """ConfigError: a listener cannot be served so."""
         self._broker = broker
         broker.settings.check_tls = self.check
         self._listeners = [listener for listener in broker.listeners.bound if listener.has_tls]
-        self._made = {
+        self._by_listener = {
             listener.name: self._make(listener, self._settings(listener)) for listener in self._listeners
         }
         self._looked_ms = 0
         self._revision = -1
-        self._looking: asyncio.Future[dict[str, Made | ConfigError]] | None = None
+        self._looking: asyncio.Future[dict[str, ListenerTls | ConfigError]] | None = None
         self._said: dict[str, str] = {}
 
-    def of(self, listener: str) -> Made:
-        return self._made[listener]
+    def of(self, listener: str) -> ListenerTls:
+        return self._by_listener[listener]
 
     @property
     def client(self) -> ssl.SSLContext | None:
         """For connections to other brokers; None where these are in plain text."""
-        made = self._made.get(self._broker.listeners.inter_broker)
+        made = self._by_listener.get(self._broker.listeners.inter_broker)
         return made.client if made else None
 
     def check(self, configs: Mapping[str, str]) -> None:
         """ConfigError: with these configs of this broker, a listener could not be served."""
         for listener in self._listeners:
-            if load_tls(self._settings(listener, configs)) != self._made[listener.name].config:
+            if load_tls(self._settings(listener, configs)) != self._by_listener[listener.name].config:
                 self._make(listener, self._settings(listener, configs))
 
     def _settings(self, listener: Listener, configs: Mapping[str, str] | None = None) -> Mapping[str, str]:
@@ -93,9 +93,9 @@ class Certificates:
         }
         return settings_of(file | dynamic, listener.name)
 
-    def _make(self, listener: Listener, settings: Mapping[str, str]) -> Made:
+    def _make(self, listener: Listener, settings: Mapping[str, str]) -> ListenerTls:
         try:
-            return make(load_tls(settings), is_between_brokers=self._is_between_brokers(listener))
+            return make_tls(load_tls(settings), is_between_brokers=self._is_between_brokers(listener))
         except ConfigError as error:
             raise ConfigError(f"listener {listener.name}: {error}") from None
 
@@ -114,11 +114,11 @@ class Certificates:
         self._looking = loop.run_in_executor(None, self._look, settings)
         self._looking.add_done_callback(self._take)
 
-    def _look(self, settings: Mapping[Listener, Mapping[str, str]]) -> dict[str, Made | ConfigError]:
+    def _look(self, settings: Mapping[Listener, Mapping[str, str]]) -> dict[str, ListenerTls | ConfigError]:
         """In a worker thread: what has changed."""
-        changed: dict[str, Made | ConfigError] = {}
+        changed: dict[str, ListenerTls | ConfigError] = {}
         for listener, given in settings.items():
-            made = self._made[listener.name]
+            made = self._by_listener[listener.name]
             try:
                 config = load_tls(given)
                 if (config, _stamps(config)) != (made.config, made.stamps):
@@ -127,13 +127,13 @@ class Certificates:
                 changed[listener.name] = error
         return changed
 
-    def _take(self, looked: "asyncio.Future[dict[str, Made | ConfigError]]") -> None:
+    def _take(self, looked: "asyncio.Future[dict[str, ListenerTls | ConfigError]]") -> None:
         self._looking = None
         if looked.cancelled():
             return
         for name, result in looked.result().items():
-            if isinstance(result, Made):
-                self._made[name] = result
+            if isinstance(result, ListenerTls):
+                self._by_listener[name] = result
                 self._said.pop(name, None)
                 log.warning("listener %s: new connections get the certificates that were changed", name)
             elif self._said.get(name) != str(result):

@@ -4,8 +4,8 @@ import pytest
 
 from ottla.base.addresses import Address
 from ottla.broker.listeners import listeners_of
-from ottla.shell import listener
-from ottla.shell.listener import advertised_endpoints
+from ottla.shell import endpoints
+from ottla.shell.endpoints import advertised_endpoints
 
 
 def told(properties: dict[str, str], **ports: int) -> dict[str, Address]:
@@ -37,15 +37,15 @@ def test_each_listener_is_told_with_its_own_address_and_only_those_that_are_adve
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])
 def test_a_wildcard_is_advertised_as_this_machines_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener.socket, "gethostname", lambda: "my-machine")
-    monkeypatch.setattr(listener.socket, "getaddrinfo", lambda *_: [])
+    monkeypatch.setattr(endpoints.socket, "gethostname", lambda: "my-machine")
+    monkeypatch.setattr(endpoints.socket, "getaddrinfo", lambda *_: [])
     anywhere = {"listeners": f"{host}:0"}
     assert told(anywhere, PLAINTEXT=1) == {"PLAINTEXT": Address("my-machine", 1)}
 
     def unknown(*_: object) -> None:
         raise OSError
 
-    monkeypatch.setattr(listener.socket, "getaddrinfo", unknown)
+    monkeypatch.setattr(endpoints.socket, "getaddrinfo", unknown)
     assert told(anywhere, PLAINTEXT=1) == {"PLAINTEXT": Address("127.0.0.1", 1)}
 
 

@@ -6,7 +6,7 @@ from cryptography import x509
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
-from ottla.security.certificate_names import owner_of
+from ottla.security.distinguished_names import owner_of
 
 N = NameOID
 

@@ -1,4 +1,4 @@
-"""Addresses: what clients and other brokers are told."""
+"""Endpoints: the addresses that clients and other brokers are told."""
 
 import os
 import socket
