@@ -10,9 +10,9 @@ Errors are of three kinds, as in Kafka's own client: again, abort this transacti
 
 A request of the older protocols that comes late can land in a later transaction of the same epoch: that is
 what KIP-890 is about. So who speaks them, and was not answered, takes another epoch before it goes on.
-KIP-360 lets it keep its place: the coordinator refuses an epoch that is not the current one. To ask without an
-epoch is to take over from whoever has the id by now, who may have committed more of the input. That is a new
-incarnation, which has to read the group's offsets again (KIP-98), so FIRST has no other way to another epoch.
+With KIP-360 it names the one it has, and is refused if that is not the current one. Who names none takes over
+from whoever has the id by now, and who may have committed more of the input: a new incarnation, which has to
+read the group's offsets again (KIP-98). FIRST has no other way.
 
 What was sent may be on its way for seconds, behind a proxy, while its client gave up and sent it again.
 """
