@@ -1,6 +1,7 @@
 """While a partition of __consumer_offsets is being loaded, its groups are here and not answered."""
 
 import errno
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -22,7 +23,10 @@ from tests.support.groups import (
     syncing,
 )
 
+from ottla.api.call import Call
+from ottla.api.list_groups import list_groups
 from ottla.base.errors import ErrorCode
+from ottla.broker.long_work import finished
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
@@ -91,6 +95,48 @@ def test_groups_are_neither_described_nor_deleted() -> None:
     finish(machine)
     assert client.send(DescribeGroupsRequest(groups=[G])).groups[0].error_code == ErrorCode.NONE
     assert [group.group_id for group in client.send(ListGroupsRequest()).groups] == [G]
+
+
+def half_loaded() -> tuple[Machine, str, str]:
+    """A broker that has loaded one of two shards of the offsets topic; a group of each, that one's first."""
+    machine, client, _ = broker(offsets_topic_num_partitions="2")
+    coordinator = machine.broker.coordinators.groups
+    names = [f"group-{number}" for number in range(20)]
+    short, long = (
+        next(name for name in names if coordinator.partition_of(name).partition == at) for at in (0, 1)
+    )
+    client.send(committing(0, group=short), 9)
+    for offset in range(COMMITS):
+        client.send(committing(offset, group=long), 9)
+    lead_offsets(machine, leader=OTHER_BROKER, epoch=1)
+    coordinator.runtime.slice_work = 3
+    coordinator.runtime.on_tick(machine.now_ms)
+    lead_offsets(machine, leader=machine.broker.id, epoch=2)
+    assert (list(coordinator.runtime.shards), list(coordinator.runtime.loading)) == ([0], [1])
+    return machine, short, long
+
+
+def test_a_shard_that_is_loaded_while_others_are_listed_is_not_left_out_in_silence() -> None:
+    machine, short, _ = half_loaded()
+    steps = list_groups(Call(machine.broker, machine.now_ms, 5, "a client"), ListGroupsRequest())
+    assert isinstance(steps, Generator)
+    next(steps)
+    next(steps)  # in the middle of the groups that were there when it began
+    finish(machine)
+    answer = finished(steps)
+    assert [group.group_id for group in answer.groups] == [short]
+    assert answer.error_code == LOADING
+
+
+def test_a_shard_that_is_loaded_while_the_list_waits_for_its_turn_is_listed() -> None:
+    machine, short, long = half_loaded()
+    steps = list_groups(Call(machine.broker, machine.now_ms, 5, "a client"), ListGroupsRequest())
+    assert isinstance(steps, Generator)
+    next(steps)
+    finish(machine)
+    answer = finished(steps)
+    assert [group.group_id for group in answer.groups] == [short, long]
+    assert answer.error_code == ErrorCode.NONE
 
 
 def test_who_coordinates_is_told_all_the_same() -> None:

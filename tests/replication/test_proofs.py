@@ -1,5 +1,6 @@
 """Answers that say "none" or "less": given only by a broker that surely led when it was asked."""
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -8,8 +9,12 @@ from tests.api.harness import Pending
 from tests.replication.pump import TOPIC_ID, Cluster
 from tests.support.groups import codes, committing, fetching
 
+from ottla.api.call import Call
+from ottla.api.list_groups import list_groups
+from ottla.api.list_transactions import list_transactions
 from ottla.base.errors import ErrorCode
-from ottla.base.ids import OFFSETS_TOPIC
+from ottla.base.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.broker.long_work import finished
 from ottla.controller import znodes
 from ottla.controller.keeper import Put
 from ottla.controller.znodes import State
@@ -22,9 +27,11 @@ from ottla.wire.messages.delete_records import (
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.wire.messages.list_transactions import ListTransactionsRequest
 from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -238,6 +245,34 @@ def test_a_new_coordinator_with_a_small_isr_does_not_deny_what_was_committed() -
     asked = cluster.client(3).ask(fetching(0), 7)
     cluster.pass_time(1_500)
     assert offset(asked) == (ErrorCode.NONE, 900)
+
+
+@pytest.mark.parametrize("topic", [OFFSETS_TOPIC, TRANSACTIONS_TOPIC])
+def test_a_list_that_waits_for_its_turn_tells_nothing_of_a_shard_that_came_meanwhile(topic: str) -> None:
+    """Its coordinator does not know yet whether that is all of it."""
+    cluster = started(min_insync_replicas="2")
+    cluster.topic(TRANSACTIONS_TOPIC, (1, 2, 3), topic_id=b"x" * 16, min_insync_replicas="2")
+    if topic == OFFSETS_TOPIC:
+        stored = cluster.client(1).ask(committing(900), 7)
+    else:
+        stored = cluster.client(1).ask(
+            InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=900)
+        )
+    cluster.run()
+    assert stored.answer is not None
+    cluster.kill(1)
+    cluster.kill(2)
+    call = Call(cluster.nodes[3].broker, cluster.now_ms, 2, "a client")
+    steps = (
+        list_groups(call, ListGroupsRequest())
+        if topic == OFFSETS_TOPIC
+        else list_transactions(call, ListTransactionsRequest())
+    )
+    assert isinstance(steps, Generator)
+    next(steps)
+    cluster.state(topic, leader=3, leader_epoch=1, isr=(3,))
+    assert not cluster.partition(3, topic).is_settled
+    assert finished(steps).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def handed_over(cluster: Cluster) -> None:

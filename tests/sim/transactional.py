@@ -10,6 +10,10 @@ Errors are of three kinds, as in Kafka's own client: again, abort this transacti
 
 A request of the older protocols that comes late can land in a later transaction of the same epoch: that is
 what KIP-890 is about. So who speaks them, and was not answered, takes another epoch before it goes on.
+With KIP-360 it names the one it has, and is refused if that is not the current one. Who names none takes over
+from whoever has the id by now, and who may have committed more of the input: a new incarnation, which has to
+read the group's offsets again (KIP-98). FIRST has no other way.
+
 What was sent may be on its way for seconds, behind a proxy, while its client gave up and sent it again.
 """
 
@@ -215,7 +219,9 @@ class TransactionalProducer(Client):
     def begin(self) -> Script:
         """Another epoch where that is necessary, and the protocol that the cluster has agreed upon."""
         if self.needs_epoch or (self.is_in_doubt and not self.versions.is_implicit):
-            yield from self.init(is_new=not self.generation.can_bump)
+            if not self.generation.can_bump:
+                raise AnewError("something of this epoch may be on its way")
+            yield from self.init(is_new=False)
         self.versions, self.is_in_doubt = self.generation, False
         if self.generation.is_implicit:
             while (level := (yield from self.feature_level(self.any_broker(), FEATURE))) is None:

@@ -15,6 +15,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.long_work import LARGE, Steps
 from ottla.broker.parked import Parked
+from ottla.replication.partition import Partition
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
@@ -22,41 +23,40 @@ MANY = 1_000  # groups: the list of them waits for its turn
 
 
 def list_groups(call: Call, request: ListGroupsRequest) -> Steps | Parked | LastAnswer:
-    broker = call.broker
-    partitions = [
-        broker.partitions[TopicPartition(OFFSETS_TOPIC, index)]
-        for index, _ in broker.coordinators.groups.shards()
-    ]
+    broker, groups = call.broker, call.broker.coordinators.groups
+
+    def partitions() -> list[Partition]:
+        return [broker.partitions[TopicPartition(OFFSETS_TOPIC, index)] for index, _ in groups.shards()]
+
+    asked = partitions()
 
     def respond(now_ms: int) -> Steps:
-        yield (
-            LARGE
-            if sum(len(shard.groups) for _, shard in broker.coordinators.groups.shards()) > MANY
-            else None
-        )
+        yield LARGE if sum(len(shard.groups) for _, shard in groups.shards()) > MANY else None
         if not all(
             partition.is_settled and broker.proofs.led_at(partition, call.now_ms, now_ms)
-            for partition in partitions
+            for partition in [*asked, *partitions()]  # some may have been loaded since
         ):
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return (yield from _listed(call, request))
 
-    return proven(call, partitions, respond, settled=True)
+    return proven(call, asked, respond, settled=True)
 
 
 def _listed(call: Call, request: ListGroupsRequest) -> Steps:
+    # Both as they are now: a shard that is loaded in the middle is not in the list.
+    shards = list(call.broker.coordinators.groups.shards())
+    is_loading = bool(call.broker.coordinators.groups.runtime.loading)
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     listed = []
     sees_all = call.allows(DESCRIBE, CLUSTER, is_asked=False)
-    for _, shard in call.broker.coordinators.groups.shards():
+    for _, shard in shards:
         for group in shard.listed():
             yield
             if not (sees_all or call.allows(DESCRIBE, GROUP, group.group_id, is_asked=False)):
                 continue
             if (not states or group.state.lower() in states) and (not types or group.type.lower() in types):
                 listed.append(group)
-    is_loading = call.broker.coordinators.groups.runtime.loading
     return ListGroupsResponse(
         error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE,
         groups=lazily(

@@ -21,6 +21,7 @@ from ottla.base.ids import TRANSACTIONS_TOPIC, TopicPartition
 from ottla.broker.long_work import LARGE, Steps
 from ottla.broker.parked import Parked
 from ottla.group.consumer.regex import compile_pattern
+from ottla.replication.partition import Partition
 from ottla.txn.states import TransactionState
 from ottla.txn.transaction import Transaction
 from ottla.wire.lazy import lazily
@@ -34,22 +35,26 @@ ASCII: Final = frozenset(string.printable)
 
 def list_transactions(call: Call, request: ListTransactionsRequest) -> Steps | Parked | LastAnswer:
     broker, transactions = call.broker, call.broker.coordinators.transactions
-    partitions = [
-        broker.partitions[TopicPartition(TRANSACTIONS_TOPIC, index)] for index, _ in transactions.shards()
-    ]
+
+    def partitions() -> list[Partition]:
+        return [
+            broker.partitions[TopicPartition(TRANSACTIONS_TOPIC, index)] for index, _ in transactions.shards()
+        ]
+
+    asked = partitions()
 
     def respond(now_ms: int) -> Steps:
         is_many = sum(len(shard.transactions) for _, shard in transactions.shards()) > MANY
         yield LARGE if is_many else None
         is_certain = all(
             partition.is_settled and broker.proofs.led_at(partition, call.now_ms, now_ms)
-            for partition in partitions
+            for partition in [*asked, *partitions()]  # some may have been loaded since
         )
         if transactions.runtime.loading or not is_certain:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return (yield from _listed(call, request))
 
-    return proven(call, partitions, respond, settled=True)
+    return proven(call, asked, respond, settled=True)
 
 
 def _listed(call: Call, request: ListTransactionsRequest) -> Steps:
