@@ -19,7 +19,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes sim fuzz copies bench messages reference clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies bench messages reference clean
 
 setup: $(STAMP)
 
@@ -78,6 +78,11 @@ test-long: setup
 spark-crashes: setup
 	OTTLA_LONG_TESTS=1 $(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=5 tests/spark/test_exactly_once.py \
 	  tests/spark/test_exactly_once_crashes.py
+
+# What a cluster of real processes must survive; SECURE=1: with TLS and SCRAM between brokers, SASL to ZooKeeper and ACLs.
+FAULTS := $(addprefix tests/cluster/,test_faults.py test_failover.py test_disks.py)
+faults: setup
+	$(if $(SECURE),OTTLA_SECURE=1) $(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=5 -rP $(FAULTS)
 
 # Simulated clusters: `make sim N=20000` runs that many seeds from FIRST on, `make sim SEED=7` one, with its transcript.
 N ?= 1000

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 import pytest
 from tests.cluster.namespaces import Network
 from tests.cluster.real import RealCluster
+from tests.cluster.secured import cluster_for_faults
 from tests.support.processes import running
 
 
 @pytest.fixture(scope="session")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
-    with running(RealCluster(tmp_path_factory.mktemp("cluster"))) as cluster:
+    with running(cluster_for_faults(tmp_path_factory.mktemp("cluster"))) as cluster:
         yield cluster
 
 
@@ -28,7 +29,8 @@ def shared_networked(
 ) -> Iterator[tuple[RealCluster, Network]]:
     network = Network(3)
     try:
-        with running(RealCluster(tmp_path_factory.mktemp("networked"), network=network)) as cluster:
+        folder = tmp_path_factory.mktemp("networked")
+        with running(cluster_for_faults(folder, network=network)) as cluster:
             yield cluster, network
     finally:
         network.remove()

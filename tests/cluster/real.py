@@ -53,6 +53,8 @@ class RealBroker(OttlaProcess):
 
 
 class RealCluster:
+    broker_type: type[RealBroker] = RealBroker
+
     def __init__(
         self,
         folder: Path,
@@ -74,7 +76,7 @@ class RealCluster:
 
     def add(self, port: int = 0) -> RealBroker:
         id = len(self.brokers) + 1
-        made = RealBroker(
+        made = self.broker_type(
             id, port or free_ports(1)[0], self.folder / f"broker-{id}", f"{self.zookeeper.hosts}/ottla",
             self.settings,
         )  # fmt: skip
@@ -96,6 +98,9 @@ class RealCluster:
 
     def start(self) -> None:
         self.zookeeper.start()
+        self.start_brokers()
+
+    def start_brokers(self) -> None:
         for one in self.brokers.values():
             one.launch()
         for one in self.brokers.values():

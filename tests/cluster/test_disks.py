@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.load import Load
 from tests.cluster.real import SESSION_S, RealBroker, RealCluster
+from tests.cluster.secured import cluster_for_faults
 from tests.cluster.test_faults import SLACK_S, flows_again, survive
 from tests.support.waiting import wait_for
 
@@ -15,7 +16,7 @@ CHECKPOINT_MS = 500
 @pytest.fixture
 def two_disks(tmp_path: Path) -> Iterator[RealCluster]:
     settings = {"replica.high.watermark.checkpoint.interval.ms": str(CHECKPOINT_MS)}
-    made = RealCluster(tmp_path, settings=settings)
+    made = cluster_for_faults(tmp_path, settings=settings)
     for one in made.brokers.values():
         one.data = [one.folder / "disk-1", one.folder / "disk-2"]
     try:

@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tests.cluster.load import Load
 from tests.cluster.namespaces import Network
 from tests.cluster.real import LAG_S, QUIET, START_S, RealCluster
+from tests.cluster.secured import cluster_for_faults
 from tests.cluster.survival import IS_SLOW, SLACK_S, flows_again, survive
 from tests.cluster.test_groups import coordinator
 from tests.support.processes import running
@@ -36,7 +37,7 @@ def slow_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealClust
         "auto.leader.rebalance.enable": "false",  # elections are counted
     }
     folder = tmp_path_factory.mktemp("failover")
-    with running(RealCluster(folder, settings=settings, tick_ms=TICK_MS)) as cluster:
+    with running(cluster_for_faults(folder, settings=settings, tick_ms=TICK_MS)) as cluster:
         yield cluster
 
 

@@ -44,11 +44,14 @@ def client_jaas(folder: Path, user: str = USER, password: str = PASSWORD) -> Pat
     return path
 
 
-def sasl_ensemble(folder: Path, *, is_enforced: bool = False) -> Ensemble:
+def sasl_ensemble(
+    folder: Path, *, is_enforced: bool = False, tick_ms: int = 500, host: str = "127.0.0.1"
+) -> Ensemble:
     jaas = folder / "server.jaas"
     jaas.write_text(f"Server {{ {jaas_line(**{f'user_{USER}': PASSWORD, 'user_other': 'other'})} }};\n")
     settings = SASL | ENFORCED if is_enforced else SASL
-    return Ensemble(folder, settings=settings, java_options=f"-Djava.security.auth.login.config={jaas}")
+    options = f"-Djava.security.auth.login.config={jaas}"
+    return Ensemble(folder, tick_ms=tick_ms, host=host, settings=settings, java_options=options)
 
 
 class Authority:

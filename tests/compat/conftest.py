@@ -14,6 +14,7 @@ from tests.cli import commands
 from tests.compat import traffic
 from tests.compat.apache import Node
 from tests.compat.ottla_transactions import WrittenLog, write_transactions
+from tests.compat.tools_jvm import ToolsJvm
 from tests.compat.traffic import CODECS, Seen, Sent
 from tests.compat.transactional import APACHE, OTTLA, Server, serving
 from tests.kafka_clients.harness import BrokerProcess
@@ -67,6 +68,16 @@ def kafka_jars() -> str:
         return apache.fetch()
     except PeerError as error:
         pytest.skip(f"needs Apache Kafka: {error}")
+
+
+@pytest.fixture(scope="session")
+def kafka_tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolsJvm]:
+    try:
+        jvm = ToolsJvm(tmp_path_factory.mktemp("classes"))
+    except PeerError as error:
+        pytest.skip(f"needs Apache Kafka's tools: {error}")
+    yield jvm
+    jvm.close()
 
 
 @pytest.fixture(scope="session")

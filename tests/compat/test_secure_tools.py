@@ -10,6 +10,7 @@ import pytest
 from bench import apache
 from bench.servers import clean_environment
 from tests.compat.apache import QUICK_JVM
+from tests.compat.tools_jvm import ToolsJvm
 from tests.support.pem_files import certificates
 from tests.support.ports import free_ports
 from tests.support.tokens import jwks, rsa_key, token
@@ -24,27 +25,30 @@ _SECURED = "org.apache.kafka.common.security.oauthbearer"
 pytestmark = pytest.mark.usefixtures("kafka_jars")
 
 
-def topics(bootstrap: str, config: str, *arguments: str, java_options: str = "") -> str:
+def topics(bootstrap: str, config: str, java_options: str, *arguments: str) -> str:
+    """With options for Java, and so a JVM of its own."""
     command = apache.java(
         "org.apache.kafka.tools.TopicCommand",
         "--bootstrap-server", bootstrap, "--command-config", config, *arguments,
     )  # fmt: skip
     environment = clean_environment() | QUICK_JVM
-    if java_options:
-        environment["JDK_JAVA_OPTIONS"] = f"{environment.get('JDK_JAVA_OPTIONS', '')} {java_options}".strip()
+    environment["JDK_JAVA_OPTIONS"] = f"{environment.get('JDK_JAVA_OPTIONS', '')} {java_options}".strip()
     done = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_S, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     return done.stdout
 
 
-def test_the_client_properties_of_secure_init_are_kafkas(tmp_path: Path) -> None:
+def test_the_client_properties_of_secure_init_are_kafkas(tmp_path: Path, kafka_tools: ToolsJvm) -> None:
     (port,) = free_ports(1)
     folder = str(tmp_path / "secured")
     secure_folder.create(folder, ["localhost"], f"127.0.0.1:{port}", f"localhost:{port}")
     client = os.path.join(folder, "client.properties")
     with Broker(read_file(os.path.join(folder, "broker.properties")), data=os.path.join(folder, "data")):
-        said = topics(f"localhost:{port}", client, "--create", "--topic", "letters")
-    assert "Created topic letters" in said
+        where = ("--bootstrap-server", f"localhost:{port}", "--command-config", client)
+        made = ("--create", "--topic", "letters")
+        outcome = kafka_tools.run("org.apache.kafka.tools.TopicCommand", *where, *made)
+    assert "Created topic letters" in outcome.said
+    assert outcome.code == 0
 
 
 def test_the_java_client_comes_with_a_token_over_tls(tmp_path: Path) -> None:
@@ -76,6 +80,5 @@ def test_the_java_client_comes_with_a_token_over_tls(tmp_path: Path) -> None:
         for kind, where in (("urls", own.as_uri()), ("files", own))
     )
     with Broker(settings) as broker:
-        made = ("--create", "--topic", "letters")
-        said = topics(broker.bootstrap_servers, str(config), *made, java_options=allowed)
+        said = topics(broker.bootstrap_servers, str(config), allowed, "--create", "--topic", "letters")
     assert "Created topic letters" in said

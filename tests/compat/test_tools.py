@@ -10,6 +10,7 @@ from bench import apache
 from bench.servers import clean_environment
 from tests.api.asking import to
 from tests.compat.apache import QUICK_JVM, complaints, dump
+from tests.compat.tools_jvm import ToolsJvm
 from tests.compat.traffic import send
 from tests.kafka_clients.harness import BrokerProcess, serving
 from tests.kafka_clients.wire_client import Wire
@@ -119,22 +120,26 @@ def test_a_transaction_that_hangs_is_described_and_aborted(kafka_jars: str, tmp_
         assert re.search(r"^77\s+0\s.*\sNone\s*$", said, re.MULTILINE), said
 
 
-def quotas(broker: BrokerProcess, *arguments: str) -> str:
-    return tool(broker, "kafka.admin.ConfigCommand", *arguments)
+def test_quotas_of_users_clients_and_addresses_are_set_removed_and_described(
+    broker: BrokerProcess, kafka_tools: ToolsJvm
+) -> None:
+    def quotas(*arguments: str) -> str:
+        at = ("--bootstrap-server", broker.bootstrap)
+        outcome = kafka_tools.run("kafka.admin.ConfigCommand", *at, *arguments)
+        assert outcome.code == 0, outcome.said
+        return outcome.said
 
-
-def test_quotas_of_users_clients_and_addresses_are_set_removed_and_described(broker: BrokerProcess) -> None:
     alice = ("--entity-type", "users", "--entity-name", "alice")
     default = (*alice, "--entity-type", "clients", "--entity-default")
     address = ("--entity-type", "ips", "--entity-name", "10.1.2.3")
     rates = "producer_byte_rate=1024,consumer_byte_rate=2048"
-    quotas(broker, "--alter", "--add-config", rates, *alice)
-    quotas(broker, "--alter", "--delete-config", "producer_byte_rate", *alice)
-    quotas(broker, "--alter", "--add-config", "request_percentage=25.5,controller_mutation_rate=3", *default)
-    quotas(broker, "--alter", "--add-config", "connection_creation_rate=7", *address)
-    said = quotas(broker, "--describe", *alice)
+    quotas("--alter", "--add-config", rates, *alice)
+    quotas("--alter", "--delete-config", "producer_byte_rate", *alice)
+    quotas("--alter", "--add-config", "request_percentage=25.5,controller_mutation_rate=3", *default)
+    quotas("--alter", "--add-config", "connection_creation_rate=7", *address)
+    said = quotas("--describe", *alice)
     assert re.search(r"user-principal 'alice' are consumer_byte_rate=2048\.0$", said, re.MULTILINE), said
-    said = quotas(broker, "--describe", *default)
+    said = quotas("--describe", *default)
     assert re.search(r"'alice', .*default.* are .*request_percentage=25\.5", said), said
     with Wire(broker.port) as wire:
         of_addresses = ComponentData(entity_type="ip", match_type=2, match=None)

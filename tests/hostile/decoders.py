@@ -23,6 +23,12 @@ from ottla.records.batch import split
 from ottla.records.check import check_records
 from ottla.records.compression import Codec, decompress
 from ottla.records.record import open_body, read_records
+from ottla.security import jaas
+from ottla.security.credentials import MECHANISMS
+from ottla.security.sasl.exchange import NONCE_BYTES, AuthenticationError, Mechanism
+from ottla.security.sasl.oauthbearer import OAuthBearer, Token, TokenError
+from ottla.security.sasl.plain import Plain
+from ottla.security.sasl.scram import Scram
 from ottla.wire.codec import Decoder, decoder
 from ottla.wire.frame import Splitter
 from ottla.wire.header import decode_request_header
@@ -32,6 +38,17 @@ UNPACKED_BYTES_MAX = 1 << 20
 _compiled: dict[tuple[int, int], Decoder[object]] = {
     (key, version): decoder(TABLE[key].load()[0], version) for key, version in PAIRS
 }
+
+
+def _no_token(_text: str, _wall_ms: int) -> Token:
+    raise TokenError("it is none")
+
+
+_SASL: list[Mechanism] = [
+    Plain({"alice": "secret"}),
+    OAuthBearer(_no_token),
+    *(Scram(mechanism, {}.get, lambda: b"the cluster's secret") for mechanism in MECHANISMS.values()),
+]
 
 
 def instrument(wrap: Callable[[Decoder[object]], Decoder[object]]) -> None:
@@ -101,9 +118,32 @@ def patterns(data: bytes) -> None:
         regex.resolve(data.decode(errors="replace"), names, regex.Budget())
 
 
+def sasl_tokens(data: bytes) -> None:
+    """The first byte says for which mechanism; what follows is cut into messages."""
+    exchange = _SASL[data[0] % len(_SASL)].begin(bytes(NONCE_BYTES))
+    with suppress(AuthenticationError):
+        for token in data[1:].split(b"\xff"):
+            exchange.step(token, 0)
+
+
+def jaas_lines(data: bytes) -> None:
+    with suppress(jaas.JaasError):
+        jaas.parse(data.decode(errors="replace"))
+
+
 DECODERS = {
     decode.__name__: decode
-    for decode in (requests, record_batches, compression, groups, disk, frames, patterns)
+    for decode in (
+        requests,
+        record_batches,
+        compression,
+        groups,
+        disk,
+        frames,
+        patterns,
+        sasl_tokens,
+        jaas_lines,
+    )
 }
 
 
@@ -138,4 +178,9 @@ def examples(name: str, chance: random.Random) -> list[bytes]:
             return [b"0\n1\nt 0 5\n", b"version: 0\ntopic_id: " + b"A" * 22 + b"\n", bytes(24)]
         case "frames":
             return [b"\x00\x00\x00\x03abc\x00\x00\x00\x00", b"\x00\x00\x10\x00" + bytes(100)]
+        case "sasl_tokens":
+            bearer = b"\x01n,,\x01auth=Bearer a.b.c\x01\x01\xff\x01"
+            return [b"\x00\x00alice\x00secret", bearer, b"\x02n,,n=alice,r=abc\xffc=biws,r=abcdef,p=AAAA"]
+        case "jaas_lines":
+            return [b'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="b\\"c";']
     return [b"(orders|x)-[0-9]{1,3}.*", b"(?i)a+?[[:alpha:]]"]

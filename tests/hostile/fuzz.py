@@ -5,10 +5,11 @@
     make fuzz SEED=7           others
     make fuzz CASE=FILE        a case that was found, again
 
-Four lanes. Requests of every API and version, made from kio's schemas and lied about (`mutate`), and record
+Five lanes. Requests of every API and version, made from kio's schemas and lied about (`mutate`), and record
 batches changed in every byte, go through a whole broker in this process (`arena`). A part of the requests
-goes to a real broker, which must serve and start again afterwards (`fuzz_broker`). The decoders alone are
-searched by coverage, if there is an atheris (`fuzz_decoders`).
+goes to a real broker, which must serve and start again afterwards (`fuzz_broker`). Strangers lie to another
+about SASL and TLS (`fuzz_handshakes`). The decoders alone are searched by coverage, if there is an atheris
+(`fuzz_decoders`).
 
 The first two are cut into chunks, each with a seed and a broker of its own. What is found is written to a
 file, with no more frames than it takes to see it again.
@@ -37,7 +38,8 @@ from ottla.base.ids import OFFSETS_TOPIC
 
 FOLDER = Path(".fuzz")
 CHUNK = 5_000
-SHARES = {"requests": 0.78, "batches": 0.2, "broker": 0.02}
+SHARES = {"requests": 0.76, "batches": 0.2, "broker": 0.02, "handshakes": 0.02}
+REAL = ("broker", "handshakes")  # lanes with a real broker
 SEED = 11
 PRODUCE_VERSION = 9
 FOUND_MAX = 5  # of one chunk: more are most often the same
@@ -81,6 +83,10 @@ def run_chunk(task: tuple[str, int, int]) -> Report:
         from tests.hostile.fuzz_broker import run
 
         return run(seed, count)
+    if lane == "handshakes":
+        from tests.hostile import fuzz_handshakes
+
+        return fuzz_handshakes.run(seed, count)
     report, chance, arena = Report(lane), random.Random(f"{lane} {seed}"), Arena()
     sent: list[bytes] = []
     name = f"{lane}-{seed}".replace(" ", "-")
@@ -153,11 +159,11 @@ def tasks(count: int, seed: int) -> list[tuple[str, int, int]]:
     made = []
     for lane, share in SHARES.items():
         left, number = round(count * share), 0
-        size = left if lane == "broker" else CHUNK
+        size = left if lane in REAL else CHUNK
         while left > 0:
             made.append((lane, seed * 1_000_000 + number, min(left, size)))
             left, number = left - size, number + 1
-    return sorted(made, key=lambda task: task[0])  # the real broker takes longest, and begins
+    return sorted(made, key=lambda task: task[0] not in REAL)  # real brokers take longest, and begin
 
 
 def main() -> None:

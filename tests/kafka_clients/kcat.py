@@ -3,7 +3,7 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.kafka_clients.adapters import Placed, Sent
@@ -18,8 +18,12 @@ class Kcat:
 
     name = "kcat"
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, settings: Mapping[str, Any] | None = None) -> None:
+        """`settings` of librdkafka, such as how to get in."""
         self.bootstrap = bootstrap
+        self._settings = [
+            part for name, value in (settings or {}).items() for part in ("-X", f"{name}={value}")
+        ]
 
     def missing_codec(self, codec: str) -> str | None:
         if KCAT is None:
@@ -28,7 +32,7 @@ class Kcat:
 
     def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         assert KCAT is not None, MISSING
-        command = [KCAT, "-b", self.bootstrap, *arguments]
+        command = [KCAT, "-b", self.bootstrap, *self._settings, *arguments]
         return subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=True)
 
     def produce(
@@ -47,6 +51,14 @@ class Kcat:
 
 
 def features() -> set[str]:
+    return set(_version().partition("builtin.features=")[2].partition(")")[0].split(","))
+
+
+def librdkafka() -> tuple[int, ...]:
+    """The version that it was built with."""
+    return tuple(map(int, _version().partition("librdkafka ")[2].split()[0].split(".")[:3]))
+
+
+def _version() -> str:
     assert KCAT is not None, MISSING
-    shown = subprocess.run([KCAT, "-V"], capture_output=True, timeout=TIMEOUT_S, check=True).stdout.decode()
-    return set(shown.partition("builtin.features=")[2].partition(")")[0].split(","))
+    return subprocess.run([KCAT, "-V"], capture_output=True, timeout=TIMEOUT_S, check=True).stdout.decode()

@@ -182,21 +182,23 @@ def full(broker: BrokerProcess) -> str:
     return "full"
 
 
-@pytest.mark.parametrize("make", [consume_with_confluent, consume_with_kafka_python])
-def test_a_consumer_gets_its_rate(
-    broker: BrokerProcess, full: str, make: Callable[..., Callable[[Flow], None]]
-) -> None:
-    client_id = f"limited-{make.__name__}"
-    set_quota(broker, "consumer_byte_rate", RATE, client_id=client_id)
-    limited, thread = flowing(make(broker, client_id))
+def test_a_consumer_gets_its_rate(broker: BrokerProcess, full: str) -> None:
+    """Those of two libraries at the same time: each has its own quota."""
+    makes = {f"limited-{make.__name__}": make for make in (consume_with_confluent, consume_with_kafka_python)}
+    for client_id in makes:
+        set_quota(broker, "consumer_byte_rate", RATE, client_id=client_id)
+    flows = {client_id: flowing(make(broker, client_id)) for client_id, make in makes.items()}
     try:
-        wait_for(lambda: limited.is_at(RATE), 60, f"a rate of {RATE}, not of {limited.rate()}")
-        set_quota(broker, "consumer_byte_rate", None, client_id=client_id)
-        wait_for(lambda: (limited.rate() or 0) > 2 * RATE, 60, "without a quota it is faster")
+        for client_id, (flow, _) in flows.items():
+            wait_for(lambda flow=flow: flow.is_at(RATE), 60, f"a rate of {RATE} for {client_id}")
+        for client_id, (flow, _) in flows.items():
+            set_quota(broker, "consumer_byte_rate", None, client_id=client_id)
+            wait_for(lambda flow=flow: (flow.rate() or 0) > 2 * RATE, 60, "without a quota it is faster")
     finally:
-        limited.is_over.set()
-        thread.join(60)
-        set_quota(broker, "consumer_byte_rate", None, client_id=client_id)
+        for client_id, (flow, thread) in flows.items():
+            flow.is_over.set()
+            thread.join(60)
+            set_quota(broker, "consumer_byte_rate", None, client_id=client_id)
 
 
 # -- muted connections --

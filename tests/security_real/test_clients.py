@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
+from tests.kafka_clients.kcat import KCAT, MISSING, Kcat
 from tests.support.certificates import Authority, Identity
 
 from ottla import Broker
@@ -112,6 +113,17 @@ def test_aiokafka(broker: Broker, own: Identity | None, tmp_path: Path) -> None:
             await consumer.stop()
 
     assert asyncio.run(live()) == VALUES
+
+
+@pytest.mark.skipif(KCAT is None, reason=MISSING)
+def test_kcat(broker: Broker, own: Identity | None, tmp_path: Path) -> None:
+    authority, certificate = files(tmp_path, own)
+    settings = {"security.protocol": "SSL", "ssl.ca.location": authority}
+    if certificate:
+        settings |= {"ssl.certificate.location": certificate, "ssl.key.location": certificate}
+    kcat = Kcat(address(broker), settings)
+    kcat.run("-P", "-t", "kcat", stdin=b"".join(value + b"\n" for value in VALUES[:100]))
+    assert [record["payload"].encode() for record in kcat.consume("kcat")] == VALUES[:100]
 
 
 def test_kafka_python(broker: Broker, own: Identity | None, tmp_path: Path) -> None:
