@@ -13,7 +13,8 @@ AUTHORIZERS = (
 def _super_users(text: str) -> str | None:
     for part in text.split(";"):
         kind, _, name = part.strip().partition(":")
-        if part.strip() and not (kind and name):
+        is_several = f",{kind}:" in part.replace(" ", "")
+        if part.strip() and (is_several or not (kind and name)):
             return "must be principals with semicolons between them, such as User:admin;User:backup"
     return None
 

@@ -13,6 +13,7 @@ from ottla.client.librdkafka.security import librdkafka_security
 from ottla.client.properties import ClientProperties, Where
 from ottla.client.retry import Deadline
 from ottla.client.security.handshakes import Handshakes
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.primitives import ProtocolError
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ def probe(where: Where) -> None:
             raise CommandError(f"--bootstrap takes HOST:PORT, not {address.strip()!r}", USAGE)
         target = Address(host.strip("[]"), int(port))
         try:
-            Connection(target, CLIENT_ID, Deadline(CONNECT_S), handshakes).close()
+            with Connection(target, CLIENT_ID, Deadline(CONNECT_S), handshakes) as connection:
+                if handshakes.authentication is None:  # a port with SASL takes nothing more than ApiVersions
+                    connection.call(MetadataRequest(topics=[]), MetadataResponse, Deadline(CONNECT_S))
         except (ClientError, ProtocolError) as error:
             raise CommandError(str(error)) from None
         except (OSError, OverflowError, UnicodeError) as error:
