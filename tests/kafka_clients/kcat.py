@@ -47,6 +47,14 @@ class Kcat:
 
 
 def features() -> set[str]:
+    return set(_version().partition("builtin.features=")[2].partition(")")[0].split(","))
+
+
+def librdkafka() -> tuple[int, ...]:
+    """The version that kcat was built with."""
+    return tuple(int(part) for part in _version().partition("librdkafka ")[2].split()[0].split("."))
+
+
+def _version() -> str:
     assert KCAT is not None, MISSING
-    shown = subprocess.run([KCAT, "-V"], capture_output=True, timeout=TIMEOUT_S, check=True).stdout.decode()
-    return set(shown.partition("builtin.features=")[2].partition(")")[0].split(","))
+    return subprocess.run([KCAT, "-V"], capture_output=True, timeout=TIMEOUT_S, check=True).stdout.decode()
