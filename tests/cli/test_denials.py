@@ -92,4 +92,5 @@ def test_a_topic_that_may_not_be_seen_is_not_there(alice: Run) -> None:
 def test_a_client_without_sasl_is_told_at_once_that_the_port_has_it(alice: Run) -> None:
     outcome = alice("topics", "list", "-X", "security.protocol=SSL")
     assert outcome.code == 1
+    assert outcome.err.startswith("ottla: broker 127.0.0.1:")
     assert "is it a port with SASL" in outcome.err

@@ -105,7 +105,7 @@ def _settings(where: Where, defaults: Mapping[str, Any], settings: Mapping[str, 
 def probe(where: Where) -> None:
     """Refuse at once what librdkafka would try again and again in silence: nobody listens there, or does not
     like how we come."""
-    properties, problem = ClientProperties.of(where), ""
+    properties, problem, closed = ClientProperties.of(where), "", ""
     handshakes = Handshakes(properties.security)
     for address in properties.bootstrap.split(","):
         host, colon, port = address.strip().rpartition("://")[2].rpartition(":")
@@ -122,9 +122,12 @@ def probe(where: Where) -> None:
             if isinstance(error, TimeoutError) and not isinstance(error, UnreachableError):
                 return  # one that is slow gets more time from librdkafka
             problem = problem or f"{getattr(error, 'strerror', None) or error}"
+            if type(error) is ConnectionError:  # ours: somebody is there, and did not like how we came
+                closed = closed or f"broker {target}: {error}"
         else:
             return
     raise CommandError(
-        f"no broker answers at {properties.bootstrap} ({problem}); start one with `ottla start`, or use "
+        closed
+        or f"no broker answers at {properties.bootstrap} ({problem}); start one with `ottla start`, or use "
         "--bootstrap"
     )
