@@ -50,3 +50,18 @@ def test_a_listeners_own_limits_on_connections_have_an_effect() -> None:
         "listener.name.INTERNAL.max.connection.creation.rate": "5",
     }
     assert list(remarks(properties, broker_names())) == []
+
+
+def test_a_setting_of_a_listener_that_is_not_there_has_no_effect() -> None:
+    properties = {
+        "listeners": "CLIENTS://:9092,CONTROLLER://:9093",
+        "controller.listener.names": "CONTROLLER",
+        "listener.name.clients.ssl.client.auth": "required",
+        "listener.name.controller.ssl.client.auth": "required",
+        "listener.name.cleints.ssl.client.auth": "required",
+    }
+    (sentence,) = remarks(properties, broker_names())
+    assert sentence == (
+        "listener.name.cleints.ssl.client.auth has no effect: CLEINTS is none of the listeners "
+        "CLIENTS, CONTROLLER"
+    )

@@ -34,7 +34,7 @@ def test_an_address_is_read(text: str, host: str, port: int) -> None:
     assert listeners_of({"listeners": text}).bound == (Listener("PLAINTEXT", "PLAINTEXT", host, port),)
 
 
-def test_without_a_word_there_is_one_listener_in_plain_text_on_this_machine() -> None:
+def test_without_a_word_there_is_one_listener_in_plain_text_on_this_machine_cve_2026_82266() -> None:
     listeners = listeners_of({})
     assert listeners.bound == (Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092),)
     assert (listeners.inter_broker, listeners.between_brokers) == ("PLAINTEXT", listeners.bound[0])

@@ -160,6 +160,10 @@ def test_a_listener_with_mechanisms_that_are_there_is_served(properties: dict[st
             r"sasl\.enabled\.mechanisms: SECURE has GSSAPI, which is meant when nothing is said, and it is",
         ),
         ({"sasl.enabled.mechanisms": "PLAIN,GSSAPI"}, "SECURE has GSSAPI, and it is not there; set sasl"),
+        (
+            {"sasl.enabled.mechanisms": "GSSAPI", "sasl.mechanism.inter.broker.protocol": "PLAIN"},
+            "SECURE has GSSAPI, and it is not there; set sasl",
+        ),
         ({"sasl.enabled.mechanisms": "DIGEST-MD5"}, "SECURE has 'DIGEST-MD5', which is not there; set sasl"),
         ({"sasl.enabled.mechanisms": ""}, "SECURE has SASL and no mechanism"),
         (
@@ -198,3 +202,18 @@ def test_a_listener_that_cannot_be_served_ends_the_start_with_a_line_and_no_pass
         check_security({**SECURE, **properties})
     assert "\n" not in str(refused.value)
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_security_key_that_is_misspelled_is_answered_with_the_one_that_was_meant() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean sasl\.enabled\.mechanisms\?"):
+        check_security({"sasl.enabled.mechansims": "PLAIN"})
+    with pytest.raises(ConfigError) as refused:
+        check_security({"delegation.token.secret.key": "s"})
+    assert "did you mean" not in str(refused.value)
+
+
+def test_super_users_with_commas_between_them_are_refused() -> None:
+    settings = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+    check_security({**settings, "super.users": "User:CN=admin,O=Example;User:backup"})
+    with pytest.raises(ConfigError, match="must be principals with semicolons between them"):
+        check_security({**settings, "super.users": "User:admin, User:backup"})

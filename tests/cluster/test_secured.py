@@ -93,7 +93,7 @@ def test_brokers_authenticate_again_to_a_zookeeper_that_was_killed_and_is_back(c
     cluster.wait_settled()
 
 
-def test_of_a_running_cluster_others_cannot_read_the_secrets_and_cannot_change_anything(
+def test_of_a_running_cluster_others_cannot_read_the_secrets_and_cannot_change_anything_cve_2023_44981(
     cluster: RealCluster,
 ) -> None:
     cluster.create_topic("guarded")

@@ -1,4 +1,4 @@
-"""Apache Kafka's Java client gets into a secure Ottla, with a password and with a token."""
+"""Apache Kafka's Java client gets into a secure Ottla, with a password, a token or a certificate."""
 
 import json
 import os
@@ -81,4 +81,23 @@ def test_the_java_client_comes_with_a_token_over_tls(tmp_path: Path) -> None:
     )
     with Broker(settings) as broker:
         said = topics(broker.bootstrap_servers, str(config), allowed, "--create", "--topic", "letters")
+    assert "Created topic letters" in said
+
+
+def test_the_java_client_comes_with_a_certificate_and_is_its_owner(tmp_path: Path) -> None:
+    pem = certificates(tmp_path / "pem")
+    stores = {"ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM", "ssl.truststore.location": pem.ca}
+    client = stores | {"security.protocol": "SSL", "ssl.keystore.location": pem.client}
+    config = tmp_path / "client.properties"
+    config.write_text("".join(f"{name}={value}\n" for name, value in client.items()))
+    settings = stores | {
+        "listeners": "SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+        "ssl.keystore.location": pem.broker,
+        "ssl.client.auth": "required",
+        "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/U",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:CLIENT",
+    }
+    with Broker(settings) as broker:
+        said = topics(broker.bootstrap_servers, str(config), "--create", "--topic", "letters")
     assert "Created topic letters" in said

@@ -1,11 +1,21 @@
 """kcat against a real broker. It is a command of the system; where it is absent, these tests are skipped."""
 
 import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.kafka_clients.adapters import CODECS, Sent
 from tests.kafka_clients.harness import BrokerProcess
-from tests.kafka_clients.kcat import KCAT, MISSING, Kcat
+from tests.kafka_clients.kcat import KCAT, MISSING, Kcat, librdkafka
+from tests.kafka_clients.secure_broker import (
+    AUTHORITY,
+    MECHANISMS,
+    PROTOCOLS,
+    SecureBroker,
+    secure_broker,
+)
 
 pytestmark = pytest.mark.skipif(KCAT is None, reason=MISSING)
 
@@ -66,3 +76,30 @@ def test_metadata_shows_the_broker_and_its_topics(kcat: Kcat, broker: BrokerProc
     assert f"broker 1 at 127.0.0.1:{broker.port} (controller)" in shown
     assert f'topic "{topic}" with 4 partitions' in shown
     assert shown.count("leader 1, replicas: 1, isrs: 1") == 4
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    with secure_broker(tmp_path_factory.mktemp("secure")) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_it_gets_in_by_every_mechanism(
+    secure: SecureBroker, topic: str, mechanism: str, protocol: str, tmp_path: Path
+) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.write_text(AUTHORITY.pem)
+    properties = secure.librdkafka(mechanism, protocol=protocol)
+    if properties.pop("ssl.ca.pem", None):
+        properties["ssl.ca.location"] = str(authority)
+    kcat = Kcat(properties.pop("bootstrap.servers"))
+    secured = [part for name, value in properties.items() for part in ("-X", f"{name}={value}")]
+    if mechanism != "PLAIN" and librdkafka() < (2, 6, 1):  # it repeats its nonce, which Kafka 4 refuses, too
+        with pytest.raises(subprocess.CalledProcessError):
+            kcat.run("-L", *secured)
+        assert "another nonce (a librdkafka before 2.6.1 does that)" in secure.log
+        return
+    kcat.run("-P", "-t", topic, *secured, stdin=b"hello\n")
+    assert [record["payload"] for record in kcat.consume(topic, *secured)] == ["hello"]

@@ -14,6 +14,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
+from kafka import KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvider
 from tests.support.pem_files import Certificates, certificates
 from tests.support.tokens import jwks, rsa_key, token
 from tests.support.waiting import wait_for
@@ -95,6 +97,24 @@ def test_aiokafka_produces_with_a_token(secured: Secured) -> None:
             return (await producer.send_and_wait("letters", b"hello")).offset
 
     assert asyncio.run(asyncio.wait_for(produce(), DEADLINE_S)) == 0
+
+
+def test_kafka_python_produces_with_a_token(secured: Secured) -> None:
+    class Provider(KafkaPythonTokenProvider):
+        def token(self) -> str:
+            return now_token()
+
+    producer = KafkaProducer(
+        bootstrap_servers=secured.broker.bootstrap_servers,
+        security_protocol=secured.protocol,
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token_provider=Provider(),
+        ssl_cafile=secured.pem.ca if secured.pem else None,
+    )
+    try:
+        assert producer.send("letters", b"hello").get(DEADLINE_S).offset == 0
+    finally:
+        producer.close()
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,9 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from tests.kafka_clients.kcat import KCAT, MISSING, Kcat, librdkafka
 from tests.kafka_clients.secure_broker import (
-    AUTHORITY,
     MECHANISMS,
     PROTOCOLS,
-    SCRAM,
     SecureBroker,
     secure_broker,
 )
@@ -40,7 +37,6 @@ from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 WITHIN_S = 30.0
 HANGING = 10_000
 GROWTH_BYTES_MAX = 100 << 20
-SOUND_SCRAM = (2, 6, 1)  # the first librdkafka whose last message has the nonce that RFC 5802 wants
 
 
 @pytest.fixture(scope="module")
@@ -108,26 +104,6 @@ def test_aiokafka_produces_and_consumes(
             return value
 
     assert asyncio.run(story()) == b"hello"
-
-
-@pytest.mark.skipif(KCAT is None, reason=MISSING)
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kcat_produces_and_consumes(
-    secure: SecureBroker, topic: str, tmp_path: Path, mechanism: str, protocol: str
-) -> None:
-    if mechanism in SCRAM and librdkafka() < SOUND_SCRAM:
-        pytest.skip(
-            "kcat's librdkafka repeats its nonce, which Apache Kafka 4 refuses as well (CVE-2024-56128)"
-        )
-    own = secure.librdkafka(mechanism, protocol=protocol)
-    if own.pop("ssl.ca.pem", ""):  # kcat's command line takes files alone
-        own["ssl.ca.location"] = tmp_path / "ca.pem"
-        own["ssl.ca.location"].write_text(AUTHORITY.pem)
-    secure.create_topic(topic)
-    kcat = Kcat(own.pop("bootstrap.servers"), own)
-    kcat.run("-P", "-t", topic, stdin=b"hello\n")
-    assert [record["payload"] for record in kcat.consume(topic)] == ["hello"]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -163,6 +163,22 @@ def test_the_commands_of_the_tour_of_transactions_work_one_after_the_other(tmp_p
     assert "CompleteCommit" in shown["ottla transactions describe load-invoices"]
 
 
+def test_the_commands_of_the_tour_of_security_let_alice_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Broker(secure=True) as broker:
+        file = tmp_path / "client.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in broker.client_config.items()))
+        monkeypatch.setenv("OTTLA_CONFIG", str(file))
+        shown = {command: run(command, tmp_path, broker.bootstrap_servers) for command in commands("diaries")}
+    rows = [line.split() for line in shown["ottla acls list --principal alice"].splitlines()[1:]]
+    assert sorted((row[2], row[4], row[5]) for row in rows) == [
+        ("Describe", "Topic", "diaries"),
+        ("Read", "Group", "readers"),
+        ("Read", "Topic", "diaries"),
+    ]
+
+
 def test_committed_offsets_survive_a_restart(tmp_path: Path) -> None:
     from confluent_kafka import Consumer, TopicPartition
 

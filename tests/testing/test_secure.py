@@ -13,6 +13,7 @@ from tests.support.waiting import wait_for
 
 from ottla import Broker, Cluster
 from ottla.log.folders import KEEPER_DB
+from ottla.shell.lock import StartError
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
@@ -88,6 +89,13 @@ def test_a_broker_that_keeps_its_data_can_be_secure_again(tmp_path: Path) -> Non
     with Broker(data=tmp_path, secure=True) as broker:
         assert "kept" in topics(broker.client_config)
     assert (tmp_path / KEEPER_DB).stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_that_a_broker_uses_keeps_its_users(tmp_path: Path) -> None:
+    with Broker(data=tmp_path, secure=True) as broker:
+        with pytest.raises(StartError, match="in use by another broker"):
+            Broker(data=tmp_path, secure=True).start()
+        assert AdminClient(broker.client_config).list_topics(timeout=30).brokers
 
 
 def test_a_broker_without_security_has_client_settings_as_well() -> None:

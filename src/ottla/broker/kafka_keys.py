@@ -7,6 +7,7 @@ of the config classes.
 import re
 from collections.abc import Iterator, Mapping
 
+from ottla.broker.listeners import LISTENER_PREFIX
 from ottla.broker.security import asks_for_security, is_honoured, is_security_key
 
 WITHOUT_EFFECT = frozenset({
@@ -122,6 +123,7 @@ def remarks(properties: Mapping[str, str], names: set[str]) -> Iterator[str]:
     kafkas = [name for name in others if is_without_effect(name)]
     if kafkas:
         yield f"these keys of Kafka have no effect here: {', '.join(sorted(kafkas))}"
+    yield from _of_other_listeners(properties)
     for name in others:
         if not is_without_effect(name):
             import difflib  # late: hardly anybody pays for it
@@ -129,3 +131,14 @@ def remarks(properties: Mapping[str, str], names: set[str]) -> Iterator[str]:
             near = difflib.get_close_matches(name, names, 3)
             meant = f"; did you mean {' or '.join(near)}?" if near else ""
             yield f"the config key {name!r} is not known and is ignored{meant}"
+
+
+def _of_other_listeners(properties: Mapping[str, str]) -> Iterator[str]:
+    """A name that is misspelled would leave the listener that was meant without what is set."""
+    controllers = properties.get("controller.listener.names", "")
+    listed = f"{properties.get('listeners', '')},{controllers}".split(",")
+    names = {listener.partition("://")[0].strip().upper() for listener in listed if listener.strip()}
+    for name in sorted(properties) if "listeners" in properties else ():
+        listener = name.split(".")[2].upper() if name.lower().startswith(LISTENER_PREFIX) else ""
+        if listener and listener not in names and not asks_for_security(name, properties[name]):
+            yield f"{name} has no effect: {listener} is none of the listeners {', '.join(sorted(names))}"

@@ -61,9 +61,16 @@ def check_security(properties: Mapping[str, str]) -> None:
     if asking:
         raise ConfigError(
             f"{', '.join(asking)}: this kind of security is not there, and the broker would be less "
-            "protected than you think; to start it so, remove these settings"
+            f"protected than you think; to start it so, remove these settings{_meant(asking)}"
         )
     _check_sasl(properties, listeners)
+
+
+def _meant(names: list[str]) -> str:
+    import difflib  # late: hardly anybody pays for it
+
+    near = [honoured for name in names for honoured in difflib.get_close_matches(name, HONOURED, 1, 0.9)]
+    return f" (did you mean {' and '.join(near)}?)" if near else ""
 
 
 def _check_sasl(properties: Mapping[str, str], listeners: Listeners) -> None:

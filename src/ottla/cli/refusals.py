@@ -7,8 +7,8 @@ from ottla.client.errors import code_of
 REMEDIES = {
     ErrorCode.SECURITY_DISABLED: "the broker has no authorizer, so there are no ACLs; set "
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer, and super.users",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "you may not do that; it takes a super user, or somebody with "
-    "Alter (to look: Describe) on the cluster",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "you are not allowed to do that; it takes a super user, "
+    "or an ACL that allows it on the cluster (docs/reference/apis.md says which operation each API needs)",
     ErrorCode.UNSUPPORTED_VERSION: "the broker does not know how to do that",
 }
 

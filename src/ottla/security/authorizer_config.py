@@ -19,8 +19,11 @@ def parse_super_users(text: str) -> frozenset[Principal]:
 
 def _check_super_users(text: str) -> str | None:
     try:
-        parse_super_users(text)
+        principals = parse_super_users(text)
     except ValueError:
+        principals = frozenset()
+    has_commas = any(f",{kind}:" in name.replace(" ", "") for kind, name in principals)
+    if has_commas or (text.strip() and not principals):
         return "must be principals with semicolons between them, such as User:admin;User:backup"
     return None
 

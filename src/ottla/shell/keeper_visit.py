@@ -71,20 +71,24 @@ def write_without_broker(properties: Mapping[str, str], plan: Plan) -> Nodes:
 def write_scram_user(
     properties: Mapping[str, str], user: str, credentials: Mapping[ScramMechanism, ScramCredential | None]
 ) -> None:
-    """Give a user these credentials, and take away those that are None. What else its node has stays."""
+    """As `scram_writes` says."""
+    write_without_broker(properties, lambda nodes: scram_writes(nodes, user, credentials))
 
-    def plan(nodes: Nodes) -> list[Operation]:
-        entity = Entity(user)
-        node = nodes.get(entity.path)
-        values = user_nodes.config_of(node.data or b"") if node else {}
-        wanted = dict(values)
-        for mechanism, credential in credentials.items():
-            wanted.pop(mechanism.title, None)
-            if credential is not None:
-                wanted[mechanism.title] = credential.text()
-        return user_nodes.write(entity, wanted, node.version if node else -1) if wanted != values else []
 
-    write_without_broker(properties, plan)
+def scram_writes(
+    nodes: Mapping[str, NodeChanged], user: str, credentials: Mapping[ScramMechanism, ScramCredential | None]
+) -> list[Operation]:
+    """What gives a user these credentials, and takes away those that are None, in a keeper that has these
+    nodes. What else the user's node has stays."""
+    entity = Entity(user)
+    node = nodes.get(entity.path)
+    values = user_nodes.config_of(node.data or b"") if node else {}
+    wanted = dict(values)
+    for mechanism, credential in credentials.items():
+        wanted.pop(mechanism.title, None)
+        if credential is not None:
+            wanted[mechanism.title] = credential.text()
+    return user_nodes.write(entity, wanted, node.version if node else -1) if wanted != values else []
 
 
 def set_zookeeper_acls(properties: Mapping[str, str], *, is_open: bool) -> int:

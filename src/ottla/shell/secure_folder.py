@@ -19,11 +19,12 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.controller.keeper import NodeChanged, Operation
-from ottla.controller.user_nodes import Entity, config_of, write
-from ottla.log.folders import KEEPER_DB
+from ottla.log.folders import KEEPER_DB, LOCK
 from ottla.security import credentials
-from ottla.security.credentials import ScramMechanism
+from ottla.security.credentials import ScramCredential, ScramMechanism
 from ottla.shell.keeper_embedded import EmbeddedKeeper
+from ottla.shell.keeper_visit import scram_writes
+from ottla.shell.lock import DirectoryLock
 
 ADMIN, BROKER, CLIENT = "admin", "broker", "client"
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
@@ -59,6 +60,7 @@ def _fill(path: str, hosts: Sequence[str], listen: str, advertised: str) -> None
     data = os.path.join(path, "data")
     os.mkdir(data, 0o700)
     add_users(data, passwords)
+    os.chmod(os.path.join(data, LOCK), 0o600)
     certify(path, hosts)
     broker = {
         "listeners": f"{LISTENER}://{listen}",
@@ -120,32 +122,35 @@ def certify(path: str, hosts: Sequence[str]) -> None:
 
 
 def add_users(data: str, passwords: Mapping[str, str]) -> None:
-    """Write credentials straight into the keeper of a data folder that no broker uses now. Whatever else
-    there is of these users stays."""
+    """Write credentials straight into the keeper of a data folder that no broker uses, without an event loop:
+    whoever starts a broker for a test may have one. StartError: a broker uses it."""
     os.makedirs(data, exist_ok=True)
-    keeper = EmbeddedKeeper(os.path.join(data, KEEPER_DB))
+    lock = DirectoryLock(data)
+    lock.take()
     try:
-        nodes = {node.path: node for node in keeper.load()}
-        keeper.write(user_writes(nodes, passwords))
+        keeper = EmbeddedKeeper(os.path.join(data, KEEPER_DB))
+        try:
+            nodes = {node.path: node for node in keeper.load()}
+            keeper.write(user_writes(nodes, passwords))
+        finally:
+            keeper.close()
     finally:
-        keeper.close()
+        lock.release()
 
 
 def user_writes(nodes: Mapping[str, NodeChanged], passwords: Mapping[str, str]) -> list[Operation]:
     """What makes users known to a keeper that has these nodes."""
-    operations: list[Operation] = []
-    for user, password in passwords.items():
-        node = nodes.get(Entity(user).path)
-        values = config_of(node.data) if node is not None and node.data else {}
-        values[MECHANISM.title] = _credential(password)
-        operations += write(Entity(user), values, -1 if node is None else node.version)
-    return operations
+    return [
+        operation
+        for user, password in passwords.items()
+        for operation in scram_writes(nodes, user, {MECHANISM: _credential(password)})
+    ]
 
 
-def _credential(password: str) -> str:
+def _credential(password: str) -> ScramCredential:
     salt = credentials.salt_of(secrets.token_bytes(SALT_BYTES))
     salted = credentials.salted_password(MECHANISM, password, salt, credentials.ITERATIONS)
-    return credentials.credential_of(MECHANISM, salt, salted, credentials.ITERATIONS).text()
+    return credentials.credential_of(MECHANISM, salt, salted, credentials.ITERATIONS)
 
 
 def _write_properties(path: str, properties: Mapping[str, str]) -> None:

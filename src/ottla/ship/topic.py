@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.command_error import CommandError
 from ottla.client.librdkafka import cluster, connections, partition_offsets
-from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
-from ottla.client.librdkafka.messages import SILENCE_S, headers_of, next_messages
+from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain, is_dropped
+from ottla.client.librdkafka.messages import SILENCE_S, assigned_messages, headers_of
 from ottla.client.properties import ClientProperties, Where
 from ottla.ship.files import Line
 from ottla.ship.state import Position, ShipState
@@ -87,23 +87,29 @@ class ShipTopic:
         if line.is_continued:
             headers.append(("continued", "1"))
         key = f"{self.host}:{position.path}".encode(errors="surrogateescape")
-        while True:
-            try:
-                self.producer.produce(
-                    self.state.topic, line.value, key, headers=headers, on_delivery=self._on_delivery
-                )
-            except BufferError:
-                self.producer.poll(FLUSH_S)
-                self._check()
-            else:
-                self.producer.poll(0)
-                return
+        from confluent_kafka import KafkaException
+
+        with errors_explained(f"topic {self.state.topic}"):
+            while True:
+                try:
+                    self.producer.produce(
+                        self.state.topic, line.value, key, headers=headers, on_delivery=self._on_delivery
+                    )
+                except KafkaException:
+                    self.producer.poll(0)  # it says why it cannot go on, if that is the reason
+                    raise
+                except BufferError:
+                    self.producer.poll(FLUSH_S)
+                    self._check()
+                else:
+                    self.producer.poll(0)
+                    return
 
     def flush(self, is_stopping: Callable[[], bool]) -> bool:
         """Wait until everything is acknowledged; False if that was not to be."""
         began_s = time.monotonic()
         has_complained = False
-        while self.producer.flush(FLUSH_S):
+        while self._unacknowledged():
             self._check()
             waited_s = time.monotonic() - began_s
             if waited_s > PATIENCE_S and is_stopping():
@@ -114,9 +120,14 @@ class ShipTopic:
         self._check()
         return True
 
+    def _unacknowledged(self) -> int:
+        with errors_explained(f"topic {self.state.topic}"):
+            return int(self.producer.flush(FLUSH_S))
+
     def _on_delivery(self, error: Any, message: "Message") -> None:
         if error is not None:
-            self.failed = self.failed or error
+            if not is_dropped(error):
+                self.failed = self.failed or error
             return
         partition, offset = message.partition(), message.offset()
         if partition is not None and offset is not None and offset >= 0:
@@ -172,7 +183,7 @@ class ShipTopic:
         if starts:
             client.assign(starts)
         while unread:
-            messages = next_messages(client, None)
+            messages = assigned_messages(client, None)
             for message in messages:
                 partition, offset, error = message.partition() or 0, message.offset() or 0, message.error()
                 if error is not None and error.name() != "_PARTITION_EOF":

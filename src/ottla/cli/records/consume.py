@@ -19,7 +19,7 @@ from ottla.cli.records.messages import Write, writer
 from ottla.cli.times import parse_ms
 from ottla.client.librdkafka import cluster, connections, partition_offsets
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained
-from ottla.client.librdkafka.messages import SILENCE_S, is_end, next_messages
+from ottla.client.librdkafka.messages import SILENCE_S, assigned_messages, is_end
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
@@ -229,7 +229,7 @@ def _print(
     client.assign([start for start in begin if start.partition in unfinished])
     out, left, heard = sys.stdout.buffer, most, time.monotonic()
     while unfinished and left != 0:
-        messages = next_messages(client, left)
+        messages = assigned_messages(client, left)
         for message in messages:
             if is_end(message):
                 unfinished -= {message.partition()} if end is not None else set()

@@ -17,7 +17,7 @@ from ottla.cli.properties import parse_settings
 from ottla.cli.records.formats import Outgoing, from_json, from_line, unescape
 from ottla.cli.records.input_transactions import in_transactions
 from ottla.client.librdkafka import cluster, connections, transactions
-from ottla.client.librdkafka.errors import explain
+from ottla.client.librdkafka.errors import errors_explained, explain, is_dropped
 from ottla.client.librdkafka.transactions import TIMEOUT, TIMEOUT_MS, Transactions, is_over
 from ottla.records.compression import CODEC_NAMES
 
@@ -54,7 +54,7 @@ class Deliveries:
             self.acknowledged_bytes += len(message.key() or b"") + len(message.value() or b"")
             return
         self.failed += 1
-        if self.is_told and self.failed <= PROBLEMS_SHOWN:
+        if not is_dropped(error) and self.is_told and self.failed <= PROBLEMS_SHOWN:
             output.say(f"ottla: a record was not accepted: {explain(error)}")
 
 
@@ -144,7 +144,8 @@ def produce(
         is_drawn = progress if progress is not None else size >= PROGRESS_FROM_BYTES and sys.stderr.isatty()
         lines = enumerate(_with_progress(source, size) if is_drawn else source, 1)
         if transactional_id is None:
-            _send(client, topic, lines, parse, deliveries)
+            with errors_explained(f"topic {topic}"):
+                _send(client, topic, lines, parse, deliveries)
         else:
             in_transactions(
                 Transactions(client, transactional_id, int((ends | given)[TIMEOUT])),
@@ -152,7 +153,8 @@ def produce(
                 records_per_transaction,
                 lambda some: _send(client, topic, some, parse, deliveries, in_transaction=True),
             )
-    left = client.flush(DELIVERY_S)
+    with errors_explained(f"topic {topic}"):
+        left = client.flush(DELIVERY_S)
     if is_new and deliveries.acknowledged:
         output.say(f"topic {topic} was not there, and was created")
     _report(deliveries, left, topic, time.monotonic() - began, quiet)

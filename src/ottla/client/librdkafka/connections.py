@@ -14,6 +14,7 @@ from ottla.client.librdkafka.security import librdkafka_security
 from ottla.client.properties import ClientProperties, Where
 from ottla.client.retry import Deadline
 from ottla.client.security.handshakes import Handshakes
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.primitives import ProtocolError
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _settings(where: Where, defaults: Mapping[str, Any], settings: Mapping[str, 
 def probe(where: Where) -> None:
     """Refuse at once what librdkafka would try again and again in silence: nobody listens there, or does not
     like how we come."""
-    properties, problem = ClientProperties.of(where), ""
+    properties, problem, closed = ClientProperties.of(where), "", ""
     handshakes = Handshakes(properties.security)
     for address in properties.bootstrap.split(","):
         host, colon, port = address.strip().rpartition("://")[2].rpartition(":")
@@ -113,16 +114,21 @@ def probe(where: Where) -> None:
             raise CommandError(f"--bootstrap takes HOST:PORT, not {address.strip()!r}", USAGE)
         target = Address(host.strip("[]"), int(port))
         try:
-            Connection(target, CLIENT_ID, Deadline(CONNECT_S), handshakes).close()
+            with Connection(target, CLIENT_ID, Deadline(CONNECT_S), handshakes) as connection:
+                if handshakes.authentication is None:  # a port with SASL takes nothing more than ApiVersions
+                    connection.call(MetadataRequest(topics=[]), MetadataResponse, Deadline(CONNECT_S))
         except (ClientError, ProtocolError) as error:
             raise CommandError(str(error)) from None
         except (OSError, OverflowError, UnicodeError) as error:
             if isinstance(error, TimeoutError) and not isinstance(error, UnreachableError):
                 return  # one that is slow gets more time from librdkafka
             problem = problem or f"{getattr(error, 'strerror', None) or error}"
+            if type(error) is ConnectionError:  # ours: somebody is there, and did not like how we came
+                closed = closed or f"broker {target}: {error}"
         else:
             return
     raise CommandError(
-        f"no broker answers at {properties.bootstrap} ({problem}); start one with `ottla start`, or use "
+        closed
+        or f"no broker answers at {properties.bootstrap} ({problem}); start one with `ottla start`, or use "
         "--bootstrap"
     )

@@ -6,8 +6,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ottla.base.command_error import USAGE, CommandError
+from ottla.base.errors import ErrorCode
 
 REQUEST_S = 15.0  # how long a request may take
+DENIED = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "you are not allowed to do that with this topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "you are not allowed to do that with this group",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "you are not allowed to do that in this cluster",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "you are not allowed to use this transactional id",
+}
+_NO_PRODUCER_ID = "Failed to acquire idempotence PID"  # librdkafka; it takes Write on any topic (KIP-679)
 
 
 @contextlib.contextmanager
@@ -15,12 +23,15 @@ def errors_explained(doing: str = "") -> Iterator[None]:
     """Turn whatever a broker or librdkafka refuses into a `CommandError`."""
     from concurrent.futures import TimeoutError as FutureTimeout
 
-    from confluent_kafka import KafkaException
+    from confluent_kafka import KafkaError, KafkaException
 
     try:
         yield
-    except KafkaException as error:
-        raise CommandError(f"{doing}: {explain(error)}" if doing else explain(error)) from None
+    except (KafkaException, KafkaError, SystemError) as error:  # type: ignore[misc]  # raised by `is_dropped`
+        reason = error.__cause__ if isinstance(error, SystemError) else error
+        if not isinstance(reason, KafkaException | KafkaError):
+            raise
+        raise CommandError(f"{doing}: {explain(reason)}" if doing else explain(reason)) from None
     except FutureTimeout:
         raise CommandError(f"{doing or 'the broker'}: no answer within {REQUEST_S:.0f} s") from None
     except ValueError as error:
@@ -29,13 +40,27 @@ def errors_explained(doing: str = "") -> Iterator[None]:
 
 def explain(error: Any) -> str:
     """The reason in an exception or error of confluent-kafka, without the frame around it."""
-    inner = error.args[0] if isinstance(error, Exception) and error.args else error
+    is_framed = isinstance(error, Exception) and error.args and not hasattr(error, "str")
+    inner = error.args[0] if is_framed else error
     if not hasattr(inner, "str"):
         return str(inner)
+    if inner.code() in DENIED:
+        if _NO_PRODUCER_ID in str(inner.str()):
+            return "you are not allowed to write; an administrator can allow it with `ottla acls add`"
+        return f"{DENIED[inner.code()]}; an administrator can allow it with `ottla acls add`"
     said = str(inner.str() or "").strip()
     for frame in ("Unable to produce message: ", "Broker: ", "Local: "):
         said = said.removeprefix(frame)
     return said or str(inner.name())
+
+
+def is_dropped(error: Any) -> bool:
+    """Of a delivery report: was the record dropped since the producer cannot go on? Whatever the producer is
+    asked next raises the reason. It may be on its way already: then to ask for the code here makes a
+    SystemError of it or leaves it alone, and anything else could lose it."""
+    from confluent_kafka import KafkaError
+
+    return error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
 def meant(name: str, names: Iterable[str]) -> str:

@@ -27,6 +27,18 @@ def next_messages(client: "Consumer", left: int | None) -> "list[Message]":
         return [first, *client.consume(most - 1, 0)]
 
 
+def assigned_messages(client: "Consumer", left: int | None) -> "list[Message]":
+    """The same of a consumer that was given its partitions. librdkafka looks for the coordinator of its group
+    all the same, which it has no need of, and need not be allowed to."""
+    from confluent_kafka import KafkaError
+
+    def is_of_the_group(message: "Message") -> bool:
+        error = message.error()
+        return error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+    return [message for message in next_messages(client, left) if not is_of_the_group(message)]
+
+
 @contextlib.contextmanager
 def interrupts_known() -> Iterator[None]:
     """For those who end in good order after a Ctrl-C, whatever it comes as."""

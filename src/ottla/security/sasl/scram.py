@@ -80,7 +80,9 @@ class ScramExchange:
     def _final(self, client: ClientFirst, final: scram_messages.ClientFinal) -> Step:
         mechanism, credential = self._mechanism, self._credential
         if not hmac.compare_digest(final.nonce, client.nonce + self._nonce):  # CVE-2024-56128
-            raise AuthenticationError("its final message has another nonce")
+            raise AuthenticationError(
+                "its final message has another nonce (a librdkafka before 2.6.1 does that)"
+            )
         if final.header != client.header.encode():
             raise AuthenticationError("its final message has another channel binding")
         if len(final.proof) != mechanism.digest_bytes:

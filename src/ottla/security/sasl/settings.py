@@ -40,6 +40,9 @@ def check_listener(settings: Mapping[str, str], listener: str, *, is_between_bro
     remedy = f"set {ENABLED_KEY} to some of {', '.join(SUPPORTED)}"
     if not config.enabled_mechanisms:
         raise ConfigError(f"{ENABLED_KEY}: the listener {listener} has SASL and no mechanism; {remedy}")
+    if GSSAPI in config.enabled_mechanisms:
+        said = "" if ENABLED_KEY in settings else ", which is meant when nothing is said"
+        raise ConfigError(f"{ENABLED_KEY}: {listener} has GSSAPI{said}, and it is not there; {remedy}")
     between = config.inter_broker_mechanism
     if is_between_brokers and INTER_BROKER_KEY in settings and between not in config.enabled_mechanisms:
         raise ConfigError(
@@ -47,9 +50,6 @@ def check_listener(settings: Mapping[str, str], listener: str, *, is_between_bro
             f"talk to each other; add it to {ENABLED_KEY}, or choose another"
         )
     for mechanism in config.enabled_mechanisms:
-        if mechanism == GSSAPI:
-            said = "" if ENABLED_KEY in settings else ", which is meant when nothing is said"
-            raise ConfigError(f"{ENABLED_KEY}: {listener} has GSSAPI{said}, and it is not there; {remedy}")
         if mechanism not in SUPPORTED:
             raise ConfigError(f"{ENABLED_KEY}: {listener} has {mechanism!r}, which is not there; {remedy}")
         own = of_mechanism(settings, mechanism)
