@@ -32,7 +32,7 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
         )
     context = _context(config, ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = _MODES[config.client_auth]
-    context.num_tickets = 0  # every client proves itself anew
+    context.num_tickets = 0  # with TLS 1.3 every client proves itself anew
     context.options |= ssl.OP_NO_RENEGOTIATION
     if config.client_auth != "none":
         _trust(context, config, ssl.Purpose.CLIENT_AUTH)
