@@ -4,11 +4,14 @@ import json
 import logging
 
 import pytest
+from tests.api.asking import batch, produce
 from tests.api.rights import Guarded
 
+from ottla.base.errors import ErrorCode
 from ottla.broker.long_work import Slices
-from ottla.security.resources import Operation, ResourceType
+from ottla.security.resources import Operation, Permission, ResourceType
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 MANY = [f"not-there-{at}" for at in range(2_000)]
 
@@ -49,3 +52,20 @@ def test_the_audit_log_names_who_hung_up_before_the_request_was_finished(
     assert group_ids(guarded) == set()
     lines = [json.loads(record.message) for record in caplog.records if record.name == "ottla.audit"]
     assert {(line["principal"], line["allowed"]) for line in lines} == {("User:alice", True)}
+
+
+def test_a_fetch_that_waits_gives_nothing_once_its_topic_may_not_be_read_any_more() -> None:
+    guarded = Guarded()
+    guarded.allow(Operation.READ, ResourceType.TOPIC)
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+    request = FetchRequest(
+        max_wait_ms=60_000, min_bytes=1, topics=[FetchTopic(topic="t", partitions=[partition])]
+    )
+    fetches = [guarded.user("alice").ask(request, version) for version in (4, 12)]
+    assert [pending.answer for pending in fetches] == [None, None]
+    guarded.allow(Operation.READ, ResourceType.TOPIC, permission=Permission.DENY)
+    guarded.machine.pass_time(1_000)
+    produce(guarded.admin, "t", batch("a secret"))
+    for pending in fetches:
+        (answer,) = pending.answer.responses[0].partitions
+        assert (answer.error_code, answer.records) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")

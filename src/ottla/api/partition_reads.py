@@ -55,6 +55,7 @@ class PartitionReads:
     bytes_max: int
     knows_storage_error: bool = True
     denied: Collection[str] = ()  # topics that whoever fetches may not read
+    find_denied: Callable[[], Collection[str]] | None = None  # now: ACLs may have changed while it waited
     available: dict[TopicPartition, int] = field(default_factory=dict)
     by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
     total: int = 0
