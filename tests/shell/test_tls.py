@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.api.asking import batch
 from tests.support.certificates import PEM, Authority, Identity
 
 from ottla.base.config import ConfigError
@@ -219,3 +220,11 @@ def test_of_what_is_set_while_the_broker_runs_only_keys_and_certificates_count(n
         "DEFAULT",
         "pem",
     )
+
+
+def test_certificates_in_a_record_of_a_log_are_not_trusted(tmp_path: Path) -> None:
+    """Whoever may alter configs and write to a topic could let in anybody."""
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(batch(AUTHORITY.pem))
+    properties = inline() | {"ssl.truststore.location": str(path), "ssl.client.auth": "required"}
+    assert "ssl.truststore.location: it is not PEM" in refusal(properties)

@@ -131,6 +131,8 @@ def _trust(context: ssl.SSLContext, config: TlsConfig, purpose: ssl.Purpose) -> 
     else:
         context.load_default_certs(purpose)
         return
+    if b"\0" in pem:  # such as a log, in which anybody may have put a certificate
+        raise ConfigError(f"{where}: it is not PEM")
     certificates = [part for part in _PEM.findall(pem) if part.startswith(b"-----BEGIN CERTIFICATE-----")]
     if not certificates:
         raise ConfigError(f"{where}: there is no certificate in it")
