@@ -10,6 +10,8 @@ from tests.api.rights import Guarded
 from ottla.base.errors import ErrorCode
 from ottla.broker.long_work import Slices
 from ottla.security.resources import Operation, Permission, ResourceType
+from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
@@ -69,3 +71,22 @@ def test_a_fetch_that_waits_gives_nothing_once_its_topic_may_not_be_read_any_mor
     for pending in fetches:
         (answer,) = pending.answer.responses[0].partitions
         assert (answer.error_code, answer.records) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")
+
+
+def test_whether_a_topic_is_there_cannot_be_learned_by_a_regular_expression() -> None:
+    guarded = Guarded()
+    guarded.live()
+    guarded.allow(Operation.READ, ResourceType.GROUP, "probe", is_prefix=True)
+    alice, described = guarded.user("alice"), []
+    for group_id, regex in (("probe-1", "t"), ("probe-2", "u")):
+        joined = alice.send(
+            ConsumerGroupHeartbeatRequest(
+                group_id=group_id, member_id="m", member_epoch=0, rebalance_timeout_ms=1_000,
+                subscribed_topic_regex=regex,
+            )
+        )  # fmt: skip
+        request = ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+        (group,) = alice.send(request).groups
+        assigned = [(member.assignment, member.target_assignment) for member in group.members]
+        described.append((joined, group.error_code, group.group_epoch, group.group_state, assigned))
+    assert described[0] == described[1]
