@@ -54,6 +54,7 @@ def test_the_audit_log_names_who_hung_up_before_the_request_was_finished(
     assert group_ids(guarded) == set()
     lines = [json.loads(record.message) for record in caplog.records if record.name == "ottla.audit"]
     assert {(line["principal"], line["allowed"]) for line in lines} == {("User:alice", True)}
+    assert [line["on"]["more groups_names"] for line in lines] == [[str(len(MANY) + 1 - 100)]]
 
 
 def test_a_fetch_that_waits_gives_nothing_once_its_topic_may_not_be_read_any_more() -> None:
