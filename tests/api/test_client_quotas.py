@@ -255,6 +255,7 @@ def test_who_may_not_change_configs_of_the_cluster_may_not_see_or_set_quotas(
         asked.append((operation, kind))
         return False
 
+    monkeypatch.setattr(machine.broker.access, "authorizer", object())  # there is one
     monkeypatch.setattr(machine.broker.access, "allows", refuse)
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     results = set_quotas(client, entry({"producer_byte_rate": 1.0}, user="a"))
