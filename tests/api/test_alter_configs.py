@@ -414,3 +414,14 @@ def test_flush_messages_may_be_set_while_somebody_writes(machine: Machine) -> No
     set_configs(machine.client(), TOPIC, "t", {"flush.messages": "1000"})
     machine.release()
     assert pending.answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("prefix", ["listener.name.ssl.", "Listener.Name.ssl.", "LISTENER.NAME.SSL."])
+@pytest.mark.parametrize(
+    "key",
+    ["ssl.client.auth", "ssl.principal.mapping.rules", "sasl.enabled.mechanisms", "plain.sasl.jaas.config"],
+)
+def test_who_may_alter_configs_does_not_choose_who_is_let_in_however_the_key_is_written(
+    machine: Machine, prefix: str, key: str
+) -> None:
+    assert change(machine.client(), BROKER, "1", (prefix + key, SET, "none")) == ErrorCode.INVALID_REQUEST

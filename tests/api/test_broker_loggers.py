@@ -89,3 +89,11 @@ def test_a_change_of_levels_can_be_tried_and_is_kept_nowhere(client: Client) -> 
     assert level(client) == "INFO"
     assert change(client, BROKER_LOGGER, "1", (NAME, SET, "DEBUG")) == ErrorCode.NONE
     assert client.machine.keeper.nodes == nodes
+
+
+@pytest.mark.parametrize("operation", [SET, DELETE])
+def test_the_audit_log_is_not_silenced_by_whom_it_is_about(client: Client, operation: int) -> None:
+    audit = logging.getLogger("ottla.audit")
+    before = audit.level
+    assert change(client, BROKER_LOGGER, "1", (audit.name, operation, "FATAL")) == ErrorCode.INVALID_REQUEST
+    assert audit.level == before

@@ -16,6 +16,8 @@ from ottla.broker.config_entries import (
     DYNAMIC_TOPIC_CONFIG,
     STATIC_BROKER_CONFIG,
 )
+from ottla.controller.keeper import Create
+from ottla.controller.znodes import broker_config_path, config_node
 from ottla.log.config import LogConfig
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -178,3 +180,12 @@ def test_what_is_not_there_or_not_served_is_an_error() -> None:
         result = describe(client, kind, name)
         assert (result.error_code, result.configs) == (code, [])
         assert result.error_message
+
+
+def test_a_password_in_the_node_of_all_brokers_is_shown_to_nobody() -> None:
+    """It may have come there from Kafka, which has a place for it."""
+    machine = Machine()
+    machine.write(Create(broker_config_path(""), config_node({"ssl.keystore.password": "hush"})))
+    (shown,) = describe(machine.client(), BROKER, "").configs
+    assert (shown.name, shown.value, shown.is_sensitive) == ("ssl.keystore.password", None, True)
+    assert [synonym.value for synonym in shown.synonyms] == [None]

@@ -348,3 +348,24 @@ def test_passwords_are_in_no_description_of_a_brokers_configs(machine: Machine) 
     (entry,) = [config for config in result.configs if config.name == "sasl.jaas.config"]
     assert (entry.value, entry.is_sensitive) == (None, True)
     assert "alice-secret" not in repr(result)
+
+
+@pytest.mark.parametrize("first", ["a wrong password", "no such mechanism", "another request"])
+def test_a_connection_is_good_for_one_guess_whatever_was_sent_behind_it(
+    machine: Machine, client: Client, first: str
+) -> None:
+    if first == "a wrong password":
+        assert authenticate(client, "PLAIN", Credentials("alice", "wrong")).error_code
+    elif first == "no such mechanism":
+        handshake(client, "NOPE")
+    else:
+        client.ask(ListGroupsRequest(), 0)
+    machine.pass_time(100)
+    assert client.closed is not None
+    for request in (
+        SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"),
+        SaslHandshakeRequest(mechanism="PLAIN"),
+        SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"),
+    ):
+        assert client.ask(request, 1).answer is None
+    assert principal(client) == ANONYMOUS

@@ -93,6 +93,18 @@ def test_all_is_every_operation_and_hosts_and_types_of_resources_are_told_apart(
     assert not rules.allows(ALICE, HOST, READ, TOPIC, "t2")
 
 
+@pytest.mark.parametrize("written", ["2001:db8:0:0:0:0:0:1", "2001:DB8::1", "2001:0db8::0001", "2001:db8::1"])
+def test_an_ipv6_host_is_the_same_however_it_is_written(written: str) -> None:
+    """Kafka's tools store it in full, and a denial for it must not be lost."""
+    rules = authorizer(
+        {literal("t"): [allow("User:alice", READ), AclEntry("User:alice", READ, Permission.DENY, written)]}
+    )
+    assert not rules.allows(ALICE, "2001:db8::1", READ, TOPIC, "t")
+    assert not rules.allows_any(ALICE, "2001:db8::1", READ, TOPIC)
+    assert rules.allows(ALICE, "2001:db8::2", READ, TOPIC, "t")
+    assert rules.allows(ALICE, "", READ, TOPIC, "t")
+
+
 def test_a_change_holds_for_what_was_decided_before_and_a_prefix_that_is_gone_is_gone() -> None:
     rules = authorizer(
         {prefixed("a-"): [allow("User:alice", READ)], prefixed("b-"): [allow("User:bob", READ)]}

@@ -52,6 +52,15 @@ def test_who_answers_scram_without_knowing_the_password_is_a_stranger() -> None:
         login.on_answer(SaslAuthenticateResponse(auth_bytes=b"r=another,s=c2FsdA==,i=4096"))
 
 
+def test_who_is_not_proved_to_be_a_broker_cannot_make_one_work_for_a_second() -> None:
+    login = Login("SCRAM-SHA-512", Credentials("broker", "hush")).begin(b"x" * 32, proof())
+    _, first = login.first()
+    nonce = first.auth_bytes.decode().rpartition("r=")[2]
+    login.on_answer(SaslHandshakeResponse(mechanisms=["SCRAM-SHA-512"]))
+    with pytest.raises(HandshakeError, match="asks for 1000000 iterations"):
+        login.on_answer(SaslAuthenticateResponse(auth_bytes=f"r={nonce}y,s=c2FsdA==,i=1000000".encode()))
+
+
 def test_the_login_is_that_of_the_listeners_jaas_line() -> None:
     assert login_of({}, "BROKERS") is None, "the proof alone"
     login = login_of({KEY: "PLAIN", JAAS_KEY: PLAIN}, "BROKERS")

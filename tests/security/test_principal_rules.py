@@ -122,3 +122,10 @@ def test_rules_are_told_apart(text: str, split: list[tuple[str, str, str] | None
         None if rule.pattern is None else (rule.pattern.pattern, rule.replacement, rule.case)
         for rule in rules_of(text)
     ] == split
+
+
+def test_a_name_that_no_rule_matches_is_said_in_one_line_whatever_it_has() -> None:
+    with pytest.raises(NoMatchError) as refused:
+        mapped_name("RULE:CN=admin/$0/", "CN=x\n2026-01-01 INFO admin has logged in" + "y" * 10_000)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 500

@@ -14,14 +14,19 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from tests.api.test_client_quotas import entry
 from tests.support.certificates import PEM, Authority, Identity, subject
 from tests.support.waiting import wait_for
 
 from ottla import Broker
+from ottla.base.addresses import Address
 from ottla.base.config import ConfigError
+from ottla.client.connection import Connection
+from ottla.client.retry import Deadline
 from ottla.shell.server import Server
 from ottla.wire.frame import LENGTH
 from ottla.wire.header import RequestHeader, encode_request_header
+from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 
 AUTHORITY = Authority()
 TLS = AUTHORITY.properties()
@@ -311,3 +316,25 @@ def test_a_broker_on_asyncios_own_loop_serves_tls_too(tmp_path: Path) -> None:
 
     assert asyncio.run(live()) == ANSWER
     assert halted == []
+
+
+def test_an_address_over_its_connection_rate_gets_no_handshake() -> None:
+    """A handshake costs the broker more than all that a connection does before it is refused."""
+    listeners = "SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"
+    config = {"listeners": listeners, "inter.broker.listener.name": "PLAINTEXT", **TLS}
+    with Broker(config) as broker:
+        context, deadline = trusting(), Deadline(WITHIN_S)
+        request = AlterClientQuotasRequest(
+            entries=[entry({"connection_creation_rate": 1.0}, ip="127.0.0.1")], validate_only=False
+        )
+        address = Address("127.0.0.1", port_of(broker, "PLAINTEXT"))
+
+        def connect(times: int, stack: ExitStack) -> None:
+            for _ in range(times):
+                stack.enter_context(connected(port_of(broker, "SSL"), context))
+
+        with Connection(address, "test", deadline) as admin:
+            (result,) = admin.call(request, AlterClientQuotasResponse, deadline).entries
+            assert not result.error_code
+        with ExitStack() as stack, pytest.raises((ssl.SSLError, ConnectionError)):
+            connect(100, stack)

@@ -167,3 +167,16 @@ def test_so_many_are_about_to_be_closed_and_no_more(
     flood = [door.come() for _ in range(30)]
     door.pass_time(0)
     assert sum(bool(arrival.refused) for arrival in flood) == 15
+
+
+def test_an_address_that_is_too_fast_is_not_worth_a_handshake_and_asking_counts_for_nothing(
+    door_with: Callable[..., Door],
+) -> None:
+    door = door_with()
+    set_quotas(door.machine.client(), entry({"connection_creation_rate": 1.0}, ip="10.0.0.1"))
+    for _ in range(100):
+        assert not door.arrivals.is_too_fast("10.0.0.1")
+    while door.come().served_ms is not None:
+        pass
+    assert door.arrivals.is_too_fast("10.0.0.1")
+    assert not door.arrivals.is_too_fast("10.0.0.2")

@@ -6,14 +6,19 @@ import ssl
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from tests.api.asking import batch
 from tests.support.certificates import PEM, Authority, Identity
 
 from ottla.base.config import ConfigError
 from ottla.base.private_file import private_file
+from ottla.broker.listeners import Listener, Listeners
 from ottla.security.tls_config import load_tls
 from ottla.shell.tls import client_context, server_context
+from ottla.shell.tls_contexts import TlsContexts
 
 HUSH = "hush-hush"
 AUTHORITY = Authority()
@@ -194,3 +199,32 @@ def test_hosts_are_checked_unless_the_key_is_empty() -> None:
     assert client_context(load_tls({})).check_hostname
     lenient = client_context(load_tls({"ssl.endpoint.identification.algorithm": ""}))
     assert (lenient.check_hostname, lenient.verify_mode) == (False, ssl.CERT_REQUIRED)
+
+
+@pytest.mark.parametrize("name", ["SSL", "CLIENTS.SSL"])
+def test_of_what_is_set_while_the_broker_runs_only_keys_and_certificates_count(name: str) -> None:
+    """Whoever may alter configs, or write to the keeper's node of them, does not choose who is let in."""
+    dynamic = {
+        f"listener.name.{name}.ssl.client.auth": "none",
+        f"Listener.Name.{name.lower()}.ssl.principal.mapping.rules": "RULE:.*/admin/",
+        f"listener.name.{name.lower()}.ssl.truststore.type": "pem",
+    }
+    file = inline() | {"ssl.client.auth": "required", "ssl.truststore.certificates": AUTHORITY.pem}
+    listener = Listener(name, "SSL", "", 0)
+    settings = SimpleNamespace(layers=lambda: (dynamic, {}, file))
+    listeners = Listeners((listener,), (), "OTHER")
+    broker: Any = SimpleNamespace(settings=settings, listeners=listeners)
+    config = TlsContexts(broker).of(name).config
+    assert (config.client_auth, config.mapping_rules, config.truststore_type) == (
+        "required",
+        "DEFAULT",
+        "pem",
+    )
+
+
+def test_certificates_in_a_record_of_a_log_are_not_trusted(tmp_path: Path) -> None:
+    """Whoever may alter configs and write to a topic could let in anybody."""
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(batch(AUTHORITY.pem))
+    properties = inline() | {"ssl.truststore.location": str(path), "ssl.client.auth": "required"}
+    assert "ssl.truststore.location: it is not PEM" in refusal(properties)

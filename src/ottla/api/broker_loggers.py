@@ -1,7 +1,8 @@
 """The log levels of this broker's process as configs of resource type BROKER_LOGGER (KIP-412).
 
 Only the broker itself can be asked, by its id. Changes hold until it restarts. AlterConfigs does not know the
-type, as in Kafka: it would reset all loggers that it does not name.
+type, as in Kafka: it would reset all loggers that it does not name. The audit log cannot be changed so: it
+would not even say who has silenced it.
 """
 
 import logging
@@ -11,6 +12,7 @@ from typing import Final, Protocol
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.loggers import LEVELS, ROOT, levels, set_level
+from ottla.broker.audit import LOGGER as AUDIT
 from ottla.broker.config_entries import DYNAMIC_BROKER_LOGGER_CONFIG, Entry, Synonym
 
 log = logging.getLogger(__name__)
@@ -58,6 +60,11 @@ def _check(change: LevelChange) -> None:
     if change.config_operation not in {SET, DELETE}:
         raise ApiError(
             ErrorCode.INVALID_REQUEST, f"{change.name}: a log level can be set and deleted, nothing else."
+        )
+    if change.name == AUDIT:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"{AUDIT} is changed where the broker is started: it is about who asks.",
         )
     if change.name not in levels():
         raise ApiError(ErrorCode.INVALID_CONFIG, f"There is no logger '{change.name}'.")

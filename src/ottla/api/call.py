@@ -58,13 +58,16 @@ class Call:
     usage: "Usage | None" = None  # of its client's quotas, if it has any
     api: Api | None = None  # for the audit log
     checks: list[Check] | None = None  # what was asked for so far, where all of it is audited
+    pinned: Session | None = None  # who asks, which is forgotten elsewhere when the connection ends
 
     def random_uuid(self) -> str:
         return str(UUID(bytes=self.broker.random.randbytes(16), version=4))
 
     @property
     def session(self) -> Session:
-        return self.broker.access.session(self.connection)
+        if self.pinned is None:
+            self.pinned = self.broker.access.session(self.connection)
+        return self.pinned
 
     @property
     def listener(self) -> str:

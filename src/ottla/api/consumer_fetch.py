@@ -141,6 +141,8 @@ class ConsumerFetch:
     def _steps(self, now_ms: int) -> Steps:
         yield LARGE
         reads, self.now_ms = self.reads, now_ms
+        if reads.find_denied is not None and now_ms != self.asked_ms:
+            reads.denied = reads.find_denied()
         is_full = reads.broker.allowance.unsent_bytes > reads.broker.config.unsent_bytes_max
         return (yield from reads.respond(reads.wanted, self._fill, now_ms, is_full=is_full))
 

@@ -1,6 +1,7 @@
 """ConsumerGroupDescribe (key 69): epochs, members, their assignments and targets in the new protocol
 (KIP-848). A group that is named twice is described once. Whoever may not describe all of the topics that are
-assigned is told nothing of its members: TOPIC_AUTHORIZATION_FAILED.
+assigned is told nothing of its members: TOPIC_AUTHORIZATION_FAILED. Those that a member has only by its
+regular expression are left out.
 
 v1 member type
 """
@@ -14,6 +15,7 @@ from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
+    Member,
 )
 
 
@@ -52,16 +54,26 @@ def _describe(call: Call, group_id: str, now_ms: int) -> DescribedGroup:
 
 
 def _check_topics(call: Call, group: DescribedGroup) -> None:
+    """A topic that only a regular expression leads to is left out: anybody can make up one that matches a
+    name, and would be told by an error that there is such a topic."""
     if call.broker.access.authorizer is None:
         return
-    topics = {
-        assigned.topic_name
-        for member in group.members
-        for assignment in (member.assignment, member.target_assignment)
-        for assigned in assignment.topic_partitions
-    }
-    if not all(call.allows(DESCRIBE, TOPIC, topic) for topic in sorted(topics)):
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
+            assignment.topic_partitions = [
+                assigned
+                for assigned in assignment.topic_partitions
+                if _is_visible(call, member, assigned.topic_name)
+            ]
+
+
+def _is_visible(call: Call, member: Member, topic: str) -> bool:
+    is_named = not member.subscribed_topic_regex or topic in member.subscribed_topic_names
+    if call.allows(DESCRIBE, TOPIC, topic, is_asked=is_named):
+        return True
+    if is_named:
         raise ApiError(
             ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             "The group has described topic(s) that the client is not authorized to describe.",
         )
+    return False

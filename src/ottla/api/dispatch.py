@@ -295,6 +295,7 @@ class Exchange:
 
     def _handled(self, handler: Callable[..., Any], request: Any, now_ms: int) -> Steps:
         call = self._call(now_ms)
+        call.pinned = self.broker.access.session(self.connection)  # also if the client hangs up meanwhile
         if self.api.audited and not self.is_broker:
             from ottla.api.targets import targets_of  # for administrative requests alone
 

@@ -1,5 +1,6 @@
 """How an authentication that failed ends: the answer, if there is one, waits for
-connection.failed.authentication.delay.ms, and the connection ends with it. Meanwhile nothing is read from it.
+connection.failed.authentication.delay.ms, and the connection ends with it. Nothing that was sent behind it is
+heard, so that a connection is good for one guess.
 """
 
 from typing import Any
@@ -7,10 +8,14 @@ from typing import Any
 from ottla.api.call import CloseConnection, LastAnswer
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Parked
+from ottla.security.sasl.exchange import Stage
 
 
-def ending(broker: Broker, now_ms: int, reason: str, response: Any = None) -> Parked:
+def ending(broker: Broker, connection: int, now_ms: int, reason: str, response: Any = None) -> Parked:
     """`response` None: there is no answer but the end."""
+    exchange = broker.authentication.find(connection)
+    if exchange is not None:
+        exchange.stage = Stage.FAILED
     last = CloseConnection(reason) if response is None else LastAnswer(response, reason)
     return Parked(
         keys=(),

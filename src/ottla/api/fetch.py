@@ -16,6 +16,7 @@ v18 high watermark of the follower
 """
 
 from collections.abc import Generator, Iterable
+from functools import partial
 from typing import Any
 
 from ottla.api.call import Call
@@ -84,11 +85,8 @@ def _fetch(call: Call, request: FetchRequest) -> Steps:
             vouched_ms=vouched_ms,
         ).answer(request.max_wait_ms)
     if broker.access.authorizer is not None:
-        reads.denied = frozenset(
-            topic
-            for topic in dict.fromkeys(asked.topic for asked in wanted)
-            if topic and not call.allows(READ, TOPIC, topic)
-        )
+        reads.find_denied = partial(_denied, call, wanted)
+        reads.denied = reads.find_denied()
     return ConsumerFetch(
         reads=reads,
         leader_only=call.version < FOLLOWERS_SINCE,
@@ -96,6 +94,12 @@ def _fetch(call: Call, request: FetchRequest) -> Steps:
         read_committed=request.isolation_level == READ_COMMITTED,
         asked_ms=call.now_ms,
     ).answer(request.max_wait_ms)
+
+
+def _denied(call: Call, wanted: list[Wanted]) -> frozenset[str]:
+    """The topics that whoever fetches may not read."""
+    topics = dict.fromkeys(asked.topic for asked in wanted)
+    return frozenset(topic for topic in topics if topic and not call.allows(READ, TOPIC, topic))
 
 
 def _rack_to_serve(broker: Broker, rack: str) -> str:

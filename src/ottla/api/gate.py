@@ -25,6 +25,7 @@ _ALLOWED = {
     Stage.VERSIONS_OR_HANDSHAKE: {API_VERSIONS, SASL_HANDSHAKE},
     Stage.HANDSHAKE: {SASL_HANDSHAKE},
     Stage.TOKEN: {SASL_AUTHENTICATE, SASL_HANDSHAKE},
+    Stage.FAILED: set[int](),
 }
 
 
@@ -71,7 +72,7 @@ def _on_bare_token(
 
 def _end(broker: Broker, connection: int, client_host: str, reason: str, now_ms: int) -> Silence:
     broker.authentication.complain(client_host.removeprefix("/"), reason, now_ms)
-    parked = ending(broker, now_ms, f"it did not authenticate: {reason}")
+    parked = ending(broker, connection, now_ms, f"it did not authenticate: {reason}")
     parked.owner = connection
     parked.reply = lambda last: _close(broker, connection, last)
     broker.waiting.park(parked)

@@ -56,6 +56,7 @@ class PartitionReads:
     knows_storage_error: bool = True
     denied: Collection[str] = ()  # topics that whoever fetches may not read
     usage: "Usage | None" = None  # of the fetcher's quotas, if it has any
+    find_denied: Callable[[], Collection[str]] | None = None  # now: ACLs may have changed while it waited
     available: dict[TopicPartition, int] = field(default_factory=dict)
     by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
     total: int = 0

@@ -35,7 +35,8 @@ def sasl_authenticate(call: Call, request: SaslAuthenticateRequest) -> SaslAuthe
         sentence = (
             f"Authentication failed due to invalid credentials with SASL mechanism {exchange.mechanism}"
         )
-        return ending(broker, call.now_ms, f"it did not authenticate: {error}", _refusal(sentence))
+        reason = f"it did not authenticate: {error}"
+        return ending(broker, call.connection, call.now_ms, reason, _refusal(sentence))
     lifetime_ms = (step.lifetime_ms or 0) if step.principal else 0
     return SaslAuthenticateResponse(auth_bytes=step.reply, session_lifetime_ms=lifetime_ms)
 
@@ -54,7 +55,8 @@ def _prove(call: Call, token: bytes) -> SaslAuthenticateResponse | Parked:
         response = _refusal("This connection did not prove to be a broker's.")
         if exchange is None or exchange.stage is Stage.COMPLETE:
             return response
-        return ending(broker, call.now_ms, f"it did not prove to be a broker's: {error}", response)
+        reason = f"it did not prove to be a broker's: {error}"
+        return ending(broker, call.connection, call.now_ms, reason, response)
     if exchange is not None and broker.identities.is_broker(call.connection):
         broker.authentication.admit_broker(call.connection, exchange)
     return SaslAuthenticateResponse(auth_bytes=answer)

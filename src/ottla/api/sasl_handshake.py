@@ -38,4 +38,4 @@ def sasl_handshake(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeRe
         )
     reason = f"a handshake for {request.mechanism!r:.100} is refused, error {response.error_code}"
     authentication.complain(call.who, reason, call.now_ms)
-    return ending(call.broker, call.now_ms, reason, response)
+    return ending(call.broker, call.connection, call.now_ms, reason, response)

@@ -20,7 +20,8 @@ from typing import Any, TypeAlias
 from ottla.security.principals import Principal
 from ottla.security.resources import Operation, ResourceType
 
-log = logging.getLogger("ottla.audit")
+LOGGER = "ottla.audit"
+log = logging.getLogger(LOGGER)
 
 REFUSALS_PER_SECOND = 10
 CHECKS_MAX = 100  # in one line

@@ -31,7 +31,7 @@ from ottla.broker.security import asks_for_security, is_honoured
 from ottla.broker.settings import Settings
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig
-from ottla.security.tls_config import TlsConfig
+from ottla.security.tls_config import DYNAMIC, TlsConfig
 
 DYNAMIC_TOPIC_CONFIG = 1
 DYNAMIC_BROKER_CONFIG = 2
@@ -44,7 +44,7 @@ DYNAMIC_GROUP_CONFIG = 8
 _ROWS = {row.name: row for row in broker_rows()}
 _NAMES = broker_names()
 _TLS_ROWS = {row.name: row for row in rows(TlsConfig)}
-_OF_A_LISTENER = re.compile(r"listener\.name\.[^.]+\.")
+_OF_A_LISTENER = re.compile(r"listener\.name\.[^.]+\.", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,9 @@ def describe_default_broker(configs: Mapping[str, str]) -> list[Entry]:
         if row is None:
             entries.append(_unknown(name, [Synonym(name, None, source)]))
         else:
-            entries.append(Entry(name, (Synonym(name, value, source),), False, row.type, row.doc))
+            shown = None if _is_secret(row) else value
+            chain = (Synonym(name, shown, source),)
+            entries.append(Entry(name, chain, False, row.type, row.doc, _is_secret(row)))
     return sorted(entries, key=lambda entry: entry.name)
 
 
@@ -141,11 +143,10 @@ def _is_secret(row: Row) -> bool:
 
 
 def _of_listener(name: str) -> Row | None:
-    """The row of a key of TLS that is set for one listener, and may be while the broker runs. Passwords may
-    not: the keeper has no place for secrets."""
+    """The row of a key of TLS that is set for one listener, and may be while the broker runs."""
     prefix = _OF_A_LISTENER.match(name)
-    row = _TLS_ROWS.get(name[prefix.end() :]) if prefix else None
-    return row if row is not None and row.dynamic and not _is_secret(row) else None
+    key = name[prefix.end() :] if prefix else ""
+    return _TLS_ROWS[key] if key in DYNAMIC else None
 
 
 def _layers(settings: Settings) -> list[tuple[Mapping[str, str], int]]:

@@ -27,7 +27,8 @@ NOTHING = frozenset({"", "none", "false", "0"})
 HONOURED = frozenset(row.name for config in (SaslConfig, OAuthConfig, TlsConfig) for row in rows(config))
 # One listener's own setting, perhaps for one SASL mechanism.
 _OF_A_LISTENER = re.compile(
-    r"listener\.name\.(?P<listener>[^.]+)\.(?P<mechanism>[^.]+\.(?=sasl\.|connections\.max\.reauth\.ms\Z))?"
+    r"listener\.name\.(?P<listener>[^.]+)\.(?P<mechanism>[^.]+\.(?=sasl\.|connections\.max\.reauth\.ms\Z))?",
+    re.IGNORECASE,
 )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator
 
 from ottla.security.acls import EVERYBODY, AclBinding, AclEntry, AclFilter, ResourcePattern
 from ottla.security.principals import Principal
+from ottla.security.quotas import address_text
 from ottla.security.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
 
 DECISIONS_MAX = 50_000
@@ -103,7 +104,7 @@ class Authorizer:
         for entries in self._entries_about(resource_type, name):
             has_acls = True
             for entry in (*entries.get(who, ()), *entries.get(EVERYBODY, ())):
-                if entry.host not in {WILDCARD, host}:
+                if not _is_for(entry, host):
                     continue
                 if entry.permission == Permission.DENY:
                     if entry.operation in {Operation.ALL, operation}:
@@ -136,12 +137,20 @@ class Authorizer:
             if pattern.resource_type != resource_type:
                 continue
             for entry in (*entries.get(who, ()), *entries.get(EVERYBODY, ())):
-                if entry.host in {WILDCARD, host} and entry.operation in {Operation.ALL, operation}:
+                if _is_for(entry, host) and entry.operation in {Operation.ALL, operation}:
                     if entry.permission == Permission.DENY:
                         denied.add(pattern)
                     elif entry.permission == Permission.ALLOW:
                         allowed.append(pattern)
         return any(not _is_covered(pattern, denied) for pattern in allowed)
+
+
+def _is_for(entry: AclEntry, host: str) -> bool:
+    """An IPv6 address can be written in many ways: Kafka's tools have it in full, sockets in short."""
+    if entry.host in {WILDCARD, host}:
+        return True
+    address = address_text(entry.host) if ":" in entry.host else None
+    return address is not None and address == address_text(host)
 
 
 def _is_covered(pattern: ResourcePattern, denied: Collection[ResourcePattern]) -> bool:

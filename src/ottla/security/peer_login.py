@@ -18,6 +18,8 @@ from ottla.security.sasl_config import INTER_BROKER_KEY, SaslConfig
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
+# All clients of a broker wait while it works for one of its peers, which has not proved to be one yet.
+ITERATIONS_MAX = 100_000
 PASSWORDS = (plain.NAME, *MECHANISMS)
 
 
@@ -27,7 +29,8 @@ class Login(NamedTuple):
 
     def begin(self, nonce: bytes, proof: Initiator) -> "PeerLogin":
         """On one connection. `nonce` must never have been used before."""
-        return PeerLogin(self.mechanism, client_exchange(self.mechanism, self.credentials, nonce), proof)
+        exchange = client_exchange(self.mechanism, self.credentials, nonce, ITERATIONS_MAX)
+        return PeerLogin(self.mechanism, exchange, proof)
 
 
 def login_of(settings: Mapping[str, str], listener: str) -> Login | None:

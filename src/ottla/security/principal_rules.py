@@ -83,4 +83,4 @@ def mapped_name(rules: str, name: str) -> str:
         mapped = rule.apply(name)
         if mapped is not None:
             return mapped
-    raise NoMatchError(f"no rule of ssl.principal.mapping.rules matches {name}")
+    raise NoMatchError(f"no rule of ssl.principal.mapping.rules matches {repr(name)[1:-1]:.300}")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ottla.base.config import ConfigError, ConfigType, key, load, one_of
+from ottla.base.config import ConfigError, ConfigType, key, load, one_of, rows
 
 PASSWORD = ConfigType.PASSWORD
 VERSIONS = ("TLSv1.2", "TLSv1.3")
@@ -122,6 +122,10 @@ class TlsConfig:
     def older_suites(self) -> tuple[str, ...]:
         """The cipher suites for TLS 1.2, by OpenSSL's names."""
         return tuple(openssl_name(suite) for suite in self.cipher_suites if suite not in SUITES_1_3)
+
+
+# May be set for a listener while the broker runs. Passwords may not: the keeper has no place for secrets.
+DYNAMIC = frozenset(row.name for row in rows(TlsConfig) if row.dynamic and row.type is not PASSWORD)
 
 
 def openssl_name(suite: str) -> str:

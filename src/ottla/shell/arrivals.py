@@ -59,6 +59,15 @@ class ArrivalRates:
                 counted.record(-1, now_ms)
         return wait_ms
 
+    def is_too_fast(self, peer: str, now_ms: int) -> bool:
+        """Would the next connection of an address be too fast? Nothing is counted."""
+        rate = self._quotas.connections_of(peer.removeprefix("::ffff:"), now_ms)
+        if rate is None:
+            return False
+        is_above = self._count(rate, 1, now_ms) > 0
+        rate.record(-1, now_ms)
+        return is_above
+
     def _count(self, rate: Rate, amount: int, now_ms: int) -> int:
         rate.record(amount, now_ms)
         return min(rate.throttle_ms(now_ms), rate.window.sample_ms)
@@ -92,6 +101,10 @@ class Arrivals:
         self._uncount = uncount
         self._lines: dict[str, deque[Arrival]] = {}
         self._leaving = 0
+
+    def is_too_fast(self, peer: str) -> bool:
+        """Before a handshake of TLS, which costs more than all else: would it be in vain?"""
+        return self._rates.is_too_fast(peer, self._now_ms())
 
     def come(self, connection: Arrival) -> str | None:
         """Let it be served, now or later. Why not, if too many wait."""

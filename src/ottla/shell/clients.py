@@ -57,7 +57,7 @@ class Clients:
             return None
         from ottla.shell.handshakes import Handshakes  # many brokers have no TLS
 
-        return Handshakes(self._core, self._connect)
+        return Handshakes(self._core, self._connect, self._is_too_fast)
 
     def tls_to_peers(self) -> ssl.SSLContext | None:
         """For connections to other brokers; None where these are in plain text."""
@@ -131,6 +131,9 @@ class Clients:
             self.connections[connection.number] = connection
             self._begin(connection, principal)
         return refusal
+
+    def _is_too_fast(self, peer: str) -> bool:
+        return self._core.broker.quotas.limits_addresses and self._arrivals.is_too_fast(peer)
 
     @cached_property
     def _arrivals(self) -> "Arrivals":

@@ -28,14 +28,21 @@ SHUTDOWN_S = 5.0  # that a client has to answer the end of TLS
 
 
 class Handshakes:
-    """`connect` makes the connection that begins with a handshake which succeeds."""
+    """`connect` makes the connection that begins with a handshake which succeeds. An address that
+    `is_too_fast` gets none."""
 
-    def __init__(self, core: Core, connect: Callable[[Listener], Connection]) -> None:
+    def __init__(
+        self,
+        core: Core,
+        connect: Callable[[Listener], Connection],
+        is_too_fast: Callable[[str], bool] = lambda _peer: False,
+    ) -> None:
         self.contexts = TlsContexts(core.broker)
         self.failures = Notices("failed to begin TLS")
         self._core = core
         self._config = core.broker.authentication.config
         self._connect = connect
+        self._is_too_fast = is_too_fast
         self._unfinished: dict[asyncio.Task[None], None] = {}  # the oldest first
         limit, available = self._config.unauthenticated_max, descriptors.connections_max()
         self._unfinished_max = limit if available is None else min(limit, max(available // SHARE, 1))
@@ -46,6 +53,10 @@ class Handshakes:
     def take_over(self, transport: asyncio.Transport, listener: Listener) -> None:
         """The loop closes its descriptor, and ours goes on."""
         peer = transport.get_extra_info("peername")
+        if peer and self._is_too_fast(str(peer[0])):
+            transport.abort()
+            self._say(peer, "too many connections a second come from there (connection_creation_rate)")
+            return
         try:
             channel = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
             channel.setblocking(False)

@@ -29,7 +29,7 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
         )
     context = _context(config, ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = _MODES[config.client_auth]
-    context.num_tickets = 0  # every client proves itself anew
+    context.num_tickets = 0  # with TLS 1.3 every client proves itself anew
     context.options |= ssl.OP_NO_RENEGOTIATION
     if config.client_auth != "none":
         _trust(context, config, ssl.Purpose.CLIENT_AUTH)
@@ -110,6 +110,8 @@ def _trust(context: ssl.SSLContext, config: TlsConfig, purpose: ssl.Purpose) -> 
     else:
         context.load_default_certs(purpose)
         return
+    if b"\0" in pem:  # such as a log, in which anybody may have put a certificate
+        raise ConfigError(f"{where}: it is not PEM")
     certificates = [part for part in _PEM.findall(pem) if part.startswith(b"-----BEGIN CERTIFICATE-----")]
     if not certificates:
         raise ConfigError(f"{where}: there is no certificate in it")

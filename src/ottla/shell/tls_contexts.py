@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from ottla.base.config import ConfigError
 from ottla.broker.broker import Broker
-from ottla.broker.listeners import Listener, settings_of
-from ottla.security.tls_config import TlsConfig, load_tls
+from ottla.broker.listeners import LISTENER_PREFIX, Listener, settings_of
+from ottla.security.tls_config import DYNAMIC, TlsConfig, load_tls
 from ottla.shell.tls import client_context, server_context
 
 log = logging.getLogger(__name__)
@@ -84,12 +84,14 @@ class TlsContexts:
                 self._make(listener, self._settings(listener, configs))
 
     def _settings(self, listener: Listener, configs: Mapping[str, str] | None = None) -> Mapping[str, str]:
-        """Of those that are set while the broker runs, the listener's own count, as in Kafka."""
+        """Of those that are set while the broker runs, the listener's own count, as in Kafka, and of these
+        the ones that may be: whoever may alter configs must not choose who a certificate stands for."""
         own, _everybodys, file = self._broker.settings.layers()
+        prefix = f"{LISTENER_PREFIX}{listener.name.lower()}."
         dynamic = {
             name: value
             for name, value in (own if configs is None else configs).items()
-            if name.lower().startswith("listener.name.")
+            if name.lower().startswith(prefix) and name[len(prefix) :] in DYNAMIC
         }
         return settings_of(file | dynamic, listener.name)
 

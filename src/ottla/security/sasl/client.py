@@ -58,8 +58,11 @@ class PlainClient:
 
 
 class ScramClient:
-    def __init__(self, mechanism: ScramMechanism, own: Credentials, nonce: str) -> None:
+    def __init__(
+        self, mechanism: ScramMechanism, own: Credentials, nonce: str, iterations_max: int = ITERATIONS_MAX
+    ) -> None:
         self._mechanism = mechanism
+        self._iterations_max = iterations_max
         self._own = own
         self._nonce = nonce
         self._expected = b""  # the server's signature
@@ -85,7 +88,7 @@ class ScramClient:
     def _final(self, server: scram_messages.ServerFirst) -> bytes:
         if not server.nonce.startswith(self._nonce) or len(server.nonce) == len(self._nonce):
             raise AuthenticationError("the server's nonce does not go on from ours")
-        if not credentials.ITERATIONS_MIN <= server.iterations <= ITERATIONS_MAX:
+        if not credentials.ITERATIONS_MIN <= server.iterations <= self._iterations_max:
             raise AuthenticationError(f"the server asks for {server.iterations} iterations")
         mechanism = self._mechanism
         salted = _salted_password(mechanism, self._own.password, server.salt, server.iterations)
@@ -125,11 +128,13 @@ class OAuthBearerClient:
         return _SEPARATOR.encode() if reply else None
 
 
-def client_exchange(mechanism: str, own: Credentials, nonce: bytes) -> ClientExchange:
+def client_exchange(
+    mechanism: str, own: Credentials, nonce: bytes, iterations_max: int = ITERATIONS_MAX
+) -> ClientExchange:
     """`nonce`: as many random bytes as a server's, used for nothing else. ValueError: there is no such
     mechanism."""
     if mechanism in MECHANISMS:
-        return ScramClient(MECHANISMS[mechanism], own, scram_messages.nonce_of(nonce))
+        return ScramClient(MECHANISMS[mechanism], own, scram_messages.nonce_of(nonce), iterations_max)
     if mechanism == "PLAIN":
         return PlainClient(own)
     if mechanism == "OAUTHBEARER":

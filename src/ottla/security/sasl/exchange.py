@@ -52,6 +52,7 @@ class Stage(Enum):
     TOKEN = auto()
     BARE_TOKEN = auto()
     COMPLETE = auto()
+    FAILED = auto()  # nothing: the connection is about to end
 
 
 class ServerExchange:
