@@ -162,9 +162,7 @@ def test_a_program_that_forgets_to_stop_its_broker_ends_all_the_same_and_leaves_
 
 
 def test_a_broker_that_is_asked_for_security_does_not_start() -> None:
-    with pytest.raises(
-        ConfigError, match=r"^principal\.builder\.class: this kind of security is not there"
-    ):
+    with pytest.raises(ConfigError, match=r"^principal\.builder\.class: this kind of security is not there"):
         Broker(config={"principal.builder.class": "a.B"}).start()
 
 
