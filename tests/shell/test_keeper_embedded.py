@@ -11,10 +11,12 @@ from tests.api.harness import lone_tree
 from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Operation, Put, Refused, Written
 from ottla.shell.keeper_embedded import EmbeddedKeeper
 
+NOWHERE = ""  # to SQLite a database without a name, which is gone when it is closed
+
 
 @pytest.fixture
 def keeper() -> Iterator[EmbeddedKeeper]:
-    made = EmbeddedKeeper(":memory:")
+    made = EmbeddedKeeper(NOWHERE)
     yield made
     made.close()
 
@@ -97,7 +99,7 @@ OPERATIONS = st.one_of(
 @settings(max_examples=60)
 @given(st.lists(st.lists(OPERATIONS, max_size=4), max_size=8))
 def test_the_keeper_of_the_pure_tests_does_the_same(writes: list[list[Operation]]) -> None:
-    real, model = EmbeddedKeeper(":memory:"), lone_tree()
+    real, model = EmbeddedKeeper(NOWHERE), lone_tree()
     for operations in writes:
         assert real.write(operations) == model.write(operations)
         assert real.load() == model.load()

@@ -213,17 +213,14 @@ class Exchange:
         try:
             if self.usage is not None:
                 self.usage.start()
-            chunks = self._encoded_at_once(answer)
-            if self.usage is not None:
-                self.usage.finish()
-            self._send(chunks)
+            self._send(self._encoded_at_once(answer))
         except CloseConnection as error:
             self.broker.outbox.put(Close(self.connection, str(error)))
 
     def _send(self, chunks: list[Buffer]) -> None:
         size = sum(map(len, chunks))
         self.broker.allowance.unsent_bytes += size
-        mute_ms = 0 if self.usage is None else self.usage.throttle_ms
+        mute_ms = 0 if self.usage is None else self.usage.finish()
         self.broker.outbox.put(Reply(self.connection, chunks, size, mute_ms))
 
     # -- quotas: what a request has used, and what follows from it --
@@ -246,11 +243,11 @@ class Exchange:
 
     def _sent(self, chunks: list[Buffer], usage: "Usage") -> list[Buffer] | Silence:
         """An answer that is made at once. What a throttled client sent behind its request waits, too."""
+        if usage.throttle_ms:
+            self._send(chunks)
+            return Silence.PARKED
         usage.finish()
-        if not usage.throttle_ms:
-            return chunks
-        self._send(chunks)
-        return Silence.PARKED
+        return chunks
 
     def _encoded_at_once(self, answer: Any) -> list[Buffer]:
         if self.usage is not None:
@@ -273,8 +270,6 @@ class Exchange:
             self.broker.outbox.put(Close(self.connection, str(error), over_limit=over_limit))
             return
         if result is not Silence.PARKED:
-            if self.usage is not None:
-                self.usage.finish()
             self._send(result)
             self._end()
 

@@ -157,20 +157,23 @@ class Usage:
         bucket = self.meters.mutations
         if bucket is None:
             return
-        if not is_strict or not bucket.throttle_ms(now_ms):
-            bucket.record(partitions, now_ms)
-            if is_strict:
-                return
-        self._overdrawn_ms, self._overdrawn_at_ms = bucket.throttle_ms(now_ms), now_ms
-        if is_strict:
+        if is_strict and bucket.throttle_ms(now_ms):
+            self._wait_for(bucket, now_ms)
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
+        bucket.record(partitions, now_ms)
+        if not is_strict:
+            self._wait_for(bucket, now_ms)
 
-    def finish(self) -> None:
-        """What was spent since it was charged counts for the next."""
+    def _wait_for(self, bucket: TokenBucket, now_ms: int) -> None:
+        self._overdrawn_ms, self._overdrawn_at_ms = bucket.throttle_ms(now_ms), now_ms
+
+    def finish(self) -> int:
+        """For how long its client is silent. What was spent since it was charged counts for the next."""
         if self.meters.request is not None:
             self.stop()
             self.meters.request.record(self.spent_us * PERCENT_PER_US, self.now_ms)
             self.spent_us = 0
+        return self.throttle_ms
 
     def _charge_time(self) -> int:
         """No longer than one sample at a time, as in Kafka: what is spent comes in small portions."""
