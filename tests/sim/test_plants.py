@@ -27,13 +27,13 @@ def planted(text: str) -> Iterator[None]:
 
 
 def first_failure(text: str) -> tuple[int, str] | None:
-    """How many seeds it took, and what the last of them found."""
+    """How many seeds it took, and what the last of them found. One that fails by itself has found nothing."""
     first = TRANSACTIONS_FROM + PASSED_OVER.get(text, 0) if text in TRANSACTION_PLANTS else 0
-    with planted(text):
-        for seed in range(first, first + SEEDS_MAX):
+    for seed in range(first, first + SEEDS_MAX):
+        with planted(text):
             problem = run(seed).problem
-            if problem is not None:
-                return seed - first + 1, problem
+        if problem is not None and run(seed).problem is None:
+            return seed - first + 1, problem
     return None
 
 
