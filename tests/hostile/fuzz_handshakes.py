@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
 from tests.hostile.arena import Report
 from tests.hostile.healthy import Healthy
 from tests.hostile.mutate import mutated
@@ -384,6 +385,12 @@ def check_login(broker: SecureBroker, mechanism: str) -> None:
         assert wire.call(MetadataRequest(topics=[]), 9).brokers
 
 
-def wait_gone(broker: SecureBroker, files: int) -> None:
+def wait_gone(broker: SecureBroker) -> None:
     """All connections of strangers are closed, and not kept."""
-    wait_for(lambda: broker.open_files() <= files, ANSWER_S, f"no more than {files} open files")
+    ports = {broker.secure_port, broker.tls_port}
+
+    def connections() -> list[str]:
+        open_ones = psutil.Process(broker.process.pid).net_connections("tcp")
+        return [entry.status for entry in open_ones if entry.raddr and entry.laddr.port in ports]
+
+    wait_for(lambda: not connections(), ANSWER_S, "the connections of strangers are closed")
