@@ -4,41 +4,56 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from tests.cli.commands import Run
 
-from ottla.testing.embedded import Broker
+from ottla import Broker
 
+WITHIN_S = 30.0
+PASSWORD = "alice-secret"
 NOT_ALLOWED = "you are not allowed to"
 ADVICE = "an administrator can allow it with `ottla acls add`\n"
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Client files of the administrator, and of alice, who may read the topic `letters` alone."""
-    folder = tmp_path_factory.mktemp("denials")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The client properties of alice, who may read the topic `letters`, and nothing else."""
     with Broker(secure=True) as broker:
-        admin = folder / "admin.properties"
-        admin.write_text("".join(f"{name}={value}\n" for name, value in broker.client_config.items()))
-        broker.create_topic("letters")
-        broker.create_topic("diaries")
-        yield {"admin": str(admin), "alice": str(folder / "alice.properties")}
+        for topic in ("letters", "diaries"):
+            broker.create_topic(topic)
+        admin = AdminClient(broker.client_config)
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        user = UserScramCredentialUpsertion("alice", info, PASSWORD.encode())
+        admin.alter_user_scram_credentials([user])["alice"].result(WITHIN_S)
+        allowed = (AclOperation.READ, AclPermissionType.ALLOW)
+        acl = AclBinding(
+            ResourceType.TOPIC, "letters", ResourcePatternType.LITERAL, "User:alice", "*", *allowed
+        )
+        admin.create_acls([acl])[acl].result(WITHIN_S)
+        producer = Producer(broker.client_config)
+        producer.produce("letters", b"hello")
+        assert producer.flush(WITHIN_S) == 0
+        own = broker.client_config | {"sasl.username": "alice", "sasl.password": PASSWORD}
+        path = tmp_path_factory.mktemp("denials") / "alice.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in own.items()))
+        yield str(path)
 
 
 @pytest.fixture
-def alice(run: Run, files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def alice(run: Run, file: str, monkeypatch: pytest.MonkeyPatch) -> Run:
     """`ottla`, run by alice."""
-    monkeypatch.setenv("OTTLA_CONFIG", files["admin"])
-    added = run("users", "add", "alice", "--generate")
-    assert added.code == 0, added.err
-    allowed = run("acls", "add", "--principal", "alice", "--operation", "Read", "--topic", "letters")
-    assert allowed.code == 0, allowed.err
-    with open(files["admin"]) as admin, open(files["alice"], "w") as own:
-        for line in admin:
-            name = line.partition("=")[0]
-            values = {"sasl.username": "alice", "sasl.password": added.out.strip()}
-            own.write(f"{name}={values[name]}\n" if name in values else line)
-    assert run("produce", "letters", stdin=b"hello\n").code == 0
-    monkeypatch.setenv("OTTLA_CONFIG", files["alice"])
+    monkeypatch.setenv("OTTLA_CONFIG", file)
     return run
 
 

@@ -23,6 +23,7 @@ from ottla.cli.interrupts import INTERRUPTED, stopping
 from ottla.cli.options import HERE, WhereOption, connects
 from ottla.client.librdkafka import cluster, connections, partition_offsets
 from ottla.client.librdkafka.errors import errors_explained, explain
+from ottla.client.librdkafka.messages import flushed
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -97,7 +98,7 @@ def _send(client: Any, topic: str, host: str, measurements: list[Measurement]) -
             client.produce(
                 topic, json.dumps(record), host.encode(), timestamp=now_ms, on_delivery=on_delivery
             )
-        left = client.flush(DELIVERY_S)
+        left = flushed(client, DELIVERY_S)
     if left or problems:
         why = f": {explain(problems[0])}" if problems else ""
         raise CommandError(f"{left + len(problems)} measurements were not acknowledged{why}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.command_error import CommandError
 from ottla.client.librdkafka import cluster, connections, partition_offsets
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain, is_dropped
-from ottla.client.librdkafka.messages import SILENCE_S, assigned_messages, headers_of
+from ottla.client.librdkafka.messages import SILENCE_S, assigned_messages, flushed, headers_of
 from ottla.client.properties import ClientProperties, Where
 from ottla.ship.files import Line
 from ottla.ship.state import Position, ShipState
@@ -122,7 +122,7 @@ class ShipTopic:
 
     def _unacknowledged(self) -> int:
         with errors_explained(f"topic {self.state.topic}"):
-            return int(self.producer.flush(FLUSH_S))
+            return flushed(self.producer, FLUSH_S)
 
     def _on_delivery(self, error: Any, message: "Message") -> None:
         if error is not None:

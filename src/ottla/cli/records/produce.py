@@ -18,6 +18,7 @@ from ottla.cli.records.formats import Outgoing, from_json, from_line, unescape
 from ottla.cli.records.input_transactions import in_transactions
 from ottla.client.librdkafka import cluster, connections, transactions
 from ottla.client.librdkafka.errors import errors_explained, explain, is_dropped
+from ottla.client.librdkafka.messages import flushed
 from ottla.client.librdkafka.transactions import TIMEOUT, TIMEOUT_MS, Transactions, is_over
 from ottla.records.compression import CODEC_NAMES
 
@@ -154,7 +155,7 @@ def produce(
                 lambda some: _send(client, topic, some, parse, deliveries, in_transaction=True),
             )
     with errors_explained(f"topic {topic}"):
-        left = client.flush(DELIVERY_S)
+        left = flushed(client, DELIVERY_S)
     if is_new and deliveries.acknowledged:
         output.say(f"topic {topic} was not there, and was created")
     _report(deliveries, left, topic, time.monotonic() - began, quiet)
@@ -203,14 +204,16 @@ def _send(
         try:
             _send_one(client, topic, record, deliveries)
         except (KafkaException, ValueError, TypeError, OverflowError) as error:
-            if in_transaction and is_over(error):
+            if is_over(error):
+                if not in_transaction:
+                    flushed(client, 0)  # it raises the reason, if this is not it
                 raise
             sent = "" if in_transaction else _sent(client, deliveries)
             raise CommandError(f"line {number}: {explain(error)}{sent}") from None
 
 
 def _sent(client: "Producer", deliveries: Deliveries) -> str:
-    client.flush(DELIVERY_S)
+    flushed(client, DELIVERY_S)
     count = deliveries.acknowledged
     return f" ({output.plural(count, 'record')} before it {'was' if count == 1 else 'were'} sent)"
 

@@ -1,6 +1,7 @@
 """Records as they come from librdkafka, and what confluent-kafka gets wrong about them set right."""
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -8,11 +9,12 @@ from ottla.base.command_error import CommandError
 from ottla.client.librdkafka.errors import explain
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer, Message, Producer
 
 Headers: TypeAlias = list[tuple[str, bytes | None]]
 
 POLL_S = 0.2
+FLUSH_STEP_S = 0.1
 BATCH = 1000
 SILENCE_S = 10.0
 
@@ -37,6 +39,15 @@ def assigned_messages(client: "Consumer", left: int | None) -> "list[Message]":
         return error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
     return [message for message in next_messages(client, left) if not is_of_the_group(message)]
+
+
+def flushed(client: "Producer", most_s: float) -> int:
+    """Wait until everything is acknowledged; how many records are not. In short steps: a longer one goes on
+    with delivery reports after an error that is fatal, and that error is lost in them."""
+    deadline = time.monotonic() + most_s
+    while (left := client.flush(FLUSH_STEP_S)) and time.monotonic() < deadline:
+        pass
+    return left
 
 
 @contextlib.contextmanager
