@@ -9,6 +9,7 @@ from tests.api.harness import Client, Machine
 from ottla.base.errors import ErrorCode
 from ottla.broker.effects import WriteNodes
 from ottla.controller.keeper import Create, Put
+from ottla.security.authorizer import Authorizer
 from ottla.security.resources import Operation, ResourceType
 from ottla.wire.messages import alter_client_quotas as alter
 from ottla.wire.messages import describe_client_quotas as describe
@@ -256,6 +257,7 @@ def test_who_may_not_change_configs_of_the_cluster_may_not_see_or_set_quotas(
         return False
 
     monkeypatch.setattr(machine.broker.access, "allows", refuse)
+    monkeypatch.setattr(machine.broker.access, "authorizer", Authorizer())  # without one nobody is asked
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     results = set_quotas(client, entry({"producer_byte_rate": 1.0}, user="a"))
     assert [code for code, _ in results] == [refused]
