@@ -258,6 +258,7 @@ def test_who_may_not_change_configs_of_the_cluster_may_not_see_or_set_quotas(
 
     monkeypatch.setattr(machine.broker.access, "authorizer", Authorizer())
     monkeypatch.setattr(machine.broker.access, "allows", refuse)
+    monkeypatch.setattr(machine.broker.access, "authorizer", Authorizer())  # without one nobody is asked
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     results = set_quotas(client, entry({"producer_byte_rate": 1.0}, user="a"))
     assert [code for code, _ in results] == [refused]

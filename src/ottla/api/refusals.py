@@ -47,6 +47,10 @@ def _delete_acls(messages: Any, request: Any, code: ErrorCode) -> Any:
     )
 
 
+def _describe_client_quotas(messages: Any, _request: Any, code: ErrorCode) -> Any:
+    return messages.DescribeClientQuotasResponse(error_code=code, entries=None)
+
+
 def _alter_client_quotas(messages: Any, request: Any, code: ErrorCode) -> Any:
     return messages.AlterClientQuotasResponse(
         entries=[
@@ -138,6 +142,7 @@ def _write_txn_markers(messages: Any, request: Any, code: ErrorCode) -> Any:
 
 
 _IN_PARTS: dict[str, Callable[[Any, Any, ErrorCode], Any]] = {
+    "describe_client_quotas": _describe_client_quotas,
     "alter_client_quotas": _alter_client_quotas,
     "alter_replica_log_dirs": _alter_replica_log_dirs,
     "alter_user_scram_credentials": _alter_user_scram_credentials,
