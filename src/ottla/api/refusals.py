@@ -89,11 +89,6 @@ def _alter_user_scram_credentials(messages: Any, request: Any, code: ErrorCode) 
     )
 
 
-def _describe_client_quotas(messages: Any, _request: Any, code: ErrorCode) -> Any:
-    """An empty list would say that there are no quotas."""
-    return messages.DescribeClientQuotasResponse(error_code=code, entries=None)
-
-
 def _elect_leaders(messages: Any, request: Any, code: ErrorCode) -> Any:
     return messages.ElectLeadersResponse(
         error_code=code,
@@ -148,7 +143,6 @@ _IN_PARTS: dict[str, Callable[[Any, Any, ErrorCode], Any]] = {
     "alter_user_scram_credentials": _alter_user_scram_credentials,
     "create_acls": _create_acls,
     "delete_acls": _delete_acls,
-    "describe_client_quotas": _describe_client_quotas,
     "elect_leaders": _elect_leaders,
     "update_features": _update_features,
     "write_txn_markers": _write_txn_markers,
