@@ -185,11 +185,12 @@ def status(
 
 def _client(folder: PipelineFolder, where: ClientProperties, last: dict[str, Any]) -> "AdminClient | None":
     """Without the broker the rest can be shown all the same."""
-    if not (where.bootstrap or last["bootstrap"]):
+    bootstrap = where.bootstrap or last["bootstrap"]
+    if not bootstrap:
         return None
     try:
         properties = client_file.properties_of(folder, where, last.get("client_config"))
-        return connections.admin(client_file.checked(properties, last["bootstrap"]))
+        return connections.admin(client_file.checked(properties, bootstrap))
     except CommandError as error:
         print(f"ottla: {error}", file=sys.stderr)
         return None
