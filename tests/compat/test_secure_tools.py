@@ -84,7 +84,9 @@ def test_the_java_client_comes_with_a_token_over_tls(tmp_path: Path) -> None:
     assert "Created topic letters" in said
 
 
-def test_the_java_client_comes_with_a_certificate_and_is_its_owner(tmp_path: Path) -> None:
+def test_the_java_client_comes_with_a_certificate_and_is_its_owner(
+    tmp_path: Path, kafka_tools: ToolsJvm
+) -> None:
     pem = certificates(tmp_path / "pem")
     stores = {"ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM", "ssl.truststore.location": pem.ca}
     client = stores | {"security.protocol": "SSL", "ssl.keystore.location": pem.client}
@@ -99,5 +101,8 @@ def test_the_java_client_comes_with_a_certificate_and_is_its_owner(tmp_path: Pat
         "super.users": "User:CLIENT",
     }
     with Broker(settings) as broker:
-        said = topics(broker.bootstrap_servers, str(config), "--create", "--topic", "letters")
-    assert "Created topic letters" in said
+        where = ("--bootstrap-server", broker.bootstrap_servers, "--command-config", str(config))
+        made = ("--create", "--topic", "letters")
+        outcome = kafka_tools.run("org.apache.kafka.tools.TopicCommand", *where, *made)
+    assert "Created topic letters" in outcome.said
+    assert outcome.code == 0
