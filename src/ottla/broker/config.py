@@ -161,7 +161,7 @@ class BrokerConfig:
     )
     queued_request_bytes_max: int = key(
         "queued.max.request.bytes",
-        160 * 1024 * 1024,
+        128 * 1024 * 1024,
         "Memory for unfinished requests; above it who has held most for longest is closed. -1: no limit.",
         type=LONG,
     )
