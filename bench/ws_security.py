@@ -94,6 +94,7 @@ class SecureKafka(ApacheKafka):
         listeners = {"PLAINTEXT": port, "SSL": self.tls_port, "CONTROLLER": controller}
         properties = {
             "controller.quorum.voters": f"1@{HOST}:{controller}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
             "listeners": ",".join(f"{name}://{HOST}:{number}" for name, number in listeners.items()),
         }
         super().__init__({**properties, **certificates.of_broker}, port=port)
@@ -192,7 +193,7 @@ def run(brokers: list[Peer], scale: Scale) -> Outcome:
                 for peer in running
                 for is_tls in (False, True)
             ]
-            rounds = scale.single_rounds if case == CASES[2] else scale.bulk_rounds
+            rounds = scale.bulk_rounds if case == CASES[0] else scale.single_rounds
             take_turns(case, contenders, outcome, rounds, scale.say)
     _compare(outcome)
     for case in CASES:
