@@ -20,7 +20,9 @@ from ottla.testing.embedded import (
     Setting,
     create_topic,
     delete_topic,
+    librdkafka_settings,
     new_security,
+    python_settings,
     texts,
     warn_of_unknown,
 )
@@ -90,14 +92,12 @@ class Cluster:
     @property
     def client_config(self) -> dict[str, Any]:
         """What a client of confluent-kafka needs to connect."""
-        own = self._security.client_config() if self._security else {}
-        return {"bootstrap.servers": self.bootstrap_servers, **own}
+        return librdkafka_settings(self.bootstrap_servers, self._security)
 
     @property
     def client_arguments(self) -> dict[str, Any]:
         """What a client of aiokafka or kafka-python needs to connect, as keyword arguments."""
-        own = self._security.client_arguments() if self._security else {}
-        return {"bootstrap_servers": self.bootstrap_servers, **own}
+        return python_settings(self.bootstrap_servers, self._security)
 
     def start(self, broker_id: int | None = None) -> Self:
         """Start one broker, or all that do not run; returns when all that run know of each other."""

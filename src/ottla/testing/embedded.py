@@ -48,14 +48,12 @@ class Broker(EmbeddedBroker):
     @property
     def client_config(self) -> dict[str, Any]:
         """What a client of confluent-kafka needs to connect."""
-        own = self._security.client_config() if self._security else {}
-        return {"bootstrap.servers": self.bootstrap_servers, **own}
+        return librdkafka_settings(self.bootstrap_servers, self._security)
 
     @property
     def client_arguments(self) -> dict[str, Any]:
         """What a client of aiokafka or kafka-python needs to connect, as keyword arguments."""
-        own = self._security.client_arguments() if self._security else {}
-        return {"bootstrap_servers": self.bootstrap_servers, **own}
+        return python_settings(self.bootstrap_servers, self._security)
 
     @property
     def ssl_context(self) -> "SSLContext":
@@ -87,6 +85,14 @@ def new_security(host: str) -> "Security":
         return Security(host)
     except ImportError:
         raise ImportError("secure=True needs cryptography: pip install 'ottla[tls]'") from None
+
+
+def librdkafka_settings(servers: str, security: "Security | None") -> dict[str, Any]:
+    return {"bootstrap.servers": servers, **(security.client_config() if security else {})}
+
+
+def python_settings(servers: str, security: "Security | None") -> dict[str, Any]:
+    return {"bootstrap_servers": servers, **(security.client_arguments() if security else {})}
 
 
 def create_topic(
