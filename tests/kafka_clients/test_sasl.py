@@ -27,10 +27,9 @@ from tests.kafka_clients.secure_broker import (
     SecureBroker,
     secure_broker,
 )
-from tests.kafka_clients.wire_client import Closed, framed
+from tests.kafka_clients.wire_client import Closed, framed, logs_in
 from tests.support.waiting import wait_for
 
-from ottla.security.sasl.client import Credentials, client_exchange
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
@@ -121,16 +120,8 @@ def test_a_wrong_password_is_an_authentication_error_to_librdkafka(
 
 def test_users_are_added_changed_and_removed_while_clients_come(secure: SecureBroker) -> None:
     def can_connect(password: str) -> bool:
-        exchange = client_exchange("SCRAM-SHA-256", Credentials("carol", password), random.randbytes(32))
         with secure.wire() as wire:
-            wire.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
-            token: bytes | None = exchange.first()
-            while token is not None:
-                answer = wire.call(SaslAuthenticateRequest(auth_bytes=token), 2)
-                if answer.error_code:
-                    return False
-                token = exchange.on_reply(answer.auth_bytes)
-        return True
+            return logs_in(wire, "SCRAM-SHA-256", "carol", password)
 
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)
 

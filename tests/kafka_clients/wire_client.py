@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import random
 import socket
 import struct
 from functools import cache
@@ -14,6 +15,7 @@ from ottla.records.batch import split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.records.record import Record, read_records
+from ottla.security.sasl.client import Credentials, client_exchange
 from ottla.wire import messages
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.produce import (
@@ -23,6 +25,8 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 R = TypeVar("R")
 
@@ -170,3 +174,16 @@ def batch(
         producer_epoch=epoch,
         base_sequence=sequence,
     )
+
+
+def logs_in(wire: Wire, mechanism: str, user: str, password: str) -> bool:
+    """Authenticate on this connection. False: it is refused."""
+    exchange = client_exchange(mechanism, Credentials(user, password), random.randbytes(32))
+    wire.call(SaslHandshakeRequest(mechanism=mechanism), 1)
+    token: bytes | None = exchange.first()
+    while token is not None:
+        answer = wire.call(SaslAuthenticateRequest(auth_bytes=token), 2)
+        if answer.error_code:
+            return False
+        token = exchange.on_reply(answer.auth_bytes)
+    return True

@@ -14,14 +14,12 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from tests.kafka_clients.wire_client import Wire
+from tests.kafka_clients.wire_client import Wire, logs_in
+from tests.support.secured import admin_settings
 from tests.support.waiting import wait_for
 
 from ottla import Cluster
-from ottla.security.sasl.client import Credentials, client_exchange
 from ottla.wire.messages.metadata import MetadataRequest
-from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 WITHIN_S = 30.0
 CONFIG = {
@@ -42,29 +40,18 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-def settings(cluster: Cluster) -> dict[str, str | int]:
-    return {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "admin",
-        "sasl.password": "admin-secret",
-        "log_level": 0,
-    }
-
-
 def topics_seen_by_alice(cluster: Cluster, broker: int) -> list[str]:
-    exchange = client_exchange("PLAIN", Credentials("alice", "alice-secret"), b"")
     with Wire(int(cluster.brokers[broker].bootstrap_servers.rpartition(":")[2])) as wire:
-        wire.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-        wire.call(SaslAuthenticateRequest(auth_bytes=exchange.first()), 2)
+        assert logs_in(wire, "PLAIN", "alice", "alice-secret")
         return [topic.name for topic in wire.call(MetadataRequest(topics=None), 12).topics]
 
 
 def test_brokers_replicate_without_acls_of_their_own(cluster: Cluster) -> None:
-    admin = AdminClient(settings(cluster))
+    admin = AdminClient(admin_settings(cluster.bootstrap_servers))
     admin.create_topics([NewTopic("t", 3, 3)])["t"].result(WITHIN_S)
-    producer = Producer({**settings(cluster), "acks": "all", "transactional.id": "tx"})
+    producer = Producer(
+        {**admin_settings(cluster.bootstrap_servers), "acks": "all", "transactional.id": "tx"}
+    )
     producer.init_transactions(WITHIN_S)
     producer.begin_transaction()
     for partition in range(3):
@@ -79,7 +66,7 @@ def test_brokers_replicate_without_acls_of_their_own(cluster: Cluster) -> None:
 
 
 def test_an_acl_that_is_made_or_deleted_at_one_broker_holds_at_all(cluster: Cluster) -> None:
-    admin = AdminClient(settings(cluster))
+    admin = AdminClient(admin_settings(cluster.bootstrap_servers))
     admin.create_topics([NewTopic("seen", 1, 3)])["seen"].result(WITHIN_S)
     acl = AclBinding(
         ResourceType.TOPIC, "seen", ResourcePatternType.LITERAL, "User:alice", "*", AclOperation.DESCRIBE,

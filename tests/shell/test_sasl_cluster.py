@@ -1,6 +1,5 @@
 """A cluster whose one listener demands SASL: brokers let each other in, and users reach all of them."""
 
-import random
 from collections.abc import Iterator
 
 import pytest
@@ -13,11 +12,11 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from tests.kafka_clients.wire_client import Wire
+from tests.kafka_clients.wire_client import Wire, logs_in
+from tests.support.secured import admin_settings
 from tests.support.waiting import wait_for
 
 from ottla import Cluster
-from ottla.security.sasl.client import Credentials, client_exchange
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
@@ -38,34 +37,15 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-def settings(cluster: Cluster) -> dict[str, str | int]:
-    return {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "admin",
-        "sasl.password": "admin-secret",
-        "log_level": 0,
-    }
-
-
 def is_let_in(cluster: Cluster, broker: int, user: str, password: str) -> bool:
-    exchange = client_exchange("SCRAM-SHA-256", Credentials(user, password), random.randbytes(32))
     with Wire(int(cluster.brokers[broker].bootstrap_servers.rpartition(":")[2])) as wire:
-        wire.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
-        token: bytes | None = exchange.first()
-        while token is not None:
-            answer = wire.call(SaslAuthenticateRequest(auth_bytes=token), 2)
-            if answer.error_code:
-                return False
-            token = exchange.on_reply(answer.auth_bytes)
-    return True
+        return logs_in(wire, "SCRAM-SHA-256", user, password)
 
 
 def test_brokers_replicate_over_a_listener_with_sasl(cluster: Cluster) -> None:
-    admin = AdminClient(settings(cluster))
+    admin = AdminClient(admin_settings(cluster.bootstrap_servers))
     admin.create_topics([NewTopic("t", 3, 3)])["t"].result(WITHIN_S)
-    producer = Producer({**settings(cluster), "acks": "all"})
+    producer = Producer({**admin_settings(cluster.bootstrap_servers), "acks": "all"})
     for partition in range(3):
         producer.produce("t", b"x", partition=partition)
     assert producer.flush(WITHIN_S) == 0
@@ -78,7 +58,7 @@ def test_brokers_replicate_over_a_listener_with_sasl(cluster: Cluster) -> None:
 
 
 def test_a_user_that_is_added_or_removed_at_one_broker_is_so_at_all(cluster: Cluster) -> None:
-    admin = AdminClient(settings(cluster))
+    admin = AdminClient(admin_settings(cluster.bootstrap_servers))
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
 
     def alter(alteration: UserScramCredentialUpsertion | UserScramCredentialDeletion) -> None:

@@ -137,3 +137,15 @@ def secured_ottla(folder: Path) -> Iterator[SecuredOttla]:
 
 def client_of(server: Secured, listener: str, mechanism: str = "", **more: str) -> Client:
     return Client(server.addresses[listener], security=server.over(PROTOCOLS[listener], mechanism) | more)
+
+
+def admin_settings(servers: str) -> dict[str, str | int]:
+    """How confluent-kafka comes in as `admin`, with PLAIN and without TLS."""
+    return {
+        "bootstrap.servers": servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "admin",
+        "sasl.password": "admin-secret",
+        "log_level": 0,
+    }
