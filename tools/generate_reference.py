@@ -12,6 +12,7 @@ from ottla.api.table import TABLE, Api
 from ottla.base.config import Row, rows, rows_by_group_key
 from ottla.base.errors import ErrorCode
 from ottla.broker.config_classes import TITLES
+from ottla.shell.metrics.sources import all_metrics
 from ottla.wire.messages import FLEXIBLE_SINCE
 
 ROOT = Path(__file__).parent.parent
@@ -26,6 +27,7 @@ def pages() -> dict[str, str]:
         "reference/apis.md": apis(),
         "reference/configs.md": configs(),
         "reference/errors.md": errors(),
+        "reference/metrics.md": metrics(),
     }
 
 
@@ -80,6 +82,15 @@ def configs() -> str:
         lines += [config_line(row) for row in sorted(rows(config_class), key=lambda row: row.name)]
         lines.append("")
     return "\n".join(lines)
+
+
+def metrics() -> str:
+    lines = ["# Metrics", "", MADE, ""]
+    lines += ["| metric | type | labels | what it says |", "|---|---|---|---|"]
+    for metric in sorted(all_metrics(), key=lambda metric: metric.name):
+        labels = ", ".join(metric.labels)
+        lines.append(f"| `{metric.name}` | {metric.kind.value} | {labels} | {metric.help} |")
+    return "\n".join([*lines, ""])
 
 
 def config_line(row: Row) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from ottla.base.config import Row, names_of, rows
 from ottla.broker.config import BrokerConfig
+from ottla.broker.metrics_config import MetricsConfig
 from ottla.broker.zookeeper_config import ZooKeeperConfig
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig, StoreConfig
@@ -28,6 +29,7 @@ TITLES: dict[type, str] = {
     OAuthConfig: "SASL: OAUTHBEARER",
     TlsConfig: "TLS",
     AuthorizerConfig: "Access control",
+    MetricsConfig: "Metrics and health",
 }
 CONFIG_CLASSES = tuple(TITLES)
 

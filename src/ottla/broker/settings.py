@@ -10,6 +10,7 @@ from typing import Protocol
 from ottla.base.config import INT_MAX, load, override
 from ottla.broker.config import BrokerConfig
 from ottla.broker.listeners import listeners_named, settings_of
+from ottla.broker.metrics_config import MetricsConfig
 from ottla.controller.image import Image
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.txn.config import TransactionConfig
@@ -50,6 +51,7 @@ class Settings:
         self.log_config = load(LogConfig, merged)
         self.store_config = load(StoreConfig, merged)
         self.transaction_config = load(TransactionConfig, merged)
+        self.metrics_config = load(MetricsConfig, merged)
 
     def listener_config(self, listener: str) -> BrokerConfig:
         """The configs as they hold for one listener (`listener.name.X.`)."""

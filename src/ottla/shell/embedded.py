@@ -28,6 +28,7 @@ from ottla.shell.server import Server
 log = logging.getLogger(__name__)
 
 START_S = 30.0
+METRICS_S = 30.0
 STOP_S = 60.0  # a broker with many partitions syncs them all
 
 # What is thrown away soon need not be kept in large files, nor on disk after its deletion; and a group in a
@@ -80,6 +81,16 @@ class EmbeddedBroker:
     @property
     def is_running(self) -> bool:
         return bool(self._address) and self.failure is None
+
+    def metrics(self) -> dict[str, float]:
+        """What /metrics would show now: `metrics()['kafka_server_replicamanager_partitioncount']`; labels are
+        part of a name as Prometheus writes it, as in `...messagesin_total{topic="orders"}`."""
+        server, loop = self._server, self._loop
+        if server is None or loop is None:
+            raise RuntimeError("the broker is not running: call start(), or use it in a with statement")
+        text = asyncio.run_coroutine_threadsafe(server.metrics(), loop).result(METRICS_S)
+        samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, _, value in samples}
 
     def start(self) -> Self:
         if self._thread is not None:

@@ -82,6 +82,13 @@ class Server:
             return str(self.address)
         return ", ".join(f"{name}://{address}" for name, address in endpoints.items())
 
+    async def metrics(self) -> str:
+        """As Prometheus reads them."""
+        from ottla.shell.metrics.reader import Reader  # many brokers are never asked
+        from ottla.shell.metrics.sources import sources_of
+
+        return await Reader(sources_of(self.core), self.core.now_ms).text()
+
     # -- start --
 
     async def start(self) -> None:

@@ -1,0 +1,16 @@
+"""All metrics of a broker process: those of the core, and the shell's own."""
+
+from ottla.base.metrics import Metric, Source, metrics_of
+from ottla.broker.metrics import sources as core_sources
+from ottla.shell.core import Core
+
+SOURCES: tuple[type, ...] = (*core_sources.SOURCES,)
+
+
+def all_metrics() -> list[Metric]:
+    """Every metric there is, for the page that lists them."""
+    return [metric for source in SOURCES for metric in metrics_of(source)]
+
+
+def sources_of(core: Core) -> list[Source]:
+    return [*core_sources.sources_of(core.broker)]
