@@ -12,6 +12,7 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.broker.group_activity import GroupActivity
 from ottla.broker.internal_partitions import InternalTopic, report_failure, report_left_out, shard_of_key
 from ottla.broker.journal import AppendBatch, AppendMarker, PartitionJournal
 from ottla.controller.image import Image
@@ -19,6 +20,7 @@ from ottla.controller.topics import NewTopic
 from ottla.coordinator.runtime import Runtime
 from ottla.coordinator.turn import Answer, Turn
 from ottla.group.config import GroupConfig
+from ottla.group.group import Group
 from ottla.group.memory import Use, room_bytes
 from ottla.group.shard import GroupShard
 from ottla.records.compression import Codec
@@ -92,15 +94,25 @@ class Groups:
         self.image = image
         self._topic = InternalTopic(OFFSETS_TOPIC, "consumer groups", "offsets.topic.replication.factor")
         self._full = set[Use]()  # for what it was said that there is no more memory
-        topics = ImageTopics(image)
+        self._topics = ImageTopics(image)
+        self.activity = GroupActivity(self._group)
         self.runtime: Runtime[GroupShard] = Runtime(
-            new_shard=lambda _index: GroupShard(config, topics, image.group_config, self.room_bytes),
+            new_shard=self._new_shard,
             on_answered=wake,
+            on_event=self.activity.on_event,
             on_reloaded=lambda index, now_ms: wake(TopicPartition(OFFSETS_TOPIC, index), now_ms),
             on_failed=partial(report_failure, OFFSETS_TOPIC, "groups"),
             on_left_out=partial(report_left_out, OFFSETS_TOPIC),
             wall_ms=wall_ms,
         )
+
+    def _new_shard(self, index: int) -> GroupShard:
+        self.activity.forget(index)
+        return GroupShard(self.config, self._topics, self.image.group_config, self.room_bytes)
+
+    def _group(self, shard: int, group_id: str) -> Group | None:
+        loaded = self.runtime.shards.get(shard)
+        return loaded.shard.groups.get(group_id) if loaded is not None else None
 
     def on_elected(
         self,
@@ -117,6 +129,7 @@ class Groups:
 
     def on_resigned(self, topic_partition: TopicPartition) -> None:
         self.runtime.unload(topic_partition.partition)
+        self.activity.forget(topic_partition.partition)
 
     def on_topic_deleted(self, topic: str, now_ms: int) -> None:
         """Its offsets go too; those that cannot be deleted now are left to expire."""

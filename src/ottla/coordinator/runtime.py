@@ -139,14 +139,16 @@ class Failed:
 
 @dataclass(slots=True)
 class Runtime(Generic[S]):
-    """The shards this broker coordinates. `on_answered` is called with every answer that has been given;
-    `wall_ms` is the time of day at a time of the steady clock (design note 002)."""
+    """The shards this broker coordinates. `on_answered` is called with every answer that has been given,
+    `on_event` with what turns tell; `wall_ms` is the time of day at a time of the steady clock (design note
+    002)."""
 
     new_shard: Callable[[int], S]
     on_answered: Callable[[Answer, int], None]
     on_reloaded: Callable[[int, int], None] = lambda _index, _now_ms: None
     on_failed: Callable[[int, Failed], None] = lambda _index, _failed: None
     on_left_out: Callable[[int, list[Unreadable]], None] = lambda _index, _left_out: None
+    on_event: Callable[[int, object, int], None] = lambda _index, _event, _now_ms: None
     wall_ms: Callable[[int], int] = lambda now_ms: now_ms
     slice_work: int = SLICE_WORK
     shards: dict[int, Loaded[S]] = field(default_factory=dict)
@@ -421,6 +423,8 @@ class Runtime(Generic[S]):
             answer.reply, answer.after_offset = reply, loaded.journal.end_offset
             answer.given_ms = turn.now_ms
             self.on_answered(answer, turn.now_ms)
+        for event in turn.events:
+            self.on_event(loaded.index, event, turn.now_ms)
 
 
 def _problem(replay: Callable[..., None], *stored: Any) -> str | None:
