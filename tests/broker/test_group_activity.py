@@ -60,7 +60,10 @@ def test_a_classic_group_that_rebalances_says_why_and_how_long_it_took(
         f"group 'readers' rebalances: member {member!r} joined (generation 0)",
         "group 'readers' is stable after 3.000 s: generation 1, members 1",
     ]
-    assert {record.__dict__["group"] for record in caplog.records} == {G}
+    assert [record.__dict__["fields"] for record in caplog.records] == [
+        {"group": G, "generation": 0, "reason": f"member {member!r} joined"},
+        {"group": G, "generation": 1, "members": 1, "took_ms": 3_000},
+    ]
     assert activity(machine).classic_rebalances == 1
 
 

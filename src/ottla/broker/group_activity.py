@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ottla.base.log_fields import fields
 from ottla.group import events
 from ottla.group.consumer.state import STABLE
 from ottla.group.group import Group
@@ -51,7 +52,7 @@ class GroupActivity:
         self._begun_ms.setdefault(shard, {}).setdefault(event.group_id, now_ms)
         log.info(
             "group %.200r rebalances: %s (generation %d)", event.group_id, event.reason, event.epoch,
-            extra={"group": event.group_id},
+            extra=fields(group=event.group_id, generation=event.epoch, reason=event.reason),
         )  # fmt: skip
 
     def _end_if_stable(self, shard: int, group_id: str, now_ms: int) -> None:
@@ -61,12 +62,15 @@ class GroupActivity:
 
     def _end(self, shard: int, group_id: str, generation: int, members: int, now_ms: int) -> None:
         begun_ms = self._begun_ms.get(shard, {}).pop(group_id, None)
-        took = "" if begun_ms is None else f" after {(now_ms - begun_ms) / 1000:.3f} s"
-        fields = {"group": group_id}
+        took_ms = 0 if begun_ms is None else now_ms - begun_ms
         if members:
             log.info(
-                "group %.200r is stable%s: generation %d, members %d", group_id, took, generation, members,
-                extra=fields,
+                "group %.200r is stable after %.3f s: generation %d, members %d",
+                group_id, took_ms / 1000, generation, members,
+                extra=fields(group=group_id, generation=generation, members=members, took_ms=took_ms),
             )  # fmt: skip
         else:
-            log.info("group %.200r is empty%s", group_id, took, extra=fields)
+            log.info(
+                "group %.200r is empty after %.3f s", group_id, took_ms / 1000,
+                extra=fields(group=group_id, members=0, took_ms=took_ms),
+            )  # fmt: skip

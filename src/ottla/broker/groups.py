@@ -5,7 +5,7 @@ partition coordinates it. The shard is loaded when leadership comes, in slices, 
 """
 
 import logging
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -95,7 +95,7 @@ class Groups:
         self._topic = InternalTopic(OFFSETS_TOPIC, "consumer groups", "offsets.topic.replication.factor")
         self._full = set[Use]()  # for what it was said that there is no more memory
         self._topics = ImageTopics(image)
-        self.activity = GroupActivity(self._group)
+        self.activity = GroupActivity(self.group)
         self.runtime: Runtime[GroupShard] = Runtime(
             new_shard=self._new_shard,
             on_answered=wake,
@@ -110,9 +110,25 @@ class Groups:
         self.activity.forget(index)
         return GroupShard(self.config, self._topics, self.image.group_config, self.room_bytes)
 
-    def _group(self, shard: int, group_id: str) -> Group | None:
+    def group(self, shard: int, group_id: str) -> Group | None:
         loaded = self.runtime.shards.get(shard)
         return loaded.shard.groups.get(group_id) if loaded is not None else None
+
+    def newest_offsets(self, shard: int, group_id: str) -> Mapping[str, Mapping[int, object]]:
+        """Of a group, by topic and partition; also what is about to be committed. Not to be kept."""
+        loaded = self.runtime.shards.get(shard)
+        return loaded.shard.offsets.newest(group_id) if loaded is not None else {}
+
+    def committed_offsets(self, shard: int, group_id: str) -> Iterator[tuple[str, dict[int, int]]]:
+        """What a group has committed, by topic and partition, in order, a topic at a time."""
+        loaded = self.runtime.shards.get(shard)
+        if loaded is None:
+            return
+        offsets = loaded.shard.offsets
+        for topic in offsets.topics(group_id, loaded.journal.committed_offset):
+            committed = offsets.of_topic(group_id, topic, loaded.journal.committed_offset)
+            if committed:  # it may have gone by now
+                yield topic, {index: entry.offset for index, entry in committed.items()}
 
     def on_elected(
         self,
