@@ -120,6 +120,7 @@ def test_the_audit_log_is_json_in_text_and_fields_in_json(caplog: pytest.LogCapt
     assert in_text["client"] == HOSTILE
     assert in_text.items() <= in_json.items()
     assert in_text.keys() <= FIELDS.keys()
+    assert vars(caplog.records[0])["is_unlimited"], "it has a limit of its own"
 
 
 def test_a_stream_that_is_gone_costs_nobody_anything() -> None:

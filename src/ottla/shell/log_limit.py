@@ -3,8 +3,8 @@
 Of lines with the same logger, level and template LINES_MAX are written in WINDOW_S. Of those beyond only the
 last one is, once the window is over, with how many there were: what was true in the end is never left out.
 
-There is no limit for what is critical, for the audit log (it has its own), and for a logger at DEBUG: that is
-how one sees them all.
+There is no limit for what is critical, for lines that are UNLIMITED (as the audit log's, which has its own),
+and for a logger at DEBUG: that is how one sees them all.
 """
 
 import logging
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TextIO
 
-from ottla.broker.audit import LOGGER as AUDIT
+from ottla.base.log_fields import UNLIMITED
 
 LINES_MAX: Final = 20
 WINDOW_S: Final = 60.0
@@ -149,6 +149,6 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
 def _has_no_limit(record: logging.LogRecord) -> bool:
     return (
         record.levelno >= logging.CRITICAL
-        or record.name == AUDIT
+        or UNLIMITED.keys() <= record.__dict__.keys()
         or logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
     )
