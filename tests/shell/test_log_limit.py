@@ -148,10 +148,12 @@ def test_unlimited_lines_critical_ones_and_a_logger_at_debug_have_no_limit(
     assert said(stream) == ["x"] * LINES_MAX * 2
 
 
-def test_arguments_that_do_not_fit_never_reach_the_caller(
-    handler: LimitedHandler, monkeypatch: pytest.MonkeyPatch
+def test_a_line_whose_arguments_do_not_fit_is_a_bug_in_one_line_and_no_error_of_the_caller(
+    handler: LimitedHandler, stream: io.StringIO, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(logging, "raiseExceptions", False)
     for _ in range(LINES_MAX + 2):
         handler.handle(record(1_000, "%d bytes", "many"))
     handler.close()
+    assert said(stream)[0].startswith("bug: the line '%d bytes' could not be written: %d format")
+    assert len(said(stream)) == LINES_MAX + 1
+    assert capsys.readouterr().err == ""

@@ -16,7 +16,6 @@ FIELDS: Final = {
     "api": "The API of a request, by Kafka's name.",
     "at": "Which kind of line of the audit log it is.",
     "bytes": "How large something is.",
-    "certificate_expires": "When a certificate ends to be valid, RFC 3339 in UTC.",
     "checks": "What the audit log says was checked: operation, type, name, whether it is allowed.",
     "client": "The client id that a request came with.",
     "correlation": "The correlation id that a request came with.",

@@ -8,6 +8,7 @@ and for a logger at DEBUG: that is how one sees them all.
 """
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ LINES_MAX: Final = 20
 WINDOW_S: Final = 60.0
 LATE_S: Final = 0.1  # threads do not log in order of time, and a timer looks a little late
 TEMPLATES_MAX: Final = 1_000
+UNWRITTEN: Final = "bug: the line %r could not be written: %s"
 
 
 @dataclass(slots=True)
@@ -109,6 +111,14 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
             super().emit(record)
         else:
             self._wind()
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        """A line could not be written. Without a stream there is nobody to tell; else it is a bug, and that
+        is one line, too."""
+        if not isinstance(sys.exc_info()[1], OSError) and record.msg != UNWRITTEN:
+            named = {"name": record.name, "levelno": logging.ERROR, "levelname": "ERROR"}
+            line = {"msg": UNWRITTEN, "args": (str(record.msg), sys.exc_info()[1])}
+            super().emit(logging.makeLogRecord(named | line))
 
     def close(self) -> None:
         self.acquire()
