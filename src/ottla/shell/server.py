@@ -123,8 +123,6 @@ class Server:
         keeper = self._make_keeper(self._loop)
         lock = next(lock for lock in self._locks if lock.is_held)
         self._session = KeeperSession(self.core, keeper, self.clients.endpoints, lock)
-        if self._http is not None:
-            self._http.session = self._session
         try:
             await self._enter(undo)
             await self.clients.serve()
@@ -151,6 +149,8 @@ class Server:
         """Take up what the keeper and the disk hold, and register."""
         claims = directories.cluster_ids(self.broker.store, self.broker.id, holds_keeper=self._holds_keeper)
         nodes, keeper = await self._session.load(), self._session.keeper
+        if self._http is not None:
+            self._http.session = self._session
         tree_id = directories.tree_cluster_id(nodes, keeper.where)
         if keeper.is_shared:
             directories.check_shared(self.broker.store, claims, keeper.where, tree_id)
