@@ -8,6 +8,7 @@ The process is the broker's own here, so its limit of open files is raised; an e
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from ottla.base.log_fields import fields
 from ottla.shell.descriptors import raise_limit
 from ottla.shell.garbage_collection import spare_survivors
 from ottla.shell.server import Server
+from ottla.shell.systemd import Systemd
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +50,8 @@ async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None])
         else:
             ended.set_result(reason)
 
+    systemd = Systemd(os.environ)
+    systemd.on_begun()
     server = Server(properties, on_halt=end)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, None)
@@ -61,8 +65,10 @@ async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None])
     except asyncio.CancelledError:
         return None
     on_ready(server)
+    systemd.on_ready(f"serving at {server.addresses}")
     reason = await ended
     log.info("broker %d stops", server.config.node_id)
+    systemd.on_stopping()
     await server.stop()
     watch = server.stopping
     log.info(
