@@ -12,9 +12,12 @@ the broker that speaks is in every line of JSON and need not be given.
 from typing import Any, Final
 
 FIELDS: Final = {
+    "allowed": "Whether the audit log speaks of something that was allowed.",
     "api": "The API of a request, by Kafka's name.",
+    "at": "Which kind of line of the audit log it is.",
     "bytes": "How large something is.",
     "certificate_expires": "When a certificate ends to be valid, RFC 3339 in UTC.",
+    "checks": "What the audit log says was checked: operation, type, name, whether it is allowed.",
     "client": "The client id that a request came with.",
     "correlation": "The correlation id that a request came with.",
     "directory": "A log directory.",
@@ -24,10 +27,13 @@ FIELDS: Final = {
     "host": "The address that a connection came from.",
     "isr": "The ids of the replicas that are in sync.",
     "leader": "The id of the broker that leads a partition; -1 if none does.",
+    "left_out": "How many refusals are in no line of the audit log since the last one.",
     "listener": "A listener, by its name.",
     "member": "The id of a member of a group.",
     "members": "How many members a group has.",
+    "more_checks": "How many checks are not in this line of the audit log.",
     "offset": "An offset.",
+    "on": "What an administrative request in the audit log is about.",
     "partition": "The number of a partition.",
     "partitions": "How many partitions a line is about.",
     "peer": "The id of another broker.",
