@@ -74,7 +74,8 @@ def refused(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_broker_says_when_it_is_ready_serves_and_stops_cleanly(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    with started("--listen", "127.0.0.1:0", "--data", str(tmp_path / "d"), "--node-id", "7") as (
+    quiet = ("--set", "ottla.stall.threshold.ms=60000")
+    with started("--listen", "127.0.0.1:0", "--data", str(tmp_path / "d"), "--node-id", "7", *quiet) as (
         process,
         ready,
     ):

@@ -52,7 +52,7 @@ async def _serve(
             ended.set_result(reason)
 
     server = Server(properties, on_halt=end)
-    server.core.stalls.watcher = watcher
+    server.core.stalls.watch(watcher)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, None)
     starting = asyncio.ensure_future(server.start())
