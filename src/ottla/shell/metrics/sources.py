@@ -19,6 +19,6 @@ def sources_of(core: Core) -> list[Source]:
     return [
         *core_sources.sources_of(core.broker),
         LoopMetrics(core.stalls),
-        ProcessMetrics(),
+        ProcessMetrics(core.broker.id),
         WorkerMetrics(core.worker_times),
     ]
