@@ -13,6 +13,10 @@ from tests.support.http import get
 from tests.support.ports import free_ports
 from tests.support.processes import die_with_parent
 
+from ottla.cli.broker.process import read_plainly
+from ottla.shell.http.pages import PATHS
+
+ROOT = Path(__file__).parents[2]
 READY = re.compile(r"Ottla \S+ is ready at .* · cluster \S{22} · http://(\S+) · \d+ ms\n")
 
 
@@ -38,6 +42,15 @@ def test_a_port_alone_is_one_of_this_host_and_the_ready_line_has_the_address(
             assert process.stderr.read() == ""
         finally:
             process.kill()
+
+
+def test_the_readme_shows_the_options_and_a_path_that_there_are() -> None:
+    section = (ROOT / "README.md").read_text().partition("\n## Seeing it\n")[2].partition("\n## ")[0]
+    start, curl = section.partition("```bash\n")[2].partition("```")[0].splitlines()
+    options = read_plainly(start.partition("#")[0].split()[2:])
+    assert options is not None
+    assert curl == f"curl http://127.0.0.1:{options.http}/health/ready"
+    assert "/health/ready" in PATHS
 
 
 @pytest.mark.parametrize("given", ["here", "127.0.0.1", "127.0.0.1:99999", ":9404", "http://127.0.0.1:1"])
