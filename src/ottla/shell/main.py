@@ -17,6 +17,7 @@ from ottla.base.log_fields import fields
 from ottla.shell.descriptors import raise_limit
 from ottla.shell.garbage_collection import spare_survivors
 from ottla.shell.server import Server
+from ottla.shell.stall_watcher import StallWatcher
 from ottla.shell.systemd import Systemd
 
 log = logging.getLogger(__name__)
@@ -36,11 +37,17 @@ def run(properties: dict[str, str], on_ready: Callable[[Server], None]) -> str |
     could not start."""
     raise_limit()
     spare_survivors()
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_serve(properties, on_ready))
+    watcher = StallWatcher()
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            return runner.run(_serve(properties, on_ready, watcher))
+    finally:
+        watcher.close()
 
 
-async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None]) -> str | None:
+async def _serve(
+    properties: dict[str, str], on_ready: Callable[[Server], None], watcher: StallWatcher
+) -> str | None:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[str | None] = loop.create_future()
 
@@ -53,6 +60,7 @@ async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None])
     systemd = Systemd(os.environ)
     systemd.on_begun()
     server = Server(properties, on_halt=end)
+    server.core.stalls.watch(watcher)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, None)
     starting = asyncio.ensure_future(server.start())
