@@ -48,7 +48,6 @@ from ottla.api.needs import TOPIC, WRITE
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
-from ottla.base.log_fields import fields
 from ottla.broker.broker import Broker
 from ottla.broker.effects import RunJob
 from ottla.broker.leadership_proofs import Proof
@@ -365,10 +364,7 @@ class Appending:
             try:
                 return self.go_on(replace(call, now_ms=now_ms))
             except Exception:
-                log.exception(
-                    "bug: Produce v%d from client %r failed", call.version, call.client_id,
-                    extra=fields(api="Produce", version=call.version, client=call.client_id),
-                )  # fmt: skip
+                log.exception("bug: Produce v%d from client %r failed", call.version, call.client_id)
                 return CloseConnection("Produce failed")
 
         key: Key = ROUND if check is None else check
