@@ -2,10 +2,28 @@
 
 from ottla.base.metrics import Source
 from ottla.broker.broker import Broker
+from ottla.broker.metrics.cleaner import CleanerMetrics
+from ottla.broker.metrics.label_limits import LabelLimits
+from ottla.broker.metrics.logs import LogMetrics
+from ottla.broker.metrics.partitions import PartitionMetrics
 from ottla.broker.metrics.replication import ReplicationMetrics
+from ottla.broker.metrics.topics import TopicMetrics
 
-SOURCES: tuple[type, ...] = (ReplicationMetrics,)
+SOURCES: tuple[type, ...] = (
+    ReplicationMetrics,
+    TopicMetrics,
+    LogMetrics,
+    PartitionMetrics,
+    CleanerMetrics,
+)
 
 
 def sources_of(broker: Broker) -> list[Source]:
-    return [ReplicationMetrics(broker.partitions, broker.image)]
+    limits = LabelLimits(broker.settings, broker.traffic)
+    return [
+        ReplicationMetrics(broker.partitions, broker.image),
+        TopicMetrics(broker.traffic),
+        LogMetrics(broker.storage, limits),
+        PartitionMetrics(broker.partitions, broker.image, limits),
+        CleanerMetrics(broker.store),
+    ]
