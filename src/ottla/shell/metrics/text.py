@@ -1,14 +1,27 @@
-"""Metrics as Prometheus reads them: the text format 0.0.4.
+"""Metrics as Prometheus reads them: the text format 0.0.4, or OpenMetrics 1.0.0.
 
 There may be hundreds of thousands of samples, so the text is made in small pieces, and as little as possible
 is done for each. (prometheus-client takes ten times as long for a sample, and makes all of the text at once;
 a test has it read what is written here.)
+
+OpenMetrics has the same samples under other headings: a counter is called without its `_total` there, one
+that ends in `_count` cannot be one, and the end is said.
 """
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, islice
 
-from ottla.base.metrics import PLACES, Family, Histogram, Kind, Labels, Metric, Value, label_text
+from ottla.base.metrics import (
+    LABEL_ESCAPES,
+    PLACES,
+    Family,
+    Histogram,
+    Kind,
+    Labels,
+    Metric,
+    Value,
+    label_text,
+)
 
 PIECE = 128  # samples, which take about 0.1 ms
 HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
@@ -18,11 +31,14 @@ BOUNDS = [*(repr(2**power / 1e6) for power in range(PLACES - 1)), "+Inf"]
 class Text:
     """Writes families down, one after the other."""
 
+    def __init__(self, *, is_open_metrics: bool = False) -> None:
+        self._is_open_metrics = is_open_metrics
+
     def pieces(self, families: Iterable[Family]) -> Iterator[str]:
         """The text, a few samples at a time."""
         for metric, samples in families:
+            yield self._heading(metric)
             name, left = metric.name, iter(samples)
-            yield f"# HELP {name} {metric.help.translate(HELP_ESCAPES)}\n# TYPE {name} {metric.kind.value}\n"
             while piece := list(islice(left, PIECE)):
                 yield "".join([
                     f"{name}{{{labels}}} {value}\n"
@@ -30,6 +46,16 @@ class Text:
                     else _line(metric, labels, value)
                     for labels, value in piece
                 ])  # fmt: skip
+        if self._is_open_metrics:
+            yield "# EOF\n"
+
+    def _heading(self, metric: Metric) -> str:
+        name, kind, escapes = metric.name, metric.kind.value, HELP_ESCAPES
+        if self._is_open_metrics:
+            escapes = LABEL_ESCAPES
+            if metric.kind is Kind.COUNTER:
+                name, kind = name.removesuffix("_total"), kind if name.endswith("_total") else "unknown"
+        return f"# HELP {name} {metric.help.translate(escapes)}\n# TYPE {name} {kind}\n"
 
 
 def _line(metric: Metric, labels: Labels, value: Value) -> str:
