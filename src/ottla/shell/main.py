@@ -7,6 +7,7 @@ The process is the broker's own here, so its limit of open files is raised; an e
 """
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from ottla.shell.descriptors import raise_limit
 from ottla.shell.garbage_collection import spare_survivors
 from ottla.shell.server import Server
+from ottla.shell.systemd import Systemd
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -44,6 +46,8 @@ async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None])
         else:
             ended.set_result(reason)
 
+    systemd = Systemd(os.environ)
+    systemd.on_begun()
     server = Server(properties, on_halt=end)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, None)
@@ -57,6 +61,8 @@ async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None])
     except asyncio.CancelledError:
         return None
     on_ready(server)
+    systemd.on_ready(f"serving at {server.addresses}")
     reason = await ended
+    systemd.on_stopping()
     await server.stop()
     return reason
