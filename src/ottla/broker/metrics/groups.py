@@ -73,11 +73,8 @@ class GroupMetrics:
         return self._settings.metrics_config
 
     def read(self, now_ms: int) -> Iterator[Family]:
-        present = [] if self._groups is None else [
-            (index, group_id) for index, shard in self._groups.shards() for group_id in shard.groups
-        ]  # fmt: skip
-        shown = self._lag.watch(present, self._config.groups_max, now_ms)
-        yield self.LEFT_OUT, [((), len(present) - len(shown))]
+        shown = self._lag.watch(now_ms)
+        yield self.LEFT_OUT, [((), self._lag.left_out)]
         yield self.MEMBERS, self._members(shown)
         of_offsets, of_lags, of_offset_sums, of_lag_sums = tee(self._rows(shown), 4)
         if self._config.partitions_enable:
