@@ -7,6 +7,7 @@
     seat, controller_writes       the controller, on the broker that has its seat
     liveness, report, departure   what it tells other brokers, and hears of them
     waiting, slices, allowance    requests that wait, that take long, and how much may be done at once
+    traffic                       what went in and out, counted by topic
     readiness                     whether it can answer for what it leads
     outbox                        what it asks of the world
 
@@ -55,6 +56,7 @@ from ottla.broker.readiness import Readiness
 from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.settings import Settings
 from ottla.broker.storage import Storage
+from ottla.broker.traffic import Traffic
 from ottla.controller import image as images
 from ottla.controller import znodes
 from ottla.controller.image import Image
@@ -66,6 +68,7 @@ from ottla.security.authorizer_config import AuthorizerConfig
 
 if TYPE_CHECKING:
     from ottla.broker.authentication import Authentication
+    from ottla.broker.group_lag import GroupLag
     from ottla.broker.marker_writes import MarkerWrites
     from ottla.broker.transaction_markers import MarkerSender
     from ottla.broker.transactions import OnWritten
@@ -93,11 +96,13 @@ class Broker:
             lambda *marker: self.replicas.append_marker(*marker), storage.wall_ms,
             self.producer_ids, self._new_markers,
         )  # fmt: skip
+        self.traffic = Traffic(lambda: settings.metrics_config.topics_max)
         self._replicate()
         self.copies = ConfigCopies(self.id, image, storage.store, storage.failed)
         self.partitions = Partitions(
-            settings, image, storage, waiting, self.replicas, self.followers, self.coordinators, self.copies
-        )
+            settings, image, storage, waiting, self.replicas, self.followers, self.coordinators, self.copies,
+            self.traffic,
+        )  # fmt: skip
         self.moves = Moves(image, storage, outbox, self.partitions.on_moved)
         self._control()
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
@@ -153,6 +158,7 @@ class Broker:
         self.replicas = Replicas(
             image=image, waiting=waiting, followers=self.followers, fetchers=fetchers,
             isr=self.isr, proofs=self.proofs, coordinators=self.coordinators, disks=self.storage,
+            traffic=self.traffic,
             lag_ms_max=lambda: settings.config.replica_lag_time_ms_max,
         )  # fmt: skip
 
@@ -202,6 +208,17 @@ class Broker:
             self.id, self.image, self.outbox.send,
             OwnCoordinator(transactions, self.partitions, self.proofs, self.waiting),
             self.waiting, transactions.config.add_retry_ms, transactions.config.add_retry_ms_max,
+        )  # fmt: skip
+
+    @cached_property
+    def group_lag(self) -> "GroupLag":
+        from ottla.broker.group_lag import GroupLag  # only where somebody reads metrics
+
+        return GroupLag(
+            self.id, self.image, self.partitions, lambda: self.coordinators.group_ids,
+            lambda shard, group_id: self.coordinators.groups.newest_offsets(shard, group_id),
+            self.outbox.send, self.waiting, lambda: self.settings.metrics_config.groups_max,
+            lambda: self.settings.metrics_config.lag_interval_ms,
         )  # fmt: skip
 
     @property

@@ -17,6 +17,7 @@ import errno
 import logging
 import os.path
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from ottla.base.files import Files
@@ -44,6 +45,14 @@ PRODUCERS_CHECK_MS = 1_000
 _CLEANED_LATER = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 
 
+@dataclass(slots=True)
+class Retained:
+    """What retention has deleted since the broker started."""
+
+    segments: int = 0
+    bytes: int = 0
+
+
 class LogStore:
     """`disks` are the directories that live; `offline` says why the others do not."""
 
@@ -63,6 +72,7 @@ class LogStore:
         self._trash = Trash(self._directories)
         self.checkpoints = Checkpoints(self._directories, self._catalog)
         self.cleaner = Cleaner(self._catalog.logs)
+        self.retained = Retained()
         self.moves = Moves(self._directories, self._catalog, self.checkpoints, self._trash, self._replace)
         self._producer_limit = ProducerLimit()
         self.progress = LoadProgress()
@@ -275,7 +285,7 @@ class LogStore:
         self.checkpoints.write_recovery_points()
         if os.path.dirname(log.directory) in self._directories.failing:
             return False
-        return self.cleaner.on_cleaned(log, outcome) or self._after_cleaning(log, now_ms)
+        return self.cleaner.on_cleaned(log, outcome, now_ms) or self._after_cleaning(log, now_ms)
 
     def on_folder_synced(self, log: Log, now_ms: int) -> bool:
         return self.cleaner.on_folder_synced(log) or self._after_cleaning(log, now_ms)
@@ -323,15 +333,16 @@ class LogStore:
         deleted: list[tuple[int, int]] = []
 
         def retain(log: Log) -> None:
-            high_watermark, size = (
-                self.high_watermarks.get(log.topic_partition, log.log_start_offset),
-                log.size,
-            )
+            high_watermark = self.high_watermarks.get(log.topic_partition, log.log_start_offset)
+            segments = log.segments.row.copy()
             count = log.delete_old_segments(now_ms + self.wall_offset_ms, high_watermark)
+            freed = sum(segment.size for segment in segments[:count])
+            self.retained.segments += count
+            self.retained.bytes += freed
             self._trash.add_segments(log, now_ms)
             if count:
-                deleted.append((count, size - log.size))
-                _say_retained(log, *deleted[-1])
+                deleted.append((count, freed))
+                _say_retained(log, count, freed)
 
         self._for_each_log(retain)
         if deleted:
