@@ -3,27 +3,35 @@
 from ottla.base.metrics import Source
 from ottla.broker.broker import Broker
 from ottla.broker.metrics.controller import ControllerMetrics
+from ottla.broker.metrics.readiness import ReadinessMetrics
 from ottla.broker.metrics.replication import ReplicationMetrics
 from ottla.broker.metrics.transactions import TransactionMetrics
 
-SOURCES: tuple[type, ...] = (ReplicationMetrics, ControllerMetrics, TransactionMetrics)
+SOURCES: tuple[type, ...] = (ReadinessMetrics, ReplicationMetrics, ControllerMetrics, TransactionMetrics)
 
 
 def sources_of(broker: Broker) -> list[Source]:
-    return [
-        _replication(broker),
-        ControllerMetrics(
-            broker.image, broker.seat, broker.liveness, broker.controller_events, broker.cluster_events
-        ),
-        TransactionMetrics(
-            broker.coordinators, broker.partitions, broker.settings.transaction_config.timeout_ms_max,
-            broker.storage.wall_ms,
-        ),
-    ]  # fmt: skip
+    readiness = ReadinessMetrics(broker.readiness, broker.coordinators)
+    if not broker.readiness.is_open:
+        return [readiness]  # another thread owns the broker
+    return [readiness, _replication(broker), _controller(broker), _transactions(broker)]
 
 
 def _replication(broker: Broker) -> ReplicationMetrics:
     return ReplicationMetrics(
         broker.settings, broker.partitions, broker.image, broker.store.lost, broker.replica_counts,
         broker.replicas.fetchers, broker.proofs,
+    )  # fmt: skip
+
+
+def _controller(broker: Broker) -> ControllerMetrics:
+    return ControllerMetrics(
+        broker.image, broker.seat, broker.liveness, broker.controller_events, broker.cluster_events
+    )
+
+
+def _transactions(broker: Broker) -> TransactionMetrics:
+    return TransactionMetrics(
+        broker.coordinators, broker.partitions, broker.settings.transaction_config.timeout_ms_max,
+        broker.storage.wall_ms,
     )  # fmt: skip
