@@ -2,19 +2,29 @@
 
 from ottla.base.metrics import Source
 from ottla.broker.broker import Broker
+from ottla.broker.metrics.broker_state import BrokerStateMetrics
 from ottla.broker.metrics.controller import ControllerMetrics
 from ottla.broker.metrics.readiness import ReadinessMetrics
 from ottla.broker.metrics.replication import ReplicationMetrics
 from ottla.broker.metrics.transactions import TransactionMetrics
 
-SOURCES: tuple[type, ...] = (ReadinessMetrics, ReplicationMetrics, ControllerMetrics, TransactionMetrics)
+SOURCES: tuple[type, ...] = (
+    ReadinessMetrics,
+    BrokerStateMetrics,
+    ReplicationMetrics,
+    ControllerMetrics,
+    TransactionMetrics,
+)
 
 
 def sources_of(broker: Broker) -> list[Source]:
-    readiness = ReadinessMetrics(broker.readiness, broker.coordinators)
+    first: list[Source] = [
+        ReadinessMetrics(broker.readiness, broker.coordinators),
+        BrokerStateMetrics(broker.readiness, broker.departure),
+    ]
     if not broker.readiness.is_open:
-        return [readiness]  # another thread owns the broker
-    return [readiness, _replication(broker), _controller(broker), _transactions(broker)]
+        return first  # another thread owns the broker
+    return [*first, _replication(broker), _controller(broker), _transactions(broker)]
 
 
 def _replication(broker: Broker) -> ReplicationMetrics:

@@ -3,8 +3,9 @@
 from ottla.base.metrics import Metric, Source, metrics_of
 from ottla.broker.metrics import sources as core_sources
 from ottla.shell.core import Core
+from ottla.shell.metrics.keeper import KeeperMetrics
 
-SOURCES: tuple[type, ...] = (*core_sources.SOURCES,)
+SOURCES: tuple[type, ...] = (*core_sources.SOURCES, KeeperMetrics)
 
 
 def all_metrics() -> list[Metric]:
@@ -13,4 +14,4 @@ def all_metrics() -> list[Metric]:
 
 
 def sources_of(core: Core) -> list[Source]:
-    return [*core_sources.sources_of(core.broker)]
+    return [*core_sources.sources_of(core.broker), KeeperMetrics(core.keeper_counts)]
