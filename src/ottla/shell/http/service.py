@@ -14,7 +14,7 @@ from ottla.shell.metrics.sources import sources_of
 
 class HttpService:
     def __init__(self, core: Core) -> None:
-        self.session: KeeperSession | None = None  # None: not begun yet
+        self.session: KeeperSession | None = None  # None: it has said nothing yet
         self._core = core
         self._scrapes = Scrapes(self._pieces, lambda: self._listener.unsent_bytes)
         pages = Pages(core.broker.readiness, self._scrapes, self._keeper)
@@ -29,7 +29,8 @@ class HttpService:
         self._scrapes.close()
 
     def _pieces(self, is_open_metrics: bool) -> AsyncIterator[str]:
-        return Reader(sources_of(self._core), self._core.now_ms).pieces(is_open_metrics=is_open_metrics)
+        reader = Reader(sources_of(self._core), self._core.now_ms, self._core.stalls)
+        return reader.pieces(is_open_metrics=is_open_metrics)
 
     def _keeper(self) -> str:
         if self.session is None:
