@@ -7,6 +7,7 @@
     seat, controller_writes       the controller, on the broker that has its seat
     liveness, report, departure   what it tells other brokers, and hears of them
     waiting, slices, allowance    requests that wait, that take long, and how much may be done at once
+    readiness                     whether it can answer for what it leads
     outbox                        what it asks of the world
 
 Rules: one thread owns all of this. Every input takes `now_ms`; nothing here reads a clock, opens a socket or
@@ -50,6 +51,7 @@ from ottla.broker.partitions import Partitions
 from ottla.broker.ports import Random, TransactionVerifier
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.quotas import Quotas
+from ottla.broker.readiness import Readiness
 from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.settings import Settings
 from ottla.broker.storage import Storage
@@ -111,6 +113,10 @@ class Broker:
         # That hold until the image changes, by listener, request, and who asks.
         self.answers: dict[tuple[Hashable, ...], bytes] = {}
         self.is_clean = True
+        self.readiness = Readiness(
+            self.id, image, storage.store.progress, self.partitions, self.partitions.log_queue,
+            self.coordinators, self.proofs,
+        )  # fmt: skip
 
     def _login(self, properties: dict[str, str]) -> "Login | None":
         """With which this broker logs in to others."""
@@ -236,6 +242,7 @@ class Broker:
         self.access.load()
         for topic in self.image.topics:
             self.partitions.follow_topic(topic, now_ms)
+        self.readiness.is_open = True
         return reports
 
     def _load_settings(self, adoption: Adoption | None = None) -> None:

@@ -77,6 +77,15 @@ class Coordinators:
             transactions is not None and bool(transactions.runtime.loading)
         )
 
+    @property
+    def loading(self) -> dict[str, int]:
+        """How many partitions of each internal topic are being read."""
+        groups, transactions = self._groups, self._transactions
+        return {
+            OFFSETS_TOPIC: len(groups.runtime.loading) if groups is not None else 0,
+            TRANSACTIONS_TOPIC: len(transactions.runtime.loading) if transactions is not None else 0,
+        }
+
     def internal_topic(self, name: str) -> NewTopic | None:
         """What a coordinator's topic is created as."""
         if name == OFFSETS_TOPIC:

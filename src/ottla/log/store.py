@@ -32,7 +32,7 @@ from ottla.log.durability import Sync
 from ottla.log.log import Log
 from ottla.log.partition_metadata import PARTITION_METADATA, format_partition_metadata
 from ottla.log.producer_limit import ProducerLimit
-from ottla.log.store_loader import StoreLoader, StoreReport, TopicConfigs, TopicIds
+from ottla.log.store_loader import LoadProgress, StoreLoader, StoreReport, TopicConfigs, TopicIds
 from ottla.log.trash import Trash
 
 PRODUCERS_CHECK_MS = 1_000
@@ -61,6 +61,7 @@ class LogStore:
         self.cleaner = Cleaner(self._catalog.logs)
         self.moves = Moves(self._directories, self._catalog, self.checkpoints, self._trash, self._replace)
         self._producer_limit = ProducerLimit()
+        self.progress = LoadProgress()
         self._due: list[tuple[int, int, Log]] = []
         self._sequence = 0
         self._next_ms: dict[str, int] = {}
@@ -80,8 +81,9 @@ class LogStore:
     ) -> StoreReport:
         """Open every partition found in the directories. `topic_configs` gives a topic's own config."""
         loader = StoreLoader(
-            self._catalog, self._trash, self.config, now_ms, topic_configs=topic_configs, topic_ids=topic_ids
-        )
+            self._catalog, self._trash, self.config, now_ms,
+            topic_configs=topic_configs, topic_ids=topic_ids, progress=self.progress,
+        )  # fmt: skip
         for directory, disk in list(self.disks.items()):
             try:
                 loader.load(disk)

@@ -74,6 +74,12 @@ class EmbeddedBroker:
         return self._address
 
     @property
+    def http_address(self) -> str:
+        """Where /metrics and /health/ready are, as HOST:PORT; empty unless `ottla.http.listener` is set."""
+        server = self._server
+        return str(server.http_address or "") if server is not None else ""
+
+    @property
     def data(self) -> str:
         """The folder of the logs; empty if it is a temporary one that does not exist now."""
         return self._data

@@ -7,7 +7,9 @@ A job runs in its thread; its result is posted back to the loop, where `done` is
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class Worker:
@@ -25,3 +27,21 @@ class Worker:
 
     def close(self) -> None:
         self._pool.shutdown(wait=True)
+
+
+async def run_in_thread(job: Callable[[], T], name: str, on_cancelled: Callable[[], None]) -> T:
+    """Run a job that takes long in a thread of its own, and wait for it. What the job touches is the thread's
+    until then, so whoever is cancelled meanwhile waits all the same; `on_cancelled` may shorten that."""
+    with ThreadPoolExecutor(1, thread_name_prefix=name) as pool:
+        result = asyncio.get_running_loop().run_in_executor(pool, job)
+        cancelled: asyncio.CancelledError | None = None
+        while not result.done():
+            try:
+                await asyncio.wait([result])
+            except asyncio.CancelledError as error:
+                cancelled = error
+                on_cancelled()
+        if cancelled is not None:
+            result.exception()  # nobody asks for it any more
+            raise cancelled
+        return result.result()

@@ -20,6 +20,7 @@ from ottla.broker.audit import LOGGER as AUDIT
 from ottla.broker.config import BrokerConfig
 from ottla.broker.config_classes import CONFIG_CLASSES
 from ottla.broker.listeners import PORT_MAX
+from ottla.broker.metrics_config import HTTP_LISTENER
 from ottla.broker.security import check_security
 from ottla.cli.properties import lay_over, parse_settings, without_effect
 from ottla.security.authorizer_config import AuthorizerConfig
@@ -45,6 +46,7 @@ class StartOptions:
     node_id: str | None = None
     zookeeper: str | None = None
     rack: str | None = None
+    http: str | None = None
     config: str | None = None
     set: list[str] = field(default_factory=list)
     log_level: str = DEFAULT_LEVEL
@@ -119,12 +121,15 @@ def _serve(options: StartOptions, lines: LineFormatter) -> None:
 
 
 def _say_ready(server: "Server") -> None:
-    directories = ",".join(server.config.log_dirs)
-    print(
-        f"Ottla {ottla.__version__} is ready at {server.addresses} · data {directories} · "
-        f"node {server.config.node_id} · cluster {server.broker.image.cluster_id} · {_age_ms():.0f} ms",
-        flush=True,
-    )
+    parts = [
+        f"Ottla {ottla.__version__} is ready at {server.addresses}",
+        f"data {','.join(server.config.log_dirs)}",
+        f"node {server.config.node_id}",
+        f"cluster {server.broker.image.cluster_id}",
+    ]
+    if server.http_address is not None:
+        parts.append(f"http://{server.http_address}")
+    print(" · ".join([*parts, f"{_age_ms():.0f} ms"]), flush=True)
 
 
 def properties_of(options: StartOptions) -> dict[str, str]:
@@ -137,6 +142,7 @@ def properties_of(options: StartOptions) -> dict[str, str]:
         "broker.id": options.node_id,
         "broker.rack": options.rack,
         "zookeeper.connect": options.zookeeper,
+        HTTP_LISTENER: options.http,
     }
     properties = read_file(options.config) if options.config else {}
     if listen:

@@ -30,6 +30,13 @@ ZooKeeper = Annotated[
 Rack = Annotated[
     str | None, typer.Option(metavar="RACK", help="Where this broker stands; replicas are spread over racks.")
 ]
+Http = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[HOST:]PORT",
+        help="Serve /metrics, /health/live, /health/ready and /version here, without login. (nowhere)",
+    ),
+]
 ConfigFile = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Read broker properties from a file, as Kafka's server.properties."),
@@ -52,6 +59,7 @@ def start(
     node_id: NodeId = None,
     zookeeper: ZooKeeper = None,
     rack: Rack = None,
+    http: Http = None,
     config: ConfigFile = None,
     settings: Settings = None,
     log_level: Level = DEFAULT_LEVEL,
@@ -69,10 +77,12 @@ def start(
       ottla start --listen 0.0.0.0:9092 --advertise broker.example.com:9092
       ottla start --data /var/lib/ottla --node-id 7 --log-format json
       ottla start --zookeeper zk1:2181,zk2:2181,zk3:2181/ottla --id 2 --rack a
+      ottla start --http 9404
       ottla start --config server.properties --set log.retention.hours=24
     """
     serve(
         StartOptions(
-            listen, advertise, data, node_id, zookeeper, rack, config, settings or [], log_level, log_format
+            listen, advertise, data, node_id, zookeeper, rack, http, config, settings or [], log_level,
+            log_format,
         )
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from ottla.base.metrics import Family, Source
 from ottla.shell.metrics.text import Text
@@ -18,13 +18,16 @@ class Reader:
 
     async def text(self) -> str:
         """All metrics, as Prometheus reads them."""
-        pieces, begun_s = [], time.monotonic()
-        for piece in Text().pieces(self._families()):
-            pieces.append(piece)
+        return "".join([piece async for piece in self.pieces()])
+
+    async def pieces(self, *, is_open_metrics: bool = False) -> AsyncIterator[str]:
+        """The same, a few lines at a time. What is done with one counts as part of its step."""
+        begun_s = time.monotonic()
+        for piece in Text(is_open_metrics=is_open_metrics).pieces(self._families()):
+            yield piece
             if time.monotonic() - begun_s >= STEP_S:
                 await asyncio.sleep(PAUSE_S)
                 begun_s = time.monotonic()
-        return "".join(pieces)
 
     def _families(self) -> Iterator[Family]:
         for source in self._sources:

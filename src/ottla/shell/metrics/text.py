@@ -1,8 +1,11 @@
-"""Metrics as Prometheus reads them: the text format 0.0.4.
+"""Metrics as Prometheus reads them: the text format 0.0.4, or OpenMetrics 1.0.0.
 
 There may be hundreds of thousands of samples, so the text is made in small pieces, and the labels of a sample
 are written down once for all the metrics that have them. (prometheus-client takes ten times as long for a
 sample, and makes all of the text at once; a test has it read what is written here.)
+
+OpenMetrics has the same samples under other headings: a counter is called without its `_total` there, one
+that ends in `_count` cannot be one, and the end is said.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,14 +22,14 @@ BOUNDS = [*(repr(2**power / 1e6) for power in range(PLACES - 1)), "+Inf"]
 class Text:
     """Writes families down, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_open_metrics: bool = False) -> None:
+        self._is_open_metrics = is_open_metrics
         self._labels: dict[tuple[tuple[str, ...], Labels], str] = {}
 
     def pieces(self, families: Iterable[Family]) -> Iterator[str]:
         """The text, a few samples at a time."""
         for metric, samples in families:
-            yield f"# HELP {metric.name} {metric.help.translate(HELP_ESCAPES)}\n"
-            yield f"# TYPE {metric.name} {metric.kind.value}\n"
+            yield self._heading(metric)
             piece: list[str] = []
             for labels, value in samples:
                 piece += self.lines(metric, labels, value)
@@ -34,6 +37,16 @@ class Text:
                     yield "".join(piece)
                     piece = []
             yield "".join(piece)
+        if self._is_open_metrics:
+            yield "# EOF\n"
+
+    def _heading(self, metric: Metric) -> str:
+        name, kind, escapes = metric.name, metric.kind.value, HELP_ESCAPES
+        if self._is_open_metrics:
+            escapes = ESCAPES
+            if metric.kind is Kind.COUNTER:
+                name, kind = name.removesuffix("_total"), kind if name.endswith("_total") else "unknown"
+        return f"# HELP {name} {metric.help.translate(escapes)}\n# TYPE {name} {kind}\n"
 
     def lines(self, metric: Metric, labels: Labels, value: Value) -> Iterable[str]:
         text = self._labels.get((metric.labels, labels))
