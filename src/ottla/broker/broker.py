@@ -8,6 +8,7 @@
     liveness, report, departure   what it tells other brokers, and hears of them
     waiting, slices, allowance    requests that wait, that take long, and how much may be done at once
     readiness                     whether it can answer for what it leads
+    traffic                       what went in and out, counted by topic
     outbox                        what it asks of the world
 
 Rules: one thread owns all of this. Every input takes `now_ms`; nothing here reads a clock, opens a socket or
@@ -55,6 +56,7 @@ from ottla.broker.readiness import Readiness
 from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.settings import Settings
 from ottla.broker.storage import Storage
+from ottla.broker.traffic import Traffic
 from ottla.controller import image as images
 from ottla.controller import znodes
 from ottla.controller.image import Image
@@ -93,11 +95,13 @@ class Broker:
             lambda *marker: self.replicas.append_marker(*marker), storage.wall_ms,
             self.producer_ids, self._new_markers,
         )  # fmt: skip
+        self.traffic = Traffic(lambda: settings.metrics_config.topics_max)
         self._replicate()
         self.copies = ConfigCopies(self.id, image, storage.store, storage.failed)
         self.partitions = Partitions(
-            settings, image, storage, waiting, self.replicas, self.followers, self.coordinators, self.copies
-        )
+            settings, image, storage, waiting, self.replicas, self.followers, self.coordinators, self.copies,
+            self.traffic,
+        )  # fmt: skip
         self.moves = Moves(image, storage, outbox, self.partitions.on_moved)
         self._control()
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
@@ -153,6 +157,7 @@ class Broker:
         self.replicas = Replicas(
             image=image, waiting=waiting, followers=self.followers, fetchers=fetchers,
             isr=self.isr, proofs=self.proofs, coordinators=self.coordinators, disks=self.storage,
+            traffic=self.traffic,
             lag_ms_max=lambda: settings.config.replica_lag_time_ms_max,
         )  # fmt: skip
 

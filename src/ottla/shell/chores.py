@@ -4,6 +4,7 @@ jobs of requests that would keep all others waiting (`shell/jobs`).
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,8 @@ class Chores:
         self._core.input(lambda: self._core.broker.waiting.wake(job, self._core.now_ms()))
 
     def sync(self, synced: Log, sync: Sync) -> None:
-        self._run(lambda: _sync(sync), lambda error: self._on_synced(synced, sync, error))
+        timed = _TimedSync(sync)
+        self._run(timed.run, lambda error: self._on_synced(synced, sync, timed.took_us, error))
 
     def sync_folder(self, synced: Log, folder: Syncable) -> None:
         self._run(folder.sync, lambda error: self._on_folder_synced(synced, error))
@@ -82,7 +84,7 @@ class Chores:
 
         self._worker.submit(job, finished)
 
-    def _on_synced(self, synced: Log, sync: Sync, error: BaseException | None) -> None:
+    def _on_synced(self, synced: Log, sync: Sync, took_us: int, error: BaseException | None) -> None:
         if isinstance(error, LogDirectoryError):
             self._core.broker.storage.on_sync_failed(synced, error)
             self._core.carry_out()
@@ -91,7 +93,7 @@ class Chores:
             self._core.halt(f"cannot sync the log of {synced.topic_partition}: {error}")
             return
         self._core.input(
-            lambda: self._core.broker.partitions.on_synced(synced, sync, self._core.now_ms()),
+            lambda: self._core.broker.partitions.on_synced(synced, sync, self._core.now_ms(), took_us),
             is_repeated=True,
         )
 
@@ -126,6 +128,15 @@ class Chores:
             self._core.input(lambda: self._core.broker.moves.on_copied(move, error, self._core.now_ms()))
 
 
-def _sync(sync: Sync) -> None:
-    for file in sync.files:
-        file.sync()
+class _TimedSync:
+    """A sync, and how long it took in its thread."""
+
+    def __init__(self, sync: Sync) -> None:
+        self._files = sync.files
+        self.took_us = 0
+
+    def run(self) -> None:
+        begun_ns = time.monotonic_ns()
+        for file in self._files:
+            file.sync()
+        self.took_us = (time.monotonic_ns() - begun_ns) // 1_000
