@@ -44,6 +44,7 @@ FIELDS: Final = {
     "suppressed": "How many more such lines there were, and were left out.",
     "took_ms": "How long it took, in milliseconds.",
     "topic": "The name of a topic.",
+    "topics": "How many topics a line is about.",
     "transactional_id": "The transactional id of a producer.",
     "version": "The version of an API.",
 }

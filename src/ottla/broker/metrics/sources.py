@@ -3,20 +3,24 @@
 from ottla.base.metrics import Source
 from ottla.broker.broker import Broker
 from ottla.broker.metrics.cleaner import CleanerMetrics
+from ottla.broker.metrics.controller import ControllerMetrics
 from ottla.broker.metrics.label_limits import LabelLimits
 from ottla.broker.metrics.logs import LogMetrics
 from ottla.broker.metrics.partitions import PartitionMetrics
 from ottla.broker.metrics.readiness import ReadinessMetrics
 from ottla.broker.metrics.replication import ReplicationMetrics
 from ottla.broker.metrics.topics import TopicMetrics
+from ottla.broker.metrics.transactions import TransactionMetrics
 
 SOURCES: tuple[type, ...] = (
     ReadinessMetrics,
     ReplicationMetrics,
+    ControllerMetrics,
     TopicMetrics,
     LogMetrics,
     PartitionMetrics,
     CleanerMetrics,
+    TransactionMetrics,
 )
 
 
@@ -27,9 +31,26 @@ def sources_of(broker: Broker) -> list[Source]:
     limits = LabelLimits(broker.settings, broker.traffic)
     return [
         readiness,
-        ReplicationMetrics(broker.partitions, broker.image),
+        ReplicationMetrics(
+            broker.settings,
+            broker.partitions,
+            broker.image,
+            broker.store.lost,
+            broker.replica_counts,
+            broker.replicas.fetchers,
+            broker.proofs,
+        ),
+        ControllerMetrics(
+            broker.image, broker.seat, broker.liveness, broker.controller_events, broker.cluster_events
+        ),
         TopicMetrics(broker.traffic),
         LogMetrics(broker.storage, limits),
         PartitionMetrics(broker.partitions, broker.image, limits),
         CleanerMetrics(broker.store),
+        TransactionMetrics(
+            broker.coordinators,
+            broker.partitions,
+            broker.settings.transaction_config.timeout_ms_max,
+            broker.storage.wall_ms,
+        ),
     ]

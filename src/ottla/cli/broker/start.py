@@ -82,7 +82,16 @@ def start(
     """
     serve(
         StartOptions(
-            listen, advertise, data, node_id, zookeeper, rack, http, config, settings or [], log_level,
+            listen,
+            advertise,
+            data,
+            node_id,
+            zookeeper,
+            rack,
+            http,
+            config,
+            settings or [],
+            log_level,
             log_format,
         )
     )
