@@ -23,6 +23,7 @@ FIELDS: Final = {
     "directory": "A log directory.",
     "epoch": "A leader epoch, or the epoch of the controller.",
     "error": "An error code, by Kafka's name.",
+    "generation": "The generation of a group, or its epoch (KIP-848).",
     "group": "A consumer group.",
     "host": "The address that a connection came from.",
     "isr": "The ids of the replicas that are in sync.",

@@ -72,6 +72,7 @@ from ottla.security.authorizer_config import AuthorizerConfig
 
 if TYPE_CHECKING:
     from ottla.broker.authentication import Authentication
+    from ottla.broker.group_lag import GroupLag
     from ottla.broker.marker_writes import MarkerWrites
     from ottla.broker.transaction_markers import MarkerSender
     from ottla.broker.transactions import OnWritten
@@ -217,6 +218,16 @@ class Broker:
             self.id, self.image, self.outbox.send,
             OwnCoordinator(transactions, self.partitions, self.proofs, self.waiting),
             self.waiting, transactions.config.add_retry_ms, transactions.config.add_retry_ms_max,
+        )  # fmt: skip
+
+    @cached_property
+    def group_lag(self) -> "GroupLag":
+        from ottla.broker.group_lag import GroupLag  # only where somebody reads metrics
+
+        return GroupLag(
+            self.id, self.image, self.partitions,
+            lambda shard, group_id: self.coordinators.groups.newest_offsets(shard, group_id),
+            self.outbox.send, self.waiting, lambda: self.settings.metrics_config.lag_interval_ms,
         )  # fmt: skip
 
     @property

@@ -4,6 +4,8 @@ from ottla.base.metrics import Source
 from ottla.broker.broker import Broker
 from ottla.broker.metrics.cleaner import CleanerMetrics
 from ottla.broker.metrics.controller import ControllerMetrics
+from ottla.broker.metrics.group_coordinator import GroupCoordinatorMetrics
+from ottla.broker.metrics.groups import GroupMetrics
 from ottla.broker.metrics.label_limits import LabelLimits
 from ottla.broker.metrics.logs import LogMetrics
 from ottla.broker.metrics.partitions import PartitionMetrics
@@ -20,6 +22,8 @@ SOURCES: tuple[type, ...] = (
     LogMetrics,
     PartitionMetrics,
     CleanerMetrics,
+    GroupCoordinatorMetrics,
+    GroupMetrics,
     TransactionMetrics,
 )
 
@@ -47,6 +51,8 @@ def sources_of(broker: Broker) -> list[Source]:
         LogMetrics(broker.storage, limits),
         PartitionMetrics(broker.partitions, broker.image, limits),
         CleanerMetrics(broker.store),
+        GroupCoordinatorMetrics(broker.coordinators),
+        GroupMetrics(broker.coordinators, broker.settings, broker.group_lag),
         TransactionMetrics(
             broker.coordinators,
             broker.partitions,
