@@ -52,7 +52,7 @@ from ottla.broker.outbox import Outbox
 from ottla.broker.own_report import OwnReport
 from ottla.broker.parked import Waiting
 from ottla.broker.partitions import Partitions
-from ottla.broker.ports import Random, TransactionVerifier
+from ottla.broker.ports import Enter, Random, TransactionVerifier
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.quotas import Quotas
 from ottla.broker.readiness import Readiness
@@ -372,27 +372,37 @@ class Broker:
         ]  # fmt: skip
         return min([due_ms for due_ms in due if due_ms is not None], default=None)
 
-    def on_deadline(self, now_ms: int) -> None:
+    def on_deadline(self, now_ms: int, enter: Enter = lambda _part: None) -> None:
         """Answers, timers and syncs whose time is up."""
-        self._pump(now_ms)
+        self._pump(now_ms, enter)
+        enter("syncs")
         self.storage.start_syncs(now_ms)
+        enter("")
 
-    def _pump(self, now_ms: int) -> None:
+    def _pump(self, now_ms: int, enter: Enter) -> None:
         """Whatever is due but syncs. What may find no file descriptor comes last."""
+        enter("waiting requests")
         self.waiting.on_tick(now_ms)
+        enter("long requests")
         self.slices.on_deadline(now_ms)
+        enter("coordinators")
         self.coordinators.on_tick(now_ms)
+        enter("replication")
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
         self.proofs.pump(now_ms)
         self.outbox.effects += self.liveness.pump(now_ms)
+        enter("new logs")
         self.copies.pump(now_ms)
         self.partitions.log_queue.pump(now_ms)
 
-    def on_tick(self, now_ms: int, wall_offset_ms: int = 0) -> None:
+    def on_tick(self, now_ms: int, wall_offset_ms: int = 0, enter: Enter = lambda _part: None) -> None:
+        """`enter` is told which part begins, for whoever measures how long each takes."""
         self.store.wall_offset_ms = wall_offset_ms
+        enter("replication")
         self.replicas.on_tick(now_ms)
-        self._pump(now_ms)
+        self._pump(now_ms, enter)
+        enter("controller")
         if "authentication" in self.__dict__:
             self.authentication.on_tick(now_ms)
         self.notice.pump()
@@ -401,9 +411,14 @@ class Broker:
         self.seat.on_tick(now_ms)
         self.departure.announce()
         self.controller_writes.on_tick(now_ms)
+        enter("retention")
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
+        enter("quotas")
         self.quotas.on_tick(now_ms)
         self.digest.on_tick()
+        enter("compaction and moves")
         self.storage.start_cleanings(now_ms)
         self.moves.start_copies(now_ms)
+        enter("syncs")
         self.storage.start_syncs(now_ms)
+        enter("")

@@ -15,7 +15,7 @@ class LocalKeeper:
     def __init__(self, loop: asyncio.AbstractEventLoop, path: str, *, durable: bool = True) -> None:
         self.where = path
         self._keeper = EmbeddedKeeper(path, durable=durable)
-        self._worker = Worker(loop, "ottla-keeper", 1)
+        self._worker = Worker(loop, "keeper", 1)
 
     async def load(self, listener: KeeperListener) -> list[NodeChanged]:
         self._listener = listener

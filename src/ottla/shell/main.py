@@ -14,6 +14,7 @@ from typing import Any
 from ottla.shell.descriptors import raise_limit
 from ottla.shell.garbage_collection import spare_survivors
 from ottla.shell.server import Server
+from ottla.shell.stall_watcher import StallWatcher
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -30,11 +31,17 @@ def run(properties: dict[str, str], on_ready: Callable[[Server], None]) -> str |
     could not start."""
     raise_limit()
     spare_survivors()
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_serve(properties, on_ready))
+    watcher = StallWatcher()
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            return runner.run(_serve(properties, on_ready, watcher))
+    finally:
+        watcher.close()
 
 
-async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None]) -> str | None:
+async def _serve(
+    properties: dict[str, str], on_ready: Callable[[Server], None], watcher: StallWatcher
+) -> str | None:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[str | None] = loop.create_future()
 
@@ -45,6 +52,7 @@ async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None])
             ended.set_result(reason)
 
     server = Server(properties, on_halt=end)
+    server.core.stalls.watcher = watcher
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, None)
     starting = asyncio.ensure_future(server.start())

@@ -29,7 +29,8 @@ class HttpService:
         self._scrapes.close()
 
     def _pieces(self, is_open_metrics: bool) -> AsyncIterator[str]:
-        return Reader(sources_of(self._core), self._core.now_ms).pieces(is_open_metrics=is_open_metrics)
+        reader = Reader(sources_of(self._core), self._core.now_ms, self._core.stalls)
+        return reader.pieces(is_open_metrics=is_open_metrics)
 
     def _keeper(self) -> str:
         if self.session is None:

@@ -3,8 +3,11 @@
 from ottla.base.metrics import Metric, Source, metrics_of
 from ottla.broker.metrics import sources as core_sources
 from ottla.shell.core import Core
+from ottla.shell.metrics.loop import LoopMetrics
+from ottla.shell.metrics.process import ProcessMetrics
+from ottla.shell.metrics.workers import WorkerMetrics
 
-SOURCES: tuple[type, ...] = (*core_sources.SOURCES,)
+SOURCES: tuple[type, ...] = (*core_sources.SOURCES, LoopMetrics, ProcessMetrics, WorkerMetrics)
 
 
 def all_metrics() -> list[Metric]:
@@ -13,4 +16,9 @@ def all_metrics() -> list[Metric]:
 
 
 def sources_of(core: Core) -> list[Source]:
-    return [*core_sources.sources_of(core.broker)]
+    return [
+        *core_sources.sources_of(core.broker),
+        LoopMetrics(core.stalls),
+        ProcessMetrics(),
+        WorkerMetrics(core.worker_times),
+    ]
