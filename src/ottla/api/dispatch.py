@@ -25,6 +25,7 @@ from ottla.api.call import Call, CloseConnection, LastAnswer, Silence
 from ottla.api.table import TABLE, Api
 from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
+from ottla.base.log_fields import fields
 from ottla.broker.broker import Broker
 from ottla.broker.effects import Close, Reply
 from ottla.broker.long_work import LARGE, SMALL_BYTES, Steps
@@ -404,6 +405,10 @@ class Exchange:
         log.error(
             "bug: %s v%d from client %r failed, correlation id %d",
             self.api.title, header.api_version, header.client_id or "", header.correlation_id, exc_info=error,
+            extra=fields(
+                api=self.api.title, version=header.api_version, client=header.client_id,
+                correlation=header.correlation_id, host=self.client_host.removeprefix("/"),
+            ),
         )  # fmt: skip
         return CloseConnection(f"{self.api.title} failed")
 

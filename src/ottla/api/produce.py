@@ -49,6 +49,7 @@ from ottla.api.needs import TOPIC, WRITE
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
 from ottla.broker.broker import Broker
 from ottla.broker.effects import RunJob
 from ottla.broker.leadership_proofs import Proof
@@ -369,6 +370,10 @@ class Appending:
                 log.exception(
                     "bug: Produce v%d from client %r failed, correlation id %d",
                     call.version, call.client_id, call.correlation_id,
+                    extra=fields(
+                        api="Produce", version=call.version, client=call.client_id,
+                        correlation=call.correlation_id, host=call.host,
+                    ),
                 )  # fmt: skip
                 return CloseConnection("Produce failed")
 

@@ -15,6 +15,7 @@ from typing import Protocol, cast
 from ottla.api.call import CloseConnection, Silence
 from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer
+from ottla.base.log_fields import fields
 from ottla.broker.listeners import Listener
 from ottla.broker.request_meter import RequestMeter
 from ottla.shell.admission import is_local
@@ -245,7 +246,11 @@ class Connection(asyncio.BufferedProtocol):
         if over_limit:
             self._clients.say_closed(self.peer, reason, self._core.now_ms())
         else:
-            log.info("connection from %s closed: %s", self.peer, reason)
+            log.log(
+                logging.INFO if self.cause is Cause.REQUEST else logging.DEBUG,
+                "connection from %s closed: %s", self.peer, reason,
+                extra=fields(host=self.peer, listener=self.listener.name, reason=reason),
+            )  # fmt: skip
         if gently:
             self._transport.close()
         else:
@@ -254,7 +259,7 @@ class Connection(asyncio.BufferedProtocol):
     def refuse(self, reason: str) -> None:
         """Close it, because of a limit on connections."""
         if self._transport is not None:
-            self.cause = Cause.REFUSED
+            self.cause = Cause.LIMIT
             self._clients.say_refused(self.peer, reason, self._core.now_ms())
             self._transport.abort()
 

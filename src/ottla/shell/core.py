@@ -12,6 +12,7 @@ halts.
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias, get_args
 
@@ -56,6 +57,7 @@ class Core:
         self.now_ms = self._clock.now_ms
         self.turns = Turns(self._clock.elapsed_us)
         broker.slices.elapsed_us = self._clock.elapsed_us
+        broker.requests.clock_ns = time.monotonic_ns
         self._collector = Collector()
         self._carriers: dict[type[Effect], Callable[[Any], None]] = {}
         self._is_carrying = False

@@ -83,7 +83,8 @@ def decode_request_header(
 def _readable_header(view: memoryview) -> RequestHeader:
     """Of an API that is unknown: who asks stands at the same place in every version of a header."""
     if len(view) < _REQUEST.size:
-        return RequestHeader(*_KEY_AND_VERSION.unpack_from(view), -1, None)
+        api_key, api_version = _KEY_AND_VERSION.unpack_from(view)
+        return RequestHeader(api_key, api_version, -1, None)
     api_key, api_version, correlation_id, size = _REQUEST.unpack_from(view)
     client_id = str(view[_REQUEST.size : _REQUEST.size + max(size, 0)], "utf-8", "replace")
     return RequestHeader(api_key, api_version, correlation_id, client_id)

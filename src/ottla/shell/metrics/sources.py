@@ -2,9 +2,14 @@
 
 from ottla.base.metrics import Metric, Source, metrics_of
 from ottla.broker.metrics import sources as core_sources
+from ottla.shell.clients import Clients
 from ottla.shell.core import Core
+from ottla.shell.metrics.connections import ConnectionMetrics
 
-SOURCES: tuple[type, ...] = (*core_sources.SOURCES,)
+SOURCES: tuple[type, ...] = (
+    *core_sources.SOURCES,
+    ConnectionMetrics,
+)
 
 
 def all_metrics() -> list[Metric]:
@@ -12,5 +17,8 @@ def all_metrics() -> list[Metric]:
     return [metric for source in SOURCES for metric in metrics_of(source)]
 
 
-def sources_of(core: Core) -> list[Source]:
-    return [*core_sources.sources_of(core.broker)]
+def sources_of(core: Core, clients: Clients) -> list[Source]:
+    return [
+        *core_sources.sources_of(core.broker),
+        ConnectionMetrics(clients, core.broker),
+    ]
