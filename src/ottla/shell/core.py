@@ -12,6 +12,7 @@ halts.
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias, get_args
@@ -61,6 +62,7 @@ class Core:
         self.stalls = Stalls(self._clock.elapsed_us)
         broker.slices.elapsed_us = self._clock.elapsed_us
         self.worker_times: defaultdict[str, WorkerTimes] = defaultdict(WorkerTimes)
+        broker.requests.clock_ns = time.monotonic_ns
         self._collector = Collector()
         self._carriers: dict[type[Effect], Callable[[Any], None]] = {}
         self._is_carrying = False

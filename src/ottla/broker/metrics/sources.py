@@ -11,11 +11,13 @@ from ottla.broker.metrics.logs import LogMetrics
 from ottla.broker.metrics.partitions import PartitionMetrics
 from ottla.broker.metrics.readiness import ReadinessMetrics
 from ottla.broker.metrics.replication import ReplicationMetrics
+from ottla.broker.metrics.requests import RequestMetrics
 from ottla.broker.metrics.topics import TopicMetrics
 from ottla.broker.metrics.transactions import TransactionMetrics
 
 SOURCES: tuple[type, ...] = (
     ReadinessMetrics,
+    RequestMetrics,
     ReplicationMetrics,
     ControllerMetrics,
     TopicMetrics,
@@ -35,6 +37,7 @@ def sources_of(broker: Broker) -> list[Source]:
     limits = LabelLimits(broker.settings, broker.traffic)
     return [
         readiness,
+        RequestMetrics(broker.requests, broker.waiting, broker.slices),
         ReplicationMetrics(
             broker.settings,
             broker.partitions,

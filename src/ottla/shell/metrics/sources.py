@@ -2,12 +2,20 @@
 
 from ottla.base.metrics import Metric, Source, metrics_of
 from ottla.broker.metrics import sources as core_sources
+from ottla.shell.clients import Clients
 from ottla.shell.core import Core
+from ottla.shell.metrics.connections import ConnectionMetrics
 from ottla.shell.metrics.loop import LoopMetrics
 from ottla.shell.metrics.process import ProcessMetrics
 from ottla.shell.metrics.workers import WorkerMetrics
 
-SOURCES: tuple[type, ...] = (*core_sources.SOURCES, LoopMetrics, ProcessMetrics, WorkerMetrics)
+SOURCES: tuple[type, ...] = (
+    *core_sources.SOURCES,
+    ConnectionMetrics,
+    LoopMetrics,
+    ProcessMetrics,
+    WorkerMetrics,
+)
 
 
 def all_metrics() -> list[Metric]:
@@ -15,9 +23,10 @@ def all_metrics() -> list[Metric]:
     return [metric for source in SOURCES for metric in metrics_of(source)]
 
 
-def sources_of(core: Core) -> list[Source]:
+def sources_of(core: Core, clients: Clients) -> list[Source]:
     return [
         *core_sources.sources_of(core.broker),
+        ConnectionMetrics(clients, core.broker),
         LoopMetrics(core.stalls),
         ProcessMetrics(),
         WorkerMetrics(core.worker_times),
