@@ -42,7 +42,10 @@ def _fetch() -> None:
         return
     CACHE.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE.parent) as folder:
-        for command in (["apt-get", "download", "-qq", "prometheus"], ["dpkg-deb", "-x", "*.deb", "unpacked"]):
+        for command in (
+            ["apt-get", "download", "-qq", "prometheus"],
+            ["dpkg-deb", "-x", "*.deb", "unpacked"],
+        ):
             arguments = [str(path) for word in command for path in _expanded(folder, word)]
             fetched = subprocess.run(arguments, cwd=folder, capture_output=True, timeout=FETCH_S, check=False)
             if fetched.returncode:
@@ -77,9 +80,7 @@ class Prometheus:
         self._folder, self._port = folder, free_ports(1)[0]
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "rules.yml").write_text(rules or "groups: []\n")
-        static = [
-            {"targets": [address], "labels": {"instance": name}} for name, address in targets.items()
-        ]
+        static = [{"targets": [address], "labels": {"instance": name}} for name, address in targets.items()]
         config = {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
             "rule_files": ["rules.yml"],
