@@ -42,7 +42,7 @@ def test_every_label_that_is_asked_for_belongs_to_a_metric_of_its_query() -> Non
         of_query = [by_name[name] for name in re.findall(r"\w+", query) if name in by_name]
         assert of_query, query
         grouped = [label for labels in re.findall(r"\bby \(([^)]*)\)", query) for label in labels.split(",")]
-        selected = [label for label in re.findall(r"[{,](\w+)!?=~?\"", query.replace("$S", ""))]
+        selected = re.findall(r"[{,](\w+)!?=~?\"", query.replace("$S", ""))
         for label in (text.strip() for text in (*grouped, *selected)):
             assert label in ADDED or any(label in labels for labels in of_query), (label, query)
 

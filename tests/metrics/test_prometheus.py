@@ -1,4 +1,4 @@
-"""A real Prometheus watches a cluster under load, while a broker is killed, a group lags and a disk stalls."""
+"""A real Prometheus watches a cluster while a broker is killed, a group lags and a disk stalls."""
 
 import contextlib
 import threading
