@@ -1,4 +1,4 @@
-"""Writes what is made from the code: pages of docs/ on APIs, configs, errors, metrics, the command line; a dashboard.
+"""Writes what is made from the code: pages of docs/ (APIs, configs, metrics, command line ...), a dashboard.
 
 A test compares what is on disk with what this would write, so the pages cannot drift. Run: make reference
 """
@@ -94,7 +94,7 @@ def alerts() -> str:
         "",
         MADE,
         "",
-        "The rules are in `ops/prometheus/alerts.yml`: `page` wakes somebody up, `ticket` waits for the morning.",
+        "The rules are in `ops/prometheus/alerts.yml`: a `page` wakes somebody up, a `ticket` can wait.",
         "",
     ]
     for group in yaml.safe_load(ALERTS.read_text())["groups"]:

@@ -1,4 +1,4 @@
-"""`python -m tests.metrics.slow_disk FILE start ...`: `ottla start ...` on a disk that stalls while FILE is there.
+"""`python -m tests.metrics.slow_disk FILE start ...`: `ottla start ...` on a disk that stalls while there is FILE.
 
 Every write and every sync of the process then takes as long as FILE says, in seconds.
 """
