@@ -1,4 +1,4 @@
-"""`python -m tests.metrics.slow_disk FILE start ...`: `ottla start ...` on a disk that stalls while there is FILE.
+"""`python -m tests.metrics.slow_disk FILE start ...`: a broker on a disk that stalls while FILE exists.
 
 Every write and every sync of the process then takes as long as FILE says, in seconds.
 """
