@@ -7,6 +7,7 @@ The process is the broker's own here, so its limit of open files is raised; an e
 """
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from ottla.shell.descriptors import raise_limit
 from ottla.shell.garbage_collection import spare_survivors
 from ottla.shell.server import Server
 from ottla.shell.stall_watcher import StallWatcher
+from ottla.shell.systemd import Systemd
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -51,6 +53,8 @@ async def _serve(
         else:
             ended.set_result(reason)
 
+    systemd = Systemd(os.environ)
+    systemd.on_begun()
     server = Server(properties, on_halt=end)
     server.core.stalls.watcher = watcher
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -65,6 +69,8 @@ async def _serve(
     except asyncio.CancelledError:
         return None
     on_ready(server)
+    systemd.on_ready(f"serving at {server.addresses}")
     reason = await ended
+    systemd.on_stopping()
     await server.stop()
     return reason
