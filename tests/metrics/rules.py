@@ -17,19 +17,20 @@ def rules() -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
 
 
-def hurried_rules(factor: int) -> str:
-    """The same rules for a time that goes so many times as fast."""
+def hurried_rules(factor: int, span_s: int, lasting_s: int) -> str:
+    """The same rules for a time that goes so many times as fast; but they look at `span_s` at least, and fire
+    after `lasting_s` at the earliest: brokers and Prometheus do not go any faster."""
     groups = yaml.safe_load(ALERTS.read_text())
     for group in groups["groups"]:
         for rule in group["rules"]:
-            rule["expr"] = re.sub(r"\[[^]]*\]", lambda span: hurried(span[0], factor), rule["expr"])
+            rule["expr"] = re.sub(r"\[[^]]*\]", lambda span: hurried(span[0], factor, span_s), rule["expr"])
             if "for" in rule:
-                rule["for"] = hurried(rule["for"], factor)
+                rule["for"] = hurried(rule["for"], factor, lasting_s)
     return yaml.safe_dump(groups)
 
 
-def hurried(text: str, factor: int) -> str:
-    return _DURATION.sub(lambda found: f"{max(int(found[1]) * _SECONDS[found[2]] // factor, 1)}s", text)
+def hurried(text: str, factor: int, least_s: int) -> str:
+    return _DURATION.sub(lambda span: f"{max(int(span[1]) * _SECONDS[span[2]] // factor, least_s)}s", text)
 
 
 def dashboard_queries() -> list[str]:

@@ -1,6 +1,6 @@
 """`python -m tests.metrics.slow_disk FILE start ...`: a broker on a disk that stalls while FILE exists.
 
-Every write and every sync of the process then takes as long as FILE says, in seconds.
+Every sync then takes a second, and once in a second a write takes 0.2 s.
 """
 
 import os
@@ -11,14 +11,17 @@ from typing import Any
 
 from ottla.cli import main
 
-SLOW = ("fdatasync", "fsync", "pwrite", "pwritev", "write", "writev")
+SYNC_S, WRITE_S, WRITE_EVERY_S = 1.0, 0.2, 1.0
 
 
-def slowed(call: Callable[..., Any], path: str) -> Callable[..., Any]:
+def slowed(call: Callable[..., Any], path: str, stall_s: float, every_s: float) -> Callable[..., Any]:
+    stalled_s = 0.0
+
     def wait_and_call(*arguments: Any) -> Any:
-        if os.path.exists(path) and arguments[0] > 2:
-            with open(path) as file:
-                time.sleep(float(file.read() or 0))
+        nonlocal stalled_s
+        if time.monotonic() - stalled_s >= every_s and os.path.exists(path):
+            stalled_s = time.monotonic()
+            time.sleep(stall_s)
         return call(*arguments)
 
     return wait_and_call
@@ -26,6 +29,6 @@ def slowed(call: Callable[..., Any], path: str) -> Callable[..., Any]:
 
 if __name__ == "__main__":
     flag = sys.argv.pop(1)
-    for name in SLOW:
-        setattr(os, name, slowed(getattr(os, name), flag))
+    os.fdatasync = slowed(os.fdatasync, flag, SYNC_S, 0)
+    os.pwrite = slowed(os.pwrite, flag, WRITE_S, WRITE_EVERY_S)
     main()

@@ -38,9 +38,9 @@ WELL = {
     f"kafka_server_replicamanager_isrexpands_total{{{BROKER}}}": rising(0.1),
     f"kafka_server_replicamanager_partitionswithlatetransactionscount{{{BROKER}}}": steady(0),
     f"kafka_log_logmanager_offlinelogdirectorycount{{{BROKER}}}": steady(0),
-    f'kafka_log_logcleanermanager_uncleanablepartitionscount{{{BROKER},logDirectory="d"}}': steady(0),
-    f"ottla_log_sync_seconds_sum{{{BROKER}}}": rising(0.5),
-    f"ottla_log_sync_seconds_count{{{BROKER}}}": rising(60),
+    f'kafka_log_logcleanermanager_uncleanable_partitions_count{{{BROKER},logDirectory="d"}}': steady(0),
+    f"ottla_log_flush_seconds_sum{{{BROKER}}}": rising(0.5),
+    f"ottla_log_flush_seconds_count{{{BROKER}}}": rising(60),
     f'ottla_stall_seconds_total{{{BROKER},cause="Fetch"}}': rising(0.6),
     f"process_open_fds{{{BROKER}}}": steady(100),
     f"process_max_fds{{{BROKER}}}": steady(1024),
@@ -56,8 +56,8 @@ WELL = {
         f"90000-1000x{MINUTES}"
     ),
     f'kafka_consumergroup_lag{{{BROKER},consumergroup="small",topic="t",partition="0"}}': rising(10),
-    f'ottla_authentication_failures_total{{{BROKER},listener="L"}}': rising(10),
-    f'ottla_refused_requests_total{{{BROKER},request="X",version="99"}}': steady(3),
+    f'kafka_server_socket_server_metrics_failed_authentication_total{{{BROKER},listener="L"}}': rising(10),
+    f'ottla_unserved_requests_total{{{BROKER},request="X",version="99"}}': steady(3),
 }
 WRONG: dict[str, dict[str, str]] = {
     "OttlaBrokerDown": {"up": steady(0)},
@@ -76,16 +76,18 @@ WRONG: dict[str, dict[str, str]] = {
     },
     "OttlaLogDirectoryOffline": {"kafka_log_logmanager_offlinelogdirectorycount": steady(1)},
     "OttlaKeeperLost": {"ottla_keeper_connected": steady(0)},
-    "OttlaSlowDisk": {"ottla_log_sync_seconds_sum": rising(60)},
+    "OttlaSlowDisk": {"ottla_log_flush_seconds_sum": rising(60)},
     "OttlaStalls": {"ottla_stall_seconds_total": rising(6)},
     "OttlaFewDescriptors": {"process_open_fds": steady(1000)},
     "OttlaDiskFills": {"ottla_log_directory_free_bytes": f"5e9-1e8x{MINUTES}"},
-    "OttlaCleanerStuck": {"kafka_log_logcleanermanager_uncleanablepartitionscount": steady(1)},
+    "OttlaCleanerStuck": {"kafka_log_logcleanermanager_uncleanable_partitions_count": steady(1)},
     "OttlaInternalErrors": {"kafka_network_requestmetrics_errors_total": rising(1)},
     "OttlaGroupFallsBehind": {"kafka_consumergroup_lag": rising(1000)},
     "OttlaLateTransactions": {"kafka_server_replicamanager_partitionswithlatetransactionscount": steady(1)},
-    "OttlaAuthenticationFailures": {"ottla_authentication_failures_total": rising(120)},
-    "OttlaRefusedRequests": {"ottla_refused_requests_total": rising(1)},
+    "OttlaAuthenticationFailures": {
+        "kafka_server_socket_server_metrics_failed_authentication_total": rising(120)
+    },
+    "OttlaRefusedRequests": {"ottla_unserved_requests_total": rising(1)},
 }
 
 

@@ -1,48 +1,35 @@
 """A real Prometheus watches a cluster while a broker is killed, a group lags and a disk stalls."""
 
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from tests.cluster.real import QUIET, RealBroker, RealCluster
+from tests.cluster.real import QUIET, RealBroker
 from tests.metrics.rules import dashboard_queries, hurried_rules, rules
-from tests.support.ports import free_ports
+from tests.metrics.watched import WatchedCluster
+from tests.support.frames import encode_request
 from tests.support.processes import running
-from tests.support.prometheus import Prometheus, required
+from tests.support.prometheus import Prometheus
 from tests.support.waiting import wait_for
 
+from ottla.records.builder import NewRecord, build_batch
+from ottla.wire.frame import LENGTH
+from ottla.wire.header import RequestHeader, encode_request_header
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+METADATA = 3
 HURRY = 60  # a minute of the rules is a second here
 LAG = 12_000  # records, more than an alert allows
 SEEN_S = 90.0
-STALL_S = 0.6
+SPAN_S, LASTING_S = 10, 3
 LASTS_S = 3.0
-# Nothing of this kind happens here: their queries have nothing to say.
-SILENT = ("ottla_refused_requests_total", "ottla_authentication_failures_total")
+SILENT = "failed_authentication"  # nobody has to authenticate here
 
 pytestmark = pytest.mark.timeout(400)
-
-
-class WatchedBroker(RealBroker):
-    """Serves metrics, and has a disk that can be stalled."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.http = f"127.0.0.1:{free_ports(1)[0]}"
-        self.stall = self.folder / "stall"
-
-    def command(self) -> list[str]:
-        command = [*super().command(), "--set", f"ottla.http.listener={self.http}"]
-        start = command.index("ottla.cli")
-        assert command[start - 1] == "-m"
-        return [*command[:start], "tests.metrics.slow_disk", str(self.stall), *command[start + 1 :]]
-
-
-class WatchedCluster(RealCluster):
-    broker_type = WatchedBroker
 
 
 class Traffic:
@@ -87,29 +74,38 @@ class Traffic:
         lost.close()
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
-    required()
-    settings = {"log.flush.interval.ms": "200", "ottla.metrics.lag.interval.ms": "500"}
-    folder = tmp_path_factory.mktemp("watched")
-    with running(WatchedCluster(folder, settings=settings)) as made, made.explained():
-        yield made
+def send_oddities(broker: RealBroker, topic: str) -> None:
+    """A batch with a wrong checksum, and a version that nobody serves."""
+    batch = bytearray(build_batch([NewRecord(None, b"value")]))
+    batch[-1] ^= 1
+    produced = TopicProduceData(
+        name=topic, partition_data=[PartitionProduceData(index=0, records=memoryview(batch))]
+    )
+    request = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[produced])
+    unserved = encode_request_header(RequestHeader(METADATA, 99, 2, "odd"))
+    with socket.create_connection((broker.host, broker.port), 30) as channel:
+        channel.settimeout(30)
+        for frame in (encode_request(request, 9, 1), unserved):
+            channel.sendall(LENGTH.pack(len(frame)) + frame)
+        while channel.recv(4096):
+            pass  # the answer to the first; then it is closed
 
 
 @pytest.fixture(scope="module")
-def watcher(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    targets = {str(broker.id): broker.http for broker in cluster.brokers.values()}  # type: ignore[attr-defined]
-    made = Prometheus(tmp_path_factory.mktemp("prometheus"), targets, hurried_rules(HURRY))
+def watcher(cluster: WatchedCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    targets = {str(broker.id): broker.http for broker in cluster.brokers.values()}
+    made = Prometheus(tmp_path_factory.mktemp("prometheus"), targets, hurried_rules(HURRY, SPAN_S, LASTING_S))
     with running(made):
         yield made
 
 
 @pytest.fixture(scope="module")
-def traffic(cluster: RealCluster) -> Iterator[str]:
+def traffic(cluster: WatchedCluster) -> Iterator[str]:
     cluster.create_topic("orders", partitions=1)
     made = Traffic(cluster.bootstrap, "orders")
     try:
         made.start()
+        send_oddities(cluster.brokers[cluster.leader("orders")], "orders")
         yield "orders"
     finally:
         made.stop()
@@ -125,19 +121,19 @@ def without_threshold(query: str) -> str:
 
 
 def test_every_query_of_the_dashboard_and_of_the_rules_returns_data(
-    cluster: RealCluster, watcher: Prometheus, traffic: str
+    cluster: WatchedCluster, watcher: Prometheus, traffic: str
 ) -> None:
     queries = dashboard_queries()
     queries += [
         without_threshold(rule["expr"].replace("[5m]", "[15s]").replace("[15m]", "[15s]"))
         for rule in rules()
-        if not any(name in rule["expr"] for name in SILENT)
+        if SILENT not in rule["expr"]
     ]
     wait_for(lambda: not unanswered(watcher, queries), SEEN_S, lambda: f"{unanswered(watcher, queries)}")
 
 
 def test_alerts_fire_on_what_happens_and_no_others_do(
-    cluster: RealCluster, watcher: Prometheus, traffic: str
+    cluster: WatchedCluster, watcher: Prometheus, traffic: str
 ) -> None:
     wait_for(
         lambda: (
@@ -149,9 +145,9 @@ def test_alerts_fire_on_what_happens_and_no_others_do(
     fires(watcher, {"OttlaGroupFallsBehind"})
 
     slow = cluster.brokers[next(id for id in cluster.brokers if id != cluster.leader(traffic))]
-    slow.stall.write_text(str(STALL_S))  # type: ignore[attr-defined]
+    slow.stall.touch()
     fires(watcher, {"OttlaGroupFallsBehind", "OttlaSlowDisk", "OttlaStalls"})
-    slow.stall.unlink()  # type: ignore[attr-defined]
+    slow.stall.unlink()
     fires(watcher, {"OttlaGroupFallsBehind"})
 
     cluster.brokers[cluster.leader(traffic)].kill()

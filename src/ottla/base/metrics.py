@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol, TypeAlias
 
-_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 PLACES: Final = 28  # of a histogram: two minutes, which is longer than nearly all that is measured
 
 
@@ -79,7 +79,7 @@ Family: TypeAlias = tuple[Metric, Iterable[Sample]]
 def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
     """Labels as Prometheus writes them between braces."""
     pairs = zip(names, values, strict=True) if values else ()
-    return ",".join([f'{name}="{value.translate(_ESCAPES)}"' for name, value in pairs])
+    return ",".join([f'{name}="{value.translate(ESCAPES)}"' for name, value in pairs])
 
 
 class Source(Protocol):

@@ -32,8 +32,8 @@ from ottla.broker.isr import IsrChanges
 from ottla.broker.leadership_proofs import Proofs
 from ottla.broker.parked import Waiting
 from ottla.broker.ports import Disks, RoleListener
-from ottla.broker.traffic import Traffic
 from ottla.broker.replica_counts import ReplicaCounts
+from ottla.broker.traffic import Traffic
 from ottla.controller.image import Image, PartitionState
 from ottla.log.directories import LogDirectoryError
 from ottla.log.log import Appended

@@ -26,6 +26,7 @@ from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import LogDirectoryError
 from ottla.shell.clock import Clock
 from ottla.shell.connection_turns import Turns
+from ottla.shell.disk_room import DiskRoom
 from ottla.shell.garbage_collection import Collector
 from ottla.shell.stalls import EFFECTS, KEEPER, UNKNOWN, Stalls
 from ottla.shell.worker import WorkerTimes
@@ -61,6 +62,7 @@ class Core:
         self.turns = Turns(self._clock.elapsed_us)
         self.stalls = Stalls(self._clock.elapsed_us)
         broker.slices.elapsed_us = self._clock.elapsed_us
+        self.disk_room = DiskRoom()
         self.worker_times: defaultdict[str, WorkerTimes] = defaultdict(WorkerTimes)
         broker.requests.clock_ns = time.monotonic_ns
         self._collector = Collector()

@@ -5,6 +5,7 @@ from ottla.broker.metrics import sources as core_sources
 from ottla.shell.clients import Clients
 from ottla.shell.core import Core
 from ottla.shell.metrics.connections import ConnectionMetrics
+from ottla.shell.metrics.disks import DiskMetrics
 from ottla.shell.metrics.loop import LoopMetrics
 from ottla.shell.metrics.process import ProcessMetrics
 from ottla.shell.metrics.workers import WorkerMetrics
@@ -12,6 +13,7 @@ from ottla.shell.metrics.workers import WorkerMetrics
 SOURCES: tuple[type, ...] = (
     *core_sources.SOURCES,
     ConnectionMetrics,
+    DiskMetrics,
     LoopMetrics,
     ProcessMetrics,
     WorkerMetrics,
@@ -27,6 +29,7 @@ def sources_of(core: Core, clients: Clients) -> list[Source]:
     return [
         *core_sources.sources_of(core.broker),
         ConnectionMetrics(clients, core.broker),
+        DiskMetrics(core.disk_room, core.broker.store.disks),
         LoopMetrics(core.stalls),
         ProcessMetrics(),
         WorkerMetrics(core.worker_times),

@@ -11,7 +11,7 @@ that ends in `_count` cannot be one, and the end is said.
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, islice
 
-from ottla.base.metrics import PLACES, Family, Histogram, Kind, Labels, Metric, Value, label_text
+from ottla.base.metrics import ESCAPES, PLACES, Family, Histogram, Kind, Labels, Metric, Value, label_text
 
 PIECE = 128  # samples, which take about 0.1 ms
 HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
