@@ -7,8 +7,8 @@
     seat, controller_writes       the controller, on the broker that has its seat
     liveness, report, departure   what it tells other brokers, and hears of them
     waiting, slices, allowance    requests that wait, that take long, and how much may be done at once
-    readiness                     whether it can answer for what it leads
     traffic                       what went in and out, counted by topic
+    readiness                     whether it can answer for what it leads
     outbox                        what it asks of the world
 
 Rules: one thread owns all of this. Every input takes `now_ms`; nothing here reads a clock, opens a socket or

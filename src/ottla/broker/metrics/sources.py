@@ -18,12 +18,12 @@ from ottla.broker.metrics.transactions import TransactionMetrics
 SOURCES: tuple[type, ...] = (
     ReadinessMetrics,
     RequestMetrics,
-    ReplicationMetrics,
-    ControllerMetrics,
     TopicMetrics,
     LogMetrics,
-    PartitionMetrics,
     CleanerMetrics,
+    PartitionMetrics,
+    ReplicationMetrics,
+    ControllerMetrics,
     GroupCoordinatorMetrics,
     GroupMetrics,
     TransactionMetrics,
@@ -31,35 +31,42 @@ SOURCES: tuple[type, ...] = (
 
 
 def sources_of(broker: Broker) -> list[Source]:
-    readiness = ReadinessMetrics(broker.readiness, broker.coordinators)
+    first: list[Source] = [
+        ReadinessMetrics(broker.readiness, broker.coordinators),
+    ]
     if not broker.readiness.is_open:
-        return [readiness]  # another thread owns the broker
+        return first  # another thread owns the broker
     limits = LabelLimits(broker.settings, broker.traffic)
     return [
-        readiness,
+        *first,
         RequestMetrics(broker.requests, broker.waiting, broker.slices),
-        ReplicationMetrics(
-            broker.settings,
-            broker.partitions,
-            broker.image,
-            broker.store.lost,
-            broker.replica_counts,
-            broker.replicas.fetchers,
-            broker.proofs,
-        ),
-        ControllerMetrics(
-            broker.image, broker.seat, broker.liveness, broker.controller_events, broker.cluster_events
-        ),
         TopicMetrics(broker.traffic),
         LogMetrics(broker.storage, limits),
-        PartitionMetrics(broker.partitions, broker.image, limits),
         CleanerMetrics(broker.store),
+        PartitionMetrics(broker.partitions, broker.image, limits),
+        _replication(broker),
+        _controller(broker),
         GroupCoordinatorMetrics(broker.coordinators),
         GroupMetrics(broker.coordinators, broker.settings, broker.group_lag),
-        TransactionMetrics(
-            broker.coordinators,
-            broker.partitions,
-            broker.settings.transaction_config.timeout_ms_max,
-            broker.storage.wall_ms,
-        ),
+        _transactions(broker),
     ]
+
+
+def _replication(broker: Broker) -> ReplicationMetrics:
+    return ReplicationMetrics(
+        broker.settings, broker.partitions, broker.image, broker.store.lost, broker.replica_counts,
+        broker.replicas.fetchers, broker.proofs,
+    )  # fmt: skip
+
+
+def _controller(broker: Broker) -> ControllerMetrics:
+    return ControllerMetrics(
+        broker.image, broker.seat, broker.liveness, broker.controller_events, broker.cluster_events
+    )
+
+
+def _transactions(broker: Broker) -> TransactionMetrics:
+    return TransactionMetrics(
+        broker.coordinators, broker.partitions, broker.settings.transaction_config.timeout_ms_max,
+        broker.storage.wall_ms,
+    )  # fmt: skip
