@@ -2,6 +2,7 @@
 
 from ottla.base.metrics import Source
 from ottla.broker.broker import Broker
+from ottla.broker.metrics.broker_state import BrokerStateMetrics
 from ottla.broker.metrics.cleaner import CleanerMetrics
 from ottla.broker.metrics.controller import ControllerMetrics
 from ottla.broker.metrics.group_coordinator import GroupCoordinatorMetrics
@@ -17,6 +18,7 @@ from ottla.broker.metrics.transactions import TransactionMetrics
 
 SOURCES: tuple[type, ...] = (
     ReadinessMetrics,
+    BrokerStateMetrics,
     RequestMetrics,
     TopicMetrics,
     LogMetrics,
@@ -33,6 +35,7 @@ SOURCES: tuple[type, ...] = (
 def sources_of(broker: Broker) -> list[Source]:
     first: list[Source] = [
         ReadinessMetrics(broker.readiness, broker.coordinators),
+        BrokerStateMetrics(broker.readiness, broker.departure),
     ]
     if not broker.readiness.is_open:
         return first  # another thread owns the broker

@@ -6,6 +6,7 @@ from ottla.shell.clients import Clients
 from ottla.shell.core import Core
 from ottla.shell.metrics.connections import ConnectionMetrics
 from ottla.shell.metrics.disks import DiskMetrics
+from ottla.shell.metrics.keeper import KeeperMetrics
 from ottla.shell.metrics.loop import LoopMetrics
 from ottla.shell.metrics.process import ProcessMetrics
 from ottla.shell.metrics.workers import WorkerMetrics
@@ -14,6 +15,7 @@ SOURCES: tuple[type, ...] = (
     *core_sources.SOURCES,
     ConnectionMetrics,
     DiskMetrics,
+    KeeperMetrics,
     LoopMetrics,
     ProcessMetrics,
     WorkerMetrics,
@@ -30,6 +32,7 @@ def sources_of(core: Core, clients: Clients) -> list[Source]:
         *core_sources.sources_of(core.broker),
         ConnectionMetrics(clients, core.broker),
         DiskMetrics(core.disk_room, core.broker.store.disks),
+        KeeperMetrics(core.keeper_counts),
         LoopMetrics(core.stalls),
         ProcessMetrics(),
         WorkerMetrics(core.worker_times),
