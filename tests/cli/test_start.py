@@ -18,7 +18,8 @@ READY = re.compile(r"Ottla \S+ is ready at (\S+) · data (\S+) · node (\d+) · 
 
 
 def command(*arguments: str, python: tuple[str, ...] = ()) -> list[str]:
-    return [sys.executable, *python, "-m", "ottla.cli", "start", *arguments]
+    patient = ("--set", "ottla.stall.threshold.ms=600000")  # a slow machine is no reason to say anything
+    return [sys.executable, *python, "-m", "ottla.cli", "start", *patient, *arguments]
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ import ottla
 from ottla.api.dispatch import Exchange
 from ottla.broker.quotas import Quotas
 from ottla.shell.embedded import EmbeddedBroker
-from ottla.shell.stalls import CAUSES, GARBAGE, KEEPER, UNKNOWN, Stalls
+from ottla.shell.stalls import CAUSES, GARBAGE, KEEPER, UNKNOWN, NoWatcher, Stalls
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.metadata import MetadataRequest
 
@@ -50,6 +50,7 @@ def clock() -> Clock:
 def stalls(clock: Clock) -> Iterator[Stalls]:
     """A tick has just begun."""
     meter = Stalls(clock.elapsed_us)
+    meter.watch(NoWatcher())
     meter.begin()
     meter.on_tick(LIMIT_MS, TICK_S)
     yield meter
@@ -190,6 +191,7 @@ def delay(monkeypatch: pytest.MonkeyPatch, part: type, method: str, is_meant: Ca
 def test_a_broker_counts_a_slow_request_and_a_slow_part_of_its_tick(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "ottla.shell.stalls")  # as an embedded one says it
     with EmbeddedBroker() as broker, Wire(int(broker.bootstrap_servers.rpartition(":")[2])) as wire:
         wire.call(ApiVersionsRequest(), 0)
         wait_for(lambda: broker.metrics()["ottla_loop_lag_seconds_count"] > 0)

@@ -56,7 +56,7 @@ async def _serve(
     systemd = Systemd(os.environ)
     systemd.on_begun()
     server = Server(properties, on_halt=end)
-    server.core.stalls.watcher = watcher
+    server.core.stalls.watch(watcher)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, None)
     starting = asyncio.ensure_future(server.start())
