@@ -293,7 +293,7 @@ class Connection(asyncio.BufferedProtocol):
                 if not isinstance(answer, Silence):
                     self._write(answer)
                 elif answer is Silence.NO_REPLY:
-                    self._meter.sent()
+                    self._meter.sent()  # to nobody
                 else:
                     self.is_parked = True
                     self._queued_bytes = len(frame) if answer is Silence.QUEUED else 0
@@ -321,6 +321,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_writable:
             self._meter.sent()
         else:
+            self._meter.begin_sending()
             self._clients.on_unsent(self._core.now_ms())
 
     def _set_reading(self, wanted: bool) -> None:
