@@ -45,8 +45,8 @@ SINGLE = "single"
 TLS = ", TLS"
 ACLS = 10_000
 CHECKS = 100_000
-# Deleted files are removed soon, so that the next round gets their memory. On a virtual machine the first use
-# of a page costs nine times what writing to it does; whoever got fresh pages would look slow.
+# Deleted files are removed soon, so that later rounds get their memory. Where we measured, a write to memory
+# that was not in use shortly before takes nine times as long, and whoever got such would look slow.
 FREED_SOON = {"log.segment.delete.delay.ms": "1000"}
 CASES = ("bulk produce", "bulk fetch", "single messages")
 
