@@ -1,8 +1,8 @@
 """The files in ops/ that start a broker: they parse, and what they run is there.
 
-systemd's own verifier looks at the unit, and hadolint at the image, where they are installed. The image cannot
-be built without a registry, so its file is read here: instructions, options of `ottla start`, what is copied,
-and who runs it.
+systemd's own verifier looks at the unit, and hadolint at the image, where they are installed. The image
+cannot be built without a registry, so its file is read here: instructions, options of `ottla start`, what is
+copied, and who runs it.
 """
 
 import configparser
