@@ -127,8 +127,6 @@ class Server:
         keeper = self._make_keeper(self._loop)
         lock = next(lock for lock in self._locks if lock.is_held)
         self._session = KeeperSession(self.core, keeper, self.clients.endpoints, lock)
-        if self._http is not None:
-            self._http.session = self._session
         try:
             await self._enter(undo)
             await self.clients.serve()
@@ -157,6 +155,8 @@ class Server:
         self.starting.end("locks and listeners")
         nodes, keeper = await self._session.load(), self._session.keeper
         self.starting.end("keeper")
+        if self._http is not None:
+            self._http.session = self._session
         tree_id = directories.tree_cluster_id(nodes, keeper.where)
         if keeper.is_shared:
             directories.check_shared(self.broker.store, claims, keeper.where, tree_id)
