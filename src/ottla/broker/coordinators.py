@@ -81,6 +81,11 @@ class Coordinators:
         return self._transactions
 
     @property
+    def transactions_here(self) -> "Transactions | None":
+        """None where there never was a transaction."""
+        return self._transactions
+
+    @property
     def is_loading(self) -> bool:
         """Is what is stored being read?"""
         groups, transactions = self._groups, self._transactions

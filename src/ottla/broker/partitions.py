@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
 from ottla.broker.config_copies import ConfigCopies
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.log_queue import LogQueue
@@ -207,7 +208,10 @@ class Partitions(Mapping[TopicPartition, Partition]):
     def on_directory_failed(self, directory: str, reason: str, now_ms: int) -> None:
         """Release the partitions that were in a failed directory."""
         lost = [topic_partition for topic_partition, home in self._store.lost.items() if home == directory]
-        log.error("%s is offline, with %d partitions, until the next start: %s", directory, len(lost), reason)
+        log.error(
+            "%s is offline, with %d partitions, until the next start: %s", directory, len(lost), reason,
+            extra=fields(directory=directory, partitions=len(lost), reason=reason),
+        )  # fmt: skip
         gone = [partition for lost_one in lost if (partition := self._here.get(lost_one)) is not None]
         for partition in gone:
             self._release(partition, now_ms)

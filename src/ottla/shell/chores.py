@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.base.files import Syncable, is_shortage
+from ottla.base.log_fields import fields
 from ottla.broker import effects
 from ottla.broker.parked import Parked
 from ottla.log.compaction.task import CleanOutcome, CleanTask
@@ -32,7 +33,7 @@ class Chores:
     def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
         self._core = core
         self._loop = loop
-        self._worker = Worker(loop, "ottla-sync", SYNC_THREADS)
+        self._worker = Worker(loop, "sync", SYNC_THREADS, core.worker_times["sync"])
         self._cleaners: Cleaners | None = None
         self._jobs: Jobs | None = None
 
@@ -55,7 +56,7 @@ class Chores:
     def run_job(self, job: effects.Job, parked: Parked) -> None:
         assert parked.keys == (job,), "who waits for a job waits for nothing else"
         if self._jobs is None:
-            self._jobs = Jobs(Worker(self._loop, "ottla-job", 1), self._on_job_done)
+            self._jobs = Jobs(Worker(self._loop, "job", 1, self._core.worker_times["job"]), self._on_job_done)
         self._jobs.put(parked)
 
     def _on_job_done(self, job: effects.Job, error: BaseException | None) -> None:
@@ -64,7 +65,7 @@ class Chores:
         if error is not None:
             self._core.halt(f"bug: {error!r}")
             return
-        self._core.input(lambda: self._core.broker.waiting.wake(job, self._core.now_ms()))
+        self._core.input(lambda: self._core.broker.waiting.wake(job, self._core.now_ms()), "job results")
 
     def sync(self, synced: Log, sync: Sync) -> None:
         timed = _TimedSync(sync)
@@ -94,6 +95,7 @@ class Chores:
             return
         self._core.input(
             lambda: self._core.broker.partitions.on_synced(synced, sync, self._core.now_ms(), took_us),
+            "sync results",
             is_repeated=True,
         )
 
@@ -101,14 +103,22 @@ class Chores:
         if self._cleaners is None:
             from ottla.shell.cleaner import Cleaners  # a broker that compacts nothing need not pay for it
 
-            self._cleaners = Cleaners(self._loop)
-        log.info("compaction of %s begins: %d bytes", task.name, sum(source.size for source in task.sources))
+            self._cleaners = Cleaners(self._loop, self._core.worker_times["clean"])
+        topic, partition = cleaned.topic_partition
+        size = sum(source.size for source in task.sources)
+        log.info(
+            "compaction of %s begins: %d bytes", task.name, size,
+            extra=fields(topic=topic, partition=partition, bytes=size),
+        )  # fmt: skip
         self._cleaners.submit(task, lambda outcome: self._on_cleaned(cleaned, outcome))
 
     def _on_cleaned(self, cleaned: Log, outcome: CleanOutcome) -> None:
         if self._core.is_stopping:
             return
-        self._core.input(lambda: self._core.broker.storage.on_cleaned(cleaned, outcome, self._core.now_ms()))
+        self._core.input(
+            lambda: self._core.broker.storage.on_cleaned(cleaned, outcome, self._core.now_ms()),
+            "compaction results",
+        )
 
     def _on_folder_synced(self, synced: Log, error: BaseException | None) -> None:
         if isinstance(error, LogDirectoryError):
@@ -117,7 +127,10 @@ class Chores:
         elif error is not None:
             self._core.halt(f"cannot sync the folder of {synced.topic_partition}: {error}")
         elif not self._core.is_stopping:
-            self._core.input(lambda: self._core.broker.storage.on_folder_synced(synced, self._core.now_ms()))
+            self._core.input(
+                lambda: self._core.broker.storage.on_folder_synced(synced, self._core.now_ms()),
+                "sync results",
+            )
 
     def copy(self, move: Move, part: CopySlice) -> None:
         """A slice of a log that moves to another directory."""
@@ -125,7 +138,9 @@ class Chores:
 
     def _on_copied(self, move: Move, error: BaseException | None) -> None:
         if not self._core.is_stopping:
-            self._core.input(lambda: self._core.broker.moves.on_copied(move, error, self._core.now_ms()))
+            self._core.input(
+                lambda: self._core.broker.moves.on_copied(move, error, self._core.now_ms()), "copy results"
+            )
 
 
 class _TimedSync:
