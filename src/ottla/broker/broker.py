@@ -227,9 +227,10 @@ class Broker:
         from ottla.broker.group_lag import GroupLag  # only where somebody reads metrics
 
         return GroupLag(
-            self.id, self.image, self.partitions,
+            self.id, self.image, self.partitions, lambda: self.coordinators.group_ids,
             lambda shard, group_id: self.coordinators.groups.newest_offsets(shard, group_id),
-            self.outbox.send, self.waiting, lambda: self.settings.metrics_config.lag_interval_ms,
+            self.outbox.send, self.waiting, lambda: self.settings.metrics_config.groups_max,
+            lambda: self.settings.metrics_config.lag_interval_ms,
         )  # fmt: skip
 
     @property

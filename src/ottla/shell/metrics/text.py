@@ -39,13 +39,15 @@ class Text:
         for metric, samples in families:
             yield self._heading(metric)
             name, left = metric.name, iter(samples)
-            while piece := list(islice(left, PIECE)):
-                yield "".join([
+            while piece := "".join(
+                [
                     f"{name}{{{labels}}} {value}\n"
                     if labels.__class__ is str and value.__class__ is int
                     else _line(metric, labels, value)
-                    for labels, value in piece
-                ])  # fmt: skip
+                    for labels, value in islice(left, PIECE)
+                ]
+            ):
+                yield piece
         if self._is_open_metrics:
             yield "# EOF\n"
 
