@@ -198,7 +198,8 @@ def test_a_broker_counts_a_slow_request_and_a_slow_part_of_its_tick(
         wire.call(ApiVersionsRequest(), 0)
         wait_for(lambda: broker.metrics()["ottla_loop_lag_seconds_count"] > 0)
         assert broker._server is not None
-        quotas = broker._server.broker.quotas
+        quotas, stalls = broker._server.broker.quotas, broker._server.core.stalls
+        assert stalls._on_collection in gc.callbacks
         delay(monkeypatch, Exchange, "decoded", lambda exchange: exchange.header.client_id == CLIENT)
         wire.send_bytes(frame_of(MetadataRequest(topics=[]), 12, client_id=CLIENT))
         wire.receive_frame()
@@ -211,7 +212,7 @@ def test_a_broker_counts_a_slow_request_and_a_slow_part_of_its_tick(
     said = [line for line in caplog.messages if line.startswith("everybody had to wait")]
     assert any("ms for Metadata of" in line and "from 'slow' at 127.0.0.1" in line for line in said)
     assert any(line.endswith("ms for quotas") for line in said)
-    assert not [callback for callback in gc.callbacks if "Stalls" in repr(callback)]
+    assert stalls._on_collection not in gc.callbacks
 
 
 def measured(sample: Measurement) -> tuple[tuple[str, ...], float]:
