@@ -59,6 +59,17 @@ class Coordinators:
         return self._groups
 
     @property
+    def groups_here(self) -> "Groups | None":
+        """None if there has been no use for it."""
+        return self._groups
+
+    @property
+    def group_ids(self) -> list[tuple[int, str]]:
+        """Of all groups on this broker, with their shards."""
+        shards = () if self._groups is None else self._groups.shards()
+        return [(index, group_id) for index, shard in shards for group_id in shard.groups]
+
+    @property
     def transactions(self) -> "Transactions":
         if self._transactions is None:
             from ottla.broker.transactions import Transactions  # likewise
@@ -67,6 +78,11 @@ class Coordinators:
                 load(TransactionConfig, self._properties), self._image, self._waiting.wake, self._wall_ms,
                 self._producer_ids, self._new_markers,
             )  # fmt: skip
+        return self._transactions
+
+    @property
+    def transactions_here(self) -> "Transactions | None":
+        """None where there never was a transaction."""
         return self._transactions
 
     @property

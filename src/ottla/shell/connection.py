@@ -228,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
         if over_limit:
             self._clients.say_closed(self.peer, reason, self._core.now_ms())
         else:
-            log.info("connection from %s closed: %s", self.peer, reason)
+            log.debug("connection from %s closed: %s", self.peer, reason)
         if gently:
             self._transport.close()
         else:

@@ -26,6 +26,7 @@ from ottla.log.directories import LogDirectoryError
 from ottla.shell.clock import Clock
 from ottla.shell.connection_turns import Turns
 from ottla.shell.garbage_collection import Collector
+from ottla.shell.keeper_counts import KeeperCounts
 from ottla.shell.stalls import EFFECTS, KEEPER, UNKNOWN, Stalls
 from ottla.shell.worker import WorkerTimes
 
@@ -52,6 +53,7 @@ class Core:
         self.broker = broker
         self.is_stopping = False
         self.is_halted = False
+        self.keeper_counts = KeeperCounts()
         self._on_tick: Callable[[int], None] = lambda _now_ms: None
         self._on_nodes: Callable[[], None] = lambda: None
         self._on_halt = on_halt

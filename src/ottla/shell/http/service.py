@@ -14,7 +14,7 @@ from ottla.shell.metrics.sources import sources_of
 
 class HttpService:
     def __init__(self, core: Core) -> None:
-        self.session: KeeperSession | None = None  # None: not begun yet
+        self.session: KeeperSession | None = None  # None: it has said nothing yet
         self._core = core
         self._scrapes = Scrapes(self._pieces, lambda: self._listener.unsent_bytes)
         pages = Pages(core.broker.readiness, self._scrapes, self._keeper)

@@ -3,11 +3,18 @@
 from ottla.base.metrics import Metric, Source, metrics_of
 from ottla.broker.metrics import sources as core_sources
 from ottla.shell.core import Core
+from ottla.shell.metrics.keeper import KeeperMetrics
 from ottla.shell.metrics.loop import LoopMetrics
 from ottla.shell.metrics.process import ProcessMetrics
 from ottla.shell.metrics.workers import WorkerMetrics
 
-SOURCES: tuple[type, ...] = (*core_sources.SOURCES, LoopMetrics, ProcessMetrics, WorkerMetrics)
+SOURCES: tuple[type, ...] = (
+    *core_sources.SOURCES,
+    KeeperMetrics,
+    LoopMetrics,
+    ProcessMetrics,
+    WorkerMetrics,
+)
 
 
 def all_metrics() -> list[Metric]:
@@ -18,6 +25,7 @@ def all_metrics() -> list[Metric]:
 def sources_of(core: Core) -> list[Source]:
     return [
         *core_sources.sources_of(core.broker),
+        KeeperMetrics(core.keeper_counts),
         LoopMetrics(core.stalls),
         ProcessMetrics(core.broker.id),
         WorkerMetrics(core.worker_times),
