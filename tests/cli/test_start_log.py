@@ -64,7 +64,10 @@ def test_every_line_of_text_parses_and_says_something_new(tmp_path: Path) -> Non
     assert {level for level, _ in said} == {"INFO"}, said
     sentences = [sentence for _, sentence in said]
     assert re.fullmatch(STARTED, sentences[0])
-    assert sentences[-2] == "broker 7 stops"
+    assert "broker 7 stops" in sentences
+    assert not [sentence for sentence in sentences if sentence.startswith("{")], (
+        "no audit without an authorizer"
+    )
     assert re.fullmatch(STOPPED, sentences[-1])
     (changed,) = [sentence for sentence in sentences if "settings" in sentence]
     assert changed.startswith(r"settings of topic letters are changed by client 'cli\n2026-11-17")
@@ -119,7 +122,7 @@ def test_a_start_after_a_crash_says_so(tmp_path: Path) -> None:
         process.wait()
     with started(*arguments(tmp_path)) as (process, _):
         said = rest(process)
-    assert "1 partitions, after a stop that was not clean\n" in said[-3], said
+    assert any(line.endswith("1 partitions, after a stop that was not clean\n") for line in said), said
     with started(*arguments(tmp_path)) as (process, _):
         assert rest(process)[0].endswith(" 1 partitions\n")
 
@@ -174,4 +177,5 @@ def test_on_a_terminal_the_lines_are_the_same(tmp_path: Path) -> None:
         process.stdout.close()
         os.close(ours)
     lines = said.decode().replace("\r\n", "\n").splitlines(keepends=True)
-    assert [bool(LINE.fullmatch(line)) for line in lines] == [True] * 3, lines
+    assert len(lines) >= 3
+    assert all(LINE.fullmatch(line) for line in lines), lines

@@ -334,18 +334,19 @@ class LogStore:
 
         def retain(log: Log) -> None:
             high_watermark = self.high_watermarks.get(log.topic_partition, log.log_start_offset)
-            size = log.size
+            segments = log.segments.row.copy()
             count = log.delete_old_segments(now_ms + self.wall_offset_ms, high_watermark)
+            freed = sum(segment.size for segment in segments[:count])
+            self.retained.segments += count
+            self.retained.bytes += freed
             self._trash.add_segments(log, now_ms)
             if count:
-                deleted.append((count, size - log.size))
-                _say_retained(log, *deleted[-1])
+                deleted.append((count, freed))
+                _say_retained(log, count, freed)
 
         self._for_each_log(retain)
         if deleted:
             segments, freed = (sum(figures) for figures in zip(*deleted, strict=True))
-            self.retained.segments += segments
-            self.retained.bytes += freed
             logger.info(
                 "retention: %d partitions have lost %d segments, %d bytes", len(deleted), segments, freed,
                 extra=fields(partitions=len(deleted), segments=segments, bytes=freed),

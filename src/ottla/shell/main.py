@@ -75,8 +75,8 @@ async def _serve(
     on_ready(server)
     systemd.on_ready(f"serving at {server.addresses}")
     reason = await ended
-    systemd.on_stopping()
     log.info("broker %d stops", server.config.node_id)
+    systemd.on_stopping()
     await server.stop()
     watch = server.stopping
     log.info(

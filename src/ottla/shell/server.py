@@ -74,9 +74,9 @@ class Server:
         self._make_keeper = keeper or keeper_maker(self.config, properties, durable=durable_keeper)
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._is_hurried = False
+        self.starting = self.stopping = Stopwatch()
         self.http_address: Address | None = None
         self._http: HttpService | None = None
-        self.starting = self.stopping = Stopwatch()
 
     @property
     def config(self) -> BrokerConfig:
@@ -225,8 +225,8 @@ class Server:
 
     async def stop(self, *, drain: bool = True) -> None:
         """`drain`: let others lead first, where there are others."""
-        self.broker.readiness.is_stopping = True
         self.stopping = Stopwatch()
+        self.broker.readiness.is_stopping = True
         if drain and not self.core.is_halted and self._session.keeper.is_shared:
             await self._drain()
             self.stopping.end("leadership")

@@ -90,8 +90,9 @@ def _serve(options: StartOptions, lines: LineFormatter) -> None:
     properties = properties_of(options)
     _check(properties)
     lines.broker_id = load(BrokerConfig, properties).node_id
-    if load(AuthorizerConfig, properties).class_name:
-        logging.getLogger(AUDIT).setLevel(logging.INFO)  # whatever is said of the rest
+    # Whatever is said of the rest. Without an authorizer everybody may do everything.
+    is_guarded = bool(load(AuthorizerConfig, properties).class_name)
+    logging.getLogger(AUDIT).setLevel(logging.INFO if is_guarded else logging.WARNING)
     for sentence in without_effect(properties):
         log.warning("%s", sentence)
     # Late, so that a mistake in the arguments is answered without loading a broker.
