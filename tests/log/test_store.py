@@ -8,6 +8,7 @@ from ottla.base.ids import TopicPartition
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.folders import deleted_folder, parse_folder
 from ottla.log.store import LogStore
+from ottla.log.store_loader import LoadCancelledError
 
 ID = bytes(range(16))
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -350,3 +351,46 @@ def test_the_report_has_a_line_for_everything_that_was_repaired(disk):
     problem, repair = opened(disk).report.lines()
     assert "replication-offset-checkpoint" in problem
     assert repair.startswith("t-0: cut off a tail /data/t-0/")
+
+
+def test_how_many_logs_are_left_to_open_is_told_while_they_are_opened(disk):
+    store = opened(disk)
+    for partition in range(3):
+        put(store.create(TopicPartition("t", partition), ID, LogConfig(), NOW), "a")
+    disk.make_directory("/data/t-0.0123456789abcdef0123456789abcdef-delete")
+    disk.crash()
+    told = []
+    store = LogStore(disk, ("/data",), LogConfig(), StoreConfig())
+    store.open_all(
+        NOW, lambda _topic: told.append((store.progress.opened, dict(store.progress.remaining))) or {}
+    )
+    assert told == [(0, {"/data": 3}), (1, {"/data": 2}), (2, {"/data": 1})]
+    assert (store.progress.opened, store.progress.remaining) == (3, {"/data": 0})
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_recovery_that_is_cancelled_ends_before_the_next_log_and_a_clean_start_goes_on(disk, is_clean):
+    store = opened(disk)
+    for partition in range(3):
+        put(store.create(TopicPartition("t", partition), ID, LogConfig(), NOW), "a")
+    if is_clean:
+        store.close()
+    else:
+        disk.crash()
+    store = LogStore(disk, ("/data",), LogConfig(), StoreConfig())
+
+    def cancel(_topic):
+        store.progress.cancel()
+        return {}
+
+    if is_clean:
+        store.open_all(NOW, cancel)
+        assert len(store.logs) == 3
+    else:
+        with pytest.raises(LoadCancelledError):
+            store.open_all(NOW, cancel)
+        assert list(store.logs) == [T0]
+        for log in store.logs.values():
+            log.abandon()
+        assert disk.open_files == []
+        assert [values(log) for log in opened(disk).logs.values()] == [["a"]] * 3

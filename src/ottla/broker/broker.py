@@ -8,6 +8,7 @@
     liveness, report, departure   what it tells other brokers, and hears of them
     waiting, slices, allowance    requests that wait, that take long, and how much may be done at once
     readiness                     whether it can answer for what it leads
+    traffic                       what went in and out, counted by topic
     outbox                        what it asks of the world
 
 Rules: one thread owns all of this. Every input takes `now_ms`; nothing here reads a clock, opens a socket or
@@ -19,7 +20,7 @@ Handlers in `api` are given the whole broker, since each needs other parts of it
 
 from collections.abc import Hashable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.config import load
 from ottla.base.files import Files
@@ -51,14 +52,16 @@ from ottla.broker.outbox import Outbox
 from ottla.broker.own_report import OwnReport
 from ottla.broker.parked import Waiting
 from ottla.broker.partitions import Partitions
-from ottla.broker.ports import Random, TransactionVerifier
+from ottla.broker.ports import Enter, Random, TransactionVerifier
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.quotas import Quotas
 from ottla.broker.readiness import Readiness
 from ottla.broker.replica_counts import ReplicaCounts
 from ottla.broker.replicas import Followers, Replicas
+from ottla.broker.request_counts import RequestCounts
 from ottla.broker.settings import Settings
 from ottla.broker.storage import Storage
+from ottla.broker.traffic import Traffic
 from ottla.controller import image as images
 from ottla.controller import znodes
 from ottla.controller.image import Image
@@ -70,6 +73,7 @@ from ottla.security.authorizer_config import AuthorizerConfig
 
 if TYPE_CHECKING:
     from ottla.broker.authentication import Authentication
+    from ottla.broker.group_lag import GroupLag
     from ottla.broker.marker_writes import MarkerWrites
     from ottla.broker.transaction_markers import MarkerSender
     from ottla.broker.transactions import OnWritten
@@ -98,11 +102,13 @@ class Broker:
             lambda *marker: self.replicas.append_marker(*marker), storage.wall_ms,
             self.producer_ids, self._new_markers,
         )  # fmt: skip
+        self.traffic = Traffic(lambda: settings.metrics_config.topics_max)
         self._replicate()
         self.copies = ConfigCopies(self.id, image, storage.store, storage.failed)
         self.partitions = Partitions(
-            settings, image, storage, waiting, self.replicas, self.followers, self.coordinators, self.copies
-        )
+            settings, image, storage, waiting, self.replicas, self.followers, self.coordinators, self.copies,
+            self.traffic,
+        )  # fmt: skip
         self.moves = Moves(image, storage, outbox, self.partitions.on_moved)
         self._control()
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
@@ -116,7 +122,8 @@ class Broker:
         )
         self.adoption = Adoption()
         # That hold until the image changes, by listener, request, and who asks.
-        self.answers: dict[tuple[Hashable, ...], bytes] = {}
+        self.answers: dict[tuple[Hashable, ...], Any] = {}
+        self.requests = RequestCounts()
         self.is_clean = True
         self.readiness = Readiness(
             self.id, image, storage.store.progress, self.partitions, self.partitions.log_queue,
@@ -159,6 +166,7 @@ class Broker:
         self.replicas = Replicas(
             image=image, waiting=waiting, followers=self.followers, fetchers=fetchers,
             isr=self.isr, proofs=self.proofs, coordinators=self.coordinators, disks=self.storage,
+            traffic=self.traffic,
             lag_ms_max=lambda: settings.config.replica_lag_time_ms_max, counts=counts, digest=self.digest,
         )  # fmt: skip
 
@@ -212,6 +220,16 @@ class Broker:
             self.id, self.image, self.outbox.send,
             OwnCoordinator(transactions, self.partitions, self.proofs, self.waiting),
             self.waiting, transactions.config.add_retry_ms, transactions.config.add_retry_ms_max,
+        )  # fmt: skip
+
+    @cached_property
+    def group_lag(self) -> "GroupLag":
+        from ottla.broker.group_lag import GroupLag  # only where somebody reads metrics
+
+        return GroupLag(
+            self.id, self.image, self.partitions,
+            lambda shard, group_id: self.coordinators.groups.newest_offsets(shard, group_id),
+            self.outbox.send, self.waiting, lambda: self.settings.metrics_config.lag_interval_ms,
         )  # fmt: skip
 
     @property
@@ -356,27 +374,37 @@ class Broker:
         ]  # fmt: skip
         return min([due_ms for due_ms in due if due_ms is not None], default=None)
 
-    def on_deadline(self, now_ms: int) -> None:
+    def on_deadline(self, now_ms: int, enter: Enter = lambda _part: None) -> None:
         """Answers, timers and syncs whose time is up."""
-        self._pump(now_ms)
+        self._pump(now_ms, enter)
+        enter("syncs")
         self.storage.start_syncs(now_ms)
+        enter("")
 
-    def _pump(self, now_ms: int) -> None:
+    def _pump(self, now_ms: int, enter: Enter) -> None:
         """Whatever is due but syncs. What may find no file descriptor comes last."""
+        enter("waiting requests")
         self.waiting.on_tick(now_ms)
+        enter("long requests")
         self.slices.on_deadline(now_ms)
+        enter("coordinators")
         self.coordinators.on_tick(now_ms)
+        enter("replication")
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
         self.proofs.pump(now_ms)
         self.outbox.effects += self.liveness.pump(now_ms)
+        enter("new logs")
         self.copies.pump(now_ms)
         self.partitions.log_queue.pump(now_ms)
 
-    def on_tick(self, now_ms: int, wall_offset_ms: int = 0) -> None:
+    def on_tick(self, now_ms: int, wall_offset_ms: int = 0, enter: Enter = lambda _part: None) -> None:
+        """`enter` is told which part begins, for whoever measures how long each takes."""
         self.store.wall_offset_ms = wall_offset_ms
+        enter("replication")
         self.replicas.on_tick(now_ms)
-        self._pump(now_ms)
+        self._pump(now_ms, enter)
+        enter("controller")
         if "authentication" in self.__dict__:
             self.authentication.on_tick(now_ms)
         self.notice.pump()
@@ -385,9 +413,14 @@ class Broker:
         self.seat.on_tick(now_ms)
         self.departure.announce()
         self.controller_writes.on_tick(now_ms)
+        enter("retention")
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
+        enter("quotas")
         self.quotas.on_tick(now_ms)
         self.digest.on_tick()
+        enter("compaction and moves")
         self.storage.start_cleanings(now_ms)
         self.moves.start_copies(now_ms)
+        enter("syncs")
         self.storage.start_syncs(now_ms)
+        enter("")

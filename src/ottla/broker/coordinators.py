@@ -59,6 +59,11 @@ class Coordinators:
         return self._groups
 
     @property
+    def groups_here(self) -> "Groups | None":
+        """None if there has been no use for it."""
+        return self._groups
+
+    @property
     def transactions(self) -> "Transactions":
         if self._transactions is None:
             from ottla.broker.transactions import Transactions  # likewise

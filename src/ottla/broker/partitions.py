@@ -17,6 +17,7 @@ from ottla.broker.parked import Waiting
 from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.settings import Settings
 from ottla.broker.storage import Storage
+from ottla.broker.traffic import Traffic
 from ottla.controller.image import Image, PartitionState, Topic
 from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
@@ -38,6 +39,7 @@ class Partitions(Mapping[TopicPartition, Partition]):
         followers: Followers,
         coordinators: Coordinators,
         copies: ConfigCopies,
+        traffic: Traffic,
     ) -> None:
         self.opened_ms = 0  # when the broker was
         self._here: dict[TopicPartition, Partition] = {}
@@ -50,6 +52,7 @@ class Partitions(Mapping[TopicPartition, Partition]):
         self._followers = followers
         self._coordinators = coordinators
         self._copies = copies
+        self._traffic = traffic
         self.log_queue = LogQueue(image, storage.store, self.follow)
 
     def __getitem__(self, topic_partition: TopicPartition) -> Partition:
@@ -141,12 +144,14 @@ class Partitions(Mapping[TopicPartition, Partition]):
             topic_partition=topic_partition, topic_id=topic_id, log=partition_log, broker_id=broker_id,
             leader=-1, leader_epoch=-1, isr=(), promises=promises,
             high_watermark=max(watermark, partition_log.log_start_offset),
+            traffic=self._traffic.enter(topic_partition.topic),
         )  # fmt: skip
         return partition
 
     def _release(self, partition: Partition, now_ms: int) -> None:
         """It is not here any more: nobody leads or follows it on this broker."""
         del self._here[partition.topic_partition]
+        self._traffic.leave(partition.topic_partition.topic)
         self._replicas.on_removed(partition, now_ms)
         self._coordinators.on_removed(partition.topic_partition)
 
@@ -176,10 +181,14 @@ class Partitions(Mapping[TopicPartition, Partition]):
             if topic is not None:
                 self._copies.note(topic_partition)
             self._replicas.on_config(partition, now_ms)
+        if topic is None and self._traffic.relabel():
+            for partition in self._here.values():
+                partition.traffic = self._traffic.of(partition.topic_partition.topic)
 
     # -- what happens to logs --
 
-    def on_synced(self, synced: Log, sync: Sync, now_ms: int) -> None:
+    def on_synced(self, synced: Log, sync: Sync, now_ms: int, took_us: int = 0) -> None:
+        self._storage.flush_times.observe(took_us)
         synced.on_synced(sync, now_ms)
         partition = self._here.get(synced.topic_partition)
         if partition is not None and partition.log is synced:

@@ -33,12 +33,13 @@ from ottla.broker.leadership_proofs import Proofs
 from ottla.broker.parked import Waiting
 from ottla.broker.ports import Disks, RoleListener
 from ottla.broker.replica_counts import ReplicaCounts
+from ottla.broker.traffic import Traffic
 from ottla.controller.image import Image, PartitionState
 from ottla.log.directories import LogDirectoryError
 from ottla.log.log import Appended
 from ottla.log.validation import Checked, Judge
 from ottla.records.check import Budget
-from ottla.records.control import Marker
+from ottla.records.control import MARKER_BYTES, Marker
 from ottla.replication.leader import HighWatermarkAdvanced, IsrSettled, ProposeIsr
 from ottla.replication.partition import Effects, LeaderChanged, Partition
 
@@ -124,6 +125,7 @@ class Replicas:
     proofs: Proofs
     coordinators: RoleListener
     disks: Disks
+    traffic: Traffic
     lag_ms_max: Callable[[], int]  # replica.lag.time.max.ms
     counts: ReplicaCounts
     digest: Digest
@@ -182,6 +184,7 @@ class Replicas:
             appended, effects = partition.append_internal(records, now_ms, wall_ms)
         except LogDirectoryError as error:
             raise ApiError(self.disks.failed(error)) from None
+        _count_written(partition, appended, len(records))
         self._on_appended(partition, effects, now_ms)
         return appended
 
@@ -192,6 +195,7 @@ class Replicas:
         except OSError as error:
             raise ApiError(self.disks.failed(error)) from None
         if not appended.duplicate:
+            _count_written(partition, appended, MARKER_BYTES)
             self._on_appended(partition, effects, now_ms)
         return appended
 
@@ -212,6 +216,7 @@ class Replicas:
         """A leader has answered a fetch of this broker's followers."""
         for partition, effects in progress.effects:
             self._carry_out(partition, effects, now_ms)
+        self.traffic.replication_bytes_in += sum(progress.bytes.values())
         for error in progress.failed.values():
             self.disks.failed(error)
         self.disks.start_syncs(now_ms)
@@ -370,6 +375,14 @@ class Replicas:
             return fetch_ms
         promised_ms = min(partition.promised_until_ms for partition in self.held.values())
         return promised_ms if fetch_ms is None else min(promised_ms, fetch_ms)
+
+
+def _count_written(partition: Partition, appended: Appended, size: int) -> None:
+    """A batch of this broker's own. Those of producers are counted where they come in."""
+    traffic = partition.traffic
+    traffic.produce_requests += 1
+    traffic.messages_in += appended.last_offset - appended.base_offset + 1
+    traffic.bytes_in += size
 
 
 def _role(partition: Partition) -> tuple[int, int, bool, tuple[int, ...]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
 from ottla.base.ids import TopicPartition
+from ottla.base.metrics import Histogram
 from ottla.broker.compaction_notice import say_cleaned
 from ottla.broker.effects import CleanLog, SyncFolder, SyncLog, TakeOffline
 from ottla.broker.outbox import Outbox
@@ -38,6 +39,7 @@ class Storage:
             settings.store_config,
             on_failed=self.failed,
         )
+        self.flush_times = Histogram()  # of syncs, by whoever has a clock
         self._outbox = outbox
         self._last_stable_offset = last_stable_offset
         self._damage: set[str] = set()  # what was said of logs that cannot be read

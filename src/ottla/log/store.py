@@ -16,6 +16,7 @@ at once, so that its name is free, and removed file.delete.delay.ms later.
 import errno
 import os.path
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from ottla.base.files import Files
@@ -40,6 +41,14 @@ PRODUCERS_CHECK_MS = 1_000
 _CLEANED_LATER = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 
 
+@dataclass(slots=True)
+class Retained:
+    """What retention has deleted since the broker started."""
+
+    segments: int = 0
+    bytes: int = 0
+
+
 class LogStore:
     """`disks` are the directories that live; `offline` says why the others do not."""
 
@@ -59,6 +68,7 @@ class LogStore:
         self._trash = Trash(self._directories)
         self.checkpoints = Checkpoints(self._directories, self._catalog)
         self.cleaner = Cleaner(self._catalog.logs)
+        self.retained = Retained()
         self.moves = Moves(self._directories, self._catalog, self.checkpoints, self._trash, self._replace)
         self._producer_limit = ProducerLimit()
         self.progress = LoadProgress()
@@ -271,7 +281,7 @@ class LogStore:
         self.checkpoints.write_recovery_points()
         if os.path.dirname(log.directory) in self._directories.failing:
             return False
-        return self.cleaner.on_cleaned(log, outcome) or self._after_cleaning(log, now_ms)
+        return self.cleaner.on_cleaned(log, outcome, now_ms) or self._after_cleaning(log, now_ms)
 
     def on_folder_synced(self, log: Log, now_ms: int) -> bool:
         return self.cleaner.on_folder_synced(log) or self._after_cleaning(log, now_ms)
@@ -318,7 +328,10 @@ class LogStore:
 
         def retain(log: Log) -> None:
             high_watermark = self.high_watermarks.get(log.topic_partition, log.log_start_offset)
-            log.delete_old_segments(now_ms + self.wall_offset_ms, high_watermark)
+            segments = log.segments.row.copy()
+            count = log.delete_old_segments(now_ms + self.wall_offset_ms, high_watermark)
+            self.retained.segments += count
+            self.retained.bytes += sum(segment.size for segment in segments[:count])
             self._trash.add_segments(log, now_ms)
 
         self._for_each_log(retain)

@@ -18,7 +18,7 @@ class LocalKeeper:
         self.where = path
         self.request_durations = Histogram()
         self._keeper = EmbeddedKeeper(path, durable=durable)
-        self._worker = Worker(loop, "ottla-keeper", 1)
+        self._worker = Worker(loop, "keeper", 1)
 
     @property
     def heard_s(self) -> float:

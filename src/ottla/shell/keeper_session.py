@@ -34,6 +34,7 @@ from ottla.shell.core import Carriers, Core
 from ottla.shell.keeper import Keeper, Reminder, Session
 from ottla.shell.keeper_local import LocalKeeper
 from ottla.shell.lock import DirectoryLock, StartError, check_cluster
+from ottla.shell.stalls import KEEPER
 
 log = logging.getLogger(__name__)
 
@@ -206,7 +207,9 @@ class KeeperSession:
         def written(outcome: Outcome) -> None:
             self._take(
                 lambda: self._core.input(
-                    lambda: broker.outbox.on_written(effect.token, outcome, now_ms()), is_repeated=True
+                    lambda: broker.outbox.on_written(effect.token, outcome, now_ms()),
+                    KEEPER,
+                    is_repeated=True,
                 )
             )
 

@@ -45,7 +45,7 @@ class KeyReader:
 
     def _read(self, keys: KeySet) -> None:
         if self._worker is None:
-            self._worker = Worker(self._loop, "ottla-keys", 1)
+            self._worker = Worker(self._loop, "keys", 1, self._core.worker_times["keys"])
         self._worker.submit(lambda: _keys_at(keys), lambda *outcome: self._on_read(keys, *outcome))
 
     def _on_read(self, keys: KeySet, result: Any, error: BaseException | None) -> None:

@@ -16,18 +16,22 @@ import ottla
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.config import ConfigError, load
 from ottla.base.properties import read_file
+from ottla.broker.audit import LOGGER as AUDIT
+from ottla.broker.config import BrokerConfig
 from ottla.broker.config_classes import CONFIG_CLASSES
 from ottla.broker.listeners import PORT_MAX
 from ottla.broker.metrics_config import HTTP_LISTENER
 from ottla.broker.security import check_security
 from ottla.cli.properties import lay_over, parse_settings, without_effect
 from ottla.security.authorizer_config import AuthorizerConfig
+from ottla.shell.log_lines import FORMATS, JsonLines, LineFormatter, set_up
 
 if TYPE_CHECKING:
     from ottla.shell.server import Server
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
-DEFAULT_LEVEL = "warning"
+DEFAULT_LEVEL = "info"
+DEFAULT_FORMAT = "text"
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +50,7 @@ class StartOptions:
     config: str | None = None
     set: list[str] = field(default_factory=list)
     log_level: str = DEFAULT_LEVEL
+    log_format: str = DEFAULT_FORMAT
 
 
 OPTIONS = {f"--{name.replace('_', '-')}": name for name in StartOptions.__slots__} | {"--id": "node_id"}
@@ -70,11 +75,22 @@ def read_plainly(arguments: list[str]) -> StartOptions | None:
 
 def serve(options: StartOptions) -> None:
     """Run a broker until SIGTERM or SIGINT."""
-    _set_up_logging(options.log_level)
+    lines = _set_up_logging(options)
+    try:
+        _serve(options, lines)
+    except CommandError as error:
+        if not isinstance(lines, JsonLines):
+            raise  # the command line says it, as of any command
+        log.critical("%s", error)
+        sys.exit(error.code)
+
+
+def _serve(options: StartOptions, lines: LineFormatter) -> None:
     properties = properties_of(options)
     _check(properties)
+    lines.broker_id = load(BrokerConfig, properties).node_id
     if load(AuthorizerConfig, properties).class_name:
-        logging.getLogger("ottla.audit").setLevel(logging.INFO)  # whatever is said of the rest
+        logging.getLogger(AUDIT).setLevel(logging.INFO)  # whatever is said of the rest
     for sentence in without_effect(properties):
         log.warning("%s", sentence)
     # Late, so that a mistake in the arguments is answered without loading a broker.
@@ -158,14 +174,13 @@ def _check(properties: dict[str, str]) -> None:
         raise CommandError(str(error), USAGE) from None
 
 
-def _set_up_logging(level: str) -> None:
-    if level.lower() not in LEVELS:
-        raise CommandError(f"--log-level is one of {', '.join(LEVELS)}, not {level!r}", USAGE)
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=level.upper(),
-        format="%(asctime)s %(levelname)-8s %(name)s: %(message)s",
-    )
+def _set_up_logging(options: StartOptions) -> LineFormatter:
+    level, style = options.log_level.lower(), options.log_format.lower()
+    if level not in LEVELS:
+        raise CommandError(f"--log-level is one of {', '.join(LEVELS)}, not {options.log_level!r}", USAGE)
+    if style not in FORMATS:
+        raise CommandError(f"--log-format is one of {', '.join(FORMATS)}, not {options.log_format!r}", USAGE)
+    return set_up(level, style, sys.stderr)
 
 
 def _age_ms() -> float:

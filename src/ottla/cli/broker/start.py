@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.broker.process import DEFAULT_LEVEL, LEVELS, StartOptions, serve
+from ottla.cli.broker.process import DEFAULT_FORMAT, DEFAULT_LEVEL, LEVELS, StartOptions, serve
+from ottla.shell.log_lines import FORMATS
 
 Listen = Annotated[
     str | None,
@@ -46,6 +47,10 @@ Settings = Annotated[
 ]
 Level = Annotated[str, typer.Option(metavar="LEVEL", help=f"What to log to stderr: {', '.join(LEVELS)}.")]
 
+Format = Annotated[
+    str, typer.Option(metavar="FORMAT", help=f"How to log, one line an event: {' or '.join(FORMATS)}.")
+]
+
 
 def start(
     listen: Listen = None,
@@ -58,6 +63,7 @@ def start(
     config: ConfigFile = None,
     settings: Settings = None,
     log_level: Level = DEFAULT_LEVEL,
+    log_format: Format = DEFAULT_FORMAT,
 ) -> None:
     """Run a broker in the foreground.
 
@@ -69,13 +75,23 @@ def start(
     Examples:
       ottla start
       ottla start --listen 0.0.0.0:9092 --advertise broker.example.com:9092
-      ottla start --data /var/lib/ottla --node-id 7 --log-level info
+      ottla start --data /var/lib/ottla --node-id 7 --log-format json
       ottla start --zookeeper zk1:2181,zk2:2181,zk3:2181/ottla --id 2 --rack a
       ottla start --http 9404
       ottla start --config server.properties --set log.retention.hours=24
     """
     serve(
         StartOptions(
-            listen, advertise, data, node_id, zookeeper, rack, http, config, settings or [], log_level
+            listen,
+            advertise,
+            data,
+            node_id,
+            zookeeper,
+            rack,
+            http,
+            config,
+            settings or [],
+            log_level,
+            log_format,
         )
     )

@@ -21,6 +21,7 @@ REQUEST_S = 10.0  # from the first byte of a request to its last
 IDLE_S = 120.0  # between requests; Prometheus asks once a minute or more often
 SEND_S = 30.0
 METHODS = (b"GET", b"HEAD")
+VERSIONS = (b"1.0", b"1.1")
 NO_BODY = (b"", b"0")
 
 
@@ -69,6 +70,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Future[None] | None = None
         self._is_idle = False
+        self._is_over = False  # its last answer is sent, or on its way
 
     # -- of the transport --
 
@@ -87,18 +89,15 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_idle:
             self._is_idle, self.due_s = False, self._now_s() + REQUEST_S
-        if self.is_answering:
-            self.close()  # it was told to wait: reading is paused
-            return
-        self._http.receive_data(data)
-        self._read()
+        if not self._is_over:
+            self._http.receive_data(data)
+            self._read()
 
     def eof_received(self) -> bool:
         """Who has sent everything still gets its answer."""
-        if self.is_answering:
-            return True
-        self._http.receive_data(b"")
-        self._read()
+        if not self._is_over:
+            self._http.receive_data(b"")
+            self._read()
         return True
 
     def resume_writing(self) -> None:
@@ -119,7 +118,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _read(self) -> None:
         """Until a request is complete, or there is no more of it."""
-        while self._transport is not None and not self.is_answering:
+        while self._transport is not None and not self.is_answering and not self._is_over:
             try:
                 event = self._http.next_event()
             except h11.RemoteProtocolError as error:
@@ -129,7 +128,6 @@ class HttpConnection(asyncio.Protocol):
                 self._request = event
                 if _has_body(event):  # the rest of it is not waited for
                     self._send(self._refusal(event) or text_answer(413, "A request has no body here."))
-                    return
             elif isinstance(event, h11.EndOfMessage):
                 self._begin_answer()
             elif isinstance(event, h11.ConnectionClosed):
@@ -158,6 +156,8 @@ class HttpConnection(asyncio.Protocol):
 
     @staticmethod
     def _refusal(request: h11.Request) -> Answer | None:
+        if request.http_version not in VERSIONS:
+            return text_answer(505, "Only HTTP/1.0 and HTTP/1.1 are spoken here.")
         if request.method in METHODS:
             return None
         return text_answer(405, "Only GET and HEAD are answered.", ("Allow", "GET, HEAD"))
@@ -199,12 +199,14 @@ class HttpConnection(asyncio.Protocol):
         self.due_s = self._now_s() + (SEND_S if self.unsent_bytes else IDLE_S)
         self.is_answering, self._request = False, None
         if is_last or not (http.our_state is http.their_state is h11.DONE):
+            self._is_over = True
             transport.close()  # once it is sent
             self.due_s = min(self.due_s, self._now_s() + SEND_S)
             return
         http.start_next_cycle()
         self._is_idle = True
         transport.resume_reading()
+        self._read()  # it may have closed its side meanwhile
 
 
 def _has_body(request: h11.Request | None) -> bool:

@@ -18,7 +18,7 @@ from ottla.shell.lock import StartError
 CONNECTIONS_MAX = 64
 REQUESTS_PER_S_MAX = 500
 SWEEP_S = 1.0
-BACKLOG = 128
+BACKLOG = 1_024
 
 
 class HttpListener:
