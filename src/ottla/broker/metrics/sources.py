@@ -47,7 +47,7 @@ def sources_of(broker: Broker) -> list[Source]:
         LogMetrics(broker.storage, limits),
         CleanerMetrics(broker.store),
         PartitionMetrics(broker.partitions, broker.image, limits),
-        _replication(broker),
+        _replication(broker, limits),
         _controller(broker),
         GroupCoordinatorMetrics(broker.coordinators),
         GroupMetrics(broker.coordinators, broker.settings, broker.group_lag),
@@ -55,9 +55,9 @@ def sources_of(broker: Broker) -> list[Source]:
     ]
 
 
-def _replication(broker: Broker) -> ReplicationMetrics:
+def _replication(broker: Broker, limits: LabelLimits) -> ReplicationMetrics:
     return ReplicationMetrics(
-        broker.settings, broker.partitions, broker.image, broker.store.lost, broker.replica_counts,
+        limits, broker.partitions, broker.image, broker.store.lost, broker.replica_counts,
         broker.replicas.fetchers, broker.proofs,
     )  # fmt: skip
 
