@@ -49,6 +49,7 @@ from ottla.api.needs import TOPIC, WRITE
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
 from ottla.broker.broker import Broker
 from ottla.broker.effects import RunJob
 from ottla.broker.leadership_proofs import Proof

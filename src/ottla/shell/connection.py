@@ -246,8 +246,7 @@ class Connection(asyncio.BufferedProtocol):
         if over_limit:
             self._clients.say_closed(self.peer, reason, self._core.now_ms())
         else:
-            log.log(
-                logging.INFO if self.cause is Cause.REQUEST else logging.DEBUG,
+            log.debug(
                 "connection from %s closed: %s", self.peer, reason,
                 extra=fields(host=self.peer, listener=self.listener.name, reason=reason),
             )  # fmt: skip
