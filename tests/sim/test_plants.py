@@ -6,17 +6,18 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from tests.sim.metrics_plants import METRICS_PLANTS
 from tests.sim.plants import PLANTS
 from tests.sim.run import run
 from tests.sim.transaction_plants import PASSED_OVER, TRANSACTION_PLANTS
-from tests.sim.world import TRANSACTIONS_FROM
+from tests.sim.world import METRICS_FROM, TRANSACTIONS_FROM
 
 SEEDS_MAX = 200
 MISFITS = ("AttributeError", "NameError", "TypeError")  # of a plant that the code has outgrown
 WORKERS = min(os.cpu_count() or 1, 4)
 
 
-ALL = {**PLANTS, **TRANSACTION_PLANTS}
+ALL = {**PLANTS, **TRANSACTION_PLANTS, **METRICS_PLANTS}
 
 
 @contextmanager
@@ -29,6 +30,7 @@ def planted(text: str) -> Iterator[None]:
 def first_failure(text: str) -> tuple[int, str] | None:
     """How many seeds it took, and what the last of them found. One that fails by itself has found nothing."""
     first = TRANSACTIONS_FROM + PASSED_OVER.get(text, 0) if text in TRANSACTION_PLANTS else 0
+    first = METRICS_FROM if text in METRICS_PLANTS else first
     for seed in range(first, first + SEEDS_MAX):
         with planted(text):
             problem = run(seed).problem
