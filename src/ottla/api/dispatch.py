@@ -201,7 +201,7 @@ class Exchange:
         if not is_done:
             self.meter.pause()
             return Silence.PARKED
-        if result is not Silence.PARKED:
+        if self.meter.usage is not None and result is not Silence.PARKED:
             result = self._finished(result)
         self._end()
         return result  # type: ignore[no-any-return]
@@ -253,7 +253,8 @@ class Exchange:
         self._put(chunks, self.meter.finish())
 
     def _finished(self, chunks: list[Buffer]) -> list[Buffer] | Silence:
-        """An answer that is made at once. What a throttled client sent behind its request waits, too."""
+        """An answer that is made at once, to a client with a quota. What it sent behind its request waits,
+        too, if it is over that."""
         mute_ms = self.meter.finish()
         return self._put(chunks, mute_ms) if mute_ms else chunks
 

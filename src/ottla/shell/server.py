@@ -87,7 +87,7 @@ class Server:
         from ottla.shell.metrics.reader import Reader  # many brokers are never asked
         from ottla.shell.metrics.sources import sources_of
 
-        return await Reader(sources_of(self.core, self.clients), self.core.now_ms).text()
+        return await Reader(sources_of(self.core), self.core.now_ms).text()
 
     # -- start --
 
