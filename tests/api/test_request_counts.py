@@ -18,7 +18,7 @@ from ottla.api.call import CloseConnection
 from ottla.api.table import TABLE
 from ottla.base.errors import ErrorCode
 from ottla.base.metrics import Histogram
-from ottla.broker.effects import SyncLog
+from ottla.broker.effects import Close, SyncLog
 from ottla.broker.long_work import Slices
 from ottla.broker.metrics.requests import RequestMetrics
 from ottla.broker.unserved_requests import KINDS_MAX, LOGGED_MAX
@@ -321,5 +321,6 @@ def test_a_connection_that_ends_later_says_whose_request_it_was(
     machine.hold(Slices)
     client.ask(unknown_names(5_000))
     monkeypatch.setattr(machine.broker, "proofs", None)
-    machine.release()
-    assert client.closed == "Metadata failed (client 'a client', correlation id 7)"
+    machine.broker.slices.on_deadline(machine.now_ms)
+    (close,) = machine.broker.outbox.take()
+    assert close == Close(client.number, "Metadata failed", sender="client 'a client', correlation id 7")

@@ -84,12 +84,12 @@ def on_request(
     has a `meter` tells it when the answer was sent."""
     try:
         header, at = decode_request_header(frame)
-        api = TABLE[header.api_key]
     except UnknownApiError as unknown:
         _count_unserved(broker, unknown.header, None, client_host)
         raise
+    api = TABLE.get(header.api_key)
     low, high = VERSIONS[header.api_key]
-    if not low <= header.api_version <= high:
+    if api is None or not low <= header.api_version <= high:
         return _refuse_version(broker, api, header, client_host)
     if len(frame) > REQUEST_BYTES_MAX and api.key != PRODUCE:
         # Small items cost many times their bytes as objects; only record batches stay bytes.
@@ -267,8 +267,9 @@ class Exchange:
 
     def _close(self, error: Exception) -> None:
         over_limit = isinstance(error, OverLimitError)
-        reason = f"{error} ({self.header.sender})"
-        self.broker.outbox.put(Close(self.connection, reason, over_limit=over_limit))
+        self.broker.outbox.put(
+            Close(self.connection, str(error), over_limit=over_limit, sender=self.header.sender)
+        )
 
     def _encoded_at_once(self, answer: Any) -> list[Buffer]:
         if self.meter.usage is not None:
@@ -450,9 +451,11 @@ def _count_unserved(broker: Broker, header: RequestHeader, title: str | None, cl
     )
 
 
-def _refuse_version(broker: Broker, api: Api, header: RequestHeader, client_host: str) -> list[Buffer]:
+def _refuse_version(broker: Broker, api: Api | None, header: RequestHeader, client_host: str) -> list[Buffer]:
     """ProtocolError, except for ApiVersions: its answer says what there is."""
-    _count_unserved(broker, header, api.title, client_host)
+    _count_unserved(broker, header, None if api is None else api.title, client_host)
+    if api is None:
+        raise ProtocolError(f"API {header.api_key} is not served")
     if api.key != API_VERSIONS:
         raise ProtocolError(f"{api.title} has no version {header.api_version}")
     from ottla.api.api_versions import served

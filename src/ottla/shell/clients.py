@@ -204,9 +204,8 @@ class Clients:
         connection = self.connections.get(effect.connection)
         if connection is not None:
             cause = Cause.SENT_AWAY if effect.after_answers else Cause.REQUEST
-            connection.close(
-                effect.reason, gently=effect.after_answers, over_limit=effect.over_limit, cause=cause
-            )
+            reason = f"{effect.reason} ({effect.sender})" if effect.sender else effect.reason
+            connection.close(reason, gently=effect.after_answers, over_limit=effect.over_limit, cause=cause)
 
     # -- time --
 
