@@ -7,12 +7,14 @@ nothing.
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.base.version import VERSION
+
 if TYPE_CHECKING:
     from ottla.testing.cluster import Cluster
     from ottla.testing.embedded import Broker
 
 __all__ = ["Broker", "Cluster", "__version__"]
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:

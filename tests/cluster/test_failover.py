@@ -49,9 +49,15 @@ def cluster(slow_session: RealCluster) -> Iterator[RealCluster]:
 
 
 def elections(cluster: RealCluster) -> int:
-    """How many leaders were elected, and controllers, as the brokers say."""
-    said = "\n".join(one.log for one in cluster.brokers.values())
-    return len(re.findall(r" leads in epoch \d+| is the controller in epoch ", said))
+    """How many leaders were elected, and controllers, as the brokers say. What happens to partitions is said
+    a moment later, so a topic is made: once the controller has said that, it has said what was before."""
+
+    def said() -> str:
+        return "\n".join(one.log for one in cluster.brokers.values())
+
+    last = cluster.create_topic(f"last-{uuid.uuid4().hex[:6]}", 1)
+    wait_for(lambda: f"topic {last}: created" in said(), START_S, "the controller has said everything")
+    return len(re.findall(r": broker \d+ leads now, as | is the controller in epoch ", said()))
 
 
 def test_kill_9_of_a_leader_is_over_within_two_seconds(cluster: RealCluster) -> None:

@@ -152,7 +152,7 @@ class World:
         alarms = []
         for topic in list(self.image.topics.values()):
             if not is_settled(self.image, topic, self.suspected):
-                alarms += self.decide(topic.name).alarms
+                alarms += map(str, self.decide(topic.name).alarms)
         return alarms
 
     def propose(self, name: str, partition: int, *isr: int, **other: int) -> None:

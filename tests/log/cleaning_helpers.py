@@ -92,7 +92,7 @@ def begin(log: Log, *, now_ms: int = NOW, stable: int | None = None, **config: A
 
 def place(cleaner: Cleaner, log: Log, result: CleanResult) -> None:
     """Put the files into place, syncing the folder whenever that is asked for."""
-    wants_sync = cleaner.on_cleaned(log, result)
+    wants_sync = cleaner.on_cleaned(log, result, NOW)
     while wants_sync:
         log.files.syncable(log.directory).sync()
         wants_sync = cleaner.on_folder_synced(log)

@@ -201,7 +201,7 @@ def test_while_new_segments_are_put_into_place_readers_know_what_was_aborted(log
     cleaner, task = begin(log)
     result = clean(log.files, task)
     before = entries(log)
-    wants_sync = cleaner.on_cleaned(log, result)
+    wants_sync = cleaner.on_cleaned(log, result, NOW)
     while wants_sync:
         for segment in log.segments:
             log.segments.keep_open(segment)

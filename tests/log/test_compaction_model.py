@@ -116,7 +116,7 @@ class CompactionModel(RuleBasedStateMachine):
     def begin_to_compact(self, memory):
         if (task := self.begin(memory)) is not None:
             self.result = clean(self.disk, task)
-            self.wants_sync = self.cleaner.on_cleaned(self.log, self.result)
+            self.wants_sync = self.cleaner.on_cleaned(self.log, self.result, NOW)
 
     @precondition(lambda self: self.wants_sync)
     @rule()

@@ -1,5 +1,7 @@
 """All logs of a broker: opening, creating, deleting, checkpoints, and the work of a tick."""
 
+import logging
+
 import pytest
 from tests.log.helpers import NOW, append, batch, idempotent, put, values
 from tests.log.simdisk import SimDisk, power_loss
@@ -8,6 +10,7 @@ from ottla.base.ids import TopicPartition
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.folders import deleted_folder, parse_folder
 from ottla.log.store import LogStore
+from ottla.log.store_loader import LoadCancelledError
 
 ID = bytes(range(16))
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -263,6 +266,29 @@ def test_retention_runs_at_its_interval_and_removes_files_after_the_delay(disk):
     assert not any(name.endswith(".deleted") for name in disk.nodes)
 
 
+def test_what_retention_deleted_is_one_line_with_figures(disk, caplog):
+    config = LogConfig(segment_bytes=100, retention_ms=1000)
+    store = opened(disk, retention_check_interval_ms=2000)
+    logs = [store.create(TopicPartition("t", number), ID, config, NOW) for number in range(3)]
+    for log in logs[:2]:
+        for _ in range(3):
+            put(log, "v")
+    work(store)
+    sizes = [log.size for log in logs]
+    with caplog.at_level(logging.DEBUG, "ottla.log.store"):
+        store.on_tick(NOW + 2000, {log.topic_partition: 3 for log in logs})
+    freed = sum(sizes) - sum(log.size for log in logs)
+    single, total = caplog.records[:2], caplog.records[2]
+    assert total.levelno == logging.INFO
+    assert total.getMessage() == f"retention: 2 partitions have lost 6 segments, {freed} bytes"
+    assert total.fields == {"partitions": 2, "segments": 6, "bytes": freed}
+    assert [line.levelno for line in single] == [logging.DEBUG] * 2
+    assert single[0].getMessage().startswith("retention: t-0 begins at offset 3, without 3 segments")
+    caplog.clear()
+    store.on_tick(NOW + 4000, {})
+    assert caplog.records == []
+
+
 def test_files_that_went_with_their_folder_are_not_missed(disk):
     config = LogConfig(segment_bytes=100, retention_ms=1, file_delete_delay_ms=500)
     store = opened(disk, retention_check_interval_ms=2000)
@@ -350,3 +376,46 @@ def test_the_report_has_a_line_for_everything_that_was_repaired(disk):
     problem, repair = opened(disk).report.lines()
     assert "replication-offset-checkpoint" in problem
     assert repair.startswith("t-0: cut off a tail /data/t-0/")
+
+
+def test_how_many_logs_are_left_to_open_is_told_while_they_are_opened(disk):
+    store = opened(disk)
+    for partition in range(3):
+        put(store.create(TopicPartition("t", partition), ID, LogConfig(), NOW), "a")
+    disk.make_directory("/data/t-0.0123456789abcdef0123456789abcdef-delete")
+    disk.crash()
+    told = []
+    store = LogStore(disk, ("/data",), LogConfig(), StoreConfig())
+    store.open_all(
+        NOW, lambda _topic: told.append((store.progress.opened, dict(store.progress.remaining))) or {}
+    )
+    assert told == [(0, {"/data": 3}), (1, {"/data": 2}), (2, {"/data": 1})]
+    assert (store.progress.opened, store.progress.remaining) == (3, {"/data": 0})
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_recovery_that_is_cancelled_ends_before_the_next_log_and_a_clean_start_goes_on(disk, is_clean):
+    store = opened(disk)
+    for partition in range(3):
+        put(store.create(TopicPartition("t", partition), ID, LogConfig(), NOW), "a")
+    if is_clean:
+        store.close()
+    else:
+        disk.crash()
+    store = LogStore(disk, ("/data",), LogConfig(), StoreConfig())
+
+    def cancel(_topic):
+        store.progress.cancel()
+        return {}
+
+    if is_clean:
+        store.open_all(NOW, cancel)
+        assert len(store.logs) == 3
+    else:
+        with pytest.raises(LoadCancelledError):
+            store.open_all(NOW, cancel)
+        assert list(store.logs) == [T0]
+        for log in store.logs.values():
+            log.abandon()
+        assert disk.open_files == []
+        assert [values(log) for log in opened(disk).logs.values()] == [["a"]] * 3

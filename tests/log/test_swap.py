@@ -167,7 +167,7 @@ def test_a_reader_goes_on_across_the_swap_without_gap_or_repeat():
         seen.extend(one.offset for one in records(log, 0, offset) if one.offset not in seen)
 
     read_some()
-    wants_sync = cleaner.on_cleaned(log, result)
+    wants_sync = cleaner.on_cleaned(log, result, NOW)
     while wants_sync:
         read_some()
         disk.syncable(log.directory).sync()
@@ -196,7 +196,7 @@ def test_a_crash_after_a_cut_does_not_bring_back_what_was_cleaned(steps):
     cleaner, task = begin(log)
     result = clean(disk, task)
     for step in range(steps):
-        assert cleaner.on_folder_synced(log) if step else cleaner.on_cleaned(log, result)
+        assert cleaner.on_folder_synced(log) if step else cleaner.on_cleaned(log, result, NOW)
         disk.syncable(log.directory).sync()
     log.truncate_to(9, NOW)
     append(log, batch("new"))
@@ -213,7 +213,7 @@ def test_a_log_that_is_cut_meanwhile_keeps_no_files_of_the_cleaning(steps):
     result = clean(disk, task)
     wants_sync = False
     for step in range(steps):
-        wants_sync = cleaner.on_folder_synced(log) if step else cleaner.on_cleaned(log, result)
+        wants_sync = cleaner.on_folder_synced(log) if step else cleaner.on_cleaned(log, result, NOW)
         disk.syncable(log.directory).sync()
     log.truncate_to(9, NOW)
     assert log.log_end_offset <= 9
@@ -223,7 +223,7 @@ def test_a_log_that_is_cut_meanwhile_keeps_no_files_of_the_cleaning(steps):
         assert wants_sync
         assert not cleaner.on_folder_synced(log)
     else:
-        assert not cleaner.on_cleaned(log, result)
+        assert not cleaner.on_cleaned(log, result, NOW)
     assert cleaner.progress.discarded == 1
     assert log.abort_work is None
     assert content(log) == [*kept, (log.log_end_offset - 1, "k", "new")]
@@ -238,7 +238,7 @@ def test_a_log_that_is_emptied_meanwhile():
     log = made(disk)
     cleaner, task = begin(log)
     result = clean(disk, task)
-    assert cleaner.on_cleaned(log, result)
+    assert cleaner.on_cleaned(log, result, NOW)
     assert cleaner.on_folder_synced(log)
     log.truncate_fully_and_start_at(100, NOW)
     assert not cleaner.on_folder_synced(log)
@@ -252,7 +252,7 @@ def test_a_result_that_nobody_waits_for_is_ignored():
     cleaner, task = begin(log)
     result = clean(disk, task)
     cleaner.forget(log)
-    assert not cleaner.on_cleaned(log, result)
+    assert not cleaner.on_cleaned(log, result, NOW)
     assert not cleaner.on_folder_synced(log)
     cleaner.on_failed(log, CleanFailed(reason="late"), StoreConfig(), NOW)
     assert cleaner.uncleanable == {}

@@ -340,3 +340,26 @@ def test_if_all_are_throttled_it_looks_again_later() -> None:
     one.follow(partition())
     assert ask(one) is None
     assert one.next_ms() == NOW + 500
+
+
+def test_the_lag_is_what_is_committed_at_the_leader_and_not_here() -> None:
+    replica = partition()
+    followers = fetcher(replica)
+    take(followers, ask(followers), answer(records=records(0, "a"), high_watermark=9))
+    assert followers.followed[replica.topic_partition].lag == 8
+    take(followers, ask(followers), answer(records=records(1, "b"), high_watermark=1))
+    assert followers.followed[replica.topic_partition].lag == 0
+
+
+def test_what_leaders_answer_instead_of_records_is_told() -> None:
+    errors: list[str] = []
+    followers = Fetcher(2, 1, Limits(), on_error=errors.append)
+    followers.follow(partition())
+    followers.on_answer(ask(followers), None, NOW)
+    later_ms = NOW + 10_000
+    take(
+        followers, ask(followers, later_ms), error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, now_ms=later_ms
+    )
+    failed = answer(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    take(followers, ask(followers, later_ms), failed, now_ms=later_ms)
+    assert errors == ["NETWORK_EXCEPTION", "FETCH_SESSION_ID_NOT_FOUND", "NOT_LEADER_OR_FOLLOWER"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -363,3 +364,23 @@ def test_an_ensemble_is_hosts_and_perhaps_a_chroot(given: str, parts: tuple[str,
 def test_what_is_no_ensemble_is_refused(given: str) -> None:
     with pytest.raises(StartError, match=r"zookeeper\.connect"):
         split_ensemble(given)
+
+
+def test_it_is_known_when_zookeeper_was_heard_and_how_long_it_took(ensemble: Ensemble, place: str) -> None:
+    async def story(one: Watcher, _other: Watcher) -> None:
+        keeper = one.keeper
+        asked = sum(keeper.request_durations.counts)
+        assert asked > 0, "the tree was read"
+        await one.write(Create(ME, b"{me}", ephemeral=True))
+        assert sum(keeper.request_durations.counts) > asked
+        ensemble.pause()
+        try:
+            heard_s = keeper.heard_s
+            assert heard_s is not None
+            assert time.monotonic() - heard_s < LONG_MS / 1000
+        finally:
+            ensemble.resume()
+        # Nothing is asked: it is a ping that is answered.
+        await one.until(lambda _it: (keeper.heard_s or 0) > heard_s)
+
+    run(place, story, session_ms=SESSION_MS)

@@ -144,9 +144,12 @@ class ConsumerFetch:
         if reads.find_denied is not None and now_ms != self.asked_ms:
             reads.denied = reads.find_denied()
         is_full = reads.broker.allowance.unsent_bytes > reads.broker.config.unsent_bytes_max
-        return (yield from reads.respond(reads.wanted, self._fill, now_ms, is_full=is_full))
+        response = yield from reads.respond(reads.wanted, self._fill, now_ms, is_full=is_full)
+        for traffic, size in reads.given:
+            traffic.bytes_out += size
+        return response
 
-    def _fill(self, answer: PartitionData, wanted: Wanted, limit: int, at_least_one: bool) -> None:
+    def _fill(self, answer: PartitionData, wanted: Wanted, limit: int, at_least_one: bool) -> Partition:
         partition = self._partition(wanted)
         self._check_settled(partition, wanted)
         if not self._has_records(partition, wanted):
@@ -166,6 +169,7 @@ class ConsumerFetch:
                 answer.records = self.reads.records(
                     partition, wanted, limit, end=self._end(partition), at_least_one=at_least_one
                 )
+        return partition
 
     def _fill_committed(
         self, answer: PartitionData, partition: Partition, wanted: Wanted, limit: int, at_least_one: bool

@@ -151,25 +151,28 @@ class FollowerFetch:
         wanted = reads.wanted
         if self._may_be_quiet:
             wanted = [asked for asked in wanted if self._quiet(asked, asked.topic_partition) is None]
-        return (yield from reads.respond(wanted, self._fill, now_ms))
+        response = yield from reads.respond(wanted, self._fill, now_ms)
+        reads.broker.traffic.replication_bytes_out += sum(size for _, size in reads.given)
+        return response
 
-    def _fill(self, answer: PartitionData, wanted: Wanted, limit: int, at_least_one: bool) -> None:
+    def _fill(self, answer: PartitionData, wanted: Wanted, limit: int, at_least_one: bool) -> Partition:
         partition = self._partition(wanted)
         self.reads.describe(answer, partition)
         answer.aborted_transactions = None
         answer.diverging_epoch = diverging(partition, wanted)
         if answer.diverging_epoch is not None:
-            return
+            return partition
         check_offset(partition, wanted)
         throttle = self.reads.broker.leader_throttle
         is_limited = throttle.applies_to(partition, self.replica_id)
         if is_limited and throttle.is_exceeded(self.now_ms):
-            return
+            return partition
         answer.records = self.reads.records(
             partition, wanted, limit, end=partition.log.log_end_offset, at_least_one=at_least_one
         )
         if is_limited:
             throttle.record(len(answer.records), self.now_ms)
+        return partition
 
     def _partition(self, wanted: Wanted) -> Partition:
         """Only a follower of this epoch, in its present incarnation, gets anything."""

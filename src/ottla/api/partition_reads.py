@@ -17,6 +17,7 @@ from ottla.broker.long_work import Steps
 from ottla.broker.parked import Key, Parked
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import NO_SESSION, Session, Wanted
+from ottla.replication.traffic import TopicTraffic
 from ottla.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -37,8 +38,8 @@ FEW = 60  # partitions; an answer about more waits where much is answered at the
 ANSWER_BYTES = 50  # that a partition has in an answer besides its records, about
 PARTITION_BYTES = 400  # that a fetch holds for each while it waits, about
 
-# Reads one partition into its answer: so many bytes at most, or a first batch of any size.
-Fill: TypeAlias = Callable[[PartitionData, Wanted, int, bool], None]
+# Reads a partition into its answer: so many bytes at most, or a first batch of any size.
+Fill: TypeAlias = Callable[[PartitionData, Wanted, int, bool], Partition]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,6 +61,7 @@ class PartitionReads:
     available: dict[TopicPartition, int] = field(default_factory=dict)
     by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
     total: int = 0
+    given: list[tuple[TopicTraffic, int]] = field(default_factory=list)  # bytes, as the answer has them
 
     # -- waiting ----------------------------------------------------------------------------------
 
@@ -134,6 +136,7 @@ class PartitionReads:
     def _throttled(self, results: list[tuple[Wanted, PartitionData]]) -> FetchResponse:
         """An answer without anything. What would have been said in it is news the next time; a session that
         would begin with it does not."""
+        self.given.clear()
         for wanted, _ in results:
             wanted.sent_high_watermark = -1
         if self.session is not None and not self.incremental:
@@ -148,7 +151,7 @@ class PartitionReads:
             answer.error_code = unknown
             return answer
         try:
-            fill(answer, wanted, limit, at_least_one)
+            traffic = fill(answer, wanted, limit, at_least_one).traffic
         except ApiError as error:
             answer.error_code, answer.aborted_transactions = error.code, None
             if error.code == ErrorCode.CORRUPT_MESSAGE:
@@ -157,10 +160,16 @@ class PartitionReads:
                 answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
             if error.code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}:
                 answer.current_leader = self._leader_hint(wanted)
+            self.broker.traffic.on_refused_fetch(wanted.topic, error.code)
             self._hide_storage_error(answer)
         except OSError as error:
             answer.error_code = self.broker.storage.failed(error)
+            self.broker.traffic.on_refused_fetch(wanted.topic, answer.error_code)
             self._hide_storage_error(answer)
+        else:
+            traffic.fetch_requests += 1
+            if answer.records:
+                self.given.append((traffic, len(answer.records)))
         return answer
 
     def _hide_storage_error(self, answer: PartitionData) -> None:

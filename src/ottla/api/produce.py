@@ -295,12 +295,17 @@ class Appending:
                 judge=judge,
             )
         except ApiError as error:
+            broker.traffic.on_refused_batch(name, error, len(asked.records or b""))
             self._refuse(broker, TopicPartition(name, asked.index), partition, reply, error)
         else:
             reply.base_offset = appended.base_offset
             reply.log_append_time_ms = appended.log_append_time_ms
             reply.log_start_offset = appended.log_start_offset
-            end_offset = appended.last_offset + 1
+            end_offset, traffic = appended.last_offset + 1, partition.traffic
+            traffic.produce_requests += 1
+            if not appended.duplicate:
+                traffic.messages_in += end_offset - appended.base_offset
+                traffic.bytes_in += len(records)
             self.ongoing.unsafe.append(Unsafe(partition, partition.leader_epoch, end_offset, reply))
         return reply
 

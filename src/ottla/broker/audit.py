@@ -8,7 +8,8 @@ the logger `ottla.audit`.
 Every administrative request has a line, at INFO, whether it was allowed or not. A refusal of any other
 request has one as well, but so many in a second at most: a consumer that may not read tries again at once.
 How many were left out is in the next line. JSON escapes what a client may have put into a name, so that a
-line stays a line. Values of settings and credentials are in none.
+line stays a line. Values of settings and credentials are in none. Where all lines are JSON, these are the
+fields of the line.
 """
 
 import json
@@ -17,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ottla.base.log_fields import UNLIMITED, fields
 from ottla.security.principals import Principal
 from ottla.security.resources import Operation, ResourceType
 
@@ -82,4 +84,11 @@ class Audit:
                 for operation, resource_type, name, is_allowed in checks[:CHECKS_MAX]
             ],
         }
-        log.info("%s", json.dumps(line, ensure_ascii=True))
+        sentence = (
+            f"{line['principal']} asked for {asker.api}, which is {'' if line['allowed'] else 'not '}allowed"
+        )
+        log.info(
+            "%s",
+            json.dumps(line, ensure_ascii=True),
+            extra={"sentence": sentence} | fields(**line) | UNLIMITED,
+        )

@@ -7,6 +7,8 @@
     seat, controller_writes       the controller, on the broker that has its seat
     liveness, report, departure   what it tells other brokers, and hears of them
     waiting, slices, allowance    requests that wait, that take long, and how much may be done at once
+    traffic                       what went in and out, counted by topic
+    readiness                     whether it can answer for what it leads
     outbox                        what it asks of the world
 
 Rules: one thread owns all of this. Every input takes `now_ms`; nothing here reads a clock, opens a socket or
@@ -27,12 +29,15 @@ from ottla.broker.access import Access
 from ottla.broker.adoption import Adoption
 from ottla.broker.allowance import Allowance
 from ottla.broker.audit import Audit
+from ottla.broker.cluster_events import ClusterEvents
 from ottla.broker.config import BrokerConfig
 from ottla.broker.config_copies import ConfigCopies
+from ottla.broker.controller_events import ControllerEvents
 from ottla.broker.controller_seat import Seat
 from ottla.broker.controller_writes import ControllerWrites
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.departure import Departure
+from ottla.broker.digest import Digest
 from ottla.broker.effects import ConfirmTree, Halt, Sign
 from ottla.broker.fetchers import Fetchers
 from ottla.broker.identities import Identities
@@ -47,13 +52,16 @@ from ottla.broker.outbox import Outbox
 from ottla.broker.own_report import OwnReport
 from ottla.broker.parked import Waiting
 from ottla.broker.partitions import Partitions
-from ottla.broker.ports import Random, TransactionVerifier
+from ottla.broker.ports import Enter, Random, TransactionVerifier
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.quotas import Quotas
+from ottla.broker.readiness import Readiness
+from ottla.broker.replica_counts import ReplicaCounts
 from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.request_counts import RequestCounts
 from ottla.broker.settings import Settings
 from ottla.broker.storage import Storage
+from ottla.broker.traffic import Traffic
 from ottla.controller import image as images
 from ottla.controller import znodes
 from ottla.controller.image import Image
@@ -65,6 +73,7 @@ from ottla.security.authorizer_config import AuthorizerConfig
 
 if TYPE_CHECKING:
     from ottla.broker.authentication import Authentication
+    from ottla.broker.group_lag import GroupLag
     from ottla.broker.marker_writes import MarkerWrites
     from ottla.broker.transaction_markers import MarkerSender
     from ottla.broker.transactions import OnWritten
@@ -78,6 +87,7 @@ class Broker:
         self.settings = settings = Settings(properties, image)
         self.id = settings.broker_id
         self.outbox = outbox = Outbox()
+        self.digest = Digest()
         self.waiting = waiting = Waiting()
         self.slices = Slices()
         self.allowance = Allowance(waiting, self.slices)
@@ -92,11 +102,13 @@ class Broker:
             lambda *marker: self.replicas.append_marker(*marker), storage.wall_ms,
             self.producer_ids, self._new_markers,
         )  # fmt: skip
+        self.traffic = Traffic(lambda: settings.metrics_config.topics_max)
         self._replicate()
         self.copies = ConfigCopies(self.id, image, storage.store, storage.failed)
         self.partitions = Partitions(
-            settings, image, storage, waiting, self.replicas, self.followers, self.coordinators, self.copies
-        )
+            settings, image, storage, waiting, self.replicas, self.followers, self.coordinators, self.copies,
+            self.traffic,
+        )  # fmt: skip
         self.moves = Moves(image, storage, outbox, self.partitions.on_moved)
         self._control()
         self.notice = OfflineNotice(self.id, image, storage.store, outbox)
@@ -113,6 +125,10 @@ class Broker:
         self.answers: dict[tuple[Hashable, ...], Any] = {}
         self.requests = RequestCounts()
         self.is_clean = True
+        self.readiness = Readiness(
+            self.id, image, storage.store.progress, self.partitions, self.partitions.log_queue,
+            self.coordinators, self.proofs,
+        )  # fmt: skip
 
     def _login(self, properties: dict[str, str]) -> "Login | None":
         """With which this broker logs in to others."""
@@ -138,30 +154,36 @@ class Broker:
             lambda config: config.follower_replication_throttled_replicas,
             lambda: settings.config.follower_throttled_rate,
         )
+        self.replica_counts = counts = ReplicaCounts()
         self.isr = IsrChanges(
             self.id, image, outbox.send,
-            lambda partition, proposal, now_ms: self.replicas.on_refused(partition, proposal, now_ms),
+            lambda partition, proposal, now_ms: self.replicas.on_refused(partition, proposal, now_ms), counts,
         )  # fmt: skip
         fetchers = Fetchers(
             self.id, image, lambda: settings.config, outbox.send,
-            lambda progress, now_ms: self.replicas.on_fetched(progress, now_ms), follower_throttle,
+            lambda progress, now_ms: self.replicas.on_fetched(progress, now_ms), follower_throttle, counts,
         )  # fmt: skip
         self.replicas = Replicas(
             image=image, waiting=waiting, followers=self.followers, fetchers=fetchers,
             isr=self.isr, proofs=self.proofs, coordinators=self.coordinators, disks=self.storage,
-            lag_ms_max=lambda: settings.config.replica_lag_time_ms_max,
+            traffic=self.traffic,
+            lag_ms_max=lambda: settings.config.replica_lag_time_ms_max, counts=counts, digest=self.digest,
         )  # fmt: skip
 
     def _control(self) -> None:
         """What brokers need to be a cluster."""
         image, outbox = self.image, self.outbox
+        self.cluster_events = ClusterEvents(self.id, image, self.digest)
         self.liveness = liveness = Liveness(self.id)
         self.departure = Departure(self.id, image, liveness, outbox)
         self.seat = Seat(
             self.id, image, liveness, self.departure, outbox,
             on_taken=lambda now_ms: self.controller_writes.on_seat(now_ms),
         )  # fmt: skip
-        self.controller_writes = ControllerWrites(image, self.settings, self.seat, liveness, outbox)
+        self.controller_events = ControllerEvents(self.digest)
+        self.controller_writes = ControllerWrites(
+            image, self.settings, self.seat, liveness, outbox, self.controller_events
+        )
         self.report = OwnReport(self.id, image, liveness, self.isr.unanswered, outbox)
 
     @cached_property
@@ -200,6 +222,17 @@ class Broker:
             self.waiting, transactions.config.add_retry_ms, transactions.config.add_retry_ms_max,
         )  # fmt: skip
 
+    @cached_property
+    def group_lag(self) -> "GroupLag":
+        from ottla.broker.group_lag import GroupLag  # only where somebody reads metrics
+
+        return GroupLag(
+            self.id, self.image, self.partitions, lambda: self.coordinators.group_ids,
+            lambda shard, group_id: self.coordinators.groups.newest_offsets(shard, group_id),
+            self.outbox.send, self.waiting, lambda: self.settings.metrics_config.groups_max,
+            lambda: self.settings.metrics_config.lag_interval_ms,
+        )  # fmt: skip
+
     @property
     def verifies_transactions(self) -> bool:
         """Is a coordinator asked about batches of clients that add partitions themselves? (V2 leaves that to
@@ -236,8 +269,10 @@ class Broker:
         assume_lost(self.id, self.image, store)
         self.copies.note_brokers()
         self.access.load()
+        self.cluster_events.on_opened()
         for topic in self.image.topics:
             self.partitions.follow_topic(topic, now_ms)
+        self.readiness.is_open = True
         return reports
 
     def _load_settings(self, adoption: Adoption | None = None) -> None:
@@ -251,6 +286,7 @@ class Broker:
 
     def close(self, now_ms: int, *, clean: bool = True) -> None:  # noqa: ARG002 - as every input
         """Not `clean`: close the files and write nothing: the next start looks at what the disk has."""
+        self.digest.say()
         if not clean or not self.departure.may_stop_cleanly:
             for log in self.store.logs.values():
                 log.abandon()
@@ -264,6 +300,7 @@ class Broker:
         """The tree changed: apply all of it, then open, close and configure what that touches."""
         changes = [change for node in nodes for change in self.image.apply(node)]
         self.answers = {}  # another: an answer that is being made out of what was known before is not kept
+        self.cluster_events.on_changes(changes)
         self.partitions.log_queue.begin()
         for change in reversed(dict.fromkeys(reversed(changes))):  # the last word on each
             self._on_change(change, now_ms)
@@ -338,27 +375,37 @@ class Broker:
         ]  # fmt: skip
         return min([due_ms for due_ms in due if due_ms is not None], default=None)
 
-    def on_deadline(self, now_ms: int) -> None:
+    def on_deadline(self, now_ms: int, enter: Enter = lambda _part: None) -> None:
         """Answers, timers and syncs whose time is up."""
-        self._pump(now_ms)
+        self._pump(now_ms, enter)
+        enter("syncs")
         self.storage.start_syncs(now_ms)
+        enter("")
 
-    def _pump(self, now_ms: int) -> None:
+    def _pump(self, now_ms: int, enter: Enter) -> None:
         """Whatever is due but syncs. What may find no file descriptor comes last."""
+        enter("waiting requests")
         self.waiting.on_tick(now_ms)
+        enter("long requests")
         self.slices.on_deadline(now_ms)
+        enter("coordinators")
         self.coordinators.on_tick(now_ms)
+        enter("replication")
         self.replicas.pump(now_ms)
         self.isr.pump(now_ms)
         self.proofs.pump(now_ms)
         self.outbox.effects += self.liveness.pump(now_ms)
+        enter("new logs")
         self.copies.pump(now_ms)
         self.partitions.log_queue.pump(now_ms)
 
-    def on_tick(self, now_ms: int, wall_offset_ms: int = 0) -> None:
+    def on_tick(self, now_ms: int, wall_offset_ms: int = 0, enter: Enter = lambda _part: None) -> None:
+        """`enter` is told which part begins, for whoever measures how long each takes."""
         self.store.wall_offset_ms = wall_offset_ms
+        enter("replication")
         self.replicas.on_tick(now_ms)
-        self._pump(now_ms)
+        self._pump(now_ms, enter)
+        enter("controller")
         if "authentication" in self.__dict__:
             self.authentication.on_tick(now_ms)
         self.notice.pump()
@@ -367,8 +414,14 @@ class Broker:
         self.seat.on_tick(now_ms)
         self.departure.announce()
         self.controller_writes.on_tick(now_ms)
+        enter("retention")
         self.store.on_tick(now_ms, HighWatermarks(self.partitions))
+        enter("quotas")
         self.quotas.on_tick(now_ms)
+        self.digest.on_tick()
+        enter("compaction and moves")
         self.storage.start_cleanings(now_ms)
         self.moves.start_copies(now_ms)
+        enter("syncs")
         self.storage.start_syncs(now_ms)
+        enter("")

@@ -24,6 +24,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.controller_events import ControllerEvents
 from ottla.broker.controller_seat import Seat
 from ottla.broker.liveness import Liveness
 from ottla.broker.outbox import Outbox
@@ -31,6 +32,7 @@ from ottla.broker.parked import Key, Parked, Waiting
 from ottla.broker.settings import Settings
 from ottla.controller import image as images
 from ottla.controller import znodes
+from ottla.controller.causes import Reason
 from ottla.controller.draft import Draft
 from ottla.controller.image import Image
 from ottla.controller.isr import NEVER_WRITTEN, Proposal, propose
@@ -62,6 +64,7 @@ class Ask:
 
 @dataclass(slots=True, eq=False)
 class _Planned:
+    decided_ms: int
     draft: Draft
     operations: list[Operation]
     asks: list[Ask]
@@ -74,7 +77,13 @@ class _Planned:
 
 class ControllerWrites:
     def __init__(
-        self, image: Image, settings: Settings, seat: Seat, liveness: Liveness, outbox: Outbox
+        self,
+        image: Image,
+        settings: Settings,
+        seat: Seat,
+        liveness: Liveness,
+        outbox: Outbox,
+        events: ControllerEvents,
     ) -> None:
         self.asked: dict[str, list[Ask]] = {}
         self._image = image
@@ -82,6 +91,7 @@ class ControllerWrites:
         self._seat = seat
         self._liveness = liveness
         self._outbox = outbox
+        self._events = events
         self._unseen: dict[str, None] = {}  # topics to look at
         self._in_flight: set[str] = set()  # topics
         self._alone: set[str] = set()  # topics whose last write was refused, perhaps for another's sake
@@ -233,7 +243,7 @@ class ControllerWrites:
         if refused and not operations:
             operations = [Check(znodes.state_path(topic.name), topic.state_version)]
         if operations:
-            return _Planned(draft, operations, asks, refused)
+            return _Planned(now_ms, draft, operations, asks, refused)
         for ask in asks:
             ask.settle(draft, None, now_ms)
         return None
@@ -253,12 +263,16 @@ class ControllerWrites:
 
     def _on_outcome(self, batch: list[_Planned], outcome: Outcome, now_ms: int) -> None:
         self._writes -= 1
+        written = [planned for planned in batch if self._is_written(planned, outcome)]
+        if written:
+            took_ms = now_ms - min(planned.decided_ms for planned in written)
+            self._events.on_written([planned.draft for planned in written], took_ms)
+            if not self._writes:
+                self._events.digest.say(logging.WARNING)
         for planned in batch:
             name = planned.draft.topic.name
             self._in_flight.discard(name)
-            is_written = isinstance(outcome, Written) or (
-                isinstance(outcome, Unknown) and planned.draft.is_what(self._image.topics.get(name))
-            )
+            is_written = planned in written
             again = [] if is_written else planned.asks
             if not isinstance(outcome, Written):
                 again = again + [ask for ask, _ in planned.refused]
@@ -270,12 +284,16 @@ class ControllerWrites:
                     self._alone.add(name)
                 continue
             self._alone.discard(name)
-            _say(planned.draft)
             for ask in planned.asks:
                 ask.settle(planned.draft, None, now_ms)
             if isinstance(outcome, Written):
                 for ask, error in planned.refused:
                     ask.settle(None, error, now_ms)
+
+    def _is_written(self, planned: _Planned, outcome: Outcome) -> bool:
+        if isinstance(outcome, Unknown):
+            return planned.draft.is_what(self._image.topics.get(planned.draft.topic.name))
+        return isinstance(outcome, Written)
 
     def _refuse_all(self, now_ms: int) -> None:
         for name in list(self.asked):
@@ -365,11 +383,4 @@ def _decide_reported(draft: Draft, proposal: Proposal, topic_id: bytes) -> None:
 
 
 def _preferred(partition: int) -> Callable[[Draft], None]:
-    return lambda draft: elect_preferred(draft, partition)
-
-
-def _say(draft: Draft) -> None:
-    for note in draft.notes:
-        log.info("%s", note)
-    for alarm in draft.alarms:
-        log.warning("%s", alarm)
+    return lambda draft: elect_preferred(draft, partition, Reason.PREFERRED)

@@ -59,6 +59,17 @@ class Coordinators:
         return self._groups
 
     @property
+    def groups_here(self) -> "Groups | None":
+        """None if there has been no use for it."""
+        return self._groups
+
+    @property
+    def group_ids(self) -> list[tuple[int, str]]:
+        """Of all groups on this broker, with their shards."""
+        shards = () if self._groups is None else self._groups.shards()
+        return [(index, group_id) for index, shard in shards for group_id in shard.groups]
+
+    @property
     def transactions(self) -> "Transactions":
         if self._transactions is None:
             from ottla.broker.transactions import Transactions  # likewise
@@ -70,12 +81,26 @@ class Coordinators:
         return self._transactions
 
     @property
+    def transactions_here(self) -> "Transactions | None":
+        """None where there never was a transaction."""
+        return self._transactions
+
+    @property
     def is_loading(self) -> bool:
         """Is what is stored being read?"""
         groups, transactions = self._groups, self._transactions
         return (groups is not None and bool(groups.runtime.loading)) or (
             transactions is not None and bool(transactions.runtime.loading)
         )
+
+    @property
+    def loading(self) -> dict[str, int]:
+        """How many partitions of each internal topic are being read."""
+        groups, transactions = self._groups, self._transactions
+        return {
+            OFFSETS_TOPIC: len(groups.runtime.loading) if groups is not None else 0,
+            TRANSACTIONS_TOPIC: len(transactions.runtime.loading) if transactions is not None else 0,
+        }
 
     def internal_topic(self, name: str) -> NewTopic | None:
         """What a coordinator's topic is created as."""

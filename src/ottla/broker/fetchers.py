@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.ids import TopicPartition
 from ottla.broker.config import BrokerConfig
 from ottla.broker.ports import SendRequest
+from ottla.broker.replica_counts import ReplicaCounts
 from ottla.controller.image import Image
 from ottla.replication.leader import PROMISE_MS
 from ottla.replication.partition import Partition
@@ -33,6 +34,7 @@ class Fetchers:
     send: SendRequest
     on_progress: "Callable[[Progress, int], None]"
     throttle: ReplicationThrottle
+    counts: ReplicaCounts
     by_leader: "dict[int, Fetcher]" = field(default_factory=dict)
     leaders: dict[TopicPartition, int] = field(default_factory=dict)  # of what is followed here
 
@@ -66,7 +68,7 @@ class Fetchers:
         fetcher = self.by_leader.get(leader)
         if fetcher is None:
             fetcher = self.by_leader[leader] = Fetcher(
-                self.broker_id, leader, self._limits(), self._must_wait
+                self.broker_id, leader, self._limits(), self._must_wait, self.counts.on_fetch_error
             )
         return fetcher
 
@@ -105,6 +107,7 @@ class Fetchers:
         def on_answer(answer: Any, now_ms: int) -> None:
             self._on_answer(leader, request, answer, now_ms)
 
+        self.counts.fetch_requests += 1
         self.send(leader, "fetch", request, on_answer)
 
     def _on_answer(

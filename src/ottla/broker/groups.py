@@ -5,13 +5,14 @@ partition coordinates it. The shard is loaded when leadership comes, in slices, 
 """
 
 import logging
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
+from ottla.broker.group_activity import GroupActivity
 from ottla.broker.internal_partitions import InternalTopic, report_failure, report_left_out, shard_of_key
 from ottla.broker.journal import AppendBatch, AppendMarker, PartitionJournal
 from ottla.controller.image import Image
@@ -19,6 +20,7 @@ from ottla.controller.topics import NewTopic
 from ottla.coordinator.runtime import Runtime
 from ottla.coordinator.turn import Answer, Turn
 from ottla.group.config import GroupConfig
+from ottla.group.group import Group
 from ottla.group.memory import Use, room_bytes
 from ottla.group.shard import GroupShard
 from ottla.records.compression import Codec
@@ -92,15 +94,41 @@ class Groups:
         self.image = image
         self._topic = InternalTopic(OFFSETS_TOPIC, "consumer groups", "offsets.topic.replication.factor")
         self._full = set[Use]()  # for what it was said that there is no more memory
-        topics = ImageTopics(image)
+        self._topics = ImageTopics(image)
+        self.activity = GroupActivity(self.group)
         self.runtime: Runtime[GroupShard] = Runtime(
-            new_shard=lambda _index: GroupShard(config, topics, image.group_config, self.room_bytes),
+            new_shard=self._new_shard,
             on_answered=wake,
+            on_event=self.activity.on_event,
             on_reloaded=lambda index, now_ms: wake(TopicPartition(OFFSETS_TOPIC, index), now_ms),
             on_failed=partial(report_failure, OFFSETS_TOPIC, "groups"),
             on_left_out=partial(report_left_out, OFFSETS_TOPIC),
             wall_ms=wall_ms,
         )
+
+    def _new_shard(self, index: int) -> GroupShard:
+        self.activity.forget(index)
+        return GroupShard(self.config, self._topics, self.image.group_config, self.room_bytes)
+
+    def group(self, shard: int, group_id: str) -> Group | None:
+        loaded = self.runtime.shards.get(shard)
+        return loaded.shard.groups.get(group_id) if loaded is not None else None
+
+    def newest_offsets(self, shard: int, group_id: str) -> Mapping[str, Mapping[int, object]]:
+        """Of a group, by topic and partition; also what is about to be committed. Not to be kept."""
+        loaded = self.runtime.shards.get(shard)
+        return loaded.shard.offsets.newest(group_id) if loaded is not None else {}
+
+    def committed_offsets(self, shard: int, group_id: str) -> Iterator[tuple[str, dict[int, int]]]:
+        """What a group has committed, by topic and partition, in order, a topic at a time."""
+        loaded = self.runtime.shards.get(shard)
+        if loaded is None:
+            return
+        offsets = loaded.shard.offsets
+        for topic in offsets.topics(group_id, loaded.journal.committed_offset):
+            committed = offsets.of_topic(group_id, topic, loaded.journal.committed_offset)
+            if committed:  # it may have gone by now
+                yield topic, {index: entry.offset for index, entry in committed.items()}
 
     def on_elected(
         self,
@@ -117,6 +145,7 @@ class Groups:
 
     def on_resigned(self, topic_partition: TopicPartition) -> None:
         self.runtime.unload(topic_partition.partition)
+        self.activity.forget(topic_partition.partition)
 
     def on_topic_deleted(self, topic: str, now_ms: int) -> None:
         """Its offsets go too; those that cannot be deleted now are left to expire."""

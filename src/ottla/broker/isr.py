@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.ports import SendRequest
+from ottla.broker.replica_counts import ReplicaCounts
 from ottla.controller.image import Image
 from ottla.controller.isr import NEVER_WRITTEN
 from ottla.controller.znodes import Proposed
@@ -46,6 +48,7 @@ class IsrChanges:
     image: Image
     send: SendRequest
     on_refused: Callable[[Partition, ProposeIsr, int], None]
+    counts: ReplicaCounts
     waiting: dict[TopicPartition, Change] = field(default_factory=dict)
     is_sent: bool = False
     due_ms: int = 0
@@ -118,6 +121,7 @@ class IsrChanges:
         if answer is not None and not answer.error_code:
             for topic in answer.topics:
                 for part in topic.partitions:
+                    self.counts.isr_updates_failed += part.error_code != ErrorCode.NONE
                     change = sent.get((topic.topic_id, part.partition_index))
                     if change is not None and part.error_code in NEVER_WRITTEN:
                         self._refuse(change, now_ms)

@@ -103,6 +103,11 @@ class Proofs:
     def is_awaited(self) -> bool:
         return bool(self._awaited)
 
+    @property
+    def awaited(self) -> int:
+        """Of how many partitions a proof is."""
+        return len(self._awaited)
+
     def on_follower_fetch(self, partition: Partition, now_ms: int) -> None:
         awaited = self._awaited.get(partition.topic_partition)
         if awaited is not None and partition.led_at(awaited.time_ms, now_ms):

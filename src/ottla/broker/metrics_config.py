@@ -1,16 +1,41 @@
 """Configuration keys for what is shown of a broker: where, and how much of it."""
 
+import re
 from dataclasses import dataclass
 
+from ottla.base.addresses import Address
 from ottla.base.config import INT_MAX, at_least, between, key
+
+LOOPBACK = "127.0.0.1"
+HTTP_LISTENER = "ottla.http.listener"
+_ADDRESS = re.compile(r"(?:(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[^:/\[\]\s]+)):)?(?P<port>\d{1,5})\Z")
+
+
+def http_address(text: str) -> Address | None:
+    """Where HTTP is to be served; None: nowhere. ValueError: that is no address."""
+    if not text:
+        return None
+    parts = _ADDRESS.match(text)
+    if parts is None or int(parts["port"]) > 65_535:
+        raise ValueError("must be HOST:PORT, or PORT alone for one of this host")
+    return Address(parts["v6"] or parts["host"] or LOOPBACK, int(parts["port"]))
+
+
+def _is_http_address(text: str) -> str | None:
+    try:
+        http_address(text)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsConfig:
     http_listener: str = key(
-        "ottla.http.listener", "",
+        HTTP_LISTENER, "",
         "HOST:PORT at which /metrics, /health/live, /health/ready and /version are served, without login and"
         " in plain text; a port alone is one of 127.0.0.1, port 0 a free one. Nothing is served by default.",
+        check=_is_http_address,
     )  # fmt: skip
     partitions_enable: bool = key(
         "ottla.metrics.partitions.enable", True,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
 from ottla.broker.config_copies import ConfigCopies
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.log_queue import LogQueue
@@ -17,6 +18,7 @@ from ottla.broker.parked import Waiting
 from ottla.broker.replicas import Followers, Replicas
 from ottla.broker.settings import Settings
 from ottla.broker.storage import Storage
+from ottla.broker.traffic import Traffic
 from ottla.controller.image import Image, PartitionState, Topic
 from ottla.log.directories import LogDirectoryError
 from ottla.log.durability import Sync
@@ -38,6 +40,7 @@ class Partitions(Mapping[TopicPartition, Partition]):
         followers: Followers,
         coordinators: Coordinators,
         copies: ConfigCopies,
+        traffic: Traffic,
     ) -> None:
         self.opened_ms = 0  # when the broker was
         self._here: dict[TopicPartition, Partition] = {}
@@ -50,6 +53,7 @@ class Partitions(Mapping[TopicPartition, Partition]):
         self._followers = followers
         self._coordinators = coordinators
         self._copies = copies
+        self._traffic = traffic
         self.log_queue = LogQueue(image, storage.store, self.follow)
 
     def __getitem__(self, topic_partition: TopicPartition) -> Partition:
@@ -141,12 +145,14 @@ class Partitions(Mapping[TopicPartition, Partition]):
             topic_partition=topic_partition, topic_id=topic_id, log=partition_log, broker_id=broker_id,
             leader=-1, leader_epoch=-1, isr=(), promises=promises,
             high_watermark=max(watermark, partition_log.log_start_offset),
+            traffic=self._traffic.enter(topic_partition.topic),
         )  # fmt: skip
         return partition
 
     def _release(self, partition: Partition, now_ms: int) -> None:
         """It is not here any more: nobody leads or follows it on this broker."""
         del self._here[partition.topic_partition]
+        self._traffic.leave(partition.topic_partition.topic)
         self._replicas.on_removed(partition, now_ms)
         self._coordinators.on_removed(partition.topic_partition)
 
@@ -176,10 +182,14 @@ class Partitions(Mapping[TopicPartition, Partition]):
             if topic is not None:
                 self._copies.note(topic_partition)
             self._replicas.on_config(partition, now_ms)
+        if topic is None and self._traffic.relabel():
+            for partition in self._here.values():
+                partition.traffic = self._traffic.of(partition.topic_partition.topic)
 
     # -- what happens to logs --
 
-    def on_synced(self, synced: Log, sync: Sync, now_ms: int) -> None:
+    def on_synced(self, synced: Log, sync: Sync, now_ms: int, took_us: int = 0) -> None:
+        self._storage.flush_times.observe(took_us)
         synced.on_synced(sync, now_ms)
         partition = self._here.get(synced.topic_partition)
         if partition is not None and partition.log is synced:
@@ -198,7 +208,10 @@ class Partitions(Mapping[TopicPartition, Partition]):
     def on_directory_failed(self, directory: str, reason: str, now_ms: int) -> None:
         """Release the partitions that were in a failed directory."""
         lost = [topic_partition for topic_partition, home in self._store.lost.items() if home == directory]
-        log.error("%s is offline, with %d partitions, until the next start: %s", directory, len(lost), reason)
+        log.error(
+            "%s is offline, with %d partitions, until the next start: %s", directory, len(lost), reason,
+            extra=fields(directory=directory, partitions=len(lost), reason=reason),
+        )  # fmt: skip
         gone = [partition for lost_one in lost if (partition := self._here.get(lost_one)) is not None]
         for partition in gone:
             self._release(partition, now_ms)

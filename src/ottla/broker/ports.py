@@ -14,6 +14,7 @@ OnAnswer = Callable[[Any, int], None]  # the answer, or None if there will be no
 SendRequest = Callable[[int, str, Any, OnAnswer], object]  # to a broker, on a channel
 
 OnVerified = Callable[[dict[TopicPartition, ErrorCode], int], None]  # what is wrong with which; now_ms
+Enter = Callable[[str], None]  # which part of a tick begins; an empty one: none
 
 
 class Random(Protocol):

@@ -18,28 +18,35 @@ fetches in the new epoch, it has lost the replica with its directory, or it had 
 is gone (`Server` does not serve on when it loses the keeper while it stops).
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
+from ottla.broker.digest import NAMES_MAX, Digest, names_of
 from ottla.broker.fetchers import Fetchers
 from ottla.broker.isr import IsrChanges
 from ottla.broker.leadership_proofs import Proofs
 from ottla.broker.parked import Waiting
 from ottla.broker.ports import Disks, RoleListener
+from ottla.broker.replica_counts import ReplicaCounts
+from ottla.broker.traffic import Traffic
 from ottla.controller.image import Image, PartitionState
 from ottla.log.directories import LogDirectoryError
 from ottla.log.log import Appended
 from ottla.log.validation import Checked, Judge
 from ottla.records.check import Budget
-from ottla.records.control import Marker
+from ottla.records.control import MARKER_BYTES, Marker
 from ottla.replication.leader import HighWatermarkAdvanced, IsrSettled, ProposeIsr
 from ottla.replication.partition import Effects, LeaderChanged, Partition
 
 if TYPE_CHECKING:
     from ottla.replication.follower import Progress
+
+log = logging.getLogger(__name__)
 
 HURRY_MS = 1_000
 HURRIED_WAIT_MS = 25
@@ -83,6 +90,31 @@ class Followers:
         return min(asked_ms, HURRIED_WAIT_MS) if now_ms < self._hurried_ms.get(follower, 0) else asked_ms
 
 
+@dataclass(slots=True)
+class Late:
+    """Followers that leaders here would go on without: in how many partitions, and how late they are."""
+
+    names: dict[int, list[str]] = field(default_factory=dict)  # by follower
+    late_ms: dict[int, int] = field(default_factory=dict)  # the most
+
+    def add(self, partition: Partition, effects: Effects, now_ms: int) -> None:
+        assert partition.replication is not None, "only a leader with followers has late ones"
+        for effect in effects:
+            proposed = dict(effect.isr) if isinstance(effect, ProposeIsr) else partition.replication.isr
+            for follower in partition.replication.isr.keys() - proposed.keys():
+                late_ms = now_ms - partition.replication.followers[follower].caught_up_ms
+                self.late_ms[follower] = max(late_ms, self.late_ms.get(follower, 0))
+                self.names.setdefault(follower, []).append(str(partition.topic_partition))
+
+    def say(self, lag_ms_max: int) -> None:
+        for follower, names in sorted(self.names.items()):
+            log.info(
+                "%s: broker %d is late by %d ms (replica.lag.time.max.ms is %d) and shall leave the ISR",
+                names_of(names[:NAMES_MAX], len(names)), follower, self.late_ms[follower], lag_ms_max,
+                extra=fields(peer=follower, partitions=len(names), reason="late"),
+            )  # fmt: skip
+
+
 @dataclass(slots=True, kw_only=True)
 class Replicas:
     image: Image
@@ -93,7 +125,10 @@ class Replicas:
     proofs: Proofs
     coordinators: RoleListener
     disks: Disks
+    traffic: Traffic
     lag_ms_max: Callable[[], int]  # replica.lag.time.max.ms
+    counts: ReplicaCounts
+    digest: Digest
     led: dict[TopicPartition, Partition] = field(default_factory=dict)  # with followers elsewhere
     held: dict[TopicPartition, Partition] = field(default_factory=dict)  # those that keep a promise
     _stopping: set[int] = field(default_factory=set)
@@ -149,6 +184,7 @@ class Replicas:
             appended, effects = partition.append_internal(records, now_ms, wall_ms)
         except LogDirectoryError as error:
             raise ApiError(self.disks.failed(error)) from None
+        _count_written(partition, appended, len(records))
         self._on_appended(partition, effects, now_ms)
         return appended
 
@@ -159,6 +195,7 @@ class Replicas:
         except OSError as error:
             raise ApiError(self.disks.failed(error)) from None
         if not appended.duplicate:
+            _count_written(partition, appended, MARKER_BYTES)
             self._on_appended(partition, effects, now_ms)
         return appended
 
@@ -179,6 +216,7 @@ class Replicas:
         """A leader has answered a fetch of this broker's followers."""
         for partition, effects in progress.effects:
             self._carry_out(partition, effects, now_ms)
+        self.traffic.replication_bytes_in += sum(progress.bytes.values())
         for error in progress.failed.values():
             self.disks.failed(error)
         self.disks.start_syncs(now_ms)
@@ -219,8 +257,13 @@ class Replicas:
         """Look for followers that are late, twice within the time they have."""
         if now_ms >= self._late_ms and self.led:
             self._late_ms = now_ms + max(self.lag_ms_max() // 2, 1)
+            late = Late()
             for _, partition in sorted(self.led.items()):
-                self._carry_out(partition, partition.on_tick(now_ms), now_ms)
+                effects = partition.on_tick(now_ms)
+                if effects:
+                    late.add(partition, effects, now_ms)
+                    self._carry_out(partition, effects, now_ms)
+            late.say(self.lag_ms_max())
 
     def on_refused(self, partition: Partition, proposal: ProposeIsr, now_ms: int) -> None:
         """The controller says that what was proposed is not written and never will be."""
@@ -253,8 +296,30 @@ class Replicas:
         self._carry_out(partition, effects, now_ms)
         self.coordinators.on_role(partition, now_ms)
         if _role(partition) != before:
+            self._on_role(partition, *before)
             self.waiting.wake(partition.topic_partition, now_ms)
             self.followers.wake(partition, now_ms)
+
+    def _on_role(
+        self, partition: Partition, leader: int, leader_epoch: int, was_leader: bool, isr: tuple[int, ...]
+    ) -> None:
+        """Somebody else leads than before, or others are in sync: count it, and say what it means here."""
+        if partition.is_leader and leader_epoch >= 0:  # else this broker knows of no ISR before
+            self.counts.isr_shrinks += not set(isr) <= set(partition.isr)
+            self.counts.isr_expands += not set(partition.isr) <= set(isr)
+        now = (partition.leader, partition.is_leader)
+        name = partition.topic_partition
+        if partition.is_leader and (not was_leader or partition.leader_epoch != leader_epoch):
+            extra = fields(leader=partition.leader)
+            self.digest.add(log, logging.INFO, "%s: this broker leads now", name, extra=extra)
+        elif now == (leader, was_leader) or partition.leader == partition.broker_id:
+            return  # or it waits for the controller to confirm it
+        elif partition.leader >= 0:
+            template, extra = "%s: this broker follows broker %d now", fields(leader=partition.leader)
+            self.digest.add(log, logging.INFO, template, name, partition.leader, extra=extra)
+        else:
+            extra = fields(leader=partition.leader)
+            self.digest.add(log, logging.INFO, "%s: nobody leads now", name, extra=extra)
 
     def on_config(self, partition: Partition, now_ms: int) -> None:
         """The log of a partition has another config."""
@@ -266,6 +331,8 @@ class Replicas:
         self.held.pop(partition.topic_partition, None)
         self.fetchers.forget(partition.topic_partition)
         self._carry_out(partition, partition.on_removed(), now_ms)
+        name = partition.topic_partition
+        self.digest.add(log, logging.INFO, "%s: no longer on this broker", name, extra=fields())
 
     # -- promises to earlier leaders --------------------------------------------------------------
 
@@ -308,6 +375,14 @@ class Replicas:
             return fetch_ms
         promised_ms = min(partition.promised_until_ms for partition in self.held.values())
         return promised_ms if fetch_ms is None else min(promised_ms, fetch_ms)
+
+
+def _count_written(partition: Partition, appended: Appended, size: int) -> None:
+    """A batch of this broker's own. Those of producers are counted where they come in."""
+    traffic = partition.traffic
+    traffic.produce_requests += 1
+    traffic.messages_in += appended.last_offset - appended.base_offset + 1
+    traffic.bytes_in += size
 
 
 def _role(partition: Partition) -> tuple[int, int, bool, tuple[int, ...]]:

@@ -10,7 +10,7 @@ from typing import Protocol
 from ottla.base.config import INT_MAX, load, override
 from ottla.broker.config import BrokerConfig
 from ottla.broker.listeners import listeners_named, settings_of
-from ottla.broker.metrics_config import MetricsConfig
+from ottla.broker.metrics_config import HTTP_LISTENER, MetricsConfig
 from ottla.controller.image import Image
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.txn.config import TransactionConfig
@@ -52,6 +52,11 @@ class Settings:
         self.store_config = load(StoreConfig, merged)
         self.transaction_config = load(TransactionConfig, merged)
         self.metrics_config = load(MetricsConfig, merged)
+
+    def on_http_bound(self, address: str) -> None:
+        """HTTP is served there. Who asks for the configs of this broker finds it, and not a port of 0."""
+        self.properties = self.properties | {HTTP_LISTENER: address}
+        self.load()
 
     def listener_config(self, listener: str) -> BrokerConfig:
         """The configs as they hold for one listener (`listener.name.X.`)."""

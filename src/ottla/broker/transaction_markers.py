@@ -29,6 +29,7 @@ from typing import Any, Final
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
 from ottla.broker.leadership_proofs import Proofs
 from ottla.broker.marker_writes import MarkerWrite, MarkerWrites, wait_keys
 from ottla.broker.parked import Key, Parked, Waiting
@@ -98,6 +99,8 @@ class MarkerSender:
     proofs: Proofs
     confirm: Callable[[int], None]
     on_written: Callable[[int, EndedTransaction, set[TopicPartition], int], None]
+    committed: int = 0  # transactions whose markers are all written
+    aborted: int = 0
     _endings: dict[tuple[int, str], Ending] = field(default_factory=dict)
     _queues: dict[int, Batch] = field(default_factory=dict)  # by leader
     _is_asked: set[int] = field(default_factory=set)  # leaders to which a request is under way
@@ -148,6 +151,14 @@ class MarkerSender:
         for ending in empty:
             if self._is_open(ending):
                 self._finish(ending, set(), now_ms)
+
+    def outstanding(self) -> int:
+        """Partitions that are still without a marker."""
+        return sum([len(ending.open) for ending in self._endings.values()])
+
+    def delayed(self) -> int:
+        """Those of them that wait to be tried again, as nobody leads them, or their leader did not answer."""
+        return sum([len(topic_partitions) for _, _, _, topic_partitions in self._later])
 
     # -- to whom --
 
@@ -285,7 +296,7 @@ class MarkerSender:
                 continue
             if code == ErrorCode.NONE or code in _NEEDLESS:
                 if code == ErrorCode.INVALID_PRODUCER_EPOCH:
-                    log.info(
+                    log.debug(
                         "the end of transaction %r is not needed in %s: a later epoch has written there",
                         ending.transaction.transactional_id, topic_partition,
                     )  # fmt: skip
@@ -306,13 +317,15 @@ class MarkerSender:
         """The marker has arrived in some partitions, perhaps the last ones."""
         if not ending.open:
             del self._endings[ending.shard, ending.transaction.transactional_id]
+            self.committed += ending.transaction.committed
+            self.aborted += not ending.transaction.committed
         self.on_written(ending.shard, ending.transaction, arrived, now_ms)
 
     def _give_up(self, ending: Ending, topic_partition: TopicPartition) -> None:
         transactional_id = ending.transaction.transactional_id
         log.info(
             "the end of transaction %r is not sent any more: in %s it was ended by a later coordinator",
-            transactional_id, topic_partition,
+            transactional_id, topic_partition, extra=fields(transactional_id=transactional_id),
         )  # fmt: skip
         del self._endings[ending.shard, transactional_id]
 

@@ -2,8 +2,8 @@
 
 A draft begins as the image. Decisions (`plan`, `isr`, `reassignment`) change it in turn, each seeing what
 those before it did; then it is written in one go, or not at all. However many decisions changed a
-partition, its partition epoch grows by one. `notes` says for the log what was decided, and `alarms` what an
-operator must know.
+partition, its partition epoch grows by one. Beside each change stands why it was made (`elected`, `left`,
+`joined`), and in `alarms` what an operator must know.
 
 A broker that the controller suspects to be gone (design note 008) is registered still, and to a partition it
 is not there, where another replica can lead without it. Where none can, the suspicion changes nothing:
@@ -12,14 +12,32 @@ nobody would gain by a partition without a leader, or by an unclean one, and the
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import TopicPartition
 from ottla.controller import znodes
-from ottla.controller.election import Around, Rule, elect
+from ottla.controller.causes import Cause, Reason
+from ottla.controller.election import LOST, Around, Rule, elect, in_sync
 from ottla.controller.image import BrokerEndpoint, Image, Topic
 from ottla.controller.keeper import Operation, Put
-from ottla.controller.znodes import State
+from ottla.controller.znodes import NO_LEADER, State
 from ottla.log.config import LogConfig
+
+
+class Election(NamedTuple):
+    before: int  # who led
+    leader: int
+    cause: Cause
+    rule: Rule
+
+
+class Alarm(NamedTuple):
+    topic_partition: TopicPartition
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.topic_partition}: {self.text}"
 
 
 @dataclass(slots=True)
@@ -32,8 +50,10 @@ class Draft:
     assignment: dict[int, tuple[int, ...]] = field(init=False)
     adding: dict[int, tuple[int, ...]] = field(init=False)
     removing: dict[int, tuple[int, ...]] = field(init=False)
-    notes: list[str] = field(default_factory=list)
-    alarms: list[str] = field(default_factory=list)
+    elected: dict[int, Election] = field(default_factory=dict)  # by partition
+    left: dict[tuple[int, int], Cause] = field(default_factory=dict)  # by partition and member of the ISR
+    joined: dict[tuple[int, int], None] = field(default_factory=dict)  # likewise
+    alarms: list[Alarm] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.states, self.assignment = dict(self.topic.states), dict(self.topic.assignment)
@@ -59,25 +79,54 @@ class Draft:
             allows_unclean = self.config.unclean_leader_election_enable
         return Around(replicas, there, isr_min, allows_unclean)
 
-    def put(self, partition: int, state: State, rule: Rule | None = None) -> None:
-        before = self.topic.states[partition]
-        if state == self.states[partition]:
+    def put(self, partition: int, state: State, cause: Cause | None = None, rule: Rule | None = None) -> None:
+        """Without a cause, it is what has become of whoever led, or was in sync, before."""
+        before = self.states[partition]
+        if state == before:
             return
-        self.states[partition] = state._replace(partition_epoch=before.partition_epoch + 1)
-        if state.leader == before.leader and state.leader_epoch == before.leader_epoch:
+        epoch = self.topic.states[partition].partition_epoch + 1
+        self.states[partition] = state._replace(partition_epoch=epoch)
+        for member, recorded_epoch in in_sync(before).items():
+            if member not in state.isr:
+                self.left[partition, member] = cause or self._fate(partition, member, recorded_epoch)
+                self.joined.pop((partition, member), None)
+        for member in state.isr:
+            if member not in before.isr and self.left.pop((partition, member), None) is None:
+                self.joined[partition, member] = None
+        if (state.leader, state.leader_epoch) != (before.leader, before.leader_epoch):
+            self._on_elected(partition, before, state, cause, rule or Rule.ISR)
+
+    def _on_elected(
+        self, partition: int, before: State, state: State, cause: Cause | None, rule: Rule
+    ) -> None:
+        self.elected.pop(partition, None)
+        topic_partition = TopicPartition(self.topic.name, partition)
+        if state.leader == NO_LEADER:
+            self.alarms.append(Alarm(topic_partition, f"no leader; waits for one of {_ids(before)}"))
             return
-        name = f"{self.topic.name}-{partition}"
-        who = f"broker {state.leader}" if state.leader >= 0 else "nobody"
-        why = f" ({rule.value})" if rule else ""
-        self.notes.append(f"{name}: {who} leads in epoch {state.leader_epoch}{why}")
+        if cause is None and before.leader == NO_LEADER:
+            cause = Cause(Reason.RETURNED, state.leader)
+        elif cause is None:
+            cause = self._fate(partition, before.leader, in_sync(before).get(before.leader, LOST))
+        self.elected[partition] = Election(before.leader, state.leader, cause, rule)
         if rule is Rule.UNCLEAN:
-            self.alarms.append(
-                f"{name}: unclean election of broker {state.leader}: what only {_ids(before)} held is lost"
-            )
+            lost = f"unclean election of broker {state.leader}: what only {_ids(before)} held is lost"
+            self.alarms.append(Alarm(topic_partition, lost))
         elif rule is Rule.ALL_RESTARTED:
-            self.alarms.append(f"{name}: broker {state.leader} leads, though {rule.value}")
-        elif state.leader < 0:
-            self.alarms.append(f"{name}: no leader; waits for one of {_ids(before)}")
+            self.alarms.append(Alarm(topic_partition, f"broker {state.leader} leads, though {rule.value}"))
+
+    def _fate(self, partition: int, member: int, recorded_epoch: int) -> Cause:
+        """Why somebody who led, or was in sync in that epoch, counts no more."""
+        broker = self.image.brokers.get(member)
+        if broker is None:
+            return Cause(Reason.GONE, member)
+        if (self.topic.name, partition) in self.image.offline.get(member, ()):
+            return Cause(Reason.OFFLINE, member)
+        if member in self.suspected:
+            return Cause(Reason.SUSPECTED, member)
+        if broker.epoch != recorded_epoch:
+            return Cause(Reason.RESTARTED, member)
+        return Cause(Reason.STOPPING if broker.is_stopping else Reason.REASSIGNED, member)
 
     def touch(self, partition: int) -> None:
         """Nothing but the next partition epoch: so that whoever proposed on the one before hears that it was

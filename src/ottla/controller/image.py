@@ -91,6 +91,13 @@ class TopicChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicCreated:
+    """A topic appeared; `TopicChanged` follows."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
 class TopicDeleted:
     topic: str
 
@@ -145,6 +152,7 @@ class ControllerChanged:
 
 Change: TypeAlias = (
     TopicChanged
+    | TopicCreated
     | TopicDeleted
     | TopicConfigChanged
     | BrokerConfigChanged
@@ -290,6 +298,7 @@ class Image:
         if topic is None:
             topic = self.topics[name] = Topic(name, topic_id, assignment, node.version)
             self.topic_names[topic_id] = name
+            changes.append(TopicCreated(name))
         topic.assignment, topic.version = assignment, node.version
         topic.adding, topic.removing = (
             {int(p): tuple(replicas) for p, replicas in fields.get(key, {}).items()}

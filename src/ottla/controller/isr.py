@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller.causes import Cause, Reason
 from ottla.controller.draft import Draft
 from ottla.controller.election import Around, changed, eligible, in_sync, remembered
 from ottla.controller.znodes import State
@@ -45,7 +46,7 @@ def propose(draft: Draft, proposal: Proposal, topic_id: bytes) -> None:
     state, around = draft.state(proposal.partition), draft.around(proposal.partition)
     _check(state, around, proposal, draft.topic.states[proposal.partition].partition_epoch)
     isr = {broker: around.there[broker].epoch for broker, _ in proposal.isr}
-    draft.put(proposal.partition, with_isr(state, around, isr))
+    draft.put(proposal.partition, with_isr(state, around, isr), Cause(Reason.LATE, proposal.broker))
 
 
 def with_isr(state: State, around: Around, isr: Mapping[int, int]) -> State:

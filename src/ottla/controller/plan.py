@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller import reassignment
+from ottla.controller.causes import Cause, Reason
 from ottla.controller.draft import Draft
 from ottla.controller.election import elect, in_sync, led_by, repaired
 from ottla.controller.image import Image, Topic
@@ -61,7 +62,7 @@ def repair(draft: Draft) -> None:
         if partition not in draft.assignment:
             continue
         state, rule = repaired(draft.states[partition], draft.around(partition))
-        draft.put(partition, state, rule)
+        draft.put(partition, state, rule=rule)
         if partition in draft.adding or partition in draft.removing:
             reassignment.finish(draft, partition)
 
@@ -69,7 +70,7 @@ def repair(draft: Draft) -> None:
 # -- elections that are asked for --
 
 
-def elect_preferred(draft: Draft, partition: int) -> None:
+def elect_preferred(draft: Draft, partition: int, reason: Reason = Reason.REQUESTED) -> None:
     """Let the first replica of the assignment lead."""
     state, around = draft.state(partition), draft.around(partition)
     wanted = around.replicas[0]
@@ -80,7 +81,7 @@ def elect_preferred(draft: Draft, partition: int) -> None:
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
             f"Broker {wanted} is not there, is about to stop, or is not in sync.",
         )
-    draft.put(partition, led_by(state, around, wanted))
+    draft.put(partition, led_by(state, around, wanted), Cause(reason, wanted))
 
 
 def can_prefer(draft: Draft, partition: int) -> bool:
@@ -98,7 +99,7 @@ def elect_unclean(draft: Draft, partition: int) -> None:
     if elected is None:
         raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica is there.")
     leader, rule = elected
-    draft.put(partition, led_by(state, around, leader, rule), rule)
+    draft.put(partition, led_by(state, around, leader, rule), Cause(Reason.REQUESTED, leader), rule)
 
 
 # -- leaders where they belong --

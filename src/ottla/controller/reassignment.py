@@ -21,6 +21,7 @@ that would go at once are in sync.
 from collections.abc import Sequence
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller.causes import Cause, Reason
 from ottla.controller.draft import Draft
 from ottla.controller.election import (
     Around,
@@ -101,7 +102,7 @@ def _change(
         field.pop(partition, None)
         if value:
             field[partition] = value
-    draft.put(partition, state)
+    draft.put(partition, state, Cause(Reason.REASSIGNED))
 
 
 def _confined(state: State, around: Around) -> State:

@@ -40,6 +40,7 @@ from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.metrics import Histogram
 from ottla.coordinator.damage import Damage, Unreadable
 from ottla.coordinator.timers import Timers
 from ottla.coordinator.turn import Answer, StoredEnd, StoredRecord, TimerKey, Turn, Writer
@@ -118,6 +119,8 @@ class Loading(Generic[S]):
     leader_epoch: int
     stored: Iterator[Stored]
     end_offset: int
+    begun_ms: int = 0
+    offset: int = 0  # up to which it was read
     then: list[Callable[[S, Turn], None]] = field(default_factory=list)
     damage: Damage = field(default_factory=Damage)
 
@@ -139,19 +142,22 @@ class Failed:
 
 @dataclass(slots=True)
 class Runtime(Generic[S]):
-    """The shards this broker coordinates. `on_answered` is called with every answer that has been given;
-    `wall_ms` is the time of day at a time of the steady clock (design note 002)."""
+    """The shards this broker coordinates. `on_answered` is called with every answer that has been given,
+    `on_event` with what turns tell; `wall_ms` is the time of day at a time of the steady clock (design note
+    002)."""
 
     new_shard: Callable[[int], S]
     on_answered: Callable[[Answer, int], None]
     on_reloaded: Callable[[int, int], None] = lambda _index, _now_ms: None
     on_failed: Callable[[int, Failed], None] = lambda _index, _failed: None
     on_left_out: Callable[[int, list[Unreadable]], None] = lambda _index, _left_out: None
+    on_event: Callable[[int, object, int], None] = lambda _index, _event, _now_ms: None
     wall_ms: Callable[[int], int] = lambda now_ms: now_ms
     slice_work: int = SLICE_WORK
     shards: dict[int, Loaded[S]] = field(default_factory=dict)
     loading: dict[int, Loading[S]] = field(default_factory=dict)
     failed: dict[int, Failed] = field(default_factory=dict)
+    load_times: Histogram = field(default_factory=Histogram)
     next_ms: int | None = None
     _work_left: int = field(init=False)
     _load_due_ms: int = 0
@@ -182,7 +188,7 @@ class Runtime(Generic[S]):
         if not self.loading:
             self._load_due_ms = now_ms
         self.loading[index] = Loading(
-            index, shard, journal, leader_epoch, journal.stored(), journal.end_offset
+            index, shard, journal, leader_epoch, journal.stored(), journal.end_offset, now_ms
         )
 
     def _go_on(self, now_ms: int) -> None:
@@ -212,7 +218,8 @@ class Runtime(Generic[S]):
             elif isinstance(stored, StoredEnd):
                 loading.damage.on_end(stored, partial(_problem, loading.shard.replay_end, stored))
             elif stored is not None:
-                record, offset, timestamp_ms = stored
+                record, loading.offset, timestamp_ms = stored
+                offset = loading.offset
                 self._work_left -= _size(record) // UNIT_BYTES
                 loading.damage.on_record(
                     record, offset, partial(_problem, loading.shard.replay, record, offset, timestamp_ms)
@@ -239,6 +246,7 @@ class Runtime(Generic[S]):
         if left_out := loading.damage.left_out():
             self.on_left_out(index, left_out)
         del self.loading[index]
+        self.load_times.observe((now_ms - loading.begun_ms) * 1_000)
         loaded = self.shards[index] = Loaded(index, loading.shard, loading.journal, loading.leader_epoch)
         try:
             turn = self._run(loaded, now_ms, loading.shard.on_loaded)
@@ -248,6 +256,11 @@ class Runtime(Generic[S]):
         self._finish(loaded, turn)
         for operation in loading.then:
             self._attempt(index, now_ms, operation)
+
+    @property
+    def offsets_to_load(self) -> int:
+        """Of all journals that are being loaded."""
+        return sum(max(loading.end_offset - loading.offset, 0) for loading in self.loading.values())
 
     def on_committed(self, index: int, below: int, now_ms: int) -> None:
         """The high watermark of a shard's partition has moved."""
@@ -421,6 +434,8 @@ class Runtime(Generic[S]):
             answer.reply, answer.after_offset = reply, loaded.journal.end_offset
             answer.given_ms = turn.now_ms
             self.on_answered(answer, turn.now_ms)
+        for event in turn.events:
+            self.on_event(loaded.index, event, turn.now_ms)
 
 
 def _problem(replay: Callable[..., None], *stored: Any) -> str | None:

@@ -60,6 +60,7 @@ class Turn:
     is_divisible: bool = False  # its records stand each for itself, and need not be one batch
     writer: Writer | None = None  # whose transaction its records are part of, all of them
     then: list[Callable[[], None]] = field(default_factory=list)
+    events: list[object] = field(default_factory=list)
 
     def write(self, *records: StoredRecord) -> None:
         self.records.extend(records)
@@ -72,6 +73,10 @@ class Turn:
         """What to do to state that is not stored, but only if the records are. It may answer, and set timers;
         it writes nothing."""
         self.then.append(then)
+
+    def tell(self, event: object) -> None:
+        """What others are to hear of, once what this turn writes is stored."""
+        self.events.append(event)
 
     def set_timer(self, key: TimerKey, deadline_ms: int) -> None:
         """One timer per key; setting it again moves it."""

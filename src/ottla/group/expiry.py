@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.coordinator.turn import TimerKey, Turn
+from ottla.group.events import OffsetsExpired
 from ottla.group.group import Group
 from ottla.group.offsets import Offsets
 from ottla.group.records import OffsetCommit, store
@@ -46,6 +47,8 @@ class Expiry:
     def _expire(self, turn: Turn, group: Group) -> None:
         expired = group.expired(self._offsets, turn.wall_ms)
         left = len(self._offsets.partitions(group.group_id)) - len(expired)
+        if expired:
+            turn.tell(OffsetsExpired(len(expired)))
         if not left and group.is_unused:
             forget(turn, group, self._offsets)
         else:

@@ -4,6 +4,7 @@ Some requests end a group and make another of a different kind (KIP-848 migratio
 returns the group that goes on: itself, or the one that takes its place.
 """
 
+from collections.abc import Sized
 from typing import ClassVar, NamedTuple, Protocol
 
 from ottla.coordinator.turn import Answer, TimerKey, Turn
@@ -33,6 +34,12 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str | None: ...
+    @property
+    def members(self) -> Sized: ...
+    @property
+    def epoch(self) -> int:
+        """Or generation."""
+
     @property
     def state_name(self) -> str: ...
     @property

@@ -191,6 +191,11 @@ class Offsets:
                 entries.pop(partition, None)
         return dict(sorted(entries.items()))
 
+    @property
+    def count(self) -> int:
+        """Of all groups, of what was replayed."""
+        return sum(len(entries) for topics in self._newest.values() for entries in topics.values())
+
     def newest(self, group: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """All of a group as replayed, commits in flight included: what decisions go by. Not to be kept."""
         return self._newest.get(group, {})

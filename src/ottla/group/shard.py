@@ -35,6 +35,7 @@ from ottla.group.config import GroupConfig, config_of_group
 from ottla.group.consumer.group import ConsumerGroup, is_leaving
 from ottla.group.consumer.member import JOIN_EPOCH
 from ottla.group.deleted_topics import DeletedTopics
+from ottla.group.events import OffsetsCommitted, OffsetsDeleted
 from ottla.group.expiry import Expiry, forget
 from ottla.group.group import Caller, Group
 from ottla.group.memory import (
@@ -322,6 +323,7 @@ class GroupShard:
                 expire_timestamp=expire_ms,
             )
             turn.write(store(OffsetCommit(commit.group_id, committed.topic, committed.partition, value)))
+        turn.tell(OffsetsCommitted(len(commit.offsets)))
         turn.answer(answer, response)
 
     def _check_commit(self, group: Group | None, commit: Commit) -> None:
@@ -378,6 +380,8 @@ class GroupShard:
                 if not code and (topic.name, index) in stored:
                     turn.write(store(OffsetCommit(request.group_id, topic.name, index, None)))
             response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results))
+        if turn.records:
+            turn.tell(OffsetsDeleted(len(turn.records)))
         turn.answer(answer, response)
 
     def forget_topic(self, turn: Turn, topic: str) -> None:

@@ -304,6 +304,15 @@ class Producers:
             return ongoing[0] if ongoing else None
         return min(completed[0][0], ongoing[0]) if ongoing else completed[0][0]
 
+    @property
+    def oldest_transaction_timestamp(self) -> int | None:
+        """When the producer of the oldest open transaction last wrote; None if there is none. The one who has
+        been silent for longest comes first, and most often it is that one."""
+        if not self._ongoing:
+            return None
+        oldest = (entry for entry in self.by_id.values() if entry.txn_first_offset == self._ongoing[0])
+        return next((producer.last_timestamp for producer in oldest), None)
+
     def put(self, producer_id: int, producer: Producer) -> None:
         """Restore a producer from a snapshot."""
         self.by_id[producer_id] = producer

@@ -13,6 +13,7 @@ partition is lost until the next start, and all others are served.
 
 import os.path
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.base.config import override
@@ -65,6 +66,28 @@ class StoreReport(NamedTuple):
         return self.problems + repairs
 
 
+class LoadCancelledError(Exception):
+    """Whoever asked for the logs does not want them any more."""
+
+
+@dataclass(slots=True)
+class LoadProgress:
+    """How far the logs are open. Whoever waits for them may look at it and cancel it, from another thread,
+    too: one that is cancelled ends before the next log that has to be recovered. (Those of a clean shutdown
+    are open in no time, and can be shut down cleanly again.)"""
+
+    remaining: dict[str, int] = field(default_factory=dict)  # partitions, by the directory that is loaded
+    opened: int = 0
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+    def on_opened(self, directory: str) -> None:
+        self.opened += 1
+        self.remaining[directory] -= 1
+
+
 class _Source(NamedTuple):
     """A directory that is being loaded. `offsets` is what its checkpoints say, by the name of the file."""
 
@@ -85,6 +108,7 @@ class StoreLoader:
         *,
         topic_configs: TopicConfigs,
         topic_ids: TopicIds,
+        progress: LoadProgress,
     ) -> None:
         self.report = StoreReport({}, [], [])
         self.wrong = False  # a checkpoint says more than its log holds, and must not be there when that grew
@@ -96,6 +120,7 @@ class StoreLoader:
         self._now_ms = now_ms
         self._topic_configs = topic_configs
         self._topic_ids = topic_ids
+        self._progress = progress
 
     def load(self, disk: DirectoryFiles) -> None:
         """Open every partition of a directory. LogDirectoryError if it cannot be read or written."""
@@ -106,6 +131,7 @@ class StoreLoader:
             self._load(directory, disk)
         except LogDirectoryError:
             self.report.clean.pop(directory, None)
+            self._progress.remaining.pop(directory, None)
             raise
 
     def stale(self) -> set[TopicPartition]:
@@ -124,6 +150,9 @@ class StoreLoader:
         offsets = {name: self._read_offsets(disk, directory, name) for name in CHECKPOINTS}
         source = _Source(disk, clean, offsets)
         kinds = disk.kinds(directory)
+        self._progress.remaining[directory] = sum(
+            kind == FOLDER and parse_folder(name) is not None for name, kind in kinds.items()
+        )
         for name in disk.list(directory):
             path, kind = os.path.join(directory, name), kinds.get(name, PLAIN)
             topic_partition = parse_folder(name)
@@ -137,7 +166,10 @@ class StoreLoader:
                 disk.remove_tree(path)
                 self.unfinished_moves[moving] = directory
             elif topic_partition is not None:
+                if self._progress.is_cancelled and not clean:
+                    raise LoadCancelledError
                 self._load_folder(source, path, topic_partition)
+                self._progress.on_opened(directory)
         named = {topic_partition for by_partition in offsets.values() for topic_partition in by_partition}
         self._named.append((directory, named))
         if clean:

@@ -15,6 +15,7 @@ to RECORD_ERRORS_MAX of them, so that an answer stays small. Nothing here change
 """
 
 from collections.abc import Callable, Iterator
+from enum import Enum
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -71,13 +72,31 @@ _SPAN = 256
 Judge: TypeAlias = Callable[[Buffer, int, Budget], None]
 
 
-class RejectedRecordsError(ApiError):
-    """A batch is refused for some of its records: the index of each in the batch, and what is wrong."""
+class Fault(Enum):
+    """What is wrong with a whole batch, where that is counted."""
 
-    def __init__(self, code: ErrorCode, records: list[tuple[int, str]]) -> None:
+    MAGIC = "magic"
+    CHECKSUM = "checksum"
+    OFFSET_OR_SEQUENCE = "offset or sequence"
+
+
+class FaultyBatchError(ApiError):
+    """A batch is refused for such a fault."""
+
+    def __init__(self, fault: Fault, code: ErrorCode, message: str) -> None:
+        super().__init__(code, message)
+        self.fault = fault
+
+
+class RejectedRecordsError(ApiError):
+    """A batch is refused for some of its records: the index of each in the batch, and what is wrong; and how
+    many of all have no key where they need one."""
+
+    def __init__(self, code: ErrorCode, records: list[tuple[int, str]], without_key: int = 0) -> None:
         first, reason = records[0]
         super().__init__(code, f"The batch is refused for its record {first}, and perhaps others: {reason}.")
         self.records = records
+        self.without_key = without_key
 
 
 class Checked(NamedTuple):
@@ -270,11 +289,15 @@ class Validator:
         if (size > self._max_bytes or size > self._segment_bytes) and not (internal and header.is_control):
             self._check_size(size)  # a marker is always written, or its transaction would never end
         if not internal and not crc_ok(view, header):
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The batch's checksum is wrong.")
+            raise FaultyBatchError(
+                Fault.CHECKSUM, ErrorCode.CORRUPT_MESSAGE, "The batch's checksum is wrong."
+            )
         if header.base_offset:
-            raise _invalid(f"base offset {header.base_offset} where 0 belongs")
+            raise _misnumbered(f"base offset {header.base_offset} where 0 belongs")
         if header.count <= 0 or header.count != header.last_offset_delta + 1:
-            raise _invalid(f"{header.count} records with a last offset delta of {header.last_offset_delta}")
+            raise _misnumbered(
+                f"{header.count} records with a last offset delta of {header.last_offset_delta}"
+            )
         if not internal and (header.attributes & ~CODEC_MASK or header.producer_id >= 0):
             _check_producer(header)
         return header
@@ -303,14 +326,16 @@ class Validator:
             or self._before_max_ms < LONG_MAX
             or header.is_log_append_time
         ):
-            code, rejected = ErrorCode.INVALID_RECORD, list[tuple[int, str]]()
+            code, rejected, without_key = ErrorCode.INVALID_RECORD, list[tuple[int, str]](), 0
             for index, fault, reason in self._faults(header, body, now_ms, budget):
                 if fault is ErrorCode.INVALID_TIMESTAMP:
                     code = fault
+                else:
+                    without_key += 1
                 if len(rejected) < RECORD_ERRORS_MAX:
                     rejected.append((index, reason))
             if rejected:
-                raise RejectedRecordsError(code, rejected)
+                raise RejectedRecordsError(code, rejected, without_key)
 
     def _faults(
         self, header: BatchHeader, body: Buffer, now_ms: int, budget: Budget
@@ -389,10 +414,10 @@ def _open(view: memoryview, header: BatchHeader, budget: Budget, strict: bool) -
 
 def _check_producer(header: BatchHeader) -> None:
     if header.is_control:
-        raise _invalid("a control batch from a client")
+        raise _misnumbered("a control batch from a client")
     if header.producer_id >= 0:
         if header.base_sequence < 0 or header.producer_epoch < 0:
-            raise _invalid(f"producer {header.producer_id} without a sequence or epoch")
+            raise _misnumbered(f"producer {header.producer_id} without a sequence or epoch")
     elif header.is_transactional:
         raise _invalid("a transaction without a producer id")
 
@@ -405,8 +430,10 @@ def _target_codec(name: str) -> Codec | None:
 
 def _wrong_magic(magic: int) -> ApiError:
     if 0 <= magic < MAGIC:
-        return ApiError(ErrorCode.INVALID_RECORD, f"Message format {magic} is not supported: only 2 is.")
-    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"Magic byte {magic} names no message format.")
+        code, message = ErrorCode.INVALID_RECORD, f"Message format {magic} is not supported: only 2 is."
+    else:
+        code, message = ErrorCode.CORRUPT_MESSAGE, f"Magic byte {magic} names no message format."
+    return FaultyBatchError(Fault.MAGIC, code, message)
 
 
 def _wrong_size(announced: int, size: int) -> ApiError:
@@ -415,6 +442,13 @@ def _wrong_size(announced: int, size: int) -> ApiError:
             ErrorCode.INVALID_RECORD, "A produce request must hold exactly one batch per partition."
         )
     return ApiError(ErrorCode.CORRUPT_MESSAGE, f"A batch of {announced} bytes came as {size}.")
+
+
+def _misnumbered(what: str) -> ApiError:
+    """As Kafka, which counts a client's control batch here, too."""
+    return FaultyBatchError(
+        Fault.OFFSET_OR_SEQUENCE, ErrorCode.INVALID_RECORD, f"The batch is refused: {what}."
+    )
 
 
 def _invalid(what: str) -> ApiError:

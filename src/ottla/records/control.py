@@ -55,6 +55,9 @@ def build_marker(
     )
 
 
+MARKER_BYTES = len(build_marker(0, 0, True, 0, 0))  # of every one
+
+
 def control_type(key: bytes | None) -> ControlType:
     if key is None or len(key) < _KEY.size:
         raise _invalid("a control record without a whole key")

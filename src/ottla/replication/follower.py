@@ -62,6 +62,7 @@ class Followed:
     rests_until_ms: int = 0
     failures: int = 0
     is_lost: bool = False  # its log ends before the leader's begins
+    lag: int = 0  # records that were committed at the leader and not here, by its last answer
 
     @property
     def key(self) -> Key:
@@ -96,6 +97,7 @@ class Fetcher:
     leader: int
     limits: Limits
     is_throttled: Callable[[Partition, int], bool] = lambda _partition, _now_ms: False
+    on_error: Callable[[str], None] = lambda _name: None  # told what a leader answers, by Kafka's name
     followed: dict[TopicPartition, Followed] = field(default_factory=dict)
     by_key: dict[Key, Followed] = field(default_factory=dict)
     requests: FetchRequests = field(default_factory=FetchRequests)
@@ -226,6 +228,8 @@ class Fetcher:
             for key, part in _answers(answer):
                 self._on_partition(key, part, now_ms, progress)
         else:
+            code = answer.error_code if isinstance(answer, FetchResponse) else ErrorCode.NETWORK_EXCEPTION
+            self.on_error(ErrorCode(code).name)
             self._on_failure(answer, now_ms)
         return progress
 
@@ -276,6 +280,7 @@ class Fetcher:
             return
         records = memoryview(answer.records) if answer.records else memoryview(b"")
         effects = partition.on_fetched(records, answer.high_watermark, answer.log_start_offset, now_ms)
+        followed.lag = max(answer.high_watermark - partition.log.log_end_offset, 0)
         if effects:
             progress.effects.append((partition, effects))
         if records:
@@ -284,6 +289,7 @@ class Fetcher:
             self.unsafe[partition.topic_partition] = None
 
     def _on_error(self, followed: Followed, error: ApiError, now_ms: int) -> None:
+        self.on_error(error.code.name)
         if error.code == ErrorCode.OFFSET_OUT_OF_RANGE and not followed.failures:
             followed.is_lost = True
             followed.failures = 1

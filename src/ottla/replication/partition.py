@@ -28,6 +28,7 @@ from ottla.records.check import Budget
 from ottla.records.control import Marker
 from ottla.replication import leader as leaders
 from ottla.replication.leader import ANY_EPOCH, LEASE_MS, UNKNOWN, HighWatermarkAdvanced, Leader, ProposeIsr
+from ottla.replication.traffic import TopicTraffic
 
 LAG_MS_MAX = 30_000
 
@@ -57,6 +58,7 @@ class Partition:
     promises: dict[int, int] = field(default_factory=dict)  # leaders before; until when each may count on us
     seen: object = None  # the state as it was last given, so that the same one need not be given again
     replication: Leader | None = None  # where this broker leads and there are followers
+    traffic: TopicTraffic = field(default_factory=TopicTraffic)  # of all partitions of its topic
 
     # -- who leads --------------------------------------------------------------------------------
 

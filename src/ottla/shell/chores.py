@@ -4,10 +4,12 @@ jobs of requests that would keep all others waiting (`shell/jobs`).
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.base.files import Syncable, is_shortage
+from ottla.base.log_fields import fields
 from ottla.broker import effects
 from ottla.broker.parked import Parked
 from ottla.log.compaction.task import CleanOutcome, CleanTask
@@ -31,7 +33,7 @@ class Chores:
     def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
         self._core = core
         self._loop = loop
-        self._worker = Worker(loop, "ottla-sync", SYNC_THREADS)
+        self._worker = Worker(loop, "sync", SYNC_THREADS, core.worker_times["sync"])
         self._cleaners: Cleaners | None = None
         self._jobs: Jobs | None = None
 
@@ -54,7 +56,7 @@ class Chores:
     def run_job(self, job: effects.Job, parked: Parked) -> None:
         assert parked.keys == (job,), "who waits for a job waits for nothing else"
         if self._jobs is None:
-            self._jobs = Jobs(Worker(self._loop, "ottla-job", 1), self._on_job_done)
+            self._jobs = Jobs(Worker(self._loop, "job", 1, self._core.worker_times["job"]), self._on_job_done)
         self._jobs.put(parked)
 
     def _on_job_done(self, job: effects.Job, error: BaseException | None) -> None:
@@ -63,10 +65,11 @@ class Chores:
         if error is not None:
             self._core.halt(f"bug: {error!r}")
             return
-        self._core.input(lambda: self._core.broker.waiting.wake(job, self._core.now_ms()))
+        self._core.input(lambda: self._core.broker.waiting.wake(job, self._core.now_ms()), "job results")
 
     def sync(self, synced: Log, sync: Sync) -> None:
-        self._run(lambda: _sync(sync), lambda error: self._on_synced(synced, sync, error))
+        timed = _TimedSync(sync)
+        self._run(timed.run, lambda error: self._on_synced(synced, sync, timed.took_us, error))
 
     def sync_folder(self, synced: Log, folder: Syncable) -> None:
         self._run(folder.sync, lambda error: self._on_folder_synced(synced, error))
@@ -82,7 +85,7 @@ class Chores:
 
         self._worker.submit(job, finished)
 
-    def _on_synced(self, synced: Log, sync: Sync, error: BaseException | None) -> None:
+    def _on_synced(self, synced: Log, sync: Sync, took_us: int, error: BaseException | None) -> None:
         if isinstance(error, LogDirectoryError):
             self._core.broker.storage.on_sync_failed(synced, error)
             self._core.carry_out()
@@ -91,7 +94,8 @@ class Chores:
             self._core.halt(f"cannot sync the log of {synced.topic_partition}: {error}")
             return
         self._core.input(
-            lambda: self._core.broker.partitions.on_synced(synced, sync, self._core.now_ms()),
+            lambda: self._core.broker.partitions.on_synced(synced, sync, self._core.now_ms(), took_us),
+            "sync results",
             is_repeated=True,
         )
 
@@ -99,14 +103,22 @@ class Chores:
         if self._cleaners is None:
             from ottla.shell.cleaner import Cleaners  # a broker that compacts nothing need not pay for it
 
-            self._cleaners = Cleaners(self._loop)
-        log.info("compaction of %s begins: %d bytes", task.name, sum(source.size for source in task.sources))
+            self._cleaners = Cleaners(self._loop, self._core.worker_times["clean"])
+        topic, partition = cleaned.topic_partition
+        size = sum(source.size for source in task.sources)
+        log.info(
+            "compaction of %s begins: %d bytes", task.name, size,
+            extra=fields(topic=topic, partition=partition, bytes=size),
+        )  # fmt: skip
         self._cleaners.submit(task, lambda outcome: self._on_cleaned(cleaned, outcome))
 
     def _on_cleaned(self, cleaned: Log, outcome: CleanOutcome) -> None:
         if self._core.is_stopping:
             return
-        self._core.input(lambda: self._core.broker.storage.on_cleaned(cleaned, outcome, self._core.now_ms()))
+        self._core.input(
+            lambda: self._core.broker.storage.on_cleaned(cleaned, outcome, self._core.now_ms()),
+            "compaction results",
+        )
 
     def _on_folder_synced(self, synced: Log, error: BaseException | None) -> None:
         if isinstance(error, LogDirectoryError):
@@ -115,7 +127,10 @@ class Chores:
         elif error is not None:
             self._core.halt(f"cannot sync the folder of {synced.topic_partition}: {error}")
         elif not self._core.is_stopping:
-            self._core.input(lambda: self._core.broker.storage.on_folder_synced(synced, self._core.now_ms()))
+            self._core.input(
+                lambda: self._core.broker.storage.on_folder_synced(synced, self._core.now_ms()),
+                "sync results",
+            )
 
     def copy(self, move: Move, part: CopySlice) -> None:
         """A slice of a log that moves to another directory."""
@@ -123,9 +138,20 @@ class Chores:
 
     def _on_copied(self, move: Move, error: BaseException | None) -> None:
         if not self._core.is_stopping:
-            self._core.input(lambda: self._core.broker.moves.on_copied(move, error, self._core.now_ms()))
+            self._core.input(
+                lambda: self._core.broker.moves.on_copied(move, error, self._core.now_ms()), "copy results"
+            )
 
 
-def _sync(sync: Sync) -> None:
-    for file in sync.files:
-        file.sync()
+class _TimedSync:
+    """A sync, and how long it took in its thread."""
+
+    def __init__(self, sync: Sync) -> None:
+        self._files = sync.files
+        self.took_us = 0
+
+    def run(self) -> None:
+        begun_ns = time.monotonic_ns()
+        for file in self._files:
+            file.sync()
+        self.took_us = (time.monotonic_ns() - begun_ns) // 1_000

@@ -24,7 +24,7 @@ from typing import BinaryIO
 from ottla.base.files import OsFiles
 from ottla.log.compaction.rewrite import CleaningError, clean
 from ottla.log.compaction.task import CleanFailed, CleanOutcome, CleanTask
-from ottla.shell.worker import Worker
+from ottla.shell.worker import Worker, WorkerTimes
 
 NICENESS = 5
 THREADS_MAX = 16  # log.cleaner.threads says how many may be at work
@@ -37,8 +37,8 @@ _COMMAND = "from ottla.shell.cleaner import main; main()"
 class Cleaners:
     """The children that are at work."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._worker = Worker(loop, "ottla-clean", THREADS_MAX)
+    def __init__(self, loop: asyncio.AbstractEventLoop, times: WorkerTimes | None = None) -> None:
+        self._worker = Worker(loop, "clean", THREADS_MAX, times)
         self._running: set[subprocess.Popen[bytes]] = set()
         self._is_closed = False
 

@@ -267,7 +267,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_waiting:
             return
         self.active_ms = now_ms = self._core.now_ms()
-        turns, has_served, frame = self._core.turns, False, None
+        turns, served, frame = self._core.turns, None, None
         begun_us = turns.elapsed_us()
         try:
             while not self.is_parked and self._is_writable and self._transport is not None:
@@ -278,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
                 frame = self._splitter.next()
                 if frame is None:
                     break
-                if has_served and turns.is_over(begun_us):
+                if served is not None and turns.is_over(begun_us):
                     self._splitter.put_back(frame)
                     self._is_waiting = True
                     turns.wait(self)
@@ -296,7 +296,7 @@ class Connection(asyncio.BufferedProtocol):
                 else:
                     self.is_parked = True
                     self._queued_bytes = len(frame) if answer is Silence.QUEUED else 0
-                has_served = True
+                served = frame
             self._splitter.keep()
             if self._queued_bytes:
                 self._splitter.idle()  # what waits has a copy of its own
@@ -304,7 +304,9 @@ class Connection(asyncio.BufferedProtocol):
             self.close(f"{error}{_sender(frame)}", over_limit=isinstance(error, OverLimitError))
             return
         finally:
-            turns.spend(begun_us)
+            spent_us = turns.spend(begun_us)
+            if spent_us > self._core.stalls.limit_us and served is not None:
+                self._core.stalls.note_request(served, self.peer, spent_us)
         self._set_reading(self._is_writable and not self.is_parked and not self._is_waiting)
         self._clients.on_held(self, now_ms)
 

@@ -34,8 +34,11 @@ class Turns:
     def wait(self, connection: Waiter) -> None:
         self._waiting[connection] = None
 
-    def spend(self, begun_us: int) -> None:
-        self._spent_us += self.elapsed_us() - begun_us
+    def spend(self, begun_us: int) -> int:
+        """Answers how much it was."""
+        spent_us = self.elapsed_us() - begun_us
+        self._spent_us += spent_us
+        return spent_us
 
     def begin_round(self) -> None:
         """All are served again, those who wait first."""

@@ -13,6 +13,7 @@ halts.
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias, get_args
 
@@ -27,6 +28,9 @@ from ottla.shell.clock import Clock
 from ottla.shell.connection_counts import ConnectionCounts
 from ottla.shell.connection_turns import Turns
 from ottla.shell.garbage_collection import Collector
+from ottla.shell.keeper_counts import KeeperCounts
+from ottla.shell.stalls import EFFECTS, KEEPER, UNKNOWN, Stalls
+from ottla.shell.worker import WorkerTimes
 
 log = logging.getLogger(__name__)
 
@@ -52,14 +56,17 @@ class Core:
         self.is_stopping = False
         self.is_halted = False
         self.connection_counts = ConnectionCounts()
+        self.keeper_counts = KeeperCounts()
         self._on_tick: Callable[[int], None] = lambda _now_ms: None
         self._on_nodes: Callable[[], None] = lambda: None
         self._on_halt = on_halt
         self._clock = Clock()
         self.now_ms = self._clock.now_ms
         self.turns = Turns(self._clock.elapsed_us)
+        self.stalls = Stalls(self._clock.elapsed_us)
         broker.slices.elapsed_us = self._clock.elapsed_us
         broker.requests.clock_ns = time.monotonic_ns
+        self.worker_times: defaultdict[str, WorkerTimes] = defaultdict(WorkerTimes)
         self._collector = Collector()
         self._carriers: dict[type[Effect], Callable[[Any], None]] = {}
         self._is_carrying = False
@@ -90,9 +97,11 @@ class Core:
             self._carriers |= carrier.carriers()
         unknown = set(get_args(Effect)) - self._carriers.keys()
         assert not unknown, f"nobody carries out {unknown}"
+        self.stalls.begin()
 
     def end(self) -> None:
         self._collector.pause(False)
+        self.stalls.end()
         for timer in (self._ticker, self._deadline[1] if self._deadline else None):
             if timer is not None:
                 timer.cancel()
@@ -102,7 +111,10 @@ class Core:
     def carry_out(self) -> None:
         if self._is_carrying:
             return
-        self._carry()
+        if self.broker.outbox.effects:
+            begun_us = self.stalls.elapsed_us()
+            self._carry()
+            self._end_of(EFFECTS, begun_us)
         due_ms = self.broker.next_deadline_ms()
         if due_ms == 0 and self.broker.coordinators.has_ends and not self.is_ending:
             self._send_ends()
@@ -129,7 +141,11 @@ class Core:
         """Answers come first: whoever has ended a transaction does not wait for its markers."""
         self._is_carrying = True
         try:
-            self.input(lambda: self.broker.coordinators.send_ends(self.now_ms()), is_repeated=True)
+            self.input(
+                lambda: self.broker.coordinators.send_ends(self.now_ms()),
+                "ends of transactions",
+                is_repeated=True,
+            )
         finally:
             self._is_carrying = False
         self._carry()
@@ -150,18 +166,20 @@ class Core:
     def _begin_round(self) -> None:
         self._is_round_over = False
         if not self.is_ending:
-            self.input(lambda: self.broker.allowance.begin_round(self.now_ms()))
+            self.input(lambda: self.broker.allowance.begin_round(self.now_ms()), "round")
             self.turns.begin_round()
             self.carry_out()
 
     # -- inputs --
 
-    def input(self, event: Callable[[], None], *, is_repeated: bool = False) -> None:
-        """Give the broker an event. One that is repeated, or that a client repeats, may fail for a lack of
-        descriptors."""
+    def input(self, event: Callable[[], None], cause: str = UNKNOWN, *, is_repeated: bool = False) -> None:
+        """Give the broker an event; `cause` is what it is called if everybody waits for it. One that is
+        repeated, or that a client repeats, may fail for a lack of descriptors."""
+        begun_us = self.stalls.elapsed_us()
         try:
             event()
         except OSError as error:
+            self.stalls.enter("")
             if isinstance(error, LogDirectoryError):
                 self.broker.storage.failed(error)
             elif is_repeated and is_shortage(error):
@@ -170,6 +188,12 @@ class Core:
                 self.halt(f"the log directory failed: {error}")
                 return
         self.carry_out()
+        self._end_of(cause, begun_us)
+
+    def _end_of(self, cause: str, begun_us: int) -> None:
+        spent_us = self.stalls.elapsed_us() - begun_us
+        if spent_us > self.stalls.limit_us:
+            self.stalls.note(cause, spent_us)
 
     def attempt(self, event: Callable[[], None]) -> OSError | None:
         """Let something happen that can happen again; a lack of descriptors is answered."""
@@ -195,9 +219,11 @@ class Core:
 
     def on_nodes(self, nodes: list[NodeChanged]) -> None:
         """The keeper's tree has changed."""
+        begun_us = self.stalls.elapsed_us()
         self.broker.on_nodes(nodes, self.now_ms())
         self._on_nodes()
         self.carry_out()
+        self._end_of(KEEPER, begun_us)
 
     def on_bug(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Something failed that nobody planned for. On a connection it costs that connection, which the
@@ -216,9 +242,14 @@ class Core:
         if self.is_halted:
             return
         self._ticker = asyncio.get_running_loop().call_later(TICK_S, self.tick)
-        now_ms = self.now_ms()
-        self.input(lambda: self.broker.on_tick(now_ms, self._clock.wall_offset_ms()), is_repeated=True)
+        self.stalls.on_tick(self.broker.settings.metrics_config.stall_ms, TICK_S)
+        now_ms, enter = self.now_ms(), self.stalls.enter
+        self.input(
+            lambda: self.broker.on_tick(now_ms, self._clock.wall_offset_ms(), enter), "tick", is_repeated=True
+        )
+        enter("connections")
         self._on_tick(now_ms)
+        enter("")
 
     def _schedule_deadline(self, due_ms: int | None) -> None:
         """Wake up for the next parked answer that runs out of time, and for the next sync."""
@@ -234,4 +265,8 @@ class Core:
     def _on_deadline(self) -> None:
         self._deadline = None
         if not self.is_halted:
-            self.input(lambda: self.broker.on_deadline(self.now_ms()), is_repeated=True)
+            self.input(
+                lambda: self.broker.on_deadline(self.now_ms(), self.stalls.enter),
+                "deadline",
+                is_repeated=True,
+            )

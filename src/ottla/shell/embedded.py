@@ -74,6 +74,12 @@ class EmbeddedBroker:
         return self._address
 
     @property
+    def http_address(self) -> str:
+        """Where /metrics and /health/ready are, as HOST:PORT; empty unless `ottla.http.listener` is set."""
+        server = self._server
+        return str(server.http_address or "") if server is not None else ""
+
+    @property
     def data(self) -> str:
         """The folder of the logs; empty if it is a temporary one that does not exist now."""
         return self._data
@@ -189,6 +195,7 @@ class EmbeddedBroker:
             durable_keeper=self._kept is not None,
             keeper=self._keeper,
         )
+        threading.current_thread().name = f"ottla-broker-{server.config.node_id}"  # whose log lines these are
         starting = asyncio.ensure_future(server.start())
         ending = asyncio.ensure_future(self._ended.wait())
         await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)

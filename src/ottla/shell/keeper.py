@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Protocol
 
+from ottla.base.metrics import Histogram
 from ottla.controller.keeper import NodeChanged, Operation, Outcome
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,14 @@ class Keeper(Protocol):
     @property
     def is_shared(self) -> bool:
         """Whether other brokers may be there: then there is a session that can expire."""
+
+    @property
+    def heard_s(self) -> float | None:
+        """When it was last heard, by `time.monotonic`; None: never."""
+
+    @property
+    def request_durations(self) -> Histogram:
+        """Of requests over a network; one in this process has none."""
 
     async def load(self, listener: KeeperListener) -> list[NodeChanged]:
         """If nobody answers, this waits for as long as it takes, and says so."""

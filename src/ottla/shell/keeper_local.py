@@ -1,8 +1,10 @@
 """The embedded keeper behind the port: its SQLite file is written in a thread of its own."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 
+from ottla.base.metrics import Histogram
 from ottla.controller.keeper import NodeChanged, Operation, Outcome
 from ottla.shell.keeper import KeeperListener, OnOutcome
 from ottla.shell.keeper_embedded import EmbeddedKeeper
@@ -14,8 +16,13 @@ class LocalKeeper:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, path: str, *, durable: bool = True) -> None:
         self.where = path
+        self.request_durations = Histogram()
         self._keeper = EmbeddedKeeper(path, durable=durable)
-        self._worker = Worker(loop, "ottla-keeper", 1)
+        self._worker = Worker(loop, "keeper", 1)
+
+    @property
+    def heard_s(self) -> float:
+        return time.monotonic()  # it is always there
 
     async def load(self, listener: KeeperListener) -> list[NodeChanged]:
         self._listener = listener

@@ -16,8 +16,9 @@ import asyncio
 import contextlib
 import logging
 import os
+import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ottla.base.addresses import Address
 from ottla.base.config import load
@@ -33,6 +34,7 @@ from ottla.shell.core import Carriers, Core
 from ottla.shell.keeper import Keeper, Reminder, Session
 from ottla.shell.keeper_local import LocalKeeper
 from ottla.shell.lock import DirectoryLock, StartError, check_cluster
+from ottla.shell.stalls import KEEPER
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +55,8 @@ class KeeperSession:
         self.keeper = keeper
         self.is_suspended = False
         self._core = core
+        self._counts = core.keeper_counts
+        self._counts.keeper = keeper
         self._endpoints = endpoints
         self._protocols = {
             listener.name: listener.protocol
@@ -77,6 +81,7 @@ class KeeperSession:
     async def load(self) -> list[NodeChanged]:
         """The tree, once an earlier incarnation of this broker is out of it."""
         nodes = await self.keeper.load(self)
+        self._counts.on_connected()
         self._look_for_others(nodes)
         if self._others is not None:
             await self._succeed(nodes)
@@ -89,7 +94,7 @@ class KeeperSession:
         """The directory's lock is ours: whoever registered with the word in it does not run any more."""
         word = self._lock.incarnation()
         if word and znodes.parse(self._others or b"{}").get("incarnation") == word:
-            log.warning("%s is left from the last process of this broker; taken away", self._own_path)
+            log.info("%s is left from the last process of this broker; taken away", self._own_path)
             await self._write(succession(self._core.broker.id, nodes))
 
     async def _outwait(self) -> None:
@@ -174,8 +179,17 @@ class KeeperSession:
 
     async def _write(self, operations: list[Operation]) -> Outcome:
         written: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.keeper.write(operations, lambda outcome: self._take(lambda: written.set_result(outcome)))
+        self._ask(operations, lambda outcome: self._take(lambda: written.set_result(outcome)))
         return await written
+
+    def _ask(self, operations: Iterable[Operation], done: Callable[[Outcome], None]) -> None:
+        begun_ns = time.monotonic_ns()
+
+        def counted(outcome: Outcome) -> None:
+            self._counts.on_written(outcome, (time.monotonic_ns() - begun_ns) // 1000)
+            done(outcome)
+
+        self.keeper.write(operations, counted)
 
     def _remember(self) -> None:
         me = self._core.broker.image.brokers.get(self._core.broker.id)
@@ -193,11 +207,13 @@ class KeeperSession:
         def written(outcome: Outcome) -> None:
             self._take(
                 lambda: self._core.input(
-                    lambda: broker.outbox.on_written(effect.token, outcome, now_ms()), is_repeated=True
+                    lambda: broker.outbox.on_written(effect.token, outcome, now_ms()),
+                    KEEPER,
+                    is_repeated=True,
                 )
             )
 
-        self.keeper.write(effect.operations, written)
+        self._ask(effect.operations, written)
 
     def _confirm(self, effect: effects.ConfirmTree) -> None:
         broker, now_ms = self._core.broker, self._core.now_ms
@@ -232,6 +248,7 @@ class KeeperSession:
 
     def on_session(self, event: Session) -> None:
         self.is_suspended = event is Session.SUSPENDED
+        self._counts.on_session(event)
         self._expiries += event is Session.EXPIRED
         if event is Session.EXPIRED and self._is_open:
             self._take(self._register_again)
@@ -259,7 +276,7 @@ class KeeperSession:
                 log.warning("broker %d is not registered yet: %s", core.broker.id, outcome.reason)
                 asyncio.get_running_loop().call_later(AGAIN_S, self._register_again)
 
-        self.keeper.write(operations, lambda outcome: self._take(lambda: written(outcome)))
+        self._ask(operations, lambda outcome: self._take(lambda: written(outcome)))
 
     # -- order --
 

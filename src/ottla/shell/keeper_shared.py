@@ -7,8 +7,10 @@ changes is posted to every session's loop while it is held, so that all see it i
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterable
 
+from ottla.base.metrics import Histogram
 from ottla.controller.keeper import NodeChanged, Operation
 from ottla.controller.tree import Tree
 from ottla.shell.keeper import KeeperListener, OnOutcome, Session
@@ -79,10 +81,15 @@ class SharedKeeper:
     where = "the keeper in memory"
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tree: SharedTree) -> None:
+        self.request_durations = Histogram()
         self._loop = loop
         self._tree = tree
         self._listener: KeeperListener
         self._is_closed = False
+
+    @property
+    def heard_s(self) -> float:
+        return time.monotonic()  # it is always there
 
     async def load(self, listener: KeeperListener) -> list[NodeChanged]:
         self._listener = listener

@@ -33,6 +33,8 @@ from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
 from kazoo.security import ACL
 
+from ottla.base.log_fields import fields
+from ottla.base.metrics import Histogram
 from ottla.broker.zookeeper_config import JAAS_FILE
 from ottla.controller.keeper import ANY, Check, NodeChanged, Operation, Refused, Unknown
 from ottla.controller.znodes import CONTROLLER_EPOCH, DELETIONS
@@ -93,6 +95,7 @@ class ZooKeeperKeeper:
         self._is_flushing = False
         self._is_current = False  # connected, and the whole tree was read since
         self._is_expired = False
+        self._lost_s = 0.0  # when the connection was, by the loop's clock
         self._connections = 0  # so that an answer of an earlier one is known as such
         self._open = 0  # reads that are not answered yet
         self._unconfirmed: list[Callable[[], None]] = []  # who waits until there is none
@@ -107,6 +110,14 @@ class ZooKeeperKeeper:
         self._is_closed = False
 
     # -- life -------------------------------------------------------------------------------------
+
+    @property
+    def heard_s(self) -> float | None:
+        return self._link.heard_s
+
+    @property
+    def request_durations(self) -> Histogram:
+        return self._link.durations
 
     async def load(self, listener: KeeperListener) -> list[NodeChanged]:
         """As long as answers come it may take its time; a large tree does. Until ZooKeeper is there, this
@@ -157,6 +168,7 @@ class ZooKeeperKeeper:
             self._is_expired = True
         elif was_current:
             log.warning("the connection to ZooKeeper at %s is lost", self.ensemble)
+            self._lost_s = self._loop.time()
             self._listener.on_session(Session.SUSPENDED)
 
     def _after(self, delay_s: float, name: str, what: Callable[[], None]) -> None:
@@ -178,13 +190,15 @@ class ZooKeeperKeeper:
         self._met = set()
         if not self._loaded.done():
             self._loaded.set_result(None)
+            log.info("connected to ZooKeeper at %s, which has %d nodes", self.ensemble, len(self._known))
             return
         is_expired, self._is_expired = self._is_expired, False
         self._flush()
+        extra = fields(took_ms=int((self._loop.time() - self._lost_s) * 1000))
         if is_expired:
-            log.warning("the session with ZooKeeper had expired; there is a new one")
+            log.warning("the session with ZooKeeper had expired; there is a new one", extra=extra)
         else:
-            log.warning("the connection to ZooKeeper is back")
+            log.warning("the connection to ZooKeeper is back", extra=extra)
         self._listener.on_session(Session.EXPIRED if is_expired else Session.RESUMED)
         lost, self._lost = self._lost, []
         for done in lost:

@@ -7,13 +7,20 @@ The process is the broker's own here, so its limit of open files is raised; an e
 """
 
 import asyncio
+import logging
+import os
 import signal
 from collections.abc import Callable
 from typing import Any
 
+from ottla.base.log_fields import fields
 from ottla.shell.descriptors import raise_limit
 from ottla.shell.garbage_collection import spare_survivors
 from ottla.shell.server import Server
+from ottla.shell.stall_watcher import StallWatcher
+from ottla.shell.systemd import Systemd
+
+log = logging.getLogger(__name__)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -30,11 +37,17 @@ def run(properties: dict[str, str], on_ready: Callable[[Server], None]) -> str |
     could not start."""
     raise_limit()
     spare_survivors()
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_serve(properties, on_ready))
+    watcher = StallWatcher()
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            return runner.run(_serve(properties, on_ready, watcher))
+    finally:
+        watcher.close()
 
 
-async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None]) -> str | None:
+async def _serve(
+    properties: dict[str, str], on_ready: Callable[[Server], None], watcher: StallWatcher
+) -> str | None:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[str | None] = loop.create_future()
 
@@ -44,7 +57,10 @@ async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None])
         else:
             ended.set_result(reason)
 
+    systemd = Systemd(os.environ)
+    systemd.on_begun()
     server = Server(properties, on_halt=end)
+    server.core.stalls.watch(watcher)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, None)
     starting = asyncio.ensure_future(server.start())
@@ -57,6 +73,14 @@ async def _serve(properties: dict[str, str], on_ready: Callable[[Server], None])
     except asyncio.CancelledError:
         return None
     on_ready(server)
+    systemd.on_ready(f"serving at {server.addresses}")
     reason = await ended
+    log.info("broker %d stops", server.config.node_id)
+    systemd.on_stopping()
     await server.stop()
+    watch = server.stopping
+    log.info(
+        "broker %d has stopped in %d ms: %s", server.config.node_id, watch.took_ms, watch,
+        extra=fields(took_ms=watch.took_ms, steps_ms=watch.steps_ms),
+    )  # fmt: skip
     return reason

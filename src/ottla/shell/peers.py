@@ -116,14 +116,18 @@ class BrokerHost:
         return self._core.config.replica_socket_timeout_ms / 1000
 
     def on_peer_reply(self, token: int, answer: Any) -> None:
-        self._input(lambda: self._core.broker.outbox.on_peer_reply(token, answer, self._core.now_ms()))
+        self._input(
+            lambda: self._core.broker.outbox.on_peer_reply(token, answer, self._core.now_ms()), "peer answers"
+        )
 
     def on_probed(self, peer: int, epoch: int, sign: Sign) -> None:
-        self._input(lambda: self._core.broker.on_probed(peer, epoch, sign, self._core.now_ms()))
+        self._input(
+            lambda: self._core.broker.on_probed(peer, epoch, sign, self._core.now_ms()), "peer probes"
+        )
 
-    def _input(self, event: Callable[[], None]) -> None:
+    def _input(self, event: Callable[[], None], cause: str) -> None:
         if not self._core.is_ending:
-            self._core.input(event, is_repeated=True)
+            self._core.input(event, cause, is_repeated=True)
 
 
 class Asked(NamedTuple):

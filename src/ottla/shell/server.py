@@ -1,9 +1,9 @@
 """The life of a broker with its sockets, threads and timers, from its start to its end.
 
-`start`: lock, keeper, logs, listener, registration. `stop`: leadership handed over, no new requests, what is
-parked is dropped, logs closed cleanly, session ended, lock released. What happens in between is in `core`,
-which `clients`, `keeper_session`, `peers` and `chores` tell what they hear, and for which they carry out
-effects.
+`start`: lock, HTTP, keeper, logs, listener, registration. `stop`: leadership handed over, no new requests,
+what is parked is dropped, logs closed cleanly, session ended, lock released. What happens in between is in
+`core`, which `clients`, `keeper_session`, `peers` and `chores` tell what they hear, and for which they carry
+out effects.
 
 Rule: only a broker that was told to stop says that it stopped cleanly. After a halt, and after a start that
 failed over the traces of a crash, files are closed and nothing is written: the next start must recover.
@@ -14,15 +14,19 @@ import contextlib
 import logging
 import random
 from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from ottla.base.addresses import Address
 from ottla.base.config import ConfigError
 from ottla.base.files import OsFiles
 from ottla.base.ids import uuid_text
+from ottla.base.log_fields import UNLIMITED, fields
 from ottla.broker.access import DEFAULT_LISTENER
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE, BrokerConfig
 from ottla.broker.effects import TakeOffline
+from ottla.broker.metrics_config import HTTP_LISTENER, http_address
 from ottla.broker.security import check_security
 from ottla.controller.image import NodeError
 from ottla.controller.keeper import NodeChanged
@@ -34,12 +38,18 @@ from ottla.shell.keeper_session import KeeperMaker, KeeperSession, keeper_maker
 from ottla.shell.key_reader import KeyReader
 from ottla.shell.lock import DirectoryLock, StartError, check_cluster, damaged_keeper
 from ottla.shell.peers import BrokerHost, Peers
+from ottla.shell.stopwatch import Stopwatch
+from ottla.shell.worker import run_in_thread
+
+if TYPE_CHECKING:
+    from ottla.shell.http.service import HttpService
 
 log = logging.getLogger(__name__)
 
 SCRATCH_BYTES = 256 * 1024
 CLOSING_ROUNDS = 5  # of the loop, until it has closed the sockets that were aborted
 DRAIN_S = 0.05
+HTTP_PACKAGES = ("h11", "prometheus_client")  # what is read for metrics may use the second
 
 
 class Server:
@@ -64,6 +74,9 @@ class Server:
         self._make_keeper = keeper or keeper_maker(self.config, properties, durable=durable_keeper)
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._is_hurried = False
+        self.starting = self.stopping = Stopwatch()
+        self.http_address: Address | None = None
+        self._http: HttpService | None = None
 
     @property
     def config(self) -> BrokerConfig:
@@ -87,12 +100,13 @@ class Server:
         from ottla.shell.metrics.reader import Reader  # many brokers are never asked
         from ottla.shell.metrics.sources import sources_of
 
-        return await Reader(sources_of(self.core), self.core.now_ms).text()
+        return await Reader(sources_of(self.core), self.core.now_ms, self.core.stalls).text()
 
     # -- start --
 
     async def start(self) -> None:
         """Everything that can be wrong with a start is a StartError, and leaves nothing behind."""
+        self.starting = Stopwatch()
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self.core.on_bug)
         async with contextlib.AsyncExitStack() as undo:
@@ -109,6 +123,7 @@ class Server:
         """What most often goes wrong comes first, and what changes the logs last."""
         await self.clients.bind(self._loop)
         undo.callback(self.clients.stop_listening)
+        await self._listen_http(undo)
         keeper = self._make_keeper(self._loop)
         lock = next(lock for lock in self._locks if lock.is_held)
         self._session = KeeperSession(self.core, keeper, self.clients.endpoints, lock)
@@ -119,15 +134,35 @@ class Server:
             await keeper.close()
             raise
 
+    async def _listen_http(self, undo: contextlib.AsyncExitStack) -> None:
+        """Before anything takes long, so that whoever asks can see how far it has come."""
+        address = http_address(self.broker.settings.metrics_config.http_listener)
+        if address is None:
+            return
+        if not all(map(find_spec, HTTP_PACKAGES)):
+            packages = " and ".join(HTTP_PACKAGES).replace("_", "-")
+            raise StartError(f"--http ({HTTP_LISTENER}) needs {packages}: pip install 'ottla[metrics]'")
+        from ottla.shell.http.service import HttpService  # many brokers are never asked
+
+        self._http = HttpService(self.core)
+        undo.callback(self._http.close)
+        self.http_address = await self._http.listen(address)
+        self.broker.settings.on_http_bound(str(self.http_address))
+
     async def _enter(self, undo: contextlib.AsyncExitStack) -> None:
         """Take up what the keeper and the disk hold, and register."""
         claims = directories.cluster_ids(self.broker.store, self.broker.id, holds_keeper=self._holds_keeper)
+        self.starting.end("locks and listeners")
         nodes, keeper = await self._session.load(), self._session.keeper
+        self.starting.end("keeper")
+        if self._http is not None:
+            self._http.session = self._session
         tree_id = directories.tree_cluster_id(nodes, keeper.where)
         if keeper.is_shared:
             directories.check_shared(self.broker.store, claims, keeper.where, tree_id)
         cluster_id = check_cluster(claims | {keeper.where: tree_id})
-        self._open_logs(nodes)
+        await self._open_logs(nodes)
+        self.starting.end("logs")
         undo.callback(lambda: self._close_logs(clean=self.broker.is_clean))
         self._chores = Chores(self.core, self._loop)
         undo.callback(self._chores.close)
@@ -148,6 +183,7 @@ class Server:
                 self.broker.storage, self.broker.id, self.broker.image.cluster_id, shared=keeper.is_shared
             )
             self.core.carry_out()
+            self.starting.end("registration")
         except OSError as error:
             raise StartError(f"cannot open the logs: {error}") from None
         if self.core.is_halted:
@@ -163,29 +199,44 @@ class Server:
                 raise StartError(str(error)) from None
             await self._key_reader.load(key_sets)
 
-    def _open_logs(self, nodes: list[NodeChanged]) -> None:
+    async def _open_logs(self, nodes: list[NodeChanged]) -> None:
+        """Recovery may take minutes, in which the loop must turn. Nobody else looks at a broker that is not
+        open, so a thread may own it until then."""
+        broker, now_ms = self.broker, self.core.now_ms()
         try:
-            repairs = self.broker.open(nodes, self.core.now_ms())
+            repairs = await run_in_thread(
+                lambda: broker.open(nodes, now_ms), "ottla-open", broker.store.progress.cancel
+            )
+        except asyncio.CancelledError:
+            self._close_logs(clean=broker.readiness.is_open and broker.is_clean)
+            raise
         except NodeError as error:
             raise damaged_keeper(self._session.keeper.where, error) from None
         except OSError as error:
             self._close_logs(clean=False)
             raise StartError(f"cannot open the logs: {error}") from None
         for line in repairs:
-            log.warning("recovery: %s", line)
+            log.warning("recovery: %s", line, extra=UNLIMITED)
+        if self.core.is_halted:
+            self._close_logs(clean=False)
+            raise StartError("the broker stopped while it started; its log says why")
 
     # -- stop --
 
     async def stop(self, *, drain: bool = True) -> None:
         """`drain`: let others lead first, where there are others."""
+        self.stopping = Stopwatch()
+        self.broker.readiness.is_stopping = True
         if drain and not self.core.is_halted and self._session.keeper.is_shared:
             await self._drain()
+            self.stopping.end("leadership")
         self._stop_serving()
         await asyncio.sleep(0)
         self.clients.close_all("the broker stops")
         await self._end(clean=not self.core.is_halted)
         await self._session.keeper.close()
         self._release_locks()
+        self.stopping.end("keeper")
 
     async def kill(self) -> None:
         """End as a crash does, as far as that is possible in a process that goes on: nothing is handed over,
@@ -215,7 +266,10 @@ class Server:
                 return
             await asyncio.sleep(DRAIN_S)
         if self.broker.departure.is_drained:
-            log.info("leadership is handed over, after %.2f s", self._loop.time() - began)
+            took_s = self._loop.time() - began
+            log.info(
+                "leadership is handed over, after %.2f s", took_s, extra=fields(took_ms=round(took_s * 1000))
+            )
 
     def _stop_serving(self) -> None:
         self.core.is_stopping = True
@@ -230,9 +284,13 @@ class Server:
         self._chores.close()
         self._key_reader.close()
         self.core.end()
+        if self._http is not None:
+            self._http.close()
         for _ in range(CLOSING_ROUNDS):
             await asyncio.sleep(0)
+        self.stopping.end("connections")
         self._close_logs(clean=clean)
+        self.stopping.end("logs")
 
     def _release_locks(self) -> None:
         for lock in self._locks:
@@ -245,4 +303,7 @@ class Server:
             log.error("the logs could not be closed cleanly: %s", error)
         for effect in self.broker.outbox.effects:
             if isinstance(effect, TakeOffline):
-                log.error("%s could not be closed cleanly: %s", effect.directory, effect.reason)
+                log.error(
+                    "%s could not be closed cleanly: %s", effect.directory, effect.reason,
+                    extra=fields(directory=effect.directory, reason=effect.reason),
+                )  # fmt: skip

@@ -15,6 +15,7 @@ import select
 import socket
 import ssl
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +33,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 from kazoo.protocol.states import Callback, EventType, KazooState, KeeperState, WatchedEvent
 
+from ottla.base.metrics import Histogram
 from ottla.broker.listeners import PORT_MAX
 from ottla.broker.zookeeper_config import JAAS_FILE
 from ottla.shell.lock import StartError
@@ -145,12 +147,14 @@ class Link:
     ) -> None:
         self.timeout_ms = session_timeout_ms
         self.answered = 0
+        self.heard_s: float | None = None  # by time.monotonic: an answer, a watch or a ping
+        self.durations = Histogram()  # of requests that were answered
         self.trouble = ""  # what may be wrong where nobody answers
         self._loop = loop
         self._on_state = on_state
         self._on_event = on_event
         self._on_refused = on_refused
-        self._asked: dict[int, Done] = {}
+        self._asked: dict[int, tuple[Done, int]] = {}  # since when, in ns
         self._waiting: deque[tuple[Call, Done]] = deque()
         self._in_flight = 0
         self._last = 0
@@ -172,9 +176,10 @@ class Link:
 
     def _wrap_connect(self) -> None:
         """ZooKeeper may grant a shorter session than was asked for, and kazoo does not say so. Nor does it
-        tell a refusal from an accident."""
+        tell a refusal from an accident, or when it heard of it last."""
         connection = self._client._connection
         connect, authenticate = connection._connect, connection._authenticate_with_sasl
+        read = connection._read_socket
 
         def connect_and_learn(*where: Any) -> Any:
             try:
@@ -188,8 +193,13 @@ class Link:
                 if refusal:
                     self._post(self._on_refused, refusal)
                 raise ConnectionDropped(refusal or "the connection ended before it was let in") from None
-            self.timeout_ms = int(read_timeout_ms * 3 / 2)
+            self.timeout_ms, self.heard_s = int(read_timeout_ms * 3 / 2), time.monotonic()
             return read_timeout_ms, connect_timeout_ms
+
+        def read_and_note(timeout_s: float) -> Any:
+            closing = read(timeout_s)
+            self.heard_s = time.monotonic()
+            return closing
 
         def authenticate_in_few_rounds(host: str, timeout_s: float) -> None:
             """A server that does not do SASL answers with nothing, to which kazoo answers with nothing."""
@@ -209,6 +219,7 @@ class Link:
                 del connection._submit
 
         connection._connect = connect_and_learn
+        connection._read_socket = read_and_note
         connection._authenticate_with_sasl = authenticate_in_few_rounds
 
     @property
@@ -256,13 +267,15 @@ class Link:
     def _call(self, call: Call, done: Done) -> None:
         self._in_flight += 1
         self._last = number = self._last + 1
-        self._asked[number] = done
+        self._asked[number] = done, time.monotonic_ns()
         call(self._client).rawlink(lambda result: self._post(self._answered, number, result))
 
     def _answered(self, number: int, result: Any) -> None:
-        done = self._asked.pop(number, None)
-        if done is None:
+        asked = self._asked.pop(number, None)
+        if asked is None:
             return  # the connection was lost meanwhile
+        done, asked_ns = asked
+        self.durations.observe((time.monotonic_ns() - asked_ns) // 1000)
         self._in_flight -= 1
         self.answered += 1
         error = result.exception
@@ -274,7 +287,7 @@ class Link:
 
     def _state_changed(self, state: KazooState) -> None:
         if state != KazooState.CONNECTED:
-            lost = [*self._asked.values(), *(done for _call, done in self._waiting)]
+            lost = [*(done for done, _since in self._asked.values()), *(done for _, done in self._waiting)]
             self._asked, self._waiting, self._in_flight = {}, deque(), 0
             for done in lost:
                 done(None, ConnectionLoss())

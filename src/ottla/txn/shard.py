@@ -84,6 +84,11 @@ class TransactionShard:
             "expire", config.expiration_interval_ms, lambda: self.transactions, self._expire
         )
 
+    @property
+    def open_count(self) -> int:
+        """Transactions whose end is not decided."""
+        return len(self._open)
+
     # What the runtime calls
 
     def replay(self, record: StoredRecord, offset: int, timestamp_ms: int) -> None:  # noqa: ARG002

@@ -1,11 +1,18 @@
-"""How well the partitions of this broker are replicated."""
+"""How well the partitions of this broker are replicated, and whether it is sure to lead them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ottla.base.ids import TopicPartition
-from ottla.base.metrics import Family, gauge
+from ottla.base.metrics import Family, Sample, counter, gauge
+from ottla.broker.fetchers import Fetchers
+from ottla.broker.leadership_proofs import Proofs
+from ottla.broker.metrics_config import MetricsConfig
+from ottla.broker.replica_counts import ReplicaCounts
+from ottla.broker.settings import Settings
 from ottla.controller.image import Image
 from ottla.replication.partition import Partition
+
+REPLICA = ("Replica",)  # the client id by which Kafka's followers are known
 
 
 class ReplicationMetrics:
@@ -19,21 +26,141 @@ class ReplicationMetrics:
         "kafka_server_replicamanager_underminisrpartitioncount",
         "Partitions that this broker leads and that refuse acks=all, as too few replicas are in sync.",
     )
+    AT_MIN_ISR = gauge(
+        "kafka_server_replicamanager_atminisrpartitioncount",
+        "Partitions that this broker leads, with no more replicas in sync than min.insync.replicas asks for.",
+    )
+    OFFLINE = gauge(
+        "kafka_server_replicamanager_offlinereplicacount",
+        "Replicas of this broker that are in log directories that are offline.",
+    )
+    REASSIGNING = gauge(
+        "kafka_server_replicamanager_reassigningpartitions",
+        "Partitions that this broker leads and that are being moved to other brokers.",
+    )
+    SHRINKS = counter(
+        "kafka_server_replicamanager_isrshrinks_total",
+        "How often replicas left the ISR of a partition that this broker leads since, whoever decided it.",
+    )
+    EXPANDS = counter(
+        "kafka_server_replicamanager_isrexpands_total",
+        "How often replicas entered the ISR of a partition that this broker leads since.",
+    )
+    FAILED_UPDATES = counter(
+        "kafka_server_replicamanager_failedisrupdates_total",
+        "Changes of an ISR that this broker proposed and that the controller refused.",
+    )
+    IS_UNDER_REPLICATED = gauge(
+        "kafka_cluster_partition_underreplicated",
+        "1 for each partition that this broker leads and that is under-replicated; there are no others.",
+        "topic",
+        "partition",
+    )
+    IS_UNDER_MIN_ISR = gauge(
+        "kafka_cluster_partition_underminisr",
+        "1 for each partition that this broker leads and that refuses acks=all; there are no others.",
+        "topic",
+        "partition",
+    )
+    LAG = gauge(
+        "kafka_server_replicafetchermanager_maxlag",
+        "Records that were committed at a leader and not yet here when it last answered, of the replica of"
+        " this broker that is furthest behind.",
+        "clientId",
+    )
+    FAILED_FETCHES = gauge(
+        "kafka_server_replicafetchermanager_failedpartitionscount",
+        "Partitions that this broker follows and whose last fetch failed.",
+        "clientId",
+    )
+    FETCH_REQUESTS = counter(
+        "ottla_replica_fetch_requests_total", "Requests that this broker sent to leaders, as a follower."
+    )
+    FETCH_ERRORS = counter(
+        "ottla_replica_fetch_errors_total",
+        "What leaders answered to followers of this broker instead of records; NETWORK_EXCEPTION: nothing.",
+        "error",
+    )
+    IN_DOUBT = gauge(
+        "ottla_leadership_in_doubt",
+        "Partitions that this broker led, and does not claim to lead now: followers and keeper are silent.",
+    )
+    AWAITED = gauge(
+        "ottla_leadership_proofs_awaited",
+        "Partitions of which answers wait for the proof that this broker still leads them.",
+    )
+    DOUBTS = counter(
+        "ottla_leadership_doubts_total", "How often the leadership of a partition came in doubt."
+    )
 
-    def __init__(self, partitions: Mapping[TopicPartition, Partition], image: Image) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        partitions: Mapping[TopicPartition, Partition],
+        image: Image,
+        lost: Collection[TopicPartition],
+        counts: ReplicaCounts,
+        fetchers: Fetchers,
+        proofs: Proofs,
+    ) -> None:
+        self._settings = settings
         self._partitions = partitions
         self._image = image
+        self._lost = lost
+        self._counts = counts
+        self._fetchers = fetchers
+        self._proofs = proofs
 
     def read(self, now_ms: int) -> Iterator[Family]:  # noqa: ARG002 - as every source
-        led = [partition for partition in self._partitions.values() if partition.is_leader]
+        partitions, counts, proofs = self._partitions, self._counts, self._proofs
+        led = [partition for partition in partitions.values() if partition.is_leader]
+        few = [partition for partition in led if len(partition.isr) < len(partition.replicas)]
+        too_few = [partition for partition in few if partition.is_under_min_isr]
         yield self.LEADERS, [((), len(led))]
-        yield self.PARTITIONS, [((), len(self._partitions))]
-        yield (
-            self.UNDER_REPLICATED,
-            [((), _count(led, lambda partition: len(partition.isr) < len(partition.replicas)))],
+        yield self.PARTITIONS, [((), len(partitions))]
+        yield self.UNDER_REPLICATED, [((), len(few))]
+        yield self.UNDER_MIN_ISR, [((), len(too_few))]
+        yield self.AT_MIN_ISR, [((), sum(map(_is_at_min_isr, led)))]
+        yield self.OFFLINE, [((), len(self._lost))]
+        yield self.REASSIGNING, [((), self._reassigning())]
+        yield self.SHRINKS, [((), counts.isr_shrinks)]
+        yield self.EXPANDS, [((), counts.isr_expands)]
+        yield self.FAILED_UPDATES, [((), counts.isr_updates_failed)]
+        config: MetricsConfig = self._settings.metrics_config
+        yield self.IS_UNDER_REPLICATED, _named(few) if config.partitions_enable else ()
+        yield self.IS_UNDER_MIN_ISR, _named(too_few) if config.partitions_enable else ()
+        yield from self._following()
+        yield self.IN_DOUBT, [((), len(proofs.in_doubt))]
+        yield self.AWAITED, [((), proofs.awaited)]
+        yield self.DOUBTS, [((), proofs.doubts)]
+
+    def _reassigning(self) -> int:
+        moving = (
+            TopicPartition(topic.name, index)
+            for topic in self._image.topics.values()
+            if topic.adding or topic.removing
+            for index in topic.adding.keys() | topic.removing.keys()
         )
-        yield self.UNDER_MIN_ISR, [((), _count(led, lambda partition: partition.is_under_min_isr))]
+        here = (self._partitions.get(topic_partition) for topic_partition in moving)
+        return sum(partition is not None and partition.is_leader for partition in here)
+
+    def _following(self) -> Iterator[Family]:
+        followed = [
+            follower
+            for fetcher in self._fetchers.by_leader.values()
+            for follower in fetcher.followed.values()
+        ]
+        yield self.LAG, [(REPLICA, max([follower.lag for follower in followed], default=0))]
+        yield self.FAILED_FETCHES, [(REPLICA, sum(follower.failures > 0 for follower in followed))]
+        yield self.FETCH_REQUESTS, [((), self._counts.fetch_requests)]
+        errors = self._counts.fetch_errors
+        yield self.FETCH_ERRORS, [((name,), count) for name, count in sorted(errors.items())]
 
 
-def _count(partitions: list[Partition], is_so: Callable[[Partition], bool]) -> int:
-    return sum(map(is_so, partitions))
+def _is_at_min_isr(partition: Partition) -> bool:
+    return len(partition.isr) == min(partition.log.config.min_insync_replicas, len(partition.replicas))
+
+
+def _named(partitions: list[Partition]) -> Iterator[Sample]:
+    for topic, index in (partition.topic_partition for partition in partitions):
+        yield (topic, str(index)), 1

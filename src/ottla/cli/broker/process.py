@@ -15,18 +15,24 @@ from typing import TYPE_CHECKING
 import ottla
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.config import ConfigError, load
+from ottla.base.log_fields import fields
 from ottla.base.properties import read_file
+from ottla.broker.audit import LOGGER as AUDIT
+from ottla.broker.config import BrokerConfig
 from ottla.broker.config_classes import CONFIG_CLASSES
 from ottla.broker.listeners import PORT_MAX
+from ottla.broker.metrics_config import HTTP_LISTENER
 from ottla.broker.security import check_security
 from ottla.cli.properties import lay_over, parse_settings, without_effect
 from ottla.security.authorizer_config import AuthorizerConfig
+from ottla.shell.log_lines import FORMATS, JsonLines, LineFormatter, set_up
 
 if TYPE_CHECKING:
     from ottla.shell.server import Server
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
-DEFAULT_LEVEL = "warning"
+DEFAULT_LEVEL = "info"
+DEFAULT_FORMAT = "text"
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +47,11 @@ class StartOptions:
     node_id: str | None = None
     zookeeper: str | None = None
     rack: str | None = None
+    http: str | None = None
     config: str | None = None
     set: list[str] = field(default_factory=list)
     log_level: str = DEFAULT_LEVEL
+    log_format: str = DEFAULT_FORMAT
 
 
 OPTIONS = {f"--{name.replace('_', '-')}": name for name in StartOptions.__slots__} | {"--id": "node_id"}
@@ -68,11 +76,23 @@ def read_plainly(arguments: list[str]) -> StartOptions | None:
 
 def serve(options: StartOptions) -> None:
     """Run a broker until SIGTERM or SIGINT."""
-    _set_up_logging(options.log_level)
+    lines = _set_up_logging(options)
+    try:
+        _serve(options, lines)
+    except CommandError as error:
+        if not isinstance(lines, JsonLines):
+            raise  # the command line says it, as of any command
+        log.critical("%s", error)
+        sys.exit(error.code)
+
+
+def _serve(options: StartOptions, lines: LineFormatter) -> None:
     properties = properties_of(options)
     _check(properties)
-    if load(AuthorizerConfig, properties).class_name:
-        logging.getLogger("ottla.audit").setLevel(logging.INFO)  # whatever is said of the rest
+    lines.broker_id = load(BrokerConfig, properties).node_id
+    # Whatever is said of the rest. Without an authorizer everybody may do everything.
+    is_guarded = bool(load(AuthorizerConfig, properties).class_name)
+    logging.getLogger(AUDIT).setLevel(logging.INFO if is_guarded else logging.WARNING)
     for sentence in without_effect(properties):
         log.warning("%s", sentence)
     # Late, so that a mistake in the arguments is answered without loading a broker.
@@ -82,6 +102,7 @@ def serve(options: StartOptions) -> None:
     unwritten: list[OSError] = []
 
     def on_ready(server: "Server") -> None:
+        _log_start(server)
         try:
             _say_ready(server)
         except OSError as error:
@@ -102,13 +123,27 @@ def serve(options: StartOptions) -> None:
         raise CommandError(f"the broker stopped: {reason}")
 
 
+def _log_start(server: "Server") -> None:
+    watch, partitions = server.starting, len(server.broker.store.logs)
+    last_stop = "" if server.broker.is_clean or not partitions else ", after a stop that was not clean"
+    log.info(
+        "broker %d has started in %d ms: %s; Ottla %s on Python %s, process %d, %d partitions%s",
+        server.config.node_id, watch.took_ms, watch,
+        ottla.__version__, sys.version.partition(" ")[0], os.getpid(), partitions, last_stop,
+        extra=fields(took_ms=watch.took_ms, steps_ms=watch.steps_ms, partitions=partitions),
+    )  # fmt: skip
+
+
 def _say_ready(server: "Server") -> None:
-    directories = ",".join(server.config.log_dirs)
-    print(
-        f"Ottla {ottla.__version__} is ready at {server.addresses} · data {directories} · "
-        f"node {server.config.node_id} · cluster {server.broker.image.cluster_id} · {_age_ms():.0f} ms",
-        flush=True,
-    )
+    parts = [
+        f"Ottla {ottla.__version__} is ready at {server.addresses}",
+        f"data {','.join(server.config.log_dirs)}",
+        f"node {server.config.node_id}",
+        f"cluster {server.broker.image.cluster_id}",
+    ]
+    if server.http_address is not None:
+        parts.append(f"http://{server.http_address}")
+    print(" · ".join([*parts, f"{_age_ms():.0f} ms"]), flush=True)
 
 
 def properties_of(options: StartOptions) -> dict[str, str]:
@@ -121,6 +156,7 @@ def properties_of(options: StartOptions) -> dict[str, str]:
         "broker.id": options.node_id,
         "broker.rack": options.rack,
         "zookeeper.connect": options.zookeeper,
+        HTTP_LISTENER: options.http,
     }
     properties = read_file(options.config) if options.config else {}
     if listen:
@@ -152,14 +188,13 @@ def _check(properties: dict[str, str]) -> None:
         raise CommandError(str(error), USAGE) from None
 
 
-def _set_up_logging(level: str) -> None:
-    if level.lower() not in LEVELS:
-        raise CommandError(f"--log-level is one of {', '.join(LEVELS)}, not {level!r}", USAGE)
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=level.upper(),
-        format="%(asctime)s %(levelname)-8s %(name)s: %(message)s",
-    )
+def _set_up_logging(options: StartOptions) -> LineFormatter:
+    level, style = options.log_level.lower(), options.log_format.lower()
+    if level not in LEVELS:
+        raise CommandError(f"--log-level is one of {', '.join(LEVELS)}, not {options.log_level!r}", USAGE)
+    if style not in FORMATS:
+        raise CommandError(f"--log-format is one of {', '.join(FORMATS)}, not {options.log_format!r}", USAGE)
+    return set_up(level, style, sys.stderr)
 
 
 def _age_ms() -> float:

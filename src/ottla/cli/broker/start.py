@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.broker.process import DEFAULT_LEVEL, LEVELS, StartOptions, serve
+from ottla.cli.broker.process import DEFAULT_FORMAT, DEFAULT_LEVEL, LEVELS, StartOptions, serve
+from ottla.shell.log_lines import FORMATS
 
 Listen = Annotated[
     str | None,
@@ -29,6 +30,13 @@ ZooKeeper = Annotated[
 Rack = Annotated[
     str | None, typer.Option(metavar="RACK", help="Where this broker stands; replicas are spread over racks.")
 ]
+Http = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[HOST:]PORT",
+        help="Serve /metrics, /health/live, /health/ready and /version here, without login. (nowhere)",
+    ),
+]
 ConfigFile = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Read broker properties from a file, as Kafka's server.properties."),
@@ -39,6 +47,10 @@ Settings = Annotated[
 ]
 Level = Annotated[str, typer.Option(metavar="LEVEL", help=f"What to log to stderr: {', '.join(LEVELS)}.")]
 
+Format = Annotated[
+    str, typer.Option(metavar="FORMAT", help=f"How to log, one line an event: {' or '.join(FORMATS)}.")
+]
+
 
 def start(
     listen: Listen = None,
@@ -47,9 +59,11 @@ def start(
     node_id: NodeId = None,
     zookeeper: ZooKeeper = None,
     rack: Rack = None,
+    http: Http = None,
     config: ConfigFile = None,
     settings: Settings = None,
     log_level: Level = DEFAULT_LEVEL,
+    log_format: Format = DEFAULT_FORMAT,
 ) -> None:
     """Run a broker in the foreground.
 
@@ -61,8 +75,23 @@ def start(
     Examples:
       ottla start
       ottla start --listen 0.0.0.0:9092 --advertise broker.example.com:9092
-      ottla start --data /var/lib/ottla --node-id 7 --log-level info
+      ottla start --data /var/lib/ottla --node-id 7 --log-format json
       ottla start --zookeeper zk1:2181,zk2:2181,zk3:2181/ottla --id 2 --rack a
+      ottla start --http 9404
       ottla start --config server.properties --set log.retention.hours=24
     """
-    serve(StartOptions(listen, advertise, data, node_id, zookeeper, rack, config, settings or [], log_level))
+    serve(
+        StartOptions(
+            listen,
+            advertise,
+            data,
+            node_id,
+            zookeeper,
+            rack,
+            http,
+            config,
+            settings or [],
+            log_level,
+            log_format,
+        )
+    )

@@ -158,7 +158,7 @@ class LocalCluster:
         command = [
             sys.executable, "-m", "ottla.cli", "start", "--zookeeper", self.ensemble,
             "--id", str(broker.number), "--listen", f"127.0.0.1:{broker.port}",
-            "--data", str(folder / "data"), "--log-level", "info",
+            "--data", str(folder / "data"),
         ]  # fmt: skip
         for setting in self.settings:
             command += ["--set", setting]

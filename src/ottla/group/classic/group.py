@@ -16,7 +16,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.turn import Answer, TimerKey, Turn
 from ottla.group.classic.generation import Generation, refused_join, refused_sync
 from ottla.group.classic.member import ClassicMember, protocols_of, rebalance_timeout_ms_of
-from ottla.group.classic.rebalance import Rebalance, WaitingJoin
+from ottla.group.classic.rebalance import Rebalance, WaitingJoin, name_of, said
 from ottla.group.classic.roster import Roster
 from ottla.group.classic.states import Act, GroupState
 from ottla.group.commits import Commit
@@ -101,6 +101,10 @@ class ClassicGroup:
         return self.rebalance.state
 
     @property
+    def epoch(self) -> int:
+        return self.generation.number
+
+    @property
     def state_name(self) -> str:
         return self.state.value
 
@@ -132,7 +136,7 @@ class ClassicGroup:
         for member in self.members.values():
             self.rebalance.set_session(turn, member)
         if len(self.members) > self.config.members_max:
-            self.rebalance.prepare(turn)
+            self.rebalance.prepare(turn, f"more than {self.config.members_max} members are too many now")
 
     def on_timer(self, turn: Turn, key: TimerKey) -> "ClassicGroup":
         self.rebalance.on_timer(turn, key)
@@ -213,7 +217,7 @@ class ClassicGroup:
         if member_id in self.members:
             self.rebalance.remove(turn, member_id)
         if self.state is GroupState.PREPARING:
-            self.rebalance.follow(turn, Act.WAIT)
+            self.rebalance.follow(turn, Act.WAIT, "a member was turned away")
 
     def _is_consistent(self, request: JoinGroupRequest) -> bool:
         wanted = request.protocol_type if self.state is GroupState.EMPTY else self.protocol_type
@@ -249,13 +253,14 @@ class ClassicGroup:
             protocols=protocols_of(request),
             is_new=True,
         )
-        self.rebalance.add(turn, member, join.waiting)
+        self.rebalance.add(turn, member, join.waiting, request.reason)
 
     def _rejoin(self, turn: Turn, join: _Join, member: ClassicMember) -> None:
+        what = "joined again"
         if not member.is_like(protocols_of(join.request)):
-            cell = self.rebalance.rules.changes
+            cell, what = self.rebalance.rules.changes, "joined again with another subscription"
         elif member.member_id == self.roster.leader:
-            cell = self.rebalance.rules.leader_rejoins
+            cell, what = self.rebalance.rules.leader_rejoins, "joined again as the leader"
         else:
             cell = self.rebalance.rules.rejoins
         if cell is Act.ANSWER:
@@ -263,7 +268,7 @@ class ClassicGroup:
             return
         self._change(member, join)
         self.rebalance.waiting.join(turn, member.member_id, join.waiting)
-        self.rebalance.follow(turn, cell)
+        self.rebalance.follow(turn, cell, f"{name_of(member)} {what}{said(join.request.reason)}")
 
     def _change(self, member: ClassicMember, join: _Join) -> None:
         self.roster.change(member, protocols_of(join.request))
@@ -292,7 +297,8 @@ class ClassicGroup:
             turn.answer(join.answer, reply)
             return
         self.rebalance.waiting.join(turn, member.member_id, join.waiting)
-        self.rebalance.follow(turn, Act.WAIT if returns is Act.WAIT else Act.REBALANCE)
+        reason = f"{name_of(member)} is back under a new id{said(join.request.reason)}"
+        self.rebalance.follow(turn, Act.WAIT if returns is Act.WAIT else Act.REBALANCE, reason)
 
     # SyncGroup, Heartbeat
 
@@ -345,7 +351,7 @@ class ClassicGroup:
     def leave(self, turn: Turn, answer: Answer, request: LeaveGroupRequest, version: int) -> None:
         """LeaveGroup (key 13). Always an answer at once.
 
-        v3 many at once, static ones by their instance id alone · v5 reason, ignored
+        v3 many at once, static ones by their instance id alone · v5 reason, for the log
         """
         if self.is_dead:
             turn.answer(answer, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -361,7 +367,7 @@ class ClassicGroup:
             for who in leaving
         ]
         if len(self.members) < size_before or self.state is GroupState.PREPARING:
-            self.rebalance.follow(turn, self.rebalance.rules.is_gone)
+            self.rebalance.follow(turn, self.rebalance.rules.is_gone, _departure(leaving))
         if version >= 3:
             turn.answer(answer, LeaveGroupResponse(members=results))
         else:
@@ -457,3 +463,13 @@ class ClassicGroup:
                 for member in self.members.values()
             ],
         )
+
+
+def _departure(leaving: list[MemberIdentity]) -> str:
+    """For people: who leaves, all at once; nobody may be named."""
+    if not leaving:
+        return "nobody left"
+    who = leaving[0]
+    name = f"member {who.member_id!r:.200}" if who.member_id else f"member {who.group_instance_id!r:.100}"
+    more = f" and {len(leaving) - 1} more" if len(leaving) > 1 else ""
+    return f"{name}{more} left{said(who.reason)}"

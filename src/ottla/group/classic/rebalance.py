@@ -26,6 +26,7 @@ from ottla.group.classic.member import ClassicMember
 from ottla.group.classic.roster import Roster
 from ottla.group.classic.states import STATES, Act, Cell, GroupState, Rules, check_step
 from ottla.group.config import GroupConfig
+from ottla.group.events import ClassicRebalanceEnded, RebalanceBegun
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60_000
 STATIC_WAIT_MS_MIN: Final = 1_000  # members may ask for a rebalance timeout of 0, or less
@@ -110,15 +111,16 @@ class Rebalance:
 
     # From one generation to the next
 
-    def follow(self, turn: Turn, cell: Cell) -> None:
+    def follow(self, turn: Turn, cell: Cell, reason: str) -> None:
         """Somebody has come, changed or gone: what the table of states says about it."""
         if cell is Act.REBALANCE:
-            self.prepare(turn)
+            self.prepare(turn, reason)
         elif cell is Act.WAIT and self.initial_delay is None:
             self._begin_if_all_joined(turn)
 
-    def prepare(self, turn: Turn) -> None:
+    def prepare(self, turn: Turn, reason: str) -> None:
         """Have everybody join again."""
+        turn.tell(RebalanceBegun(self.group_id, reason, self.generation.number))
         if self.state is GroupState.COMPLETING:
             self.roster.assign({})
             self._answer_syncs(turn, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -160,6 +162,7 @@ class Rebalance:
         if not roster.members:
             self._go(turn, GroupState.EMPTY)
             self.store(turn)
+            turn.tell(ClassicRebalanceEnded(self.group_id, self.generation.number, 0))
             return
         self._go(turn, GroupState.COMPLETING)
         self.not_synced = set(roster.members)
@@ -181,11 +184,12 @@ class Rebalance:
         everybody, and they join again."""
         if self.generation.record_bytes(self.group_id, self.roster, assignments) > turn.batch_bytes_max:
             self._answer_syncs(turn, ErrorCode.UNKNOWN_SERVER_ERROR)
-            self.prepare(turn)
+            self.prepare(turn, "the assignment is too large to be stored")
             return
         self.roster.assign(assignments)
         self._go(turn, GroupState.STABLE)
         self.store(turn)
+        turn.tell(ClassicRebalanceEnded(self.group_id, self.generation.number, len(self.roster.members)))
         self._answer_syncs(turn)
 
     def store(self, turn: Turn) -> None:
@@ -228,7 +232,7 @@ class Rebalance:
         self.roster.forget_pending(member_id)
         turn.cancel_timer(self.key("pending", member_id))
 
-    def add(self, turn: Turn, member: ClassicMember, waiting: WaitingJoin) -> None:
+    def add(self, turn: Turn, member: ClassicMember, waiting: WaitingJoin, reason: str | None = None) -> None:
         """A new member cannot send heartbeats before its first answer; so that those whose client has gone
         away do not pile up in a long rebalance, its join itself has a limit."""
         self.roster.add(member)
@@ -236,7 +240,7 @@ class Rebalance:
         self.set_session(turn, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
         if self.initial_delay is not None:
             self.initial_delay.has_newcomer = True
-        self.follow(turn, self.rules.joins)
+        self.follow(turn, self.rules.joins, f"{name_of(member)} joined{said(reason)}")
 
     def remove(self, turn: Turn, member_id: str) -> None:
         self.roster.remove(member_id)
@@ -268,9 +272,10 @@ class Rebalance:
             case ("join",) if self.state is GroupState.PREPARING:
                 self._on_join_timer(turn)
             case ("sync",) if self.not_synced:
-                for member_id in sorted(self.not_synced):
+                late = sorted(self.not_synced)
+                for member_id in late:
                     self.remove(turn, member_id)
-                self.prepare(turn)
+                self.prepare(turn, f"{len(late)} members did not ask for their assignment in time")
             case ("session", member_id) if member_id in self.roster.members:
                 self._on_session_timer(turn, self.roster.members[member_id])
             case ("pending", member_id) if member_id in self.roster.pending:
@@ -295,7 +300,18 @@ class Rebalance:
         if self.state is GroupState.PREPARING:
             self._begin_if_all_joined(turn)  # unlike somebody who leaves, even in the initial delay
         else:
-            self.follow(turn, is_gone)
+            self.follow(turn, is_gone, f"{name_of(member)} was not heard of for its session timeout")
+
+
+def name_of(member: ClassicMember) -> str:
+    """For people."""
+    static = f" ({member.instance_id!r:.100})" if member.instance_id is not None else ""
+    return f"member {member.member_id!r:.200}{static}"
+
+
+def said(reason: str | None) -> str:
+    """What a client says of it (KIP-800)."""
+    return f": {reason!r:.255}" if reason else ""
 
 
 def _refuse_join(turn: Turn, waiting: WaitingJoin, member_id: str, code: ErrorCode) -> None:

@@ -153,7 +153,7 @@ class ClassicMembers:
                 result.error_code = error.code
             results.append(result)
         if leaving:
-            self._epochs.fence(turn, leaving.values())
+            self._epochs.fence(turn, leaving.values(), f"{len(leaving)} members left")
         if version >= 3:
             turn.answer(answer, LeaveGroupResponse(members=results))
         else:

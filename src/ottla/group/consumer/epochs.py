@@ -31,6 +31,7 @@ from ottla.group.consumer.regex import Budget, resolve
 from ottla.group.consumer.sessions import Sessions
 from ottla.group.consumer.state import ConsumerState, Resolved
 from ottla.group.consumer.target import all_topics, metadata_hash, work_out
+from ottla.group.events import LastMemberGone, MemberReconciled, RebalanceBegun
 from ottla.group.partitions import NOWHERE, Partitions
 
 
@@ -74,11 +75,13 @@ class Epochs:
         if after.member_id not in state.members or moved.position != state.members[after.member_id].position:
             turn.write(position_record(state.group_id, moved))
             self._sessions.time_revocation(turn, moved)
+            if moved.is_reconciled_to(target_epoch):
+                turn.tell(MemberReconciled(state.group_id))
         elif state.members[after.member_id].silent_ms:
             turn.write(position_record(state.group_id, moved))
         return moved
 
-    def fence(self, turn: Turn, leaving: Iterable[ConsumerMember]) -> None:
+    def fence(self, turn: Turn, leaving: Iterable[ConsumerMember], reason: str) -> None:
         """Remove members; what they owned is free at once."""
         state = self._state
         rest = dict(state.members)
@@ -89,6 +92,10 @@ class Epochs:
         matched, _, _ = self._match(turn, rest)
         hashed = metadata_hash(all_topics(rest.values(), matched), state.topics)
         turn.write(epoch_record(state.group_id, state.epoch + 1, hashed))
+        if rest:
+            turn.tell(RebalanceBegun(state.group_id, reason, state.epoch))
+        else:
+            turn.tell(LastMemberGone(state.group_id))
 
     def _aim(
         self, turn: Turn, before: ConsumerMember, after: ConsumerMember, replaced: ConsumerMember | None
@@ -107,6 +114,9 @@ class Epochs:
                 del members[replaced.member_id]
             matched, is_moved, is_complete = self._match(turn, members)
             epoch = self._raise_epoch(turn, members.values(), matched, is_changed or is_moved, is_complete)
+            if epoch > state.epoch:
+                reason = self._reason(after, is_changed=is_changed)
+                turn.tell(RebalanceBegun(state.group_id, reason, state.epoch, is_counted=True))
             if epoch > state.target_epoch:
                 targets = work_out(members, matched, targets, state.topics, state.config.consumer_assignors)
                 for member_id, partitions in targets.items():
@@ -117,6 +127,14 @@ class Epochs:
         if replaced is not None:
             turn.write(target_record(state.group_id, after.member_id, targets[after.member_id]))
         return epoch, targets.get(after.member_id, NOWHERE)
+
+    def _reason(self, member: ConsumerMember, *, is_changed: bool) -> str:
+        """Why the group epoch is raised, for people."""
+        if member.member_id not in self._state.members:
+            return f"member {member.member_id!r:.200} joined"
+        if is_changed:
+            return f"member {member.member_id!r:.200} changed its subscription"
+        return "the topics that it reads changed"
 
     def _raise_epoch(
         self,

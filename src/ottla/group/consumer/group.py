@@ -65,6 +65,14 @@ COMMIT_VERSION_MIN = 9
 """OffsetCommit from this version on has a member epoch and can answer that it is stale."""
 
 
+_LATE = {
+    "session": "was not heard of for its session timeout",
+    "rebalance": "did not give up its partitions in time",
+    "join": "did not join again in time",
+    "sync": "did not ask for its assignment in time",
+}
+
+
 class ConsumerGroup:
     __slots__ = ("classic_members", "epochs", "group_id", "sessions", "state")
 
@@ -93,6 +101,10 @@ class ConsumerGroup:
     @property
     def members(self) -> dict[str, ConsumerMember]:
         return self.state.members
+
+    @property
+    def epoch(self) -> int:
+        return self.state.epoch
 
     @property
     def state_name(self) -> str:
@@ -124,7 +136,7 @@ class ConsumerGroup:
             return self  # it speaks the new protocol by now
         if kind == "session" and not self.sessions.is_over(turn, member):
             return self
-        return self._remove(turn, member)
+        return self._remove(turn, member, _LATE[kind])
 
     def on_config(self, config: GroupConfig) -> None:
         """Its members learn of it, and their sessions change, with their next heartbeats."""
@@ -142,10 +154,10 @@ class ConsumerGroup:
         for member_id in self.members:
             self.sessions.end(turn, member_id)
 
-    def _remove(self, turn: Turn, member: ConsumerMember) -> Group:
+    def _remove(self, turn: Turn, member: ConsumerMember, what: str) -> Group:
         if is_last_of_its_kind(self.state, member):
             return self._downgrade(turn, member)
-        self.epochs.fence(turn, [member])
+        self.epochs.fence(turn, [member], f"member {member.member_id!r:.200} {what}")
         return self
 
     def _downgrade(
@@ -233,7 +245,7 @@ class ConsumerGroup:
             turn.write(position_record(self.group_id, away))
             turn.cancel_timer(self.sessions.timer("rebalance", member.member_id))
         else:
-            group = self._remove(turn, member)
+            group = self._remove(turn, member, "left")
         reply = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0
         )

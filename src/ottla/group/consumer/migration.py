@@ -130,7 +130,7 @@ def downgrade(
     classic.roster.assign(assignments)
     classic.rebalance.store(turn)
     if successor is None or not was_stable:
-        classic.rebalance.prepare(turn)
+        classic.rebalance.prepare(turn, "the last member with the consumer protocol left")
     return classic
 
 

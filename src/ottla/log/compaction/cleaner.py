@@ -47,12 +47,17 @@ class Progress:
     records_read: int = 0
     records_written: int = 0
     map_utilization_max: float = 0.0
+    last_ms: int = 0  # how long the last cleaning took
+    looked_ms: int | None = None  # when logs were last looked at, and what the worst of them were then
+    dirty_ratio_max: float = 0.0
+    delay_ms_max: int = 0
 
 
 @dataclass(slots=True)
 class _Cleaning:
     task: CleanTask
     segments: list[Segment]
+    begun_ms: int
     result: CleanResult | None = None
     swap: Swap | None = None
     is_aborted: bool = False
@@ -89,27 +94,31 @@ class Cleaner:
             looked_ms is not None and now_ms < looked_ms + config.cleaner_backoff_ms
         ):
             return
+        self.progress.looked_ms = now_ms
         while len(self._running) < config.cleaner_threads:
             candidates = [
                 dirt
                 for dirt in self.debt(last_stable, wall_ms)
                 if dirt.log.abort_work is None and not self._is_barred(dirt.log, now_ms)
             ]
+            self.progress.dirty_ratio_max = max([dirt.ratio for dirt in candidates], default=0.0)
+            self.progress.delay_ms_max = max([dirt.delay_ms for dirt in candidates], default=0)
             dirt = dirtiest(candidates)
             if dirt is None:
                 break
             task = _task(dirt, config, wall_ms)
-            self._running[dirt.log] = cleaning = _Cleaning(task, dirt.segments)
+            self._running[dirt.log] = cleaning = _Cleaning(task, dirt.segments, now_ms)
             dirt.log.abort_work = cleaning.abort
             yield dirt.log, task
         self._looked_ms = now_ms
 
-    def on_cleaned(self, log: Log, result: CleanResult) -> bool:
+    def on_cleaned(self, log: Log, result: CleanResult, now_ms: int) -> bool:
         """A worker is done: begin to put its files into place. True if the folder must be synced now."""
         cleaning = self._running.get(log)
         if cleaning is None:
             return False  # the log was deleted meanwhile
         cleaning.result = result
+        self.progress.last_ms = now_ms - cleaning.begun_ms
         cleaning.swap = Swap(log, cleaning.segments, result.groups)
         if cleaning.is_aborted or not log.config.compacts:
             cleaning.swap.cancel()

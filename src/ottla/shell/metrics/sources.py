@@ -4,10 +4,18 @@ from ottla.base.metrics import Metric, Source, metrics_of
 from ottla.broker.metrics import sources as core_sources
 from ottla.shell.core import Core
 from ottla.shell.metrics.connections import ConnectionMetrics
+from ottla.shell.metrics.keeper import KeeperMetrics
+from ottla.shell.metrics.loop import LoopMetrics
+from ottla.shell.metrics.process import ProcessMetrics
+from ottla.shell.metrics.workers import WorkerMetrics
 
 SOURCES: tuple[type, ...] = (
     *core_sources.SOURCES,
     ConnectionMetrics,
+    KeeperMetrics,
+    LoopMetrics,
+    ProcessMetrics,
+    WorkerMetrics,
 )
 
 
@@ -20,4 +28,8 @@ def sources_of(core: Core) -> list[Source]:
     return [
         *core_sources.sources_of(core.broker),
         ConnectionMetrics(core.connection_counts, core.broker),
+        KeeperMetrics(core.keeper_counts),
+        LoopMetrics(core.stalls),
+        ProcessMetrics(core.broker.id),
+        WorkerMetrics(core.worker_times),
     ]

@@ -1,17 +1,29 @@
-"""Metrics as Prometheus reads them: the text format 0.0.4.
+"""Metrics as Prometheus reads them: the text format 0.0.4, or OpenMetrics 1.0.0.
 
-There may be hundreds of thousands of samples, so the text is made in small pieces, and the labels of a sample
-are written down once for all the metrics that have them. (prometheus-client takes ten times as long for a
-sample, and makes all of the text at once; a test has it read what is written here.)
+There may be hundreds of thousands of samples, so the text is made in small pieces, and as little as possible
+is done for each. (prometheus-client takes ten times as long for a sample, and makes all of the text at once;
+a test has it read what is written here.)
+
+OpenMetrics has the same samples under other headings: a counter is called without its `_total` there, one
+that ends in `_count` cannot be one, and the end is said.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from itertools import accumulate, islice
 
-from ottla.base.metrics import PLACES, Family, Histogram, Kind, Labels, Metric, Value
+from ottla.base.metrics import (
+    LABEL_ESCAPES,
+    PLACES,
+    Family,
+    Histogram,
+    Kind,
+    Labels,
+    Metric,
+    Value,
+    label_text,
+)
 
 PIECE = 128  # samples, which take about 0.1 ms
-ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 BOUNDS = [*(repr(2**power / 1e6) for power in range(PLACES - 1)), "+Inf"]
 
@@ -19,32 +31,41 @@ BOUNDS = [*(repr(2**power / 1e6) for power in range(PLACES - 1)), "+Inf"]
 class Text:
     """Writes families down, one after the other."""
 
-    def __init__(self) -> None:
-        self._labels: dict[tuple[tuple[str, ...], Labels], str] = {}
+    def __init__(self, *, is_open_metrics: bool = False) -> None:
+        self._is_open_metrics = is_open_metrics
 
     def pieces(self, families: Iterable[Family]) -> Iterator[str]:
         """The text, a few samples at a time."""
         for metric, samples in families:
-            yield f"# HELP {metric.name} {metric.help.translate(HELP_ESCAPES)}\n"
-            yield f"# TYPE {metric.name} {metric.kind.value}\n"
-            piece: list[str] = []
-            for labels, value in samples:
-                piece += self.lines(metric, labels, value)
-                if len(piece) >= PIECE:
-                    yield "".join(piece)
-                    piece = []
-            yield "".join(piece)
+            yield self._heading(metric)
+            name, left = metric.name, iter(samples)
+            while piece := "".join(
+                [
+                    f"{name}{{{labels}}} {value}\n"
+                    if labels.__class__ is str and value.__class__ is int
+                    else _line(metric, labels, value)
+                    for labels, value in islice(left, PIECE)
+                ]
+            ):
+                yield piece
+        if self._is_open_metrics:
+            yield "# EOF\n"
 
-    def lines(self, metric: Metric, labels: Labels, value: Value) -> Iterable[str]:
-        text = self._labels.get((metric.labels, labels))
-        if text is None:
-            pairs = zip(metric.labels, labels, strict=True) if labels else ()
-            text = ",".join(f'{name}="{label.translate(ESCAPES)}"' for name, label in pairs)
-            self._labels[metric.labels, labels] = text
-        if metric.kind is Kind.HISTOGRAM:
-            assert isinstance(value, Histogram), metric.name
-            return _histogram_lines(metric.name, text, value)
-        return (f"{metric.name}{{{text}}} {value}\n" if text else f"{metric.name} {value}\n",)
+    def _heading(self, metric: Metric) -> str:
+        name, kind, escapes = metric.name, metric.kind.value, HELP_ESCAPES
+        if self._is_open_metrics:
+            escapes = LABEL_ESCAPES
+            if metric.kind is Kind.COUNTER:
+                name, kind = name.removesuffix("_total"), kind if name.endswith("_total") else "unknown"
+        return f"# HELP {name} {metric.help.translate(escapes)}\n# TYPE {name} {kind}\n"
+
+
+def _line(metric: Metric, labels: Labels, value: Value) -> str:
+    text = labels if isinstance(labels, str) else label_text(metric.labels, labels)
+    if metric.kind is Kind.HISTOGRAM:
+        assert isinstance(value, Histogram), metric.name
+        return "".join(_histogram_lines(metric.name, text, value))
+    return f"{metric.name}{{{text}}} {value}\n" if text else f"{metric.name} {value}\n"
 
 
 def _histogram_lines(name: str, labels: str, durations: Histogram) -> Iterator[str]:

@@ -1,0 +1,73 @@
+"""Log lines about what happens to many partitions or topics at once: one line for all to which the same
+happens for the same reason, with how many they are and the first few names.
+
+    orders-0, orders-3, payments-1 and 297 more: broker 1 leads now, as broker 2 is gone
+
+A line is said when nothing was added for the time between two ticks, or after TICKS_MAX of them: what one
+event leads to may take many writes and seconds. What an operator must know does not wait (`say` with a
+level). At DEBUG each of them has a line of its own, at once.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Final
+
+NAMES_MAX: Final = 3
+TICKS_MAX: Final = 10
+
+
+@dataclass(slots=True)
+class _Line:
+    extra: dict[str, Any]
+    counted: str
+    names: list[str]
+    count: int = 0
+
+
+class Digest:
+    def __init__(self) -> None:
+        self._lines: dict[tuple[logging.Logger, int, str, tuple[object, ...]], _Line] = {}
+        self._is_growing = False
+        self._ticks = 0
+
+    def add(
+        self,
+        log: logging.Logger,
+        level: int,
+        template: str,
+        name: object,
+        *arguments: object,
+        extra: dict[str, Any],
+        counted: str = "partitions",
+    ) -> None:
+        """The first %s of the template is for the names, the arguments are for what follows. `extra` are
+        fields of the line, to which the number of names is added as `counted`."""
+        self._is_growing = True
+        line = self._lines.get((log, level, template, arguments))
+        if line is None:
+            line = self._lines[log, level, template, arguments] = _Line(extra, counted, [])
+        line.count += 1
+        if len(line.names) < NAMES_MAX:
+            line.names.append(str(name))
+        log.debug(template, name, *arguments, extra=extra)
+
+    def on_tick(self) -> None:
+        self._ticks += 1
+        if not self._is_growing or self._ticks >= TICKS_MAX:
+            self.say()
+        self._is_growing = False
+
+    def say(self, level_min: int = logging.NOTSET) -> None:
+        """All that was collected, or what is of that level at least."""
+        self._ticks = 0
+        for key in [key for key in self._lines if key[1] >= level_min]:
+            log, level, template, arguments = key
+            line = self._lines.pop(key)
+            extra = {"fields": line.extra["fields"] | {line.counted: line.count}}
+            log.log(level, template, names_of(line.names, line.count), *arguments, extra=extra)
+
+
+def names_of(first: list[str], count: int) -> str:
+    """The first few of so many."""
+    more = f" and {count - len(first)} more" if count > len(first) else ""
+    return ", ".join(first) + more
