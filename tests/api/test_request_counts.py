@@ -18,7 +18,7 @@ from ottla.api.call import CloseConnection
 from ottla.api.table import TABLE
 from ottla.base.errors import ErrorCode
 from ottla.base.metrics import Histogram
-from ottla.broker.effects import SyncLog
+from ottla.broker.effects import Close, SyncLog
 from ottla.broker.long_work import Slices
 from ottla.broker.metrics.requests import RequestMetrics
 from ottla.broker.unserved_requests import KINDS_MAX, LOGGED_MAX
@@ -318,8 +318,11 @@ def test_a_connection_that_ends_later_says_whose_request_it_was(
     machine: Machine, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.sent = 6
-    machine.hold(Slices)
+    machine.hold(Slices, Close)
     client.ask(unknown_names(5_000))
     monkeypatch.setattr(machine.broker, "proofs", None)
-    machine.release()
-    assert client.closed == "Metadata failed (client 'a client', correlation id 7)"
+    machine.release(still_hold=True)
+    machine.holding.remove(Slices)
+    machine.carry_out()
+    (close,) = machine.held
+    assert close == Close(client.number, "Metadata failed", sender="client 'a client', correlation id 7")

@@ -139,3 +139,17 @@ def test_what_takes_minutes_counts_among_the_longest(
     longest = Histogram()
     longest.observe(600_000_000)
     assert counts.total == counts.remote == longest
+
+
+def test_an_answer_that_is_nobodys_leaves_no_trace_in_the_next(
+    clock: HandClock, meter: RequestMeter, counts: ApiCounts
+) -> None:
+    meter.arrive()
+    meter.begin_sending()  # a token of SASL without a header, for example
+    clock.now_us += 1_000
+    meter.sent()
+    meter.arrive()
+    meter.begin(counts, VERSION, SIZE)
+    clock.now_us += 5
+    meter.sent()
+    assert durations(counts) == {"at_once": 5}

@@ -84,12 +84,12 @@ def on_request(
     has a `meter` tells it when the answer was sent."""
     try:
         header, at = decode_request_header(frame)
-        api = TABLE[header.api_key]
     except UnknownApiError as unknown:
         _count_unserved(broker, unknown.header, None, client_host)
         raise
+    api = TABLE.get(header.api_key)
     low, high = VERSIONS[header.api_key]
-    if not low <= header.api_version <= high:
+    if api is None or not low <= header.api_version <= high:
         return _refuse_version(broker, api, header, client_host)
     if len(frame) > REQUEST_BYTES_MAX and api.key != PRODUCE:
         # Small items cost many times their bytes as objects; only record batches stay bytes.
@@ -201,7 +201,7 @@ class Exchange:
         if not is_done:
             self.meter.pause()
             return Silence.PARKED
-        if result is not Silence.PARKED:
+        if self.meter.usage is not None and result is not Silence.PARKED:
             result = self._finished(result)
         self._end()
         return result  # type: ignore[no-any-return]
@@ -253,7 +253,8 @@ class Exchange:
         self._put(chunks, self.meter.finish())
 
     def _finished(self, chunks: list[Buffer]) -> list[Buffer] | Silence:
-        """An answer that is made at once. What a throttled client sent behind its request waits, too."""
+        """An answer that is made at once, to a client with a quota. What it sent behind its request waits,
+        too, if it is over that."""
         mute_ms = self.meter.finish()
         return self._put(chunks, mute_ms) if mute_ms else chunks
 
@@ -266,8 +267,9 @@ class Exchange:
 
     def _close(self, error: Exception) -> None:
         over_limit = isinstance(error, OverLimitError)
-        reason = f"{error} ({self.header.sender})"
-        self.broker.outbox.put(Close(self.connection, reason, over_limit=over_limit))
+        self.broker.outbox.put(
+            Close(self.connection, str(error), over_limit=over_limit, sender=self.header.sender)
+        )
 
     def _encoded_at_once(self, answer: Any) -> list[Buffer]:
         if self.meter.usage is not None:
@@ -449,9 +451,11 @@ def _count_unserved(broker: Broker, header: RequestHeader, title: str | None, cl
     )
 
 
-def _refuse_version(broker: Broker, api: Api, header: RequestHeader, client_host: str) -> list[Buffer]:
+def _refuse_version(broker: Broker, api: Api | None, header: RequestHeader, client_host: str) -> list[Buffer]:
     """ProtocolError, except for ApiVersions: its answer says what there is."""
-    _count_unserved(broker, header, api.title, client_host)
+    _count_unserved(broker, header, None if api is None else api.title, client_host)
+    if api is None:
+        raise ProtocolError(f"API {header.api_key} is not served")
     if api.key != API_VERSIONS:
         raise ProtocolError(f"{api.title} has no version {header.api_version}")
     from ottla.api.api_versions import served

@@ -113,7 +113,8 @@ class RequestMeter:
 
     def begin_sending(self) -> None:
         """Its client has to read before all of it can leave."""
-        self._made_ns = self._made_ns or self.clock_ns()
+        if self.counts is not None:
+            self._made_ns = self._made_ns or self.clock_ns()
 
     def sent(self) -> None:
         """The answer has left. Most were made and sent at once: of those one duration is counted, here."""

@@ -20,7 +20,7 @@ from ottla.shell import descriptors
 from ottla.shell.admission import Admission
 from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
-from ottla.shell.connection_counts import Cause, ConnectionCounts
+from ottla.shell.connection_counts import Cause
 from ottla.shell.core import Carriers, Core
 from ottla.shell.endpoints import advertised_endpoints, cannot_listen
 from ottla.shell.unauthenticated import Unauthenticated
@@ -37,7 +37,7 @@ SWEEP_MS = 5_000
 class Clients:
     def __init__(self, core: Core, scratch: bytearray) -> None:
         self.connections: dict[int, Connection] = {}
-        self.counts = ConnectionCounts()
+        self.counts = core.connection_counts
         self.unauthenticated = Unauthenticated()
         broker = core.broker
         self.admission = Admission(broker.settings, broker.identities, broker.listeners, self._resolve)
@@ -204,9 +204,8 @@ class Clients:
         connection = self.connections.get(effect.connection)
         if connection is not None:
             cause = Cause.SENT_AWAY if effect.after_answers else Cause.REQUEST
-            connection.close(
-                effect.reason, gently=effect.after_answers, over_limit=effect.over_limit, cause=cause
-            )
+            reason = f"{effect.reason} ({effect.sender})" if effect.sender else effect.reason
+            connection.close(reason, gently=effect.after_answers, over_limit=effect.over_limit, cause=cause)
 
     # -- time --
 

@@ -25,6 +25,7 @@ from ottla.broker.effects import Effect
 from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import LogDirectoryError
 from ottla.shell.clock import Clock
+from ottla.shell.connection_counts import ConnectionCounts
 from ottla.shell.connection_turns import Turns
 from ottla.shell.disk_room import DiskRoom
 from ottla.shell.garbage_collection import Collector
@@ -55,6 +56,7 @@ class Core:
         self.broker = broker
         self.is_stopping = False
         self.is_halted = False
+        self.connection_counts = ConnectionCounts()
         self.keeper_counts = KeeperCounts()
         self._on_tick: Callable[[int], None] = lambda _now_ms: None
         self._on_nodes: Callable[[], None] = lambda: None

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from ottla.base.metrics import Family, Sample, counter, gauge
 from ottla.broker.broker import Broker
-from ottla.shell.clients import Clients
-from ottla.shell.connection_counts import Cause
+from ottla.shell.connection_counts import Cause, ConnectionCounts
 
 CAUSES = list(Cause)
 
@@ -33,9 +32,6 @@ class ConnectionMetrics:
         "Connections that failed to authenticate, with SASL or in a handshake of TLS.",
         "listener",
     )  # fmt: skip
-    UNAUTHENTICATED = gauge(
-        "ottla_connections_unauthenticated", "Connections that have to authenticate, and have not yet."
-    )
     HELD = gauge("ottla_request_memory_bytes", "Memory that is held by requests which are not answered yet.")
     HELD_MAX = gauge(
         "ottla_request_memory_limit_bytes",
@@ -49,13 +45,14 @@ class ConnectionMetrics:
         "How much they may hold (ottla.unsent.max.bytes): beyond it connections are closed.",
     )
 
-    def __init__(self, clients: Clients, broker: Broker) -> None:
-        self._clients = clients
+    def __init__(self, counts: ConnectionCounts, broker: Broker) -> None:
+        self._counts = counts
         self._broker = broker
 
     def read(self, now_ms: int) -> Iterator[Family]:  # noqa: ARG002 - as every source
-        counts, broker = self._clients.counts, self._broker
-        names = [listener.name for listener in self._clients.listeners.bound]
+        counts, broker = self._counts, self._broker
+        listeners = broker.listeners.bound
+        names = [listener.name for listener in listeners]
         yield self.OPEN, _by_listener(names, self._open())
         yield self.MADE, _by_listener(names, counts.made)
         yield self.REFUSED, _by_listener(names, counts.refused)
@@ -63,23 +60,20 @@ class ConnectionMetrics:
             self.CLOSED,
             [((name, cause.value), counts.closed[name, cause]) for name in names for cause in CAUSES],
         )
-        secured = [listener for listener in self._clients.listeners.bound if listener.has_sasl]
         succeeded, failed = Counter[str](), Counter[str](counts.failed_handshakes)
-        if secured:  # or nobody would have asked for it
+        if any(listener.has_sasl for listener in listeners):  # or nobody would have asked for it
             succeeded = broker.authentication.succeeded
             failed.update(broker.authentication.failed)
         yield self.AUTHENTICATED, _by_listener(names, succeeded)
         yield self.NOT_AUTHENTICATED, _by_listener(names, failed)
-        yield self.UNAUTHENTICATED, [((), len(self._clients.unauthenticated))]
-        yield self.HELD, [((), self._clients.budgets.held_bytes)]
+        yield self.HELD, [((), broker.allowance.held_bytes)]
         yield self.HELD_MAX, [((), broker.config.queued_request_bytes_max)]
         yield self.UNSENT, [((), broker.allowance.unsent_bytes)]
         yield self.UNSENT_MAX, [((), broker.config.unsent_bytes_max)]
 
     def _open(self) -> Counter[str]:
-        counts = self._clients.counts
-        remaining = Counter(counts.made)
-        for (listener, _), count in counts.closed.items():
+        remaining = Counter(self._counts.made)
+        for (listener, _), count in self._counts.closed.items():
             remaining[listener] -= count
         return remaining
 

@@ -2,7 +2,6 @@
 
 from ottla.base.metrics import Metric, Source, metrics_of
 from ottla.broker.metrics import sources as core_sources
-from ottla.shell.clients import Clients
 from ottla.shell.core import Core
 from ottla.shell.metrics.connections import ConnectionMetrics
 from ottla.shell.metrics.disks import DiskMetrics
@@ -27,10 +26,10 @@ def all_metrics() -> list[Metric]:
     return [metric for source in SOURCES for metric in metrics_of(source)]
 
 
-def sources_of(core: Core, clients: Clients) -> list[Source]:
+def sources_of(core: Core) -> list[Source]:
     return [
         *core_sources.sources_of(core.broker),
-        ConnectionMetrics(clients, core.broker),
+        ConnectionMetrics(core.connection_counts, core.broker),
         DiskMetrics(core.disk_room, core.broker.store.disks),
         KeeperMetrics(core.keeper_counts),
         LoopMetrics(core.stalls),
