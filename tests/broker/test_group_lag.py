@@ -255,6 +255,18 @@ def test_many_partitions_are_asked_for_one_request_after_the_other(world: World)
     assert world.lag.end_of(TopicPartition("large", count - 1)) == 100
 
 
+def test_a_leader_that_is_gone_is_asked_for_the_rest_in_the_next_round(world: World) -> None:
+    count = ASKED_MAX + 1
+    world.lead(dict.fromkeys(range(count), 2), "large")
+    world.committed = {GROUP: {"large": dict.fromkeys(range(count), 1)}}
+    world.watch()
+    world.pass_time(10 * PAUSE_MS)
+    world.take(2)[2](None, world.now_ms)
+    assert not world.sent
+    world.pass_time(INTERVAL_MS)
+    assert world.asked()[2][0] == TopicPartition("large", 0)
+
+
 def test_what_a_round_did_not_come_to_is_first_in_the_next(world: World) -> None:
     count = ASKED_MAX + 1
     world.lead(dict.fromkeys(range(count), 2), "large")
@@ -281,7 +293,9 @@ def test_a_round_that_is_not_gathered_when_the_next_begins_goes_on(world: World)
     groups = [(7, f"group-{number}") for number in range(3 * STEP)]
     world.committed = {group: {"t": {1: 5}} for group in groups}
     world.watch(*groups, limit=10_000)
-    world.pass_time(10 * PAUSE_MS)
+    for _ in range(10):
+        world.pass_time(PAUSE_MS)
+        assert world.waiting.parked <= 2, "the next step, and the next round"
     assert world.asked() == {2: [THERE]}
 
 

@@ -100,7 +100,7 @@ class Server:
         from ottla.shell.metrics.reader import Reader  # many brokers are never asked
         from ottla.shell.metrics.sources import sources_of
 
-        return await Reader(sources_of(self.core), self.core.now_ms, self.core.stalls).text()
+        return await Reader(sources_of(self.core, self.clients), self.core.now_ms, self.core.stalls).text()
 
     # -- start --
 
@@ -144,7 +144,7 @@ class Server:
             raise StartError(f"--http ({HTTP_LISTENER}) needs {packages}: pip install 'ottla[metrics]'")
         from ottla.shell.http.service import HttpService  # many brokers are never asked
 
-        self._http = HttpService(self.core)
+        self._http = HttpService(self.core, self.clients)
         undo.callback(self._http.close)
         self.http_address = await self._http.listen(address)
         self.broker.settings.on_http_bound(str(self.http_address))

@@ -2,7 +2,10 @@
 
 from ottla.base.metrics import Metric, Source, metrics_of
 from ottla.broker.metrics import sources as core_sources
+from ottla.shell.clients import Clients
 from ottla.shell.core import Core
+from ottla.shell.metrics.connections import ConnectionMetrics
+from ottla.shell.metrics.disks import DiskMetrics
 from ottla.shell.metrics.keeper import KeeperMetrics
 from ottla.shell.metrics.loop import LoopMetrics
 from ottla.shell.metrics.process import ProcessMetrics
@@ -10,6 +13,8 @@ from ottla.shell.metrics.workers import WorkerMetrics
 
 SOURCES: tuple[type, ...] = (
     *core_sources.SOURCES,
+    ConnectionMetrics,
+    DiskMetrics,
     KeeperMetrics,
     LoopMetrics,
     ProcessMetrics,
@@ -22,9 +27,11 @@ def all_metrics() -> list[Metric]:
     return [metric for source in SOURCES for metric in metrics_of(source)]
 
 
-def sources_of(core: Core) -> list[Source]:
+def sources_of(core: Core, clients: Clients) -> list[Source]:
     return [
         *core_sources.sources_of(core.broker),
+        ConnectionMetrics(clients, core.broker),
+        DiskMetrics(core.disk_room, core.broker.store.disks),
         KeeperMetrics(core.keeper_counts),
         LoopMetrics(core.stalls),
         ProcessMetrics(core.broker.id),
