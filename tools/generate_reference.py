@@ -13,6 +13,7 @@ from tools import generate_cli, generate_dashboard
 from ottla.api.table import TABLE, Api
 from ottla.base.config import Row, rows, rows_by_group_key
 from ottla.base.errors import ErrorCode
+from ottla.base.log_fields import FIELDS
 from ottla.broker.config_classes import TITLES
 from ottla.shell.metrics.sources import all_metrics
 from ottla.wire.messages import FLEXIBLE_SINCE
@@ -31,6 +32,7 @@ def pages() -> dict[str, str]:
         "reference/apis.md": apis(),
         "reference/configs.md": configs(),
         "reference/errors.md": errors(),
+        "reference/log-fields.md": log_fields(),
         "reference/metrics.md": metrics(),
     }
 
@@ -137,6 +139,15 @@ def config_line(row: Row) -> str:
 def errors() -> str:
     lines = ["# Error codes", "", MADE, "", "| code | name |", "|---|---|"]
     return "\n".join([*lines, *(f"| {code.value} | {code.name} |" for code in ErrorCode), ""])
+
+
+def log_fields() -> str:
+    lines = ["# Fields of log lines", "", MADE, ""]
+    lines += [
+        "With `--log-format json` every line has `time`, `level`, `logger`, `message` and `broker`, with an",
+        "exception `exception`, and of these what it is about:", "", "| field | what it says |", "|---|---|",
+    ]  # fmt: skip
+    return "\n".join([*lines, *(f"| `{name}` | {meaning} |" for name, meaning in sorted(FIELDS.items())), ""])
 
 
 def main() -> None:

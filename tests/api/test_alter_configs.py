@@ -1,5 +1,6 @@
 """AlterConfigs replaces a resource's configs, IncrementalAlterConfigs changes single keys of them."""
 
+import logging
 from collections.abc import Mapping
 
 import pytest
@@ -425,3 +426,40 @@ def test_who_may_alter_configs_does_not_choose_who_is_let_in_however_the_key_is_
     machine: Machine, prefix: str, key: str
 ) -> None:
     assert change(machine.client(), BROKER, "1", (prefix + key, SET, "none")) == ErrorCode.INVALID_REQUEST
+
+
+def test_which_settings_were_changed_is_in_the_log_and_no_value(caplog: pytest.LogCaptureFixture) -> None:
+    machine = Machine()
+    client = machine.client()
+    create(client, "t")
+    client.send(alteration((TOPIC, "t", {"retention.ms": "77777", "segment.bytes": "55555"})))
+    with caplog.at_level(logging.INFO, "ottla.api"):
+        change(client, TOPIC, "t", ("retention.ms", SET, "77777"))
+        assert caplog.messages == [], "it is what it was"
+        change(client, TOPIC, "t", ("retention.ms", SET, "66666"), validate_only=True)
+        change(client, TOPIC, "t", ("retention.ms", SET, "many"))
+        change(client, TOPIC, "nowhere", ("retention.ms", SET, "1"))
+        assert caplog.messages == [], "nothing was changed"
+        change(client, TOPIC, "t", ("retention.ms", SET, "66666"), ("segment.bytes", DELETE, None))
+        change(client, BROKER, "", ("log.retention.ms", SET, "66666"))
+    assert caplog.messages == [
+        "settings of topic t are changed by client 'a client': retention.ms, segment.bytes",
+        "settings of all brokers are changed by client 'a client': log.retention.ms",
+    ]
+    named = vars(caplog.records[0])["fields"]
+    assert {name: value for name, value in named.items() if value is not None} == {
+        "settings": "retention.ms, segment.bytes", "client": "a client", "topic": "t",
+    }  # fmt: skip
+    assert "66666" not in caplog.text
+
+
+def test_changes_of_many_topics_are_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    machine = Machine()
+    client = machine.client()
+    names = [f"t{number}" for number in range(30)]
+    for name in names:
+        create(client, name)
+    with caplog.at_level(logging.INFO, "ottla.api"):
+        client.send(alteration(*((TOPIC, name, {"retention.ms": "1"}) for name in names)))
+    assert len(caplog.messages) == 11
+    assert caplog.messages[-1] == "settings of 20 more are changed by client 'a client'"

@@ -1,6 +1,7 @@
 """What is counted of requests: exact, for every API, whatever way its answer is made."""
 
 import dataclasses
+import logging
 from collections import Counter
 from typing import Any
 
@@ -252,6 +253,7 @@ def ask_unserved(client: Client, key: int, version: int, client_id: str = "old")
 def test_what_is_not_served_is_counted_and_said_once_for_each_client(
     machine: Machine, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     client.host = "/10.0.0.7"
     for _ in range(3):
         ask_unserved(client, 71, 0)

@@ -24,7 +24,7 @@ def test_every_field_of_a_log_line_is_declared() -> None:
         for path, call in _calls()
         if isinstance(call.func, ast.Name) and call.func.id == "fields"
         for keyword in call.keywords
-        if keyword.arg not in FIELDS
+        if keyword.arg is not None and keyword.arg not in FIELDS
     ]
     assert not undeclared
 

@@ -133,10 +133,12 @@ def test_a_consumer_group_is_stable_when_its_last_member_has_what_it_is_to_have(
     machine.pass_time(250)
     assert len(caplog.messages) == 3, "what the first has is yet to be given up"
     epoch = consume(client, "a", epoch, topic_id, 0)
+    machine.pass_time(250)
+    assert len(caplog.messages) == 3, "and the second does not have it yet"
     consume(client, "b", epoch, topic_id)
     assert caplog.messages[2:] == [
         "group 'readers' rebalances: member 'b' joined (generation 1)",
-        "group 'readers' is stable after 0.500 s: generation 2, members 2",
+        "group 'readers' is stable after 0.750 s: generation 2, members 2",
     ]
     assert activity(machine).consumer_rebalances == 2
 

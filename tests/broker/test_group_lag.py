@@ -46,6 +46,8 @@ class World:
         default_factory=lambda: {GROUP: {"t": {0: 5, 1: 6, 2: 7}}}
     )
     sent: list[tuple[int, ListOffsetsRequest, Callable[[Any, int], None]]] = field(default_factory=list)
+    present: tuple[tuple[int, str], ...] = (GROUP,)
+    limit: int = 10
     interval_ms: int = INTERVAL_MS
     now_ms: int = 1_000
 
@@ -55,8 +57,9 @@ class World:
             self.image.apply(NodeChanged(znodes.BROKERS + str(broker), node, 0, broker))
         self.lead({0: 1, 1: 2, 2: 3})
         self.lag = GroupLag(
-            1, self.image, self.partitions, lambda shard, group: self.committed.get((shard, group), {}),
-            self.send, self.waiting, lambda: self.interval_ms,
+            1, self.image, self.partitions, lambda: self.present,
+            lambda shard, group: self.committed.get((shard, group), {}),
+            self.send, self.waiting, lambda: self.limit, lambda: self.interval_ms,
         )  # fmt: skip
 
     def lead(self, leaders: dict[int, int], topic: str = "t") -> None:
@@ -70,7 +73,8 @@ class World:
         self.sent.append((peer, request, then))
 
     def watch(self, *groups: tuple[int, str], limit: int = 10) -> Any:
-        return self.lag.watch(groups or (GROUP,), limit, self.now_ms)
+        self.present, self.limit = groups or (GROUP,), limit
+        return self.lag.watch(self.now_ms)
 
     def pass_time(self, ms: int) -> None:
         """From one deadline to the next, as the broker does."""
@@ -251,6 +255,18 @@ def test_many_partitions_are_asked_for_one_request_after_the_other(world: World)
     assert world.lag.end_of(TopicPartition("large", count - 1)) == 100
 
 
+def test_a_leader_that_is_gone_is_asked_for_the_rest_in_the_next_round(world: World) -> None:
+    count = ASKED_MAX + 1
+    world.lead(dict.fromkeys(range(count), 2), "large")
+    world.committed = {GROUP: {"large": dict.fromkeys(range(count), 1)}}
+    world.watch()
+    world.pass_time(10 * PAUSE_MS)
+    world.take(2)[2](None, world.now_ms)
+    assert not world.sent
+    world.pass_time(INTERVAL_MS)
+    assert world.asked()[2][0] == TopicPartition("large", 0)
+
+
 def test_what_a_round_did_not_come_to_is_first_in_the_next(world: World) -> None:
     count = ASKED_MAX + 1
     world.lead(dict.fromkeys(range(count), 2), "large")
@@ -277,7 +293,9 @@ def test_a_round_that_is_not_gathered_when_the_next_begins_goes_on(world: World)
     groups = [(7, f"group-{number}") for number in range(3 * STEP)]
     world.committed = {group: {"t": {1: 5}} for group in groups}
     world.watch(*groups, limit=10_000)
-    world.pass_time(10 * PAUSE_MS)
+    for _ in range(10):
+        world.pass_time(PAUSE_MS)
+        assert world.waiting.parked <= 2, "the next step, and the next round"
     assert world.asked() == {2: [THERE]}
 
 
@@ -297,4 +315,15 @@ def test_groups_beyond_the_limit_are_not_watched_and_those_that_were_stay(world:
     assert world.watch(third, first, second, limit=2) == [first, second]
     assert world.watch(third, second, limit=2) == [second, third]
     assert world.watch(third, second, limit=1) == [second]
+    assert world.lag.left_out == 1
     assert world.watch(third, second, limit=0) == []
+
+
+def test_a_group_that_came_since_somebody_read_has_its_lag_when_they_read_next(world: World) -> None:
+    """So that a new coordinator of groups does not begin with a gap."""
+    world.watch((7, "nobody"))
+    world.pass_time(0)
+    assert not world.sent
+    world.present = (GROUP,)
+    world.pass_time(INTERVAL_MS)
+    assert world.asked() == {2: [THERE], 3: [AWAY]}

@@ -38,7 +38,7 @@ def counts() -> ApiCounts:
 def durations(counts: ApiCounts) -> dict[str, int]:
     return {
         name: getattr(counts, name).total_us
-        for name in ("queue", "local", "remote", "send", "total")
+        for name in ("at_once", "queue", "local", "remote", "send", "total")
         if sum(getattr(counts, name).counts)
     }
 
@@ -47,16 +47,14 @@ def parked() -> Parked:
     return Parked(keys=(), deadline_ms=0, ready=lambda _key, _now_ms: None, expire=lambda _now_ms: None)
 
 
-def test_what_is_answered_at_once_is_worked_on_and_sent(
+def test_of_what_is_answered_at_once_there_is_one_duration(
     clock: HandClock, meter: RequestMeter, counts: ApiCounts
 ) -> None:
     meter.arrive()
     meter.begin(counts, VERSION, SIZE)
-    clock.now_us += 40
-    assert meter.finish() == 0
-    clock.now_us += 2
+    clock.now_us += 42
     meter.sent()
-    assert durations(counts) == {"local": 40, "send": 2, "total": 42}
+    assert durations(counts) == {"at_once": 42}
     assert (counts.versions, counts.request_bytes) == ([0, 0, 0, 1], SIZE)
 
 
@@ -89,9 +87,8 @@ def test_the_next_request_begins_when_the_answer_before_it_has_left(
     for _ in range(2):  # both came in one read
         meter.begin(counts, VERSION, SIZE)
         clock.now_us += 10
-        meter.finish()
         meter.sent()
-    assert durations(counts) == {"local": 20, "send": 0, "total": 20}
+    assert durations(counts) == {"at_once": 20}
 
 
 def test_what_waits_for_the_turn_of_its_connection_is_in_a_queue(
@@ -102,30 +99,31 @@ def test_what_waits_for_the_turn_of_its_connection_is_in_a_queue(
     meter.come_to_turn()
     meter.begin(counts, VERSION, SIZE)
     clock.now_us += 10
-    meter.finish()
     meter.sent()
-    assert durations(counts) == {"queue": 20_000, "local": 10, "send": 0, "total": 20_010}
+    assert durations(counts) == {"queue": 20_000, "local": 10, "remote": 0, "send": 0, "total": 20_010}
 
 
 def test_bytes_that_come_while_an_answer_is_sent_do_not_begin_it_anew(
     clock: HandClock, meter: RequestMeter, counts: ApiCounts
 ) -> None:
+    meter.arrive()
     meter.begin(counts, VERSION, SIZE)
-    meter.finish()
+    clock.now_us += 9
+    meter.begin_sending()
     clock.now_us += 500
     meter.arrive()
     clock.now_us += 500
     meter.sent()
-    assert durations(counts) == {"local": 0, "send": 1_000, "total": 1_000}
+    assert durations(counts) == {"queue": 0, "local": 9, "remote": 0, "send": 1_000, "total": 1_009}
 
 
 def test_a_request_counts_once(clock: HandClock, meter: RequestMeter, counts: ApiCounts) -> None:
     meter.begin(counts, VERSION, SIZE)
-    meter.finish()
     for _ in range(3):
         meter.sent()
         clock.now_us += 1
-    assert sum(counts.total.counts) == 1
+    assert sum(counts.at_once.counts) == 1
+    assert not sum(counts.total.counts)
 
 
 def test_what_takes_minutes_counts_among_the_longest(

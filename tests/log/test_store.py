@@ -1,5 +1,7 @@
 """All logs of a broker: opening, creating, deleting, checkpoints, and the work of a tick."""
 
+import logging
+
 import pytest
 from tests.log.helpers import NOW, append, batch, idempotent, put, values
 from tests.log.simdisk import SimDisk, power_loss
@@ -262,6 +264,29 @@ def test_retention_runs_at_its_interval_and_removes_files_after_the_delay(disk):
     assert any(name.endswith(".deleted") for name in disk.nodes)
     store.on_tick(NOW + 2500, {T0: 3})
     assert not any(name.endswith(".deleted") for name in disk.nodes)
+
+
+def test_what_retention_deleted_is_one_line_with_figures(disk, caplog):
+    config = LogConfig(segment_bytes=100, retention_ms=1000)
+    store = opened(disk, retention_check_interval_ms=2000)
+    logs = [store.create(TopicPartition("t", number), ID, config, NOW) for number in range(3)]
+    for log in logs[:2]:
+        for _ in range(3):
+            put(log, "v")
+    work(store)
+    sizes = [log.size for log in logs]
+    with caplog.at_level(logging.DEBUG, "ottla.log.store"):
+        store.on_tick(NOW + 2000, {log.topic_partition: 3 for log in logs})
+    freed = sum(sizes) - sum(log.size for log in logs)
+    single, total = caplog.records[:2], caplog.records[2]
+    assert total.levelno == logging.INFO
+    assert total.getMessage() == f"retention: 2 partitions have lost 6 segments, {freed} bytes"
+    assert total.fields == {"partitions": 2, "segments": 6, "bytes": freed}
+    assert [line.levelno for line in single] == [logging.DEBUG] * 2
+    assert single[0].getMessage().startswith("retention: t-0 begins at offset 3, without 3 segments")
+    caplog.clear()
+    store.on_tick(NOW + 4000, {})
+    assert caplog.records == []
 
 
 def test_files_that_went_with_their_folder_are_not_missed(disk):

@@ -51,6 +51,13 @@ def test_lines_are_parsed_kept_by_day_counted_and_routed(
     pipeline.init("logs")
     out, _ = pipeline.run("--once", "--master", "local[2]")
     assert ["errors", "5"] in [line.split()[:2] for line in out.splitlines()]
+    lag_sums = {
+        name: lag
+        for name, lag in pipeline.broker.metrics().items()
+        if name.startswith("kafka_consumergroup_lag_sum{") and 'topic="logs"' in name
+    }
+    assert lag_sums, "to Prometheus the flows of a pipeline are groups like any others"
+    assert set(lag_sums.values()) == {0}
 
     here, day = socket.gethostname(), f"{YEAR}-02-01"
     archive = dataset.dataset(pipeline.folder / "tables" / "archive", format="parquet", partitioning="hive")

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from tests.pipelines.conftest import WAIT_S, Pipeline, processes_of
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+STALLED = "ottla_stall_seconds_total"
+UNDER_REPLICATED = "kafka_server_replicamanager_underreplicatedpartitions"
 WINDOW = ("minute", "host", "series", "count", "least", "average", "greatest")
 
 
@@ -47,6 +50,10 @@ def test_windows_close_late_data_is_left_out_and_alerts_go_out(
         measured(0.5, "cpu.percent", 10, host="b"),
         "no JSON",
         {"time": 1, "host": "a"},
+        measured(0.1, STALLED, 10, broker="1"),
+        measured(0.6, STALLED, 16, broker="1"),
+        measured(0.1, STALLED, 10, broker="2"),  # once, so nobody knows how fast it grows
+        measured(0.5, UNDER_REPLICATED, 3, broker="1"),
         measured(10, "cpu.percent", 20),  # the watermark is at minute 8 now
     )
     process = pipeline.start("--interval", "0", "--master", "local[2]")
@@ -56,6 +63,9 @@ def test_windows_close_late_data_is_left_out_and_alerts_go_out(
         (at(0), "a", "disk.percent{mount=/data}", 1, 99.0, 99.0, 99.0),
         (at(0), "a", "disk.percent{mount=/}", 1, 40.0, 40.0, 40.0),
         (at(0), "b", "cpu.percent", 1, 10.0, 10.0, 10.0),
+        (at(0), "a", f"{STALLED}{{broker=1}}", 2, 10.0, 13.0, 16.0),
+        (at(0), "a", f"{STALLED}{{broker=2}}", 1, 10.0, 10.0, 10.0),
+        (at(0), "a", f"{UNDER_REPLICATED}{{broker=1}}", 1, 3.0, 3.0, 3.0),
     ]
     assert pipeline.table("by_minute", WINDOW) == sorted(first, key=repr)
     send(
@@ -77,20 +87,29 @@ def test_windows_close_late_data_is_left_out_and_alerts_go_out(
         (at(10), "a", "cpu.percent", 1, 20.0, 20.0, 20.0),
     ]
     assert pipeline.table("by_minute", WINDOW) == sorted(first + later, key=repr)
-    assert len(pipeline.table("measurements", ("time",))) == 9  # the late one too
+    growth = dict(pipeline.table("by_minute", ("series", "per_second")))
+    assert growth[f"{STALLED}{{broker=1}}"] == pytest.approx(0.2)
+    assert growth[f"{STALLED}{{broker=2}}"] is None
+    assert growth["cpu.percent"] is None
+    assert len(pipeline.table("measurements", ("time",))) == 13  # the late one too
     assert pipeline.table("malformed", ("offset", "raw")) == [(5, "no JSON"), (6, '{"time": 1, "host": "a"}')]
-    alerts = [(at(0), "a", "cpu.percent", 96.0, 90.0), (at(0), "a", "disk.percent{mount=/data}", 99.0, 90.0)]
+    alerts = [
+        (at(0), "a", "cpu.percent", 96.0, 90.0),
+        (at(0), "a", "disk.percent{mount=/data}", 99.0, 90.0),
+        (at(0), "a", f"{UNDER_REPLICATED}{{broker=1}}", 3.0, 0.0),
+        (at(0), "a", f"{STALLED}{{broker=1}}", 13.0, 0.05),
+    ]
     assert pipeline.table("alerts", ("minute", "host", "series", "average", "limit")) == alerts
     assert sorted(one["series"] for one in received("metrics.alerts")) == [one[2] for one in alerts]
     windows = [(one["minute"], one["series"], one["count"]) for one in received("metrics.by-minute")]
-    assert len(windows) == 6
+    assert len(windows) == 9
     assert ("2026-01-01T00:09:00.000Z", "cpu.percent", 1) in windows
 
     out, _ = pipeline.done("pipeline", "status", str(pipeline.folder))
     assert "last run: stopped" in out
     lines = [line.split() for line in out.splitlines()]
-    assert ["by_minute", "6"] in [line[:2] for line in lines]
-    assert ["measurements", "metrics", "11", "11", "0"] in lines
+    assert ["by_minute", "9"] in [line[:2] for line in lines]
+    assert ["measurements", "metrics", "15", "15", "0"] in lines
     assert not os.path.exists(pipeline.folder / "derby.log")
 
 

@@ -182,7 +182,11 @@ def test_the_folder_of_a_broker_that_does_not_stop_is_left_to_it(
     assert folder.exists()
     is_free.set()
     wait_for((folder / MARKER).exists, what="the end of the stop")
-    wait_for(lambda: not any(one.name == "ottla-broker" for one in set(threading.enumerate()) - before))
+    wait_for(
+        lambda: (
+            not any(thread.name.startswith("ottla-broker") for thread in set(threading.enumerate()) - before)
+        )
+    )
 
 
 def test_a_sweep_closes_whoever_hung_up_while_an_answer_is_parked(

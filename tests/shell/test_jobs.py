@@ -9,6 +9,8 @@ from ottla.broker.effects import Job
 from ottla.broker.parked import Parked, Waiting
 from ottla.log.validation import SLICE_ITEMS, SpentError
 from ottla.shell.jobs import OLDEST_EVERY, PATIENCE, Jobs
+from ottla.shell.metrics.workers import WorkerMetrics
+from ottla.shell.worker import WorkerTimes
 
 
 class Work:
@@ -32,6 +34,7 @@ class Hand:
     """A worker that runs a job when it is told to."""
 
     def __init__(self) -> None:
+        self.times = WorkerTimes()
         self._next: tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]] | None = None
 
     def submit(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
@@ -115,3 +118,13 @@ def test_nothing_is_begun_once_the_broker_stops() -> None:
     desk.jobs.close()
     desk.hand.work()
     assert desk.done == ["running"]
+
+
+def test_jobs_that_wait_for_their_turn_are_counted() -> None:
+    desk = Desk()
+    for number in range(3):
+        desk.put(f"{number}", SLICE_ITEMS)
+    metrics = WorkerMetrics({"job": desk.hand.times})
+    assert dict(metrics.read(0))[WorkerMetrics.JOBS] == [(("job",), 2)], "one is in the worker's hand"
+    desk.hand.work()
+    assert dict(metrics.read(0))[WorkerMetrics.JOBS] == [(("job",), 0)]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.base.log_fields import fields
-from ottla.broker.audit import LOGGER as AUDIT
+from ottla.base.log_fields import UNLIMITED, fields
 from ottla.shell.log_limit import LATE_S, LINES_MAX, TEMPLATES_MAX, WINDOW_S, LimitedHandler, Repeats
 from ottla.shell.log_lines import TextLines
 
@@ -135,24 +134,26 @@ def test_what_was_left_out_is_said_by_a_timer_if_nobody_speaks(
     handler.close()
 
 
-@pytest.mark.parametrize(
-    ("logger", "level"),
-    [(AUDIT, logging.INFO), ("ottla.limited", logging.CRITICAL), ("ottla.seen", logging.INFO)],
-)
-def test_audit_lines_critical_ones_and_a_logger_at_debug_have_no_limit(
-    handler: LimitedHandler, stream: io.StringIO, logger: str, level: int
+@pytest.mark.parametrize("kind", ["unlimited", "critical", "at debug"])
+def test_unlimited_lines_critical_ones_and_a_logger_at_debug_have_no_limit(
+    handler: LimitedHandler, stream: io.StringIO, kind: str
 ) -> None:
     logging.getLogger("ottla.seen").setLevel(logging.DEBUG)
     for _ in range(LINES_MAX * 2):
-        handler.handle(record(1_000, "x", logger=logger, level=level))
+        level = logging.CRITICAL if kind == "critical" else logging.INFO
+        line = record(1_000, "x", logger="ottla.seen" if kind == "at debug" else "ottla.limited", level=level)
+        vars(line).update(UNLIMITED if kind == "unlimited" else {})
+        handler.handle(line)
     handler.close()
     assert said(stream) == ["x"] * LINES_MAX * 2
 
 
-def test_arguments_that_do_not_fit_never_reach_the_caller(
-    handler: LimitedHandler, monkeypatch: pytest.MonkeyPatch
+def test_a_line_whose_arguments_do_not_fit_is_a_bug_in_one_line_and_no_error_of_the_caller(
+    handler: LimitedHandler, stream: io.StringIO, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(logging, "raiseExceptions", False)
     for _ in range(LINES_MAX + 2):
         handler.handle(record(1_000, "%d bytes", "many"))
     handler.close()
+    assert said(stream)[0].startswith("bug: the line '%d bytes' could not be written: %d format")
+    assert len(said(stream)) == LINES_MAX + 1
+    assert capsys.readouterr().err == ""

@@ -16,6 +16,7 @@ from ottla.broker.audit import LOGGER as AUDIT
 from ottla.broker.audit import Asker, Audit
 from ottla.security.principals import Principal
 from ottla.security.resources import Operation, ResourceType
+from ottla.shell.log_limit import LimitedHandler
 from ottla.shell.log_lines import RESERVED, JsonLines, TextLines, local_time, utc_time
 
 HOSTILE = "cli\n2026-11-17T00:00:00.000+00:00 ERROR ottla: forged\r\x1b[2J\u2028\u202e\x85\ud800"
@@ -120,18 +121,13 @@ def test_the_audit_log_is_json_in_text_and_fields_in_json(caplog: pytest.LogCapt
     assert in_text["client"] == HOSTILE
     assert in_text.items() <= in_json.items()
     assert in_text.keys() <= FIELDS.keys()
+    assert vars(caplog.records[0])["is_unlimited"], "it has a limit of its own"
 
 
-def test_a_stream_that_is_gone_costs_nobody_anything() -> None:
-    from ottla.shell.log_limit import LimitedHandler
-
+def test_a_stream_that_is_gone_costs_nobody_anything(capsys: pytest.CaptureFixture[str]) -> None:
     class Gone(io.StringIO):
         def write(self, _text: str) -> int:
             raise BrokenPipeError
 
-    handler = LimitedHandler(Gone())
-    was, logging.raiseExceptions = logging.raiseExceptions, False
-    try:
-        handler.handle(record("x"))
-    finally:
-        logging.raiseExceptions = was
+    LimitedHandler(Gone()).handle(record("x"))
+    assert capsys.readouterr().err == ""

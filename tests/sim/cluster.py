@@ -15,6 +15,7 @@ from tests.sim.machine import Machine
 from tests.sim.members import Auditor, ClassicMember, ConsumerMember
 from tests.sim.network import Network
 from tests.sim.producers import HastyProducer, Newcomer, SafeProducer
+from tests.sim.scraper import Scraper
 from tests.sim.world import World
 from tests.support.brokers import epoch_of
 
@@ -34,6 +35,7 @@ PROPERTIES = {
     "group.initial.rebalance.delay.ms": "50",
     "group.min.session.timeout.ms": "1000",
     "leader.imbalance.check.interval.seconds": "4",
+    "ottla.metrics.lag.interval.ms": "300",
     "offsets.topic.num.partitions": "2",
     "replica.fetch.backoff.ms": "100",
     "replica.fetch.wait.max.ms": "400",
@@ -70,6 +72,7 @@ class Cluster:
         self.copying = None
         if world.has_transactions:
             self.copying = Copying(world, self.replicas, self.invariants, self.where)
+        self.scraper = Scraper(world, self.machines, self.invariants) if world.has_metrics else None
         self.partitions = {"orders": world.draw(1, 2), "moving": 1}
         self.moving_replicas = self.replicas
         if not is_story and self.is_synced and world.chance(0.5):

@@ -146,6 +146,8 @@ def _live(cluster: Cluster, handler: BugHandler) -> None:
         admin.start()
         _wait(cluster, handler, FOUNDING_MS, lambda: None if admin.is_done else "not at its level yet")
     cluster.add_clients()
+    if cluster.scraper is not None:
+        cluster.scraper.start()
     noise_ms = world.draw(*(NOISE_MS if cluster.copying is None else COPYING_MS))
     faults = Faults(cluster, world.now_ms + noise_ms)
     faults.start()
@@ -193,7 +195,9 @@ def _unsettled(cluster: Cluster, expected: dict[str, int]) -> str | None:
         end = cluster.invariants.end(consumer.topic, consumer.partition)
         if consumer.position < end:
             return f"{consumer.name} is at {consumer.position} of {end}"
-    return cluster.copying.unsettled() if cluster.copying is not None else None
+    if cluster.copying is not None and (reason := cluster.copying.unsettled()) is not None:
+        return reason
+    return cluster.scraper.unsettled() if cluster.scraper is not None else None
 
 
 def _busy(cluster: Cluster) -> str | None:

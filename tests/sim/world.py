@@ -18,6 +18,7 @@ START_MS = 1_700_000_000_000
 TAIL_LINES = 120
 DISKS_FROM = 1_000_000  # from this seed on brokers have two log directories, and those fail
 TRANSACTIONS_FROM = 2_000_000  # from this seed on there are transactions, and every eighth has both
+METRICS_FROM = 3_000_000  # from this seed on somebody reads metrics, and every second has transactions
 
 
 class ViolationError(AssertionError):
@@ -30,7 +31,8 @@ class World:
         self.is_calm = False  # the faults are over
         self.on_end: Callable[[int], None] | None = None  # who waits for a broker to be told of an end
         self.reached = Counter[str]()  # how often a request was long, large or checked apart
-        self.has_transactions = seed >= TRANSACTIONS_FROM
+        self.has_metrics = seed >= METRICS_FROM
+        self.has_transactions = seed >= TRANSACTIONS_FROM and (not self.has_metrics or seed % 2 == 1)
         self.has_disks = seed >= DISKS_FROM and (not self.has_transactions or seed % 8 == 7)
         self.random = random.Random(seed)
         self.now_ms = START_MS

@@ -44,6 +44,12 @@ def test_runs_go_on_where_the_last_one_ended_and_show_it_in_a_consumer_group(
     with Client(broker.bootstrap_servers) as client:
         done = client.committed(f"billing-{orders}")
     assert done == {TopicPartition(orders.name, n): end for n, end in enumerate((100, 50, 10))}
+    orders.produce(range(160, 167), 1)
+    query = f'consumergroup="billing-{orders}",topic="{orders}"'
+    metrics = broker.metrics()
+    lags = [metrics[f'kafka_consumergroup_lag{{{query},partition="{index}"}}'] for index in range(3)]
+    assert lags == [0, 7, 0], "to Prometheus a query is a group like any other"
+    assert metrics[f"kafka_consumergroup_current_offset_sum{{{query}}}"] == 160
 
 
 def test_a_first_batch_that_failed_is_delivered_after_a_restart(

@@ -1,8 +1,9 @@
 """The metrics of a broker without a process around it."""
 
+import re
 from collections.abc import Iterator
 
-from ottla.base.metrics import Family, Source
+from ottla.base.metrics import Family, Labels, Source
 from ottla.broker.broker import Broker
 from ottla.broker.metrics.sources import sources_of
 from ottla.shell.metrics.text import Text
@@ -18,6 +19,11 @@ def pieces_of(sources: list[Source], now_ms: int = 0) -> Iterator[str]:
             yield from source.read(now_ms)
 
     return Text().pieces(families())
+
+
+def label_values(labels: Labels) -> tuple[str, ...]:
+    """Also of labels that are written already, where nothing in them is escaped."""
+    return tuple(re.findall('="(.*?)"', labels)) if isinstance(labels, str) else labels
 
 
 def metrics_of(broker: Broker, now_ms: int = 0) -> dict[str, float]:

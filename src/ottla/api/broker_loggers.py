@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.log_fields import fields
 from ottla.base.loggers import LEVELS, ROOT, levels, set_level
 from ottla.broker.audit import LOGGER as AUDIT
 from ottla.broker.config_entries import DYNAMIC_BROKER_LOGGER_CONFIG, Entry, Synonym
@@ -45,7 +46,11 @@ def change_levels(call: Call, broker: str, changes: Iterable[LevelChange], *, va
     for change in () if validate_only else changes:
         level = change.value if change.config_operation == SET else None
         set_level(change.name, level)
-        log.warning("the log level of %s is now %s", change.name, level or "the one it inherits")
+        # A warning, so that a log which is silenced says so in its last line.
+        log.warning(
+            "the log level of %s is now %s", change.name, level or "the one it inherits",
+            extra=fields(setting=change.name, client=call.client_id),
+        )  # fmt: skip
 
 
 def _check_broker(call: Call, name: str) -> None:

@@ -17,7 +17,7 @@ import logging
 import struct
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from types import GeneratorType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -42,6 +42,7 @@ from ottla.wire.header import (
     response_header,
     response_is_flexible,
 )
+from ottla.wire.messages import VERSIONS
 from ottla.wire.primitives import OverLimitError, ProtocolError
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ SMALL_FETCH_BYTES = 2 * 1024  # some 60 partitions: answered in half a milliseco
 FETCH_PARTITION_BYTES = 32  # of a request, for each partition it names
 SHARED_BYTES = 16 * 1024  # a cached answer is sent to many: what is larger is not copied for each
 ANSWER_BYTES_MAX = 100 * 1024 * 1024  # librdkafka receives no more, either
+_has_flexible_answer = cache(response_is_flexible)
 _loaded: dict[int, tuple[type[Any], Callable[..., Any]]] = {}
 
 
@@ -86,7 +88,7 @@ def on_request(
     except UnknownApiError as unknown:
         _count_unserved(broker, unknown.header, None, client_host)
         raise
-    low, high = api.versions
+    low, high = VERSIONS[header.api_key]
     if not low <= header.api_version <= high:
         return _refuse_version(broker, api, header, client_host)
     if len(frame) > REQUEST_BYTES_MAX and api.key != PRODUCE:
@@ -167,14 +169,15 @@ class Exchange:
         if isinstance(answer, Parked):
             self.park(answer)
             return Silence.PARKED
-        return self._finished(self._encoded_at_once(answer))
+        chunks = self._encoded_at_once(answer)
+        return chunks if self.meter.usage is None else self._finished(chunks)
 
     def answer_again(self, kept: KeptAnswer) -> list[Buffer] | Silence:
         """With what others were told who asked the same."""
-        counts = _counts_of(self.broker, self.api)
+        counts = self.broker.requests.of(self.api.key, self.api.title)
         self.meter.begin(counts, self.header.api_version, self.size)
         counts.add_errors(kept.errors)
-        return self._finished(_framed(self.header, [kept.body], counts))
+        return _framed(self.header, [kept.body], counts)
 
     def answer_in_share(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence:
         """At once, as far as that goes; and what it takes counts."""
@@ -267,7 +270,8 @@ class Exchange:
         self.broker.outbox.put(Close(self.connection, reason, over_limit=over_limit))
 
     def _encoded_at_once(self, answer: Any) -> list[Buffer]:
-        self.meter.charge(answer, self._produced_bytes)
+        if self.meter.usage is not None:
+            self.meter.charge(answer, self._produced_bytes)
         counts = self.meter.counts
         assert counts is not None, "it was begun"
         try:
@@ -386,10 +390,10 @@ class Exchange:
         return _framed(self.header, chunks, counts)
 
     def _begin(self, request: Any, now_ms: int) -> Call:
-        header, meter = self.header, self.meter
-        counts = _counts_of(
-            self.broker, self.api, is_follower=self.api.key == FETCH and _is_follower(request)
-        )
+        header, meter, key = self.header, self.meter, self.api.key
+        if key == FETCH and _is_follower(request):
+            key = FOLLOWER_FETCH
+        counts = self.broker.requests.by_key.get(key) or self.broker.requests.of(key, self.api.title)
         meter.begin(counts, header.api_version, self.size)
         return Call(
             self.broker, now_ms, header.api_version, header.client_id or "", self.client_host,
@@ -418,11 +422,6 @@ def _load(api: Api) -> tuple[type[Any], Callable[..., Any]]:
     if loaded is None:
         loaded = _loaded[api.key] = api.load()
     return loaded
-
-
-def _counts_of(broker: Broker, api: Api, *, is_follower: bool = False) -> ApiCounts:
-    key = FOLLOWER_FETCH if is_follower else api.key
-    return broker.requests.by_key.get(key) or broker.requests.add(key, api.title)
 
 
 def _is_follower(fetch: Any) -> bool:
@@ -458,13 +457,13 @@ def _refuse_version(broker: Broker, api: Api, header: RequestHeader, client_host
     from ottla.api.api_versions import served
     from ottla.wire.messages.api_versions import ApiVersionsResponse
 
-    counts = _counts_of(broker, api)
+    counts = broker.requests.of(api.key, api.title)
     answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=served())
     return _framed(header, encoder(ApiVersionsResponse, 0)(answer, counts.errors), counts)
 
 
 def _framed(header: RequestHeader, chunks: list[Buffer], counts: ApiCounts) -> list[Buffer]:
-    flexible = response_is_flexible(header.api_key, header.api_version)
+    flexible = _has_flexible_answer(header.api_key, header.api_version)
     start = response_header(header.correlation_id, flexible)
     size = len(start) + sum(map(len, chunks))
     counts.answer_bytes += size

@@ -4,18 +4,16 @@ topics, brokers and groups; set or delete levels of a broker's loggers, which ar
 v1 flexible
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 from ottla.api.broker_loggers import change_levels
 from ottla.api.call import Call
-from ottla.api.config_resources import alter, plan_change
+from ottla.api.config_resources import Planned, alter, plan_change
 from ottla.base.config import ConfigResourceType, ConfigType, Row, rows_by_group_key, rows_by_topic_key
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.config_classes import broker_rows
 from ottla.broker.config_entries import describe_broker, describe_topic
 from ottla.broker.long_work import Steps
-from ottla.controller.keeper import Operation
 from ottla.group.config import GroupConfig
 from ottla.log.config import LogConfig
 from ottla.wire.messages.incremental_alter_configs import (
@@ -39,9 +37,7 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
     )
 
 
-def _plan(
-    call: Call, request: IncrementalAlterConfigsRequest, resource: AlterConfigsResource
-) -> Sequence[Operation]:
+def _plan(call: Call, request: IncrementalAlterConfigsRequest, resource: AlterConfigsResource) -> Planned:
     names = [config.name for config in resource.configs]
     if len(set(names)) != len(names):
         raise ApiError(ErrorCode.INVALID_REQUEST, "A config is given more than once.")
@@ -50,7 +46,7 @@ def _plan(
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{config.name}: a null value is not allowed.")
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         change_levels(call, resource.resource_name, resource.configs, validate_only=request.validate_only)
-        return []
+        return Planned()
     change = partial(_changed, call, resource)
     return plan_change(call, resource, change, validate_only=request.validate_only)
 

@@ -16,7 +16,6 @@ FIELDS: Final = {
     "api": "The API of a request, by Kafka's name.",
     "at": "Which kind of line of the audit log it is.",
     "bytes": "How large something is.",
-    "certificate_expires": "When a certificate ends to be valid, RFC 3339 in UTC.",
     "checks": "What the audit log says was checked: operation, type, name, whether it is allowed.",
     "client": "The client id that a request came with.",
     "correlation": "The correlation id that a request came with.",
@@ -41,7 +40,10 @@ FIELDS: Final = {
     "principal": "Who asked, as in User:alice.",
     "reason": "Why, in a few words.",
     "records": "How many records a line is about.",
-    "setting": "The name of a setting.",
+    "segments": "How many segments of logs a line is about.",
+    "setting": "The name of a setting, or of a logger whose level was set.",
+    "settings": "The names of settings.",
+    "steps_ms": "How long each step of a start or a stop took, in milliseconds.",
     "suppressed": "How many more such lines there were, and were left out.",
     "took_ms": "How long it took, in milliseconds.",
     "topic": "The name of a topic.",
@@ -49,6 +51,11 @@ FIELDS: Final = {
     "transactional_id": "The transactional id of a producer.",
     "version": "The version of an API.",
 }
+
+
+# For lines whose number has a limit of its own (one per repaired log, one a second), and of which none may be
+# left out.
+UNLIMITED: Final = {"is_unlimited": True}
 
 
 def fields(**named: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ A sample is the values of the labels, in the order in which the metric names the
 `Histogram`; without any values it is the sum over all labels. Samples are named lazily where there are many:
 whoever reads them pauses in between, so what a sample is made of may be gone by then. Take the keys of a
 dictionary first (`list(...)`), and leave out what is no longer there. Of partitions there may be ten thousand
-in a dozen metrics each: their labels are written down once (`label_text`) and kept from scrape to scrape.
+in a dozen metrics each: their labels are written once for all of these (`label_text`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol, TypeAlias
 
-ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+LABEL_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 PLACES: Final = 28  # of a histogram: two minutes, which is longer than nearly all that is measured
 
 
@@ -79,7 +79,7 @@ Family: TypeAlias = tuple[Metric, Iterable[Sample]]
 def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
     """Labels as Prometheus writes them between braces."""
     pairs = zip(names, values, strict=True) if values else ()
-    return ",".join([f'{name}="{value.translate(ESCAPES)}"' for name, value in pairs])
+    return ",".join([f'{name}="{value.translate(LABEL_ESCAPES)}"' for name, value in pairs])
 
 
 class Source(Protocol):

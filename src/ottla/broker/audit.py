@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ottla.base.log_fields import UNLIMITED, fields
 from ottla.security.principals import Principal
 from ottla.security.resources import Operation, ResourceType
 
@@ -86,4 +87,8 @@ class Audit:
         sentence = (
             f"{line['principal']} asked for {asker.api}, which is {'' if line['allowed'] else 'not '}allowed"
         )
-        log.info("%s", json.dumps(line, ensure_ascii=True), extra={"fields": line, "sentence": sentence})
+        log.info(
+            "%s",
+            json.dumps(line, ensure_ascii=True),
+            extra={"sentence": sentence} | fields(**line) | UNLIMITED,
+        )

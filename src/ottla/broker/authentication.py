@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ottla.base.config import load
+from ottla.base.log_fields import fields
 from ottla.broker.access import Access
 from ottla.broker.effects import Effect
 from ottla.broker.listeners import Listener, settings_of
@@ -125,7 +126,7 @@ class Authentication:
     def complain(self, who: str, reason: object, now_ms: int) -> None:
         if now_ms - self._said_ms >= SAY_MS:
             self._said_ms = now_ms
-            log.warning("%s did not authenticate: %s", who, reason)
+            log.warning("%s did not authenticate: %s", who, reason, extra=fields(reason=str(reason)))
 
     # -- what a listener offers --
 

@@ -7,8 +7,8 @@
     seat, controller_writes       the controller, on the broker that has its seat
     liveness, report, departure   what it tells other brokers, and hears of them
     waiting, slices, allowance    requests that wait, that take long, and how much may be done at once
-    readiness                     whether it can answer for what it leads
     traffic                       what went in and out, counted by topic
+    readiness                     whether it can answer for what it leads
     outbox                        what it asks of the world
 
 Rules: one thread owns all of this. Every input takes `now_ms`; nothing here reads a clock, opens a socket or
@@ -227,9 +227,10 @@ class Broker:
         from ottla.broker.group_lag import GroupLag  # only where somebody reads metrics
 
         return GroupLag(
-            self.id, self.image, self.partitions,
+            self.id, self.image, self.partitions, lambda: self.coordinators.group_ids,
             lambda shard, group_id: self.coordinators.groups.newest_offsets(shard, group_id),
-            self.outbox.send, self.waiting, lambda: self.settings.metrics_config.lag_interval_ms,
+            self.outbox.send, self.waiting, lambda: self.settings.metrics_config.groups_max,
+            lambda: self.settings.metrics_config.lag_interval_ms,
         )  # fmt: skip
 
     @property

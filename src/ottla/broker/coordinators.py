@@ -64,6 +64,12 @@ class Coordinators:
         return self._groups
 
     @property
+    def group_ids(self) -> list[tuple[int, str]]:
+        """Of all groups on this broker, with their shards."""
+        shards = () if self._groups is None else self._groups.shards()
+        return [(index, group_id) for index, shard in shards for group_id in shard.groups]
+
+    @property
     def transactions(self) -> "Transactions":
         if self._transactions is None:
             from ottla.broker.transactions import Transactions  # likewise

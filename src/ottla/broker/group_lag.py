@@ -38,25 +38,30 @@ Watched: TypeAlias = Sequence[tuple[int, str]]  # groups, each with its shard
 
 
 class GroupLag:
-    """`partitions` are those on this broker; `committed` gives the offsets of a group, by topic and
-    partition."""
+    """`present` gives the groups of this broker, of which at most `limit` are watched; `committed` the
+    offsets of one, by topic and partition; `partitions` are those on this broker."""
 
     def __init__(
         self,
         broker_id: int,
         image: Image,
         partitions: Mapping[TopicPartition, Partition],
+        present: Callable[[], Watched],
         committed: Callable[[int, str], Mapping[str, Mapping[int, object]]],
         send: SendRequest,
         waiting: Waiting,
+        limit: Callable[[], int],
         interval_ms: Callable[[], int],
     ) -> None:
+        self.left_out = 0  # groups beyond the limit
         self._broker_id = broker_id
         self._image = image
         self._partitions = partitions
+        self._present = present
         self._committed = committed
         self._send = send
         self._waiting = waiting
+        self._limit = limit
         self._interval_ms = interval_ms
         self._watched: Watched = ()
         self._watched_ms = 0
@@ -66,17 +71,22 @@ class GroupLag:
         self._queues: dict[int, list[TopicPartition]] = {}  # by leader
         self._is_asked: set[int] = set()  # to whom a request is under way
 
-    def watch(self, groups: Watched, limit: int, now_ms: int) -> Watched:
-        """Somebody wants to know the lag of groups, and will again: of as many as the limit allows. Those
-        that it was told of before stay."""
-        present = dict.fromkeys(groups)
-        chosen = {group: None for group in self._watched if group in present}
-        chosen |= present
-        self._watched, self._watched_ms = list(islice(chosen, limit)), now_ms
+    def watch(self, now_ms: int) -> Watched:
+        """Somebody wants to know the lag of groups, and will again; of which groups."""
+        self._watched_ms = now_ms
+        self._choose()
         if not self._is_running:
             self._is_running = True
             self._call_at(now_ms, self._begin_round)
         return self._watched
+
+    def _choose(self) -> None:
+        """As many groups as the limit allows; those that were watched before stay."""
+        present = dict.fromkeys(self._present())
+        chosen = {group: None for group in self._watched if group in present}
+        chosen |= present
+        self._watched = list(islice(chosen, self._limit()))
+        self.left_out = len(present) - len(self._watched)
 
     def end_of(self, topic_partition: TopicPartition) -> int | None:
         """None if that is not known."""
@@ -97,6 +107,7 @@ class GroupLag:
         if self._is_gathering:
             return
         self._is_gathering = True
+        self._choose()
         self._ends, self._ends_before = {}, self._ends
         # First of all what the round before has not come to.
         queues = {leader: dict.fromkeys(queue) for leader, queue in self._queues.items()}

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
 from ottla.controller.topics import NewTopic
 from ottla.coordinator.damage import Unreadable
 from ottla.coordinator.runtime import Failed
@@ -70,8 +71,9 @@ def report_failure(topic: str, stored: str, index: int, failed: Failed) -> None:
         remedy = f"and {len(failed.unreadable) - 1} more; {remedy}"
     where = f"{failed.journal.place(first.offset)}, offset {first.offset}: " if first.offset >= 0 else ""
     log.error(
-        "the %s stored in %s are not served: %s%s; %s", stored, topic_partition, where, first.problem, remedy
-    )
+        "the %s stored in %s are not served: %s%s; %s", stored, topic_partition, where, first.problem, remedy,
+        extra=fields(topic=topic, partition=index, reason=first.problem),
+    )  # fmt: skip
 
 
 def report_left_out(topic: str, index: int, left_out: list[Unreadable]) -> None:
@@ -79,5 +81,5 @@ def report_left_out(topic: str, index: int, left_out: list[Unreadable]) -> None:
     more = f" and {len(left_out) - PLACES_NAMED} more" if len(left_out) > PLACES_NAMED else ""
     log.warning(
         "%s-%d is served without what cannot be read at offset %s%s, as an operator said (ottla skip)",
-        topic, index, named, more,
+        topic, index, named, more, extra=fields(topic=topic, partition=index),
     )  # fmt: skip

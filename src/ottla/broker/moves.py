@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
 from ottla.broker.effects import CopyLog
 from ottla.broker.outbox import Outbox
 from ottla.broker.storage import Storage
@@ -82,7 +83,10 @@ class Moves:
             self._outbox.put(CopyLog(move, copied))
 
     def _give_up(self, move: Move, error: BaseException) -> None:
+        topic, partition = move.topic_partition
+        directory = self._store.directory_of(move.topic_partition)
         log.error(
-            "%s stays in %s: %s", move.topic_partition, self._store.directory_of(move.topic_partition), error
-        )
+            "%s stays in %s: %s", move.topic_partition, directory, error,
+            extra=fields(topic=topic, partition=partition, directory=directory, reason=str(error)),
+        )  # fmt: skip
         self._store.moves.cancel(move.topic_partition)

@@ -6,10 +6,11 @@ answered KAFKA_STORAGE_ERROR, and what is parked on it is woken to hear that.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
 from ottla.broker.config_copies import ConfigCopies
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.log_queue import LogQueue
@@ -66,6 +67,12 @@ class Partitions(Mapping[TopicPartition, Partition]):
 
     def __len__(self) -> int:
         return len(self._here)
+
+    def items(self) -> ItemsView[TopicPartition, Partition]:
+        return self._here.items()  # several times as quick as what a Mapping makes of the above
+
+    def values(self) -> ValuesView[Partition]:
+        return self._here.values()
 
     def get(self, topic_partition: TopicPartition) -> Partition | None:  # type: ignore[override]
         return self._here.get(topic_partition)
@@ -207,7 +214,10 @@ class Partitions(Mapping[TopicPartition, Partition]):
     def on_directory_failed(self, directory: str, reason: str, now_ms: int) -> None:
         """Release the partitions that were in a failed directory."""
         lost = [topic_partition for topic_partition, home in self._store.lost.items() if home == directory]
-        log.error("%s is offline, with %d partitions, until the next start: %s", directory, len(lost), reason)
+        log.error(
+            "%s is offline, with %d partitions, until the next start: %s", directory, len(lost), reason,
+            extra=fields(directory=directory, partitions=len(lost), reason=reason),
+        )  # fmt: skip
         gone = [partition for lost_one in lost if (partition := self._here.get(lost_one)) is not None]
         for partition in gone:
             self._release(partition, now_ms)

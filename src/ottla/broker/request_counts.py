@@ -22,13 +22,15 @@ TITLES = {FETCH: "FetchConsumer", FOLLOWER_FETCH: "FetchFollower"}  # Kafka's, w
 @dataclass(slots=True, eq=False)
 class ApiCounts:
     """`versions`: requests, by their version. `errors`: by code, as often as it was said, without NONE.
-    `queue` and `remote` are of those alone that waited so, `throttle` of those that were over a quota."""
+    `at_once`: how long it took where a request was worked on all the time. Of the others every part of it is
+    counted. `throttle`: of those that were over a quota."""
 
     title: str
     versions: list[int]
     errors: dict[int, int] = field(default_factory=dict)
     request_bytes: int = 0
     answer_bytes: int = 0
+    at_once: Histogram = field(default_factory=Histogram)
     queue: Histogram = field(default_factory=Histogram)
     local: Histogram = field(default_factory=Histogram)
     remote: Histogram = field(default_factory=Histogram)
@@ -47,8 +49,10 @@ class RequestCounts:
     by_key: dict[int, ApiCounts] = field(default_factory=dict)
     unserved: UnservedRequests = field(default_factory=UnservedRequests)
 
-    def add(self, key: int, title: str) -> ApiCounts:
-        """The counts of an API that was never asked for until now."""
-        last = VERSIONS[FETCH if key == FOLLOWER_FETCH else key][1]
-        counts = self.by_key[key] = ApiCounts(TITLES.get(key, title), [0] * (last + 1))
+    def of(self, key: int, title: str) -> ApiCounts:
+        """The counts of an API, also if it was never asked for until now."""
+        counts = self.by_key.get(key)
+        if counts is None:
+            last = VERSIONS[FETCH if key == FOLLOWER_FETCH else key][1]
+            counts = self.by_key[key] = ApiCounts(TITLES.get(key, title), [0] * (last + 1))
         return counts

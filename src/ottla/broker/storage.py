@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
 from ottla.base.metrics import Histogram
 from ottla.broker.compaction_notice import say_cleaned
 from ottla.broker.effects import CleanLog, SyncFolder, SyncLog, TakeOffline
@@ -65,7 +66,10 @@ class Storage:
             if len(self._damage) >= DAMAGE_MAX:
                 self._damage.clear()
             self._damage.add(str(damage))
-            log.error("%s is damaged: %s", topic_partition, damage)
+            topic, partition = topic_partition
+            log.error(
+                "%s is damaged: %s", topic_partition, damage, extra=fields(topic=topic, partition=partition)
+            )
 
     # -- syncs --
 

@@ -29,6 +29,7 @@ from typing import Any, Final
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
 from ottla.broker.leadership_proofs import Proofs
 from ottla.broker.marker_writes import MarkerWrite, MarkerWrites, wait_keys
 from ottla.broker.parked import Key, Parked, Waiting
@@ -295,7 +296,7 @@ class MarkerSender:
                 continue
             if code == ErrorCode.NONE or code in _NEEDLESS:
                 if code == ErrorCode.INVALID_PRODUCER_EPOCH:
-                    log.info(
+                    log.debug(
                         "the end of transaction %r is not needed in %s: a later epoch has written there",
                         ending.transaction.transactional_id, topic_partition,
                     )  # fmt: skip
@@ -324,7 +325,7 @@ class MarkerSender:
         transactional_id = ending.transaction.transactional_id
         log.info(
             "the end of transaction %r is not sent any more: in %s it was ended by a later coordinator",
-            transactional_id, topic_partition,
+            transactional_id, topic_partition, extra=fields(transactional_id=transactional_id),
         )  # fmt: skip
         del self._endings[ending.shard, transactional_id]
 

@@ -7,7 +7,6 @@ for beyond it counts as one; of the clients, those that were logged longest ago 
 import logging
 
 from ottla.base.log_fields import fields
-from ottla.wire.header import API_VERSIONS
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +33,7 @@ class UnservedRequests:
             del self._logged[next(iter(self._logged))]
         self._logged[client] = None
         host, api = host.removeprefix("/"), title or f"API {key}"
-        log.log(
-            logging.INFO if key == API_VERSIONS else logging.WARNING,  # it asks again for an older one
+        log.info(
             "client %.100r at %s asked for %s v%d, which is not served (docs/reference/apis.md says what is)",
             client_id, host, api, version,
             extra=fields(client=client_id, host=host, api=api, version=version),

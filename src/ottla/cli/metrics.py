@@ -1,9 +1,10 @@
-"""`ottla metrics`: measurements of this host and of the cluster, as JSON records in a topic.
+"""`ottla metrics`: measurements of this host, of the cluster and of its brokers, as JSON records in a topic.
 
 A record is a measurement: {"time": ms, "host": ..., "metric": ..., "value": ..., "labels": {...}}, keyed by
-the host. A metric whose name ends in `_total` is a counter since the start of the host; all others are
-values of the moment. What is measured of the cluster is what any client can ask for: where topics begin and
-end, and how far groups lag behind.
+the host that measures. A metric whose name ends in `_total` is a counter since the start of the host, or of
+the broker in its labels; so are `_count` and `_sum` of times. All others are values of the moment. What is
+measured of the cluster is what any client can ask for: where topics begin and end, and how far groups lag
+behind. What brokers measure of themselves is under the names that they give it (docs/reference/metrics.md).
 """
 
 import json
@@ -11,13 +12,14 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ottla.base.command_error import CommandError
 from ottla.base.ids import INTERNAL_TOPICS
 from ottla.cli import output
+from ottla.cli.broker_metrics import BrokerMetrics, Measurement
 from ottla.cli.groups import descriptions
 from ottla.cli.interrupts import INTERRUPTED, stopping
 from ottla.cli.options import HERE, WhereOption, connects
@@ -32,12 +34,6 @@ DELIVERY_S = 30.0
 PSEUDO_FILESYSTEMS = {"squashfs", "overlay", "tmpfs", "devtmpfs"}
 
 
-class Measurement(NamedTuple):
-    metric: str
-    value: float
-    labels: dict[str, str] = {}  # noqa: RUF012  # nobody changes it
-
-
 @connects()
 def metrics(
     topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Where to.")] = "metrics",
@@ -48,27 +44,38 @@ def metrics(
     host: Annotated[
         str | None, typer.Option("--host", metavar="NAME", help="What this host is called. (its name)")
     ] = None,
+    url: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--url",
+            metavar="URL",
+            help="Where a broker serves its metrics; may be repeated. (where the brokers say)",
+        ),
+    ] = None,
     where: WhereOption = HERE,
 ) -> None:
     """Measure this host and the cluster, and send the values to a topic, until Ctrl-C.
 
     Processor, memory, disks and network of the host; records and offsets of every topic; the lag of every
-    group. `ottla pipeline init --template metrics` makes a pipeline of it.
+    group; and the metrics of every broker that serves them (ottla start --http), but those of single
+    partitions. `ottla pipeline init --template metrics` makes a pipeline of it.
 
     \b
     Examples:
       ottla metrics --interval 5
+      ottla metrics --url http://10.0.0.1:9404 --url http://10.0.0.2:9404
       ottla metrics --topic metrics --once
     """
     client = connections.producer(
         where, {"enable.idempotence": True, "message.timeout.ms": int(DELIVERY_S * 1000)}
     )
     administration, name, sent = connections.admin(where), host or socket.gethostname(), 0
+    brokers = BrokerMetrics(administration, url or [])
     with stopping() as stopped:
         host_measurements = of_host(warm_up_s=0.1 if once else 0.0)
         due_s = time.monotonic()
         while not stopped.is_set():
-            measurements = [*next(host_measurements), *of_cluster(administration)]
+            measurements = [*next(host_measurements), *of_cluster(administration), *brokers.read()]
             _send(client, topic, name, measurements)
             sent += len(measurements)
             due_s = max(due_s + interval, time.monotonic())

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
 from ottla.log.catalog import Catalog
 from ottla.log.checkpoints import Checkpoints
 from ottla.log.directories import Directories, DirectoryFiles
@@ -225,7 +226,11 @@ class Moves:
         if topic_id is not None:
             path = os.path.join(move.folder, PARTITION_METADATA)
             move.disk.write_atomic(path, format_partition_metadata(topic_id))
-        log.info("%s moves to %s: %d bytes", move.topic_partition, move.directory, move.log.size)
+        topic, partition = move.topic_partition
+        log.info(
+            "%s moves to %s: %d bytes", move.topic_partition, move.directory, move.log.size,
+            extra=fields(topic=topic, partition=partition, directory=move.directory, bytes=move.log.size),
+        )  # fmt: skip
 
     def _begin_anew(self, move: Move) -> None:
         self.cancel(move.topic_partition)
@@ -263,7 +268,11 @@ class Moves:
         new.include_in_sync(os.path.join(final, file_name(new.log_end_offset, SNAPSHOT)), urgent=False)
         new.cleaned_to = source.cleaned_to
         self._replace(new, move.directory, now_ms)
-        log.info("%s is in %s now", move.topic_partition, move.directory)
+        topic, partition = move.topic_partition
+        log.info(
+            "%s is in %s now", move.topic_partition, move.directory,
+            extra=fields(topic=topic, partition=partition, directory=move.directory),
+        )  # fmt: skip
         return new
 
     def _open_copy(self, move: Move, folder: str, now_ms: int) -> Log:

@@ -10,6 +10,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from ottla.base.log_fields import fields
 from ottla.log.producers import SILENT_MS, Producers
 from ottla.log.verifications import Verifications
 
@@ -38,7 +39,7 @@ class ProducerLimit:
             log.warning(
                 "new idempotent producers are refused where most are: %d have written within %d minutes, and "
                 "this broker remembers %d; with more memory it can remember more (ottla.producer.ids.max)",
-                count, SILENT_MS // 60_000, limit,
+                count, SILENT_MS // 60_000, limit, extra=fields(setting="ottla.producer.ids.max"),
             )  # fmt: skip
         self._is_reached = is_reached
         _bound_verifications([producers.verifications for producers in by_partition])

@@ -14,6 +14,7 @@ at once, so that its name is free, and removed file.delete.delay.ms later.
 """
 
 import errno
+import logging
 import os.path
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from heapq import heappop, heappush
 
 from ottla.base.files import Files
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
 from ottla.log.catalog import Catalog
 from ottla.log.checkpoint_format import CLEAN_SHUTDOWN, clean_shutdown_marker
 from ottla.log.checkpoints import Checkpoints
@@ -35,6 +37,8 @@ from ottla.log.partition_metadata import PARTITION_METADATA, format_partition_me
 from ottla.log.producer_limit import ProducerLimit
 from ottla.log.store_loader import LoadProgress, StoreLoader, StoreReport, TopicConfigs, TopicIds
 from ottla.log.trash import Trash
+
+logger = logging.getLogger(__name__)
 
 PRODUCERS_CHECK_MS = 1_000
 # What keeps a cleaner from writing its copy harms nothing that is there: try again later, with more room.
@@ -326,15 +330,27 @@ class LogStore:
     def _retain(self, now_ms: int) -> None:
         self.checkpoints.write_recovery_points()  # what a power cut leaves of these removals is no hole then
 
+        deleted: list[tuple[int, int]] = []
+
         def retain(log: Log) -> None:
             high_watermark = self.high_watermarks.get(log.topic_partition, log.log_start_offset)
             segments = log.segments.row.copy()
             count = log.delete_old_segments(now_ms + self.wall_offset_ms, high_watermark)
+            freed = sum(segment.size for segment in segments[:count])
             self.retained.segments += count
-            self.retained.bytes += sum(segment.size for segment in segments[:count])
+            self.retained.bytes += freed
             self._trash.add_segments(log, now_ms)
+            if count:
+                deleted.append((count, freed))
+                _say_retained(log, count, freed)
 
         self._for_each_log(retain)
+        if deleted:
+            segments, freed = (sum(figures) for figures in zip(*deleted, strict=True))
+            logger.info(
+                "retention: %d partitions have lost %d segments, %d bytes", len(deleted), segments, freed,
+                extra=fields(partitions=len(deleted), segments=segments, bytes=freed),
+            )  # fmt: skip
 
     def _expire_producers(self, now_ms: int) -> None:
         for log in self.logs.values():
@@ -343,6 +359,17 @@ class LogStore:
     def _bound_producers(self, now_ms: int) -> None:
         producers = [log.producers for log in self.logs.values()]
         self._producer_limit.enforce(producers, self.store_config.producer_ids_max, now_ms)
+
+
+def _say_retained(log: Log, segments: int, freed: int) -> None:
+    topic, partition = log.topic_partition
+    logger.debug(
+        "retention: %s begins at offset %d, without %d segments, %d bytes",
+        log.topic_partition, log.log_start_offset, segments, freed,
+        extra=fields(
+            topic=topic, partition=partition, offset=log.log_start_offset, segments=segments, bytes=freed
+        ),
+    )  # fmt: skip
 
 
 def _write_topic_id(log: Log, topic_id: bytes, *, no_configs: bool) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.base.files import Syncable, is_shortage
+from ottla.base.log_fields import fields
 from ottla.broker import effects
 from ottla.broker.parked import Parked
 from ottla.log.compaction.task import CleanOutcome, CleanTask
@@ -103,7 +104,12 @@ class Chores:
             from ottla.shell.cleaner import Cleaners  # a broker that compacts nothing need not pay for it
 
             self._cleaners = Cleaners(self._loop, self._core.worker_times["clean"])
-        log.info("compaction of %s begins: %d bytes", task.name, sum(source.size for source in task.sources))
+        topic, partition = cleaned.topic_partition
+        size = sum(source.size for source in task.sources)
+        log.info(
+            "compaction of %s begins: %d bytes", task.name, size,
+            extra=fields(topic=topic, partition=partition, bytes=size),
+        )  # fmt: skip
         self._cleaners.submit(task, lambda outcome: self._on_cleaned(cleaned, outcome))
 
     def _on_cleaned(self, cleaned: Log, outcome: CleanOutcome) -> None:

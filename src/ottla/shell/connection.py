@@ -246,8 +246,7 @@ class Connection(asyncio.BufferedProtocol):
         if over_limit:
             self._clients.say_closed(self.peer, reason, self._core.now_ms())
         else:
-            log.log(
-                logging.INFO if self.cause is Cause.REQUEST else logging.DEBUG,
+            log.debug(
                 "connection from %s closed: %s", self.peer, reason,
                 extra=fields(host=self.peer, listener=self.listener.name, reason=reason),
             )  # fmt: skip
@@ -293,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
                 if not isinstance(answer, Silence):
                     self._write(answer)
                 elif answer is Silence.NO_REPLY:
-                    self._meter.sent()
+                    self._meter.sent()  # to nobody
                 else:
                     self.is_parked = True
                     self._queued_bytes = len(frame) if answer is Silence.QUEUED else 0
@@ -321,6 +320,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_writable:
             self._meter.sent()
         else:
+            self._meter.begin_sending()
             self._clients.on_unsent(self._core.now_ms())
 
     def _set_reading(self, wanted: bool) -> None:

@@ -8,6 +8,7 @@ import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 
+from ottla.base.log_fields import fields
 from ottla.broker.storage import Storage
 from ottla.controller import znodes
 from ottla.controller.keeper import NodeChanged
@@ -115,5 +116,8 @@ def _pass_over(store: LogStore, directory: str, error: StartError, *, holds_keep
         raise error
     if holds_keeper and directory == store.directories[0]:
         raise StartError(f"{error}; it is the first of log.dirs and holds keeper.db: no start without it")
-    log.error("%s is offline until the next start: %s", directory, error)
+    log.error(
+        "%s is offline until the next start: %s", directory, error,
+        extra=fields(directory=directory, reason=str(error)),
+    )  # fmt: skip
     store.fail(directory, str(error))

@@ -195,6 +195,7 @@ class EmbeddedBroker:
             durable_keeper=self._kept is not None,
             keeper=self._keeper,
         )
+        threading.current_thread().name = f"ottla-broker-{server.config.node_id}"  # whose log lines these are
         starting = asyncio.ensure_future(server.start())
         ending = asyncio.ensure_future(self._ended.wait())
         await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)

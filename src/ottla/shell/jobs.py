@@ -29,6 +29,7 @@ class Jobs:
         self._worker = worker
         self._done = done
         self._queue: list[Parked] = []
+        worker.times.queue = self._queue
         self._started = 0
         self._is_running = False
         self.is_closing = False
@@ -44,7 +45,7 @@ class Jobs:
             self._run_next()
 
     def _run_next(self) -> None:
-        self._queue = [parked for parked in self._queue if parked.reply is not None]
+        self._queue[:] = [parked for parked in self._queue if parked.reply is not None]
         self._is_running = bool(self._queue) and not self.is_closing
         if not self._is_running:
             return

@@ -94,7 +94,7 @@ class KeeperSession:
         """The directory's lock is ours: whoever registered with the word in it does not run any more."""
         word = self._lock.incarnation()
         if word and znodes.parse(self._others or b"{}").get("incarnation") == word:
-            log.warning("%s is left from the last process of this broker; taken away", self._own_path)
+            log.info("%s is left from the last process of this broker; taken away", self._own_path)
             await self._write(succession(self._core.broker.id, nodes))
 
     async def _outwait(self) -> None:

@@ -24,6 +24,7 @@ class KeyReader:
         self._core = core
         self._loop = loop
         self._worker: Worker | None = None
+        self._failed: set[str] = set()  # where the last try found none
 
     def carriers(self) -> Carriers:
         return {effects.ReadKeys: lambda effect: self._read(effect.keys)}
@@ -54,9 +55,14 @@ class KeyReader:
         now_ms = self._core.now_ms()
         if error is None:
             keys.on_read(result, now_ms)
-            log.info("%d keys of tokens are read from %s", len(result), keys.url)
+            level = (
+                logging.WARNING if keys.url in self._failed else logging.DEBUG
+            )  # who saw it begin sees it end
+            self._failed.discard(keys.url)
+            log.log(level, "%d keys of tokens are read from %s", len(result), keys.url)
         elif isinstance(error, _KeysError):
             keys.on_failed(now_ms)
+            self._failed.add(keys.url)
             log.warning("%s; the keys that were read before go on to be used", error)
         else:
             self._core.halt(f"bug: {error!r}")

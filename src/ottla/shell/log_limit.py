@@ -3,23 +3,25 @@
 Of lines with the same logger, level and template LINES_MAX are written in WINDOW_S. Of those beyond only the
 last one is, once the window is over, with how many there were: what was true in the end is never left out.
 
-There is no limit for what is critical, for the audit log (it has its own), and for a logger at DEBUG: that is
-how one sees them all.
+There is no limit for what is critical, for lines that are UNLIMITED (as the audit log's, which has its own),
+and for a logger at DEBUG: that is how one sees them all.
 """
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TextIO
 
-from ottla.broker.audit import LOGGER as AUDIT
+from ottla.base.log_fields import UNLIMITED
 
 LINES_MAX: Final = 20
 WINDOW_S: Final = 60.0
 LATE_S: Final = 0.1  # threads do not log in order of time, and a timer looks a little late
 TEMPLATES_MAX: Final = 1_000
+UNWRITTEN: Final = "bug: the line %r could not be written: %s"
 
 
 @dataclass(slots=True)
@@ -110,6 +112,14 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
         else:
             self._wind()
 
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        """A line could not be written. Without a stream there is nobody to tell; else it is a bug, and that
+        is one line, too."""
+        if not isinstance(sys.exc_info()[1], OSError) and record.msg != UNWRITTEN:
+            named = {"name": record.name, "levelno": logging.ERROR, "levelname": "ERROR"}
+            line = {"msg": UNWRITTEN, "args": (str(record.msg), sys.exc_info()[1])}
+            super().emit(logging.makeLogRecord(named | line))
+
     def close(self) -> None:
         self.acquire()
         try:
@@ -149,6 +159,6 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
 def _has_no_limit(record: logging.LogRecord) -> bool:
     return (
         record.levelno >= logging.CRITICAL
-        or record.name == AUDIT
+        or UNLIMITED.keys() <= record.__dict__.keys()
         or logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
     )

@@ -7,16 +7,20 @@ The process is the broker's own here, so its limit of open files is raised; an e
 """
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Callable
 from typing import Any
 
+from ottla.base.log_fields import fields
 from ottla.shell.descriptors import raise_limit
 from ottla.shell.garbage_collection import spare_survivors
 from ottla.shell.server import Server
 from ottla.shell.stall_watcher import StallWatcher
 from ottla.shell.systemd import Systemd
+
+log = logging.getLogger(__name__)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -56,7 +60,7 @@ async def _serve(
     systemd = Systemd(os.environ)
     systemd.on_begun()
     server = Server(properties, on_halt=end)
-    server.core.stalls.watcher = watcher
+    server.core.stalls.watch(watcher)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, None)
     starting = asyncio.ensure_future(server.start())
@@ -71,6 +75,12 @@ async def _serve(
     on_ready(server)
     systemd.on_ready(f"serving at {server.addresses}")
     reason = await ended
+    log.info("broker %d stops", server.config.node_id)
     systemd.on_stopping()
     await server.stop()
+    watch = server.stopping
+    log.info(
+        "broker %d has stopped in %d ms: %s", server.config.node_id, watch.took_ms, watch,
+        extra=fields(took_ms=watch.took_ms, steps_ms=watch.steps_ms),
+    )  # fmt: skip
     return reason

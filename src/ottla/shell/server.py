@@ -21,6 +21,7 @@ from ottla.base.addresses import Address
 from ottla.base.config import ConfigError
 from ottla.base.files import OsFiles
 from ottla.base.ids import uuid_text
+from ottla.base.log_fields import UNLIMITED, fields
 from ottla.broker.access import DEFAULT_LISTENER
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE, BrokerConfig
@@ -37,6 +38,7 @@ from ottla.shell.keeper_session import KeeperMaker, KeeperSession, keeper_maker
 from ottla.shell.key_reader import KeyReader
 from ottla.shell.lock import DirectoryLock, StartError, check_cluster, damaged_keeper
 from ottla.shell.peers import BrokerHost, Peers
+from ottla.shell.stopwatch import Stopwatch
 from ottla.shell.worker import run_in_thread
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ class Server:
         self._make_keeper = keeper or keeper_maker(self.config, properties, durable=durable_keeper)
         self._locks = [DirectoryLock(directory) for directory in self.config.log_dirs]
         self._is_hurried = False
+        self.starting = self.stopping = Stopwatch()
         self.http_address: Address | None = None
         self._http: HttpService | None = None
 
@@ -103,6 +106,7 @@ class Server:
 
     async def start(self) -> None:
         """Everything that can be wrong with a start is a StartError, and leaves nothing behind."""
+        self.starting = Stopwatch()
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self.core.on_bug)
         async with contextlib.AsyncExitStack() as undo:
@@ -123,8 +127,6 @@ class Server:
         keeper = self._make_keeper(self._loop)
         lock = next(lock for lock in self._locks if lock.is_held)
         self._session = KeeperSession(self.core, keeper, self.clients.endpoints, lock)
-        if self._http is not None:
-            self._http.session = self._session
         try:
             await self._enter(undo)
             await self.clients.serve()
@@ -150,12 +152,17 @@ class Server:
     async def _enter(self, undo: contextlib.AsyncExitStack) -> None:
         """Take up what the keeper and the disk hold, and register."""
         claims = directories.cluster_ids(self.broker.store, self.broker.id, holds_keeper=self._holds_keeper)
+        self.starting.end("locks and listeners")
         nodes, keeper = await self._session.load(), self._session.keeper
+        self.starting.end("keeper")
+        if self._http is not None:
+            self._http.session = self._session
         tree_id = directories.tree_cluster_id(nodes, keeper.where)
         if keeper.is_shared:
             directories.check_shared(self.broker.store, claims, keeper.where, tree_id)
         cluster_id = check_cluster(claims | {keeper.where: tree_id})
         await self._open_logs(nodes)
+        self.starting.end("logs")
         undo.callback(lambda: self._close_logs(clean=self.broker.is_clean))
         self._chores = Chores(self.core, self._loop)
         undo.callback(self._chores.close)
@@ -176,6 +183,7 @@ class Server:
                 self.broker.storage, self.broker.id, self.broker.image.cluster_id, shared=keeper.is_shared
             )
             self.core.carry_out()
+            self.starting.end("registration")
         except OSError as error:
             raise StartError(f"cannot open the logs: {error}") from None
         if self.core.is_halted:
@@ -208,7 +216,7 @@ class Server:
             self._close_logs(clean=False)
             raise StartError(f"cannot open the logs: {error}") from None
         for line in repairs:
-            log.warning("recovery: %s", line)
+            log.warning("recovery: %s", line, extra=UNLIMITED)
         if self.core.is_halted:
             self._close_logs(clean=False)
             raise StartError("the broker stopped while it started; its log says why")
@@ -217,15 +225,18 @@ class Server:
 
     async def stop(self, *, drain: bool = True) -> None:
         """`drain`: let others lead first, where there are others."""
+        self.stopping = Stopwatch()
         self.broker.readiness.is_stopping = True
         if drain and not self.core.is_halted and self._session.keeper.is_shared:
             await self._drain()
+            self.stopping.end("leadership")
         self._stop_serving()
         await asyncio.sleep(0)
         self.clients.close_all("the broker stops")
         await self._end(clean=not self.core.is_halted)
         await self._session.keeper.close()
         self._release_locks()
+        self.stopping.end("keeper")
 
     async def kill(self) -> None:
         """End as a crash does, as far as that is possible in a process that goes on: nothing is handed over,
@@ -255,7 +266,10 @@ class Server:
                 return
             await asyncio.sleep(DRAIN_S)
         if self.broker.departure.is_drained:
-            log.info("leadership is handed over, after %.2f s", self._loop.time() - began)
+            took_s = self._loop.time() - began
+            log.info(
+                "leadership is handed over, after %.2f s", took_s, extra=fields(took_ms=round(took_s * 1000))
+            )
 
     def _stop_serving(self) -> None:
         self.core.is_stopping = True
@@ -274,7 +288,9 @@ class Server:
             self._http.close()
         for _ in range(CLOSING_ROUNDS):
             await asyncio.sleep(0)
+        self.stopping.end("connections")
         self._close_logs(clean=clean)
+        self.stopping.end("logs")
 
     def _release_locks(self) -> None:
         for lock in self._locks:
@@ -287,4 +303,7 @@ class Server:
             log.error("the logs could not be closed cleanly: %s", error)
         for effect in self.broker.outbox.effects:
             if isinstance(effect, TakeOffline):
-                log.error("%s could not be closed cleanly: %s", effect.directory, effect.reason)
+                log.error(
+                    "%s could not be closed cleanly: %s", effect.directory, effect.reason,
+                    extra=fields(directory=effect.directory, reason=effect.reason),
+                )  # fmt: skip

@@ -48,7 +48,7 @@ class Watcher(Protocol):
     """Looks at the loop's thread from outside when a tick is late."""
 
     def expect(self, within_s: float) -> None:
-        """The next tick comes within this time."""
+        """The next tick comes within this time; 0: there is none."""
 
     def take(self) -> str:
         """Where the thread was when the tick was late, since this was last asked for."""
@@ -73,18 +73,25 @@ class Stalls:
         self.counts = Counter(dict.fromkeys(CAUSES, 0))  # from the first on, or the first would not be seen
         self.total_us = self.counts.copy()
         self.lag = Histogram()
-        self.watcher: Watcher = NoWatcher()
+        # In a process that is not ours alone, others keep the loop waiting, and that is their affair.
+        self._level = logging.INFO
+        self._watcher: Watcher = NoWatcher()
         self._recent: deque[tuple[int, int]] = deque(maxlen=REMEMBERED)  # from when to when
         self._due_us = NEVER_US
         self._cpu_ns = 0
         self._part, self._part_us = "", 0
         self._collection_us = 0
 
+    def watch(self, watcher: Watcher) -> None:
+        """In a process that is the broker's own."""
+        self._watcher, self._level = watcher, logging.WARNING
+
     def begin(self) -> None:
         gc.callbacks.append(self._on_collection)
 
     def end(self) -> None:
         self.limit_us = self._due_us = NEVER_US
+        self._watcher.expect(0)
         if self._on_collection in gc.callbacks:
             gc.callbacks.remove(self._on_collection)
 
@@ -99,8 +106,9 @@ class Stalls:
         self._recent.append((now_us - spent_us, now_us))
         self.counts[cause] += 1
         self.total_us[cause] += own_us
-        where = self.watcher.take()
-        log.warning(
+        where = self._watcher.take()
+        log.log(
+            self._level,
             "everybody had to wait %d ms for %s%s",
             own_us // 1000,
             what or cause,
@@ -164,7 +172,7 @@ class Stalls:
             self._note_late(late_us, (cpu_ns - self._cpu_ns) // 1_000_000)
         self._due_us, self._cpu_ns = now_us + int(within_s * 1e6), cpu_ns
         self.limit_us = limit_ms * 1000
-        self.watcher.expect(within_s + limit_ms / 1000)
+        self._watcher.expect(within_s + limit_ms / 1000)
 
     def _note_late(self, late_us: int, cpu_ms: int) -> None:
         what = (

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.base.config import ConfigError
+from ottla.base.log_fields import fields
 from ottla.broker.broker import Broker
 from ottla.broker.listeners import LISTENER_PREFIX, Listener, settings_of
 from ottla.security.tls_config import DYNAMIC, TlsConfig, load_tls
@@ -137,10 +138,15 @@ class TlsContexts:
             if isinstance(result, ListenerTls):
                 self._by_listener[name] = result
                 self._said.pop(name, None)
-                log.warning("listener %s: new connections get the certificates that were changed", name)
+                log.info(
+                    "listener %s: new connections get the certificates that were changed", name,
+                    extra=fields(listener=name),
+                )  # fmt: skip
             elif self._said.get(name) != str(result):
                 self._said[name] = str(result)
-                log.error("%s; listener %s goes on with what it had", result, name)
+                log.error(
+                    "%s; listener %s goes on with what it had", result, name, extra=fields(listener=name)
+                )
 
     def close(self) -> None:
         if self._looking is not None:

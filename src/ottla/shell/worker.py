@@ -6,7 +6,7 @@ A job runs in its thread; its result is posted back to the loop, where `done` is
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ class WorkerTimes:
     """What workers of one name had to do, counted on the loop's thread."""
 
     jobs: int = 0  # that wait or run
+    queue: Sized = ()  # those that are not given to a thread yet
     durations: Histogram = field(default_factory=Histogram)
 
 
@@ -30,7 +31,7 @@ class Worker:
     ) -> None:
         self._loop = loop
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"ottla-{name}")
-        self._times = times or WorkerTimes()
+        self.times = times or WorkerTimes()
 
     def submit(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         begun_ns = 0
@@ -46,7 +47,7 @@ class Worker:
             result = None if error else future.result()
             self._loop.call_soon_threadsafe(self._end, duration_us, done, result, error)
 
-        self._times.jobs += 1
+        self.times.jobs += 1
         self._pool.submit(run).add_done_callback(finished)
 
     def _end(
@@ -56,8 +57,8 @@ class Worker:
         result: Any,
         error: BaseException | None,
     ) -> None:
-        self._times.jobs -= 1
-        self._times.durations.observe(duration_us)
+        self.times.jobs -= 1
+        self.times.durations.observe(duration_us)
         done(result, error)
 
     def close(self) -> None:

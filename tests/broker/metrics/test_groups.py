@@ -6,10 +6,13 @@ from tests.api.asking import batch, create, lead, produce
 from tests.api.groups import broker, lead_offsets, stable
 from tests.api.harness import Machine
 from tests.support.groups import G, committing, consuming
+from tests.support.metrics import label_values
 
 from ottla.base.metrics import metrics_of
 from ottla.broker.effects import Send
 from ottla.broker.metrics.groups import GroupMetrics
+from ottla.controller import znodes
+from ottla.controller.keeper import Put
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 
@@ -21,7 +24,10 @@ MEMBERS, LEFT_OUT = "kafka_consumergroup_members", "ottla_metrics_groups_left_ou
 def read(machine: Machine) -> dict[str, dict[tuple[str, ...], object]]:
     the_broker = machine.broker
     source = GroupMetrics(the_broker.coordinators, the_broker.settings, the_broker.group_lag)
-    return {metric.name: dict(samples) for metric, samples in source.read(machine.now_ms)}
+    return {
+        metric.name: {label_values(of_sample): value for of_sample, value in samples}
+        for metric, samples in source.read(machine.now_ms)
+    }
 
 
 def labels(samples: Iterable[tuple[str, ...]]) -> list[str]:
@@ -77,6 +83,18 @@ def test_a_lag_is_unknown_while_the_leader_of_the_partition_has_not_been_heard()
     assert series[OFFSET_SUM] == {(G, "t"): 2, (G, "u"): 1}
     machine.pass_time(1)
     assert not [effect for effect in machine.held if isinstance(effect, Send)]
+
+
+def test_the_sum_of_lags_is_that_of_the_partitions_whose_ends_are_known() -> None:
+    machine, client, _ = broker()
+    produce(client, "t", batch("a", "b", "c"))
+    client.send(committing(1, partitions=(0, 1)), 9)
+    machine.give_up_the_seat()
+    states = {0: (1, 0, (1,)), 1: (-1, 1, (1,))}
+    machine.write(Put(znodes.state_path("t"), znodes.state_node(1, states)))
+    series = read(machine)
+    assert series[LAG] == {(G, "t", "0"): 2, (G, "t", "1"): -1}
+    assert series[LAG_SUM] == {(G, "t"): 2}
 
 
 def test_series_go_with_the_topic_and_with_the_group() -> None:

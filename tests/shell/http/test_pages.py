@@ -4,19 +4,22 @@ import asyncio
 import gzip
 import http.client
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_metrics
 from tests.support.http import answers, get
-from tests.support.waiting import until, wait_for
+from tests.support.waiting import until
 
 import ottla
 from ottla import Broker
 from ottla.shell.http import scrapes
 from ottla.shell.http.connection import Asked
 from ottla.shell.http.scrapes import Scrapes
+from ottla.shell.keeper_shared import SharedKeeper, SharedTree
+from ottla.shell.server import Server
 
 PARTITIONS = "kafka_server_replicamanager_partitioncount"
 
@@ -104,7 +107,8 @@ def test_a_method_other_than_get_and_head_is_405(address: str, method: str) -> N
 def test_head_has_the_headers_of_get_and_no_body(address: str, path: str) -> None:
     head, page = get(address, path, "HEAD"), get(address, path)
     assert (head.status, head.body) == (page.status, b"")
-    assert head.headers["Content-Length"] == str(len(page.body))
+    changed = 1_000 if path == "/metrics" else 0  # bytes: numbers get longer from one look to the next
+    assert abs(int(head.headers["Content-Length"]) - len(page.body)) <= changed
 
 
 def test_a_connection_is_kept_for_further_requests(address: str) -> None:
@@ -205,15 +209,27 @@ def test_no_more_is_read_while_clients_do_not_take_what_they_asked_for() -> None
     asyncio.run(story())
 
 
-def test_a_broker_that_stops_is_not_ready_and_still_alive(address: str, broker: Broker) -> None:
-    server = broker._server
-    assert server is not None
-    server.broker.readiness.is_stopping = True
-    try:
-        page = get(address, "/health/ready")
-        assert page.status == 503
-        assert [reason["name"] for reason in page.json["reasons"]] == ["stopping"]
-        assert get(address, "/health/live").status == 200
-    finally:
-        server.broker.readiness.is_stopping = False
-    wait_for(lambda: get(address, "/health/ready").status == 200)
+def test_a_broker_that_hands_over_what_it_leads_is_alive_and_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = {}
+
+    async def look(server: Server) -> None:
+        for path in ("/health/live", "/health/ready"):
+            shown[path] = await asyncio.to_thread(get, str(server.http_address), path)
+
+    monkeypatch.setattr(Server, "_drain", look)
+    properties = {"listeners": "127.0.0.1:0", "log.dirs": str(tmp_path), "ottla.http.listener": "0"}
+    tree = SharedTree()
+
+    async def story() -> None:
+        server = Server(
+            properties, on_halt=lambda _reason: None, keeper=lambda loop: SharedKeeper(loop, tree)
+        )
+        await server.start()
+        await server.stop()
+
+    asyncio.run(story())
+    assert shown["/health/live"].status == 200
+    assert shown["/health/ready"].status == 503
+    assert [reason["name"] for reason in shown["/health/ready"].json["reasons"]] == ["stopping"]

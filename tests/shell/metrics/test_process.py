@@ -18,8 +18,8 @@ from ottla.shell.metrics import process
 def test_the_process_is_shown_under_the_names_that_others_give_it() -> None:
     with Broker() as broker:
         metrics = broker.metrics()
-    python = platform.python_version()
-    assert metrics[f'ottla_build_info{{version="{ottla.__version__}",python="{python}",loop="uvloop"}}'] == 1
+    labels = f'version="{ottla.__version__}",python="{platform.python_version()}",loop="uvloop"'
+    assert metrics[f'ottla_build_info{{broker="1",{labels}}}'] == 1
     assert 0 < metrics["process_cpu_seconds_total"] <= time.process_time()
     assert 0 < metrics["ottla_loop_cpu_seconds_total"] <= metrics["process_cpu_seconds_total"]
     assert 1 << 20 < metrics["process_resident_memory_bytes"] < metrics["process_virtual_memory_bytes"]

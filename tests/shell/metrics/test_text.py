@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from ottla.base.metrics import Family, Histogram, counter, gauge, histogram
+from ottla.base.metrics import Family, Histogram, counter, gauge, histogram, label_text
 from ottla.shell.metrics.text import PIECE, Text
 
 MADE = counter("things_made_total", "Things that were made,\nwith a back\\slash.", "color", "size")
@@ -48,3 +48,15 @@ def test_many_samples_come_in_small_pieces() -> None:
     pieces = list(Text().pieces([(MADE, samples)]))
     assert max(piece.count("\n") for piece in pieces) <= PIECE
     assert len(parsed([(MADE, samples)])) == len(samples)
+
+
+def test_labels_that_are_written_already_are_taken_as_they_are() -> None:
+    color = 'r"e\\d\n'
+    labels = label_text(("color", "size"), (color, "1"))
+    expected = {("things_made_total", (("color", color), ("size", "1"))): 3.0}
+    assert parsed([(MADE, [(labels, 3)])]) == parsed([(MADE, [((color, "1"), 3)])]) == expected
+    assert parsed([(MADE, [(labels, 2.5)])]) == {next(iter(expected)): 2.5}
+    durations = Histogram()
+    durations.observe(3)
+    samples = parsed([(TIMES, [(label_text(("color",), ("red",)), durations)])])
+    assert samples["things_time_seconds_count", (("color", "red"),)] == 1

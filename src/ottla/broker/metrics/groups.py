@@ -10,23 +10,23 @@ from itertools import tee
 from typing import Final, NamedTuple
 
 from ottla.base.ids import TopicPartition
-from ottla.base.metrics import Family, Labels, Sample, gauge
+from ottla.base.metrics import Family, Sample, gauge, label_text
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.group_lag import GroupLag, Watched
 from ottla.broker.groups import Groups
+from ottla.broker.metrics.label_limits import OTHERS
 from ottla.broker.metrics_config import MetricsConfig
 from ottla.broker.settings import Settings
 
 UNKNOWN: Final = -1
-OTHERS: Final = "(others)"  # which no topic can be called
 
 
 class Row(NamedTuple):
-    """What a group has committed in a topic: of each partition the labels, the offset and the lag, and the
-    sums. Of topics beyond the limit there are only sums."""
+    """What a group has committed in a topic: of each partition the labels as they are written, the offset and
+    the lag, and the sums. Of topics beyond the limit there are only sums."""
 
-    labels: Labels
-    partitions: list[tuple[Labels, int, int]]
+    labels: str
+    partitions: list[tuple[str, int, int]]
     offset_sum: int
     lag_sum: int
 
@@ -73,11 +73,8 @@ class GroupMetrics:
         return self._settings.metrics_config
 
     def read(self, now_ms: int) -> Iterator[Family]:
-        present = [] if self._groups is None else [
-            (index, group_id) for index, shard in self._groups.shards() for group_id in shard.groups
-        ]  # fmt: skip
-        shown = self._lag.watch(present, self._config.groups_max, now_ms)
-        yield self.LEFT_OUT, [((), len(present) - len(shown))]
+        shown = self._lag.watch(now_ms)
+        yield self.LEFT_OUT, [((), self._lag.left_out)]
         yield self.MEMBERS, self._members(shown)
         of_offsets, of_lags, of_offset_sums, of_lag_sums = tee(self._rows(shown), 4)
         if self._config.partitions_enable:
@@ -109,18 +106,23 @@ class GroupMetrics:
                     others.append(row)
             if others:
                 lag_sum = _sum([row.lag_sum for row in others])
-                yield Row((group_id, OTHERS), [], sum(row.offset_sum for row in others), lag_sum)
+                labels = _labels(group_id, OTHERS)
+                yield Row(labels, [], sum(row.offset_sum for row in others), lag_sum)
 
     def _row(self, group_id: str, topic: str, offsets: dict[int, int]) -> Row:
         end_of, has_partitions = self._lag.end_of, self._config.partitions_enable
-        partitions, lags = list[tuple[Labels, int, int]](), list[int]()
+        partitions, lags, labels = list[tuple[str, int, int]](), list[int](), _labels(group_id, topic)
         for index, offset in offsets.items():
             end = end_of(TopicPartition(topic, index))
             lag = UNKNOWN if end is None else max(end - offset, 0)
             lags.append(lag)
             if has_partitions:
-                partitions.append(((group_id, topic, str(index)), offset, lag))
-        return Row((group_id, topic), partitions, sum(offsets.values()), _sum(lags))
+                partitions.append((f'{labels},partition="{index}"', offset, lag))
+        return Row(labels, partitions, sum(offsets.values()), _sum(lags))
+
+
+def _labels(group_id: str, topic: str) -> str:
+    return label_text(("consumergroup", "topic"), (group_id, topic))
 
 
 def _sum(lags: list[int]) -> int:

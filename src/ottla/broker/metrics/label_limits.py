@@ -21,6 +21,8 @@ def topic_label(topic: str) -> str:
 
 
 class LabelLimits:
+    """One for each scrape: it writes the labels of a partition once for all metrics that have them."""
+
     def __init__(self, settings: Settings, traffic: Traffic) -> None:
         self._settings = settings
         self._traffic = traffic
@@ -46,8 +48,6 @@ class LabelLimits:
         if not self.has_partitions:
             return labels, things
         topics, texts = self._traffic.topics, self._texts
-        if len(texts) > 2 * len(here):
-            texts.clear()  # most of what it had is gone
         for topic_partition, thing in here.items():
             text = texts.get(topic_partition)
             if text is None:

@@ -1,7 +1,7 @@
 """Requests: how many, how large, with which errors, how long they took, and which wait."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ottla.base.errors import ErrorCode
 from ottla.base.metrics import Family, Histogram, Sample, counter, gauge, histogram
@@ -40,7 +40,8 @@ class RequestMetrics:
     )
     LOCAL = histogram(
         "ottla_request_local_seconds",
-        "How long requests were worked on, with the time in which long ones were interrupted for others.",
+        "How long requests were worked on, with the time in which long ones were interrupted for others, and"
+        " with the call that hands an answer to the operating system.",
         "request",
     )  # fmt: skip
     REMOTE = histogram(
@@ -50,7 +51,8 @@ class RequestMetrics:
     )  # fmt: skip
     SEND = histogram(
         "ottla_request_send_seconds",
-        "From an answer to when it was handed to the operating system, or its client had read enough of it.",
+        "How long answers that were made waited: for their turn, or for their client, which had not read what"
+        " was sent before.",
         "request",
     )  # fmt: skip
     THROTTLE = histogram(
@@ -93,12 +95,12 @@ class RequestMetrics:
         yield self.ERRORS, self._errors()
         yield self.REQUEST_BYTES, [((api.title,), api.request_bytes) for api in apis]
         yield self.ANSWER_BYTES, [((api.title,), api.answer_bytes) for api in apis]
-        yield self.TOTAL, _durations(apis, lambda api: api.total)
-        yield self.QUEUE, _durations(apis, lambda api: _with_zeros(api.queue, api.total))
-        yield self.LOCAL, _durations(apis, lambda api: api.local)
-        yield self.REMOTE, _durations(apis, lambda api: _with_zeros(api.remote, api.total))
-        yield self.SEND, _durations(apis, lambda api: api.send)
-        yield self.THROTTLE, _durations(apis, lambda api: api.throttle)
+        yield self.TOTAL, [((api.title,), _sum(api.total, api.at_once)) for api in apis]
+        yield self.LOCAL, [((api.title,), _sum(api.local, api.at_once)) for api in apis]
+        yield self.QUEUE, [((api.title,), _sum(api.queue, _zeros(api.at_once))) for api in apis]
+        yield self.REMOTE, [((api.title,), _sum(api.remote, _zeros(api.at_once))) for api in apis]
+        yield self.SEND, [((api.title,), _sum(api.send, _zeros(api.at_once))) for api in apis]
+        yield self.THROTTLE, [((api.title,), api.throttle) for api in apis]
         yield self.UNSERVED, list(self._requests.unserved.counts.items())
         yield self.PURGATORY, self._waiting_requests()
         yield self.QUEUED, [((), self._slices.waiting)]
@@ -107,7 +109,7 @@ class RequestMetrics:
         """Also all fetches together."""
         apis = self._requests.by_key
         fetches = [apis[key] for key in (FETCH, FOLLOWER_FETCH) if key in apis]
-        return [*apis.values(), *([_sum(fetches)] if fetches else [])]
+        return [*apis.values(), *([_together(fetches)] if fetches else [])]
 
     def _errors(self) -> Iterator[Sample]:
         for api in self._apis():
@@ -122,26 +124,23 @@ class RequestMetrics:
         return [((titles[key],), waiting[key]) for key in titles if key in waiting or key in OPERATIONS]
 
 
-def _durations(apis: list[ApiCounts], of: Callable[[ApiCounts], Histogram]) -> Iterator[Sample]:
-    return (((api.title,), of(api)) for api in apis)
+def _sum(*parts: Histogram) -> Histogram:
+    counts = [sum(places) for places in zip(*(part.counts for part in parts), strict=True)]
+    return Histogram(counts, sum(part.total_us for part in parts))
 
 
-def _with_zeros(waits: Histogram, of_all: Histogram) -> Histogram:
-    """Only those are counted that waited; the others waited for no time."""
-    first, *others = waits.counts
-    return Histogram([first + sum(of_all.counts) - sum(waits.counts), *others], waits.total_us)
+def _zeros(at_once: Histogram) -> Histogram:
+    """Those which did not wait at all."""
+    return Histogram([sum(at_once.counts), *[0] * (len(at_once.counts) - 1)])
 
 
-def _sum(apis: list[ApiCounts]) -> ApiCounts:
-    total = ApiCounts(
-        BOTH_FETCHES, [sum(counts) for counts in zip(*(api.versions for api in apis), strict=True)]
-    )
+def _together(apis: list[ApiCounts]) -> ApiCounts:
+    versions = [sum(counts) for counts in zip(*(api.versions for api in apis), strict=True)]
+    together = ApiCounts(BOTH_FETCHES, versions)
     for api in apis:
-        total.add_errors(api.errors)
-        total.request_bytes += api.request_bytes
-        total.answer_bytes += api.answer_bytes
-        for name in ("queue", "local", "remote", "send", "total", "throttle"):
-            durations, more = getattr(total, name), getattr(api, name)
-            durations.counts = [sum(counts) for counts in zip(durations.counts, more.counts, strict=True)]
-            durations.total_us += more.total_us
-    return total
+        together.add_errors(api.errors)
+        together.request_bytes += api.request_bytes
+        together.answer_bytes += api.answer_bytes
+    for name in ("at_once", "queue", "local", "remote", "send", "total", "throttle"):
+        setattr(together, name, _sum(*(getattr(api, name) for api in apis)))
+    return together

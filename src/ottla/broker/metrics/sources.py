@@ -20,12 +20,12 @@ SOURCES: tuple[type, ...] = (
     ReadinessMetrics,
     BrokerStateMetrics,
     RequestMetrics,
-    ReplicationMetrics,
-    ControllerMetrics,
     TopicMetrics,
     LogMetrics,
-    PartitionMetrics,
     CleanerMetrics,
+    PartitionMetrics,
+    ReplicationMetrics,
+    ControllerMetrics,
     GroupCoordinatorMetrics,
     GroupMetrics,
     TransactionMetrics,
@@ -43,28 +43,33 @@ def sources_of(broker: Broker) -> list[Source]:
     return [
         *first,
         RequestMetrics(broker.requests, broker.waiting, broker.slices),
-        ReplicationMetrics(
-            limits,
-            broker.partitions,
-            broker.image,
-            broker.store.lost,
-            broker.replica_counts,
-            broker.replicas.fetchers,
-            broker.proofs,
-        ),
-        ControllerMetrics(
-            broker.image, broker.seat, broker.liveness, broker.controller_events, broker.cluster_events
-        ),
         TopicMetrics(broker.traffic),
         LogMetrics(broker.storage, limits),
-        PartitionMetrics(broker.partitions, broker.image, limits),
         CleanerMetrics(broker.store),
+        PartitionMetrics(broker.partitions, broker.image, limits),
+        _replication(broker, limits),
+        _controller(broker),
         GroupCoordinatorMetrics(broker.coordinators),
         GroupMetrics(broker.coordinators, broker.settings, broker.group_lag),
-        TransactionMetrics(
-            broker.coordinators,
-            broker.partitions,
-            broker.settings.transaction_config.timeout_ms_max,
-            broker.storage.wall_ms,
-        ),
+        _transactions(broker),
     ]
+
+
+def _replication(broker: Broker, limits: LabelLimits) -> ReplicationMetrics:
+    return ReplicationMetrics(
+        limits, broker.partitions, broker.image, broker.store.lost, broker.replica_counts,
+        broker.replicas.fetchers, broker.proofs,
+    )  # fmt: skip
+
+
+def _controller(broker: Broker) -> ControllerMetrics:
+    return ControllerMetrics(
+        broker.image, broker.seat, broker.liveness, broker.controller_events, broker.cluster_events
+    )
+
+
+def _transactions(broker: Broker) -> TransactionMetrics:
+    return TransactionMetrics(
+        broker.coordinators, broker.partitions, broker.settings.transaction_config.timeout_ms_max,
+        broker.storage.wall_ms,
+    )  # fmt: skip

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import ottla
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.config import ConfigError, load
+from ottla.base.log_fields import fields
 from ottla.base.properties import read_file
 from ottla.broker.audit import LOGGER as AUDIT
 from ottla.broker.config import BrokerConfig
@@ -89,8 +90,9 @@ def _serve(options: StartOptions, lines: LineFormatter) -> None:
     properties = properties_of(options)
     _check(properties)
     lines.broker_id = load(BrokerConfig, properties).node_id
-    if load(AuthorizerConfig, properties).class_name:
-        logging.getLogger(AUDIT).setLevel(logging.INFO)  # whatever is said of the rest
+    # Whatever is said of the rest. Without an authorizer everybody may do everything.
+    is_guarded = bool(load(AuthorizerConfig, properties).class_name)
+    logging.getLogger(AUDIT).setLevel(logging.INFO if is_guarded else logging.WARNING)
     for sentence in without_effect(properties):
         log.warning("%s", sentence)
     # Late, so that a mistake in the arguments is answered without loading a broker.
@@ -100,6 +102,7 @@ def _serve(options: StartOptions, lines: LineFormatter) -> None:
     unwritten: list[OSError] = []
 
     def on_ready(server: "Server") -> None:
+        _log_start(server)
         try:
             _say_ready(server)
         except OSError as error:
@@ -118,6 +121,17 @@ def _serve(options: StartOptions, lines: LineFormatter) -> None:
         raise unwritten[0]
     if reason is not None:
         raise CommandError(f"the broker stopped: {reason}")
+
+
+def _log_start(server: "Server") -> None:
+    watch, partitions = server.starting, len(server.broker.store.logs)
+    last_stop = "" if server.broker.is_clean or not partitions else ", after a stop that was not clean"
+    log.info(
+        "broker %d has started in %d ms: %s; Ottla %s on Python %s, process %d, %d partitions%s",
+        server.config.node_id, watch.took_ms, watch,
+        ottla.__version__, sys.version.partition(" ")[0], os.getpid(), partitions, last_stop,
+        extra=fields(took_ms=watch.took_ms, steps_ms=watch.steps_ms, partitions=partitions),
+    )  # fmt: skip
 
 
 def _say_ready(server: "Server") -> None:

@@ -7,9 +7,10 @@ and everything has a time by which it must be over (`due_s`), which the listener
 """
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import h11
@@ -143,16 +144,27 @@ class HttpConnection(asyncio.Protocol):
         self._host.when_due(self._answer)
 
     def _answer(self) -> None:
-        if self._transport is None or self._request is None:
-            return
-        answer = self._answer_to(self._request)
-        if isinstance(answer, Answer):
-            self._send(answer)
-        else:
-            self._task = asyncio.ensure_future(self._await(answer))
+        with self._alone():
+            if self._transport is None or self._request is None:
+                return
+            answer = self._answer_to(self._request)
+            if isinstance(answer, Answer):
+                self._send(answer)
+            else:
+                self._task = asyncio.ensure_future(self._await(answer))
 
     async def _await(self, answer: Awaitable[Answer]) -> None:
-        self._send(await answer)
+        with self._alone():
+            self._send(await answer)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """A bug costs this connection: a broker does not stop because it cannot be looked at."""
+        try:
+            yield
+        except Exception:
+            log.exception("bug: a page cannot be shown")
+            self.close()
 
     @staticmethod
     def _refusal(request: h11.Request) -> Answer | None:

@@ -15,7 +15,7 @@ from ottla.shell.metrics.sources import sources_of
 
 class HttpService:
     def __init__(self, core: Core, clients: Clients) -> None:
-        self.session: KeeperSession | None = None  # None: not begun yet
+        self.session: KeeperSession | None = None  # None: it has said nothing yet
         self._core = core
         self._clients = clients
         self._scrapes = Scrapes(self._pieces, lambda: self._listener.unsent_bytes)

@@ -24,8 +24,8 @@ PROC = "/proc/self"
 class ProcessMetrics:
     BUILD = gauge(
         "ottla_build_info",
-        "1, with the versions of Ottla and of Python, and what the loop is made of.",
-        "version", "python", "loop",
+        "1, with the broker's id, the versions of Ottla and of Python, and what the loop is made of.",
+        "broker", "version", "python", "loop",
     )  # fmt: skip
     CPU = counter("process_cpu_seconds_total", "Processor time of the process, of users and of the system.")
     STARTED = gauge("process_start_time_seconds", "When the process began, in seconds since 1970.")
@@ -44,9 +44,12 @@ class ProcessMetrics:
         "python_gc_objects_uncollectable_total", "Objects that are garbage and stay.", "generation"
     )
 
+    def __init__(self, broker_id: int) -> None:
+        self._broker_id = broker_id
+
     def read(self, now_ms: int) -> Iterator[Family]:  # noqa: ARG002 - as every source
         loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
-        yield self.BUILD, [((VERSION, platform.python_version(), loop), 1)]
+        yield self.BUILD, [((str(self._broker_id), VERSION, platform.python_version(), loop), 1)]
         yield self.CPU, [((), time.process_time())]
         yield self.STARTED, [((), started_s) for started_s in _started_s()]
         stat = _stat()

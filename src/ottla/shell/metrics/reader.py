@@ -23,16 +23,17 @@ class Reader:
 
     async def pieces(self, *, is_open_metrics: bool = False) -> AsyncIterator[str]:
         """The same, a few lines at a time. What is done with one counts as part of its step."""
-        elapsed_us = self._stalls.elapsed_us
-        begun_us = elapsed_us()
+        stalls, elapsed_us = self._stalls, self._stalls.elapsed_us
+        begun_us = step_us = elapsed_us()
         for piece in Text(is_open_metrics=is_open_metrics).pieces(self._families()):
+            made_us = elapsed_us() - begun_us
+            if made_us > stalls.limit_us:
+                stalls.note(SCRAPE, made_us)
             yield piece
-            spent_us = elapsed_us() - begun_us
-            if spent_us >= STEP_US:
-                if spent_us > self._stalls.limit_us:
-                    self._stalls.note(SCRAPE, spent_us)
+            begun_us = elapsed_us()
+            if begun_us - step_us >= STEP_US:
                 await asyncio.sleep(PAUSE_S)
-                begun_us = elapsed_us()
+                begun_us = step_us = elapsed_us()
 
     def _families(self) -> Iterator[Family]:
         for source in self._sources:

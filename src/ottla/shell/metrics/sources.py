@@ -34,6 +34,6 @@ def sources_of(core: Core, clients: Clients) -> list[Source]:
         DiskMetrics(core.disk_room, core.broker.store.disks),
         KeeperMetrics(core.keeper_counts),
         LoopMetrics(core.stalls),
-        ProcessMetrics(),
+        ProcessMetrics(core.broker.id),
         WorkerMetrics(core.worker_times),
     ]

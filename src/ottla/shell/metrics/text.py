@@ -11,7 +11,17 @@ that ends in `_count` cannot be one, and the end is said.
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, islice
 
-from ottla.base.metrics import ESCAPES, PLACES, Family, Histogram, Kind, Labels, Metric, Value, label_text
+from ottla.base.metrics import (
+    LABEL_ESCAPES,
+    PLACES,
+    Family,
+    Histogram,
+    Kind,
+    Labels,
+    Metric,
+    Value,
+    label_text,
+)
 
 PIECE = 128  # samples, which take about 0.1 ms
 HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
@@ -27,22 +37,24 @@ class Text:
     def pieces(self, families: Iterable[Family]) -> Iterator[str]:
         """The text, a few samples at a time."""
         for metric, samples in families:
-            name, left = metric.name, iter(samples)
             yield self._heading(metric)
-            while piece := list(islice(left, PIECE)):
-                yield "".join([
+            name, left = metric.name, iter(samples)
+            while piece := "".join(
+                [
                     f"{name}{{{labels}}} {value}\n"
                     if labels.__class__ is str and value.__class__ is int
                     else _line(metric, labels, value)
-                    for labels, value in piece
-                ])  # fmt: skip
+                    for labels, value in islice(left, PIECE)
+                ]
+            ):
+                yield piece
         if self._is_open_metrics:
             yield "# EOF\n"
 
     def _heading(self, metric: Metric) -> str:
         name, kind, escapes = metric.name, metric.kind.value, HELP_ESCAPES
         if self._is_open_metrics:
-            escapes = ESCAPES
+            escapes = LABEL_ESCAPES
             if metric.kind is Kind.COUNTER:
                 name, kind = name.removesuffix("_total"), kind if name.endswith("_total") else "unknown"
         return f"# HELP {name} {metric.help.translate(escapes)}\n# TYPE {name} {kind}\n"

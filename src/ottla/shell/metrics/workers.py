@@ -20,5 +20,5 @@ class WorkerMetrics:
 
     def read(self, now_ms: int) -> Iterator[Family]:  # noqa: ARG002 - as every source
         times = list(self._times.items())
-        yield self.JOBS, [((worker,), of_worker.jobs) for worker, of_worker in times]
+        yield self.JOBS, [((worker,), of_worker.jobs + len(of_worker.queue)) for worker, of_worker in times]
         yield self.DURATIONS, [((worker,), of_worker.durations) for worker, of_worker in times]

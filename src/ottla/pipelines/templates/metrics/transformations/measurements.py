@@ -67,10 +67,10 @@ def limits() -> Column:
     )
 
 
-@dp.table(comment="Minutes whose average was above the limit.")
+@dp.table(comment="Minutes whose average, or growth per second of a counter, was above the limit.")
 def alerts() -> DataFrame:
     windows = spark.readStream.table("by_minute").withColumn("limit", limits())
-    return windows.where("average > limit")
+    return windows.where("CASE WHEN endswith(metric, '_total') THEN per_second ELSE average END > limit")
 
 
 def as_records(table: str) -> DataFrame:
