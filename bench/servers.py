@@ -71,6 +71,9 @@ class Peer:
         """Make what the broker needs in `folder` and say how to run it. Not part of a start's time."""
         raise NotImplementedError
 
+    def environment(self) -> dict[str, str]:
+        return clean_environment()
+
     def prepare(self) -> None:
         """A fresh folder and port for the next `start`."""
         self._folder = tempfile.mkdtemp(prefix="ottla-bench-")
@@ -85,7 +88,7 @@ class Peer:
                 stdout=output,
                 stderr=output,
                 cwd=self._folder,
-                env=clean_environment(),
+                env=self.environment(),
                 start_new_session=True,
             )
 

@@ -1,12 +1,14 @@
-"""Writes the pages of docs/ that are made from the code: APIs, config keys, error codes, the command line.
+"""Writes what is made from the code: pages of docs/ (APIs, configs, metrics, command line ...), a dashboard.
 
 A test compares what is on disk with what this would write, so the pages cannot drift. Run: make reference
 """
 
 import ast
+import re
 from pathlib import Path
 
-from tools import generate_cli
+import yaml
+from tools import generate_cli, generate_dashboard
 
 from ottla.api.table import TABLE, Api
 from ottla.base.config import Row, rows, rows_by_group_key
@@ -18,12 +20,14 @@ from ottla.wire.messages import FLEXIBLE_SINCE
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "docs"
+ALERTS = ROOT / "ops" / "prometheus" / "alerts.yml"
 MADE = "Made by `make reference` from the code; change that, not this page."
 
 
 def pages() -> dict[str, str]:
     """The text of each page, by its path under docs/."""
     return {
+        "alerts.md": alerts(),
         "cli.md": generate_cli.page(MADE),
         "reference/apis.md": apis(),
         "reference/configs.md": configs(),
@@ -86,6 +90,36 @@ def configs() -> str:
     return "\n".join(lines)
 
 
+def alerts() -> str:
+    lines = [
+        "# Alerts",
+        "",
+        MADE,
+        "",
+        "The rules are in `ops/prometheus/alerts.yml`: a `page` wakes somebody up, a `ticket` can wait.",
+        "",
+    ]
+    for group in yaml.safe_load(ALERTS.read_text())["groups"]:
+        for rule in group["rules"]:
+            lasting = f", for {rule['for']}" if "for" in rule else ""
+            lines += [
+                f"## {rule['alert']} ({rule['labels']['severity']})",
+                "",
+                _plain(rule["annotations"]["summary"]),
+                "",
+                f"*When* `{rule['expr']}`{lasting}.",
+                "",
+                f"*What to do.* {_plain(rule['annotations']['runbook'])}",
+                "",
+            ]
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """With a word in the place of what Prometheus fills in."""
+    return re.sub(r"\{\{ \$(?:labels\.)?(\w+).*?\}\}", lambda found: found[1].upper(), text)
+
+
 def metrics() -> str:
     lines = ["# Metrics", "", MADE, ""]
     lines += ["| metric | type | labels | what it says |", "|---|---|---|---|"]
@@ -119,6 +153,7 @@ def log_fields() -> str:
 def main() -> None:
     for name, text in pages().items():
         (TARGET / name).write_text(text)
+    generate_dashboard.TARGET.write_text(generate_dashboard.dashboard())
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from ottla.broker.config import ALONE
 from ottla.broker.effects import Close, Effect, Send
 from ottla.broker.long_work import Slices
 from ottla.broker.parked import ROUND
+from ottla.broker.request_meter import RequestMeter
 from ottla.controller.keeper import Operation, Put, Written
 from ottla.controller.registration import candidacy, founding, registration
 from ottla.controller.tree import Tree
@@ -88,6 +89,10 @@ class Client:
     closed: str | None = None  # by the broker, for this reason
     muted_ms: int = 0  # for how long, after its last answer
     answer_to: Callable[..., list[Buffer] | Silence] = on_request
+    meter: RequestMeter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.meter = RequestMeter(lambda: self.machine.broker.requests.clock_ns())
 
     def ask(self, request: Any, version: int | None = None) -> Pending:
         version = request.VERSIONS[1] if version is None else version
@@ -113,9 +118,14 @@ class Client:
         if not machine.is_one_round:
             machine.begin_round()
         buffer = bytearray(frame)
-        answer = self.answer_to(machine.broker, self.number, memoryview(buffer), machine.now_ms, self.host)
+        self.meter.arrive()
+        answer = self.answer_to(
+            machine.broker, self.number, memoryview(buffer), machine.now_ms, self.host, self.meter
+        )
         if not isinstance(answer, Silence):
             answer = [b"".join(answer)]
+        if not isinstance(answer, Silence) or answer is Silence.NO_REPLY:
+            self.meter.sent()
         buffer[:] = bytes(len(buffer))
         return answer
 
@@ -276,6 +286,7 @@ class Machine(Interpreter):
         if client is not None:
             assert client.pending is not None
             client.pending.take(chunks)
+            client.meter.sent()
 
     def reply_and_mute(self, connection: int, chunks: list[Buffer], mute_ms: int) -> None:
         self.reply(connection, chunks)

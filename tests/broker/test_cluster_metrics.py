@@ -30,7 +30,9 @@ FETCHERS = "kafka_server_replicafetchermanager_"
 def metrics(broker: Broker, now_ms: int = 0) -> dict[Any, Any]:
     """By name, or by name and values of labels."""
     return {
-        (metric.name, *labels) if labels else metric.name: value
+        (metric.name, *(re.findall('"(.*?)"', labels) if isinstance(labels, str) else labels))
+        if labels
+        else metric.name: value
         for source in sources_of(broker)
         for metric, samples in source.read(now_ms)
         for labels, value in samples

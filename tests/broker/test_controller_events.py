@@ -248,6 +248,11 @@ def test_a_refused_proposal_is_a_failed_update() -> None:
 def test_brokers_that_come_and_go_are_named_by_all_others(caplog: pytest.LogCaptureFixture) -> None:
     cluster = Controllers(2)
     caplog.clear()
+    cluster.start(3, is_clean=False)  # as a first start is
+    epoch = cluster.brokers[1].image.brokers[3].epoch
+    assert lines(caplog, CLUSTER) == {f"broker 3 is there, in epoch {epoch}": 2}
+    cluster.die(3)
+    assert lines(caplog, CLUSTER) == {"broker 3 is gone": 2}
     cluster.start(3, is_clean=False)
     epoch = cluster.brokers[1].image.brokers[3].epoch
     assert lines(caplog, CLUSTER) == {

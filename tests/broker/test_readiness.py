@@ -10,6 +10,7 @@ from ottla.base.metrics import Sample
 from ottla.broker import log_queue
 from ottla.broker.broker import Broker
 from ottla.broker.leadership_proofs import DOUBT_MS
+from ottla.broker.metrics.broker_state import BrokerStateMetrics
 from ottla.broker.metrics.readiness import ReadinessMetrics
 from ottla.broker.metrics.sources import sources_of
 from ottla.broker.readiness import REASONS
@@ -38,7 +39,7 @@ def test_a_broker_that_is_not_open_is_not_ready_and_nothing_else_of_it_is_read()
     machine = Machine()
     broker = Broker(Disk(), machine.random, dict(machine.properties))
     assert reasons(broker) == ["not-registered"]
-    assert [type(source) for source in sources_of(broker)] == [ReadinessMetrics]
+    assert [type(source) for source in sources_of(broker)] == [ReadinessMetrics, BrokerStateMetrics]
     broker.store.progress.remaining["/data"] = 3
     broker.store.progress.on_opened("/data")
     (reason,) = broker.readiness.reasons()

@@ -25,7 +25,8 @@ def test_a_port_alone_is_one_of_this_host_and_the_ready_line_has_the_address(
     tmp_path: Path, given: str
 ) -> None:
     (port,) = free_ports(1)
-    start = command("--listen", "127.0.0.1:0", "--data", str(tmp_path), "--http", given.format(port))
+    quietly = ("--listen", "127.0.0.1:0", "--data", str(tmp_path), "--log-level", "warning")
+    start = command(*quietly, "--http", given.format(port))
     with subprocess.Popen(
         start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent
     ) as process:

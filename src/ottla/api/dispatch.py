@@ -17,31 +17,33 @@ import logging
 import struct
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ottla.api.call import Call, CloseConnection, LastAnswer, Silence
 from ottla.api.table import TABLE, Api
 from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
+from ottla.base.log_fields import fields
 from ottla.broker.broker import Broker
 from ottla.broker.effects import Close, Reply
 from ottla.broker.long_work import LARGE, SMALL_BYTES, Steps
 from ottla.broker.parked import Parked
+from ottla.broker.request_counts import FOLLOWER_FETCH, ApiCounts
+from ottla.broker.request_meter import RequestMeter
 from ottla.wire.codec import decode_in_slices, decoder, encode_in_slices, encoder
 from ottla.wire.frame import LENGTH
 from ottla.wire.header import (
     API_VERSIONS,
     RequestHeader,
+    UnknownApiError,
     decode_request_header,
     response_header,
     response_is_flexible,
 )
+from ottla.wire.messages import VERSIONS
 from ottla.wire.primitives import OverLimitError, ProtocolError
-
-if TYPE_CHECKING:
-    from ottla.broker.usage import Usage
 
 log = logging.getLogger(__name__)
 
@@ -56,48 +58,68 @@ SMALL_FETCH_BYTES = 2 * 1024  # some 60 partitions: answered in half a milliseco
 FETCH_PARTITION_BYTES = 32  # of a request, for each partition it names
 SHARED_BYTES = 16 * 1024  # a cached answer is sent to many: what is larger is not copied for each
 ANSWER_BYTES_MAX = 100 * 1024 * 1024  # librdkafka receives no more, either
-Answers: TypeAlias = dict[tuple[Hashable, ...], bytes]
+_has_flexible_answer = cache(response_is_flexible)
 _loaded: dict[int, tuple[type[Any], Callable[..., Any]]] = {}
 
 
+class KeptAnswer(NamedTuple):
+    """An encoded answer, and the error codes in it."""
+
+    body: bytes
+    errors: dict[int, int]
+
+
+Answers: TypeAlias = dict[tuple[Hashable, ...], KeptAnswer]
+
+
 def on_request(
-    broker: Broker, connection: int, frame: memoryview, now_ms: int, client_host: str = ""
+    broker: Broker,
+    connection: int,
+    frame: memoryview,
+    now_ms: int,
+    client_host: str = "",
+    meter: RequestMeter | None = None,
 ) -> list[Buffer] | Silence:
-    """The answer to one frame, ready to be sent. ProtocolError or CloseConnection: close the connection."""
-    header, at = decode_request_header(frame)
+    """The answer to one frame, ready to be sent. ProtocolError or CloseConnection: close the connection. Who
+    has a `meter` tells it when the answer was sent."""
+    try:
+        header, at = decode_request_header(frame)
+    except UnknownApiError as unknown:
+        _count_unserved(broker, unknown.header, None, client_host)
+        raise
     api = TABLE.get(header.api_key)
-    if api is None:
-        raise ProtocolError(f"API {header.api_key} is not served")
+    low, high = VERSIONS[header.api_key]
+    if api is None or not low <= header.api_version <= high:
+        return _refuse_version(broker, api, header, client_host)
     if len(frame) > REQUEST_BYTES_MAX and api.key != PRODUCE:
         # Small items cost many times their bytes as objects; only record batches stay bytes.
         raise OverLimitError(f"{api.title} with {len(frame)} bytes, more than {REQUEST_BYTES_MAX}")
-    low, high = api.versions
-    if not low <= header.api_version <= high:
-        return _refuse_version(api, header)
-    exchange = Exchange(broker, connection, api, header, client_host, len(frame))
+    meter = meter or RequestMeter(broker.requests.clock_ns)
+    exchange = Exchange(broker, connection, api, header, client_host, len(frame), meter)
+    meter.usage = None
     if broker.quotas.is_active and not broker.identities.is_broker(connection):
         user = broker.access.session(connection).principal.name
-        exchange.usage = broker.quotas.usage(user, header.client_id or "", now_ms)
+        meter.usage = broker.quotas.usage(user, header.client_id or "", now_ms)
     if api.key == PRODUCE:
         return exchange.answer_at_once(exchange.decoded(frame, at), now_ms)
     if api.key == FETCH and len(frame) <= SMALL_FETCH_BYTES:
         fetch = exchange.decoded(frame, at)
         if fetch.session_id:  # it is as large as if it named all that it is about
-            exchange.size += FETCH_PARTITION_BYTES * broker.sessions.partitions(fetch.session_id)
-        if exchange.size <= SMALL_FETCH_BYTES:
+            exchange.session_bytes = FETCH_PARTITION_BYTES * broker.sessions.partitions(fetch.session_id)
+        if len(frame) + exchange.session_bytes <= SMALL_FETCH_BYTES:
             return exchange.answer_at_once(fetch, now_ms)
-    is_cached = api.cached and exchange.usage is None  # whose answers may have to say that it is throttled
+    is_cached = api.cached and meter.usage is None  # whose answers may have to say that it is throttled
     exchange.is_broker = broker.identities.is_broker(connection)
     if is_cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
         answers = broker.answers
         scope = broker.access.scope(connection, client_host, is_broker=exchange.is_broker)
         key = (scope, header.api_key, header.api_version, bytes(frame[at:]))
-        answer = answers.get(key)
-        if answer is not None:
-            return _framed(header, [answer])
+        kept = answers.get(key)
+        if kept is not None:
+            return exchange.answer_again(kept)
         exchange.keep = partial(_keep, broker, answers, key, broker.proofs.doubts)
     if len(frame) > LARGE_REQUEST_BYTES or not broker.slices.may_begin(
-        exchange.size, is_broker=exchange.is_broker
+        exchange.weight, is_broker=exchange.is_broker
     ):
         exchange.queue(memoryview(bytes(frame)), at)  # a copy: the frame is void when we return
         return Silence.QUEUED
@@ -106,10 +128,10 @@ def on_request(
 
 @dataclass(slots=True)
 class Exchange:
-    """One request of `size` bytes, and the connection its answer goes to. `keep` is told the answer, if it is
-    made without waiting for anything. `last`: the connection ends with this answer, if it still says so once
-    it is made; then `ends_because` says why. `usage`: its client has a quota, and may have to be silent
-    afterwards."""
+    """One request of `size` bytes, and the connection its answer goes to. `meter` is told what becomes of it,
+    and says how long its client has to be silent then. `keep` is told the answer, if it is made without
+    waiting for anything. `last`: the connection ends with this answer, if it still says so once it is made;
+    then `ends_because` says why."""
 
     broker: Broker
     connection: int
@@ -117,31 +139,45 @@ class Exchange:
     header: RequestHeader
     client_host: str
     size: int
+    meter: RequestMeter
+    session_bytes: int = 0  # that it would have more, if it named what its fetch session is about
     is_broker: bool = False
-    keep: Callable[[list[Buffer]], None] | None = None
+    keep: Callable[[KeptAnswer], None] | None = None
     last: LastAnswer | None = None
     ends_because: str = ""
-    usage: "Usage | None" = None
+
+    @property
+    def weight(self) -> int:
+        """What it counts as, among others that wait."""
+        return self.size + self.session_bytes
 
     def decoded(self, frame: memoryview, at: int) -> Any:
         return decoder(_load(self.api)[0], self.header.api_version)(frame, at, self.api.items_max)
 
     def answer_at_once(self, request: Any, now_ms: int) -> list[Buffer] | Silence:
         try:
-            answer = _load(self.api)[1](self._call(now_ms), request)
+            answer = _load(self.api)[1](self._begin(request, now_ms), request)
         except CloseConnection:
             raise
         except Exception as error:
             raise self._failure(error) from error
         if answer is None:
-            return Silence.NO_REPLY if self.usage is None else self._end_unanswered(self.usage)
+            mute_ms = self.meter.finish_unanswered(self.size)
+            return self._put([], mute_ms) if mute_ms else Silence.NO_REPLY
         if isinstance(answer, GeneratorType):
             return self._run(self._answered(answer))
         if isinstance(answer, Parked):
             self.park(answer)
             return Silence.PARKED
         chunks = self._encoded_at_once(answer)
-        return chunks if self.usage is None else self._sent(chunks, self.usage)
+        return chunks if self.meter.usage is None else self._finished(chunks)
+
+    def answer_again(self, kept: KeptAnswer) -> list[Buffer] | Silence:
+        """With what others were told who asked the same."""
+        counts = self.broker.requests.of(self.api.key, self.api.title)
+        self.meter.begin(counts, self.header.api_version, self.size)
+        counts.add_errors(kept.errors)
+        return _framed(self.header, [kept.body], counts)
 
     def answer_in_share(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence:
         """At once, as far as that goes; and what it takes counts."""
@@ -160,117 +196,107 @@ class Exchange:
 
     def _run(self, steps: Steps) -> list[Buffer] | Silence:
         is_done, result = self.broker.slices.run(
-            self.connection, steps, self._late, size=self.size, is_broker=self.is_broker
+            self.connection, steps, self._late, size=self.weight, is_broker=self.is_broker
         )
         if not is_done:
-            if self.usage is not None:
-                self.usage.stop()
+            self.meter.pause()
             return Silence.PARKED
-        if self.usage is not None and result is not Silence.PARKED:
-            result = self._sent(result, self.usage)
+        if self.meter.usage is not None and result is not Silence.PARKED:
+            result = self._finished(result)
         self._end()
         return result  # type: ignore[no-any-return]
 
     def queue(self, frame: memoryview, at: int) -> None:
-        if self.usage is not None:
-            self.usage.stop()
+        self.meter.enqueue()
         self.broker.slices.put(
             self.connection,
             self._late(self._decoded(frame, at)),
-            size=self.size,
-            is_large=self.size > LARGE_REQUEST_BYTES,
+            size=self.weight,
+            is_large=self.weight > LARGE_REQUEST_BYTES,
             is_broker=self.is_broker,
         )
 
     def park(self, parked: Parked) -> None:
         """Let an answer wait. What it is answered with in the end may have to wait for something else."""
         self.keep = None
-        if self.usage is not None:
-            self.usage.time_wait(parked)
+        self.meter.park(parked)
+        parked.operation = self.api.key
         parked.owner, parked.reply = self.connection, self._reply
         self.broker.waiting.park(parked)
 
     def _reply(self, answer: Any) -> None:
+        self.meter.wake()
         if isinstance(answer, Parked):
             self.park(answer)
             return
         if answer is Silence.NO_REPLY:
-            mute_ms = 0 if self.usage is None else self._charge_unanswered(self.usage)
-            self.broker.outbox.put(Reply(self.connection, [], mute_ms=mute_ms))
+            self._put([], self.meter.finish_unanswered(self.size))
             return
         if isinstance(answer, CloseConnection):
-            self.broker.outbox.put(Close(self.connection, str(answer)))
+            self._close(answer)
             return
         if self.api.key not in {PRODUCE, FETCH} or isinstance(answer, GeneratorType):
             self.broker.slices.run(
                 self.connection,
                 self._late(self._answered(answer)),
                 lambda rest: rest,
-                size=self.size,
+                size=self.weight,
                 is_broker=self.is_broker,
             )
             return
         try:
-            if self.usage is not None:
-                self.usage.start()
-            self._send(self._encoded_at_once(answer))
+            self.meter.resume()
+            chunks = self._encoded_at_once(answer)
         except CloseConnection as error:
-            self.broker.outbox.put(Close(self.connection, str(error)))
+            self._close(error)
+            return
+        self._put(chunks, self.meter.finish())
 
-    def _send(self, chunks: list[Buffer]) -> None:
+    def _finished(self, chunks: list[Buffer]) -> list[Buffer] | Silence:
+        """An answer that is made at once, to a client with a quota. What it sent behind its request waits,
+        too, if it is over that."""
+        mute_ms = self.meter.finish()
+        return self._put(chunks, mute_ms) if mute_ms else chunks
+
+    def _put(self, chunks: list[Buffer], mute_ms: int) -> Silence:
+        """An answer that leaves through the outbox."""
         size = sum(map(len, chunks))
         self.broker.allowance.unsent_bytes += size
-        mute_ms = 0 if self.usage is None else self.usage.finish()
         self.broker.outbox.put(Reply(self.connection, chunks, size, mute_ms))
-
-    # -- quotas: what a request has used, and what follows from it --
-
-    def _charge(self, answer: Any, usage: "Usage") -> None:
-        throttle_ms = usage.charge(produced_bytes=self.size if self.api.key == PRODUCE else 0)
-        if throttle_ms and hasattr(answer, "throttle_time_ms"):
-            answer.throttle_time_ms = throttle_ms
-
-    def _charge_unanswered(self, usage: "Usage") -> int:
-        """A produce with acks=0: its bytes count, the time does not, as in Kafka."""
-        return usage.charge(produced_bytes=self.size, is_timed=False)
-
-    def _end_unanswered(self, usage: "Usage") -> Silence:
-        mute_ms = self._charge_unanswered(usage)
-        if not mute_ms:
-            return Silence.NO_REPLY
-        self.broker.outbox.put(Reply(self.connection, [], mute_ms=mute_ms))
         return Silence.PARKED
 
-    def _sent(self, chunks: list[Buffer], usage: "Usage") -> list[Buffer] | Silence:
-        """An answer that is made at once. What a throttled client sent behind its request waits, too."""
-        if usage.throttle_ms:
-            self._send(chunks)
-            return Silence.PARKED
-        usage.finish()
-        return chunks
+    def _close(self, error: Exception) -> None:
+        over_limit = isinstance(error, OverLimitError)
+        self.broker.outbox.put(
+            Close(self.connection, str(error), over_limit=over_limit, sender=self.header.sender)
+        )
 
     def _encoded_at_once(self, answer: Any) -> list[Buffer]:
-        if self.usage is not None:
-            self._charge(answer, self.usage)
+        if self.meter.usage is not None:
+            self.meter.charge(answer, self._produced_bytes)
+        counts = self.meter.counts
+        assert counts is not None, "it was begun"
         try:
-            return _framed(self.header, encoder(type(answer), self.header.api_version)(answer))
+            body = encoder(type(answer), self.header.api_version)(answer, counts.errors)
+            return _framed(self.header, body, counts)
         except (ValueError, TypeError, AttributeError, struct.error) as error:
             raise self._failure(error) from error
+
+    @property
+    def _produced_bytes(self) -> int:
+        return self.size if self.api.key == PRODUCE else 0
 
     # -- the steps of a job: in the end they return chunks, or why there are none --
 
     def _late(self, steps: Steps) -> Steps:
         """The same when nobody is there to take what it returns."""
-        if self.usage is not None:
-            steps = self.usage.time_steps(steps, self.broker.slices)
         try:
-            result = yield from steps
+            result = yield from self.meter.time_steps(steps, self.broker.slices)
         except (ProtocolError, CloseConnection) as error:
-            over_limit = isinstance(error, OverLimitError)
-            self.broker.outbox.put(Close(self.connection, str(error), over_limit=over_limit))
+            self._close(error)
             return
         if result is not Silence.PARKED:
-            self._send(result)
+            self._put(result, self.meter.finish())
             self._end()
 
     def _end(self) -> None:
@@ -278,6 +304,7 @@ class Exchange:
             self.broker.outbox.put(Close(self.connection, self.ends_because, after_answers=True))
 
     def _decoded(self, frame: memoryview, at: int) -> Steps:
+        self.meter.dequeue()
         request_class, handler = _load(self.api)
         if len(frame) <= SMALL_BYTES:
             request = self.decoded(frame, at)
@@ -289,7 +316,7 @@ class Exchange:
         return (yield from self._handled(handler, request, self.broker.slices.now_ms))
 
     def _handled(self, handler: Callable[..., Any], request: Any, now_ms: int) -> Steps:
-        call = self._call(now_ms)
+        call = self._begin(request, now_ms)
         call.pinned = self.broker.access.session(self.connection)  # also if the client hangs up meanwhile
         if self.api.audited and not self.is_broker:
             from ottla.api.targets import targets_of  # for administrative requests alone
@@ -332,12 +359,14 @@ class Exchange:
 
     def _encoded(self, answer: Any) -> Steps:
         """What is there of an answer counts as unsent until it is on its way."""
-        if self.usage is not None:
-            self._charge(answer, self.usage)
+        self.meter.charge(answer, self._produced_bytes)
+        counts = self.meter.counts
+        assert counts is not None, "it was begun"
         chunks: list[Buffer] = []
+        errors: dict[int, int] = {}  # of an answer that may be given up
         size = 0
         try:
-            for chunk in encode_in_slices(answer, self.header.api_version):
+            for chunk in encode_in_slices(answer, self.header.api_version, errors):
                 if chunk is None:
                     yield None
                     continue
@@ -358,13 +387,19 @@ class Exchange:
         if self.last is not None and self.last.is_last():
             self.ends_because = self.last.reason
         elif self.keep is not None:
-            self.keep(chunks)
-        return _framed(self.header, chunks)
+            self.keep(KeptAnswer(b"".join(chunks), errors))
+        counts.add_errors(errors)
+        return _framed(self.header, chunks, counts)
 
-    def _call(self, now_ms: int) -> Call:
+    def _begin(self, request: Any, now_ms: int) -> Call:
+        header, meter, key = self.header, self.meter, self.api.key
+        if key == FETCH and _is_follower(request):
+            key = FOLLOWER_FETCH
+        counts = self.broker.requests.by_key.get(key) or self.broker.requests.of(key, self.api.title)
+        meter.begin(counts, header.api_version, self.size)
         return Call(
-            self.broker, now_ms, self.header.api_version, self.header.client_id or "", self.client_host,
-            self.connection, self.usage, self.api,
+            self.broker, now_ms, header.api_version, header.client_id or "", self.client_host,
+            self.connection, meter.usage, self.api, header.correlation_id,
         )  # fmt: skip
 
     def _failure(self, error: Exception) -> CloseConnection:
@@ -372,8 +407,15 @@ class Exchange:
         if isinstance(error, OSError):
             self.broker.storage.failed(error)
             return CloseConnection(f"{self.api.title} failed on the disk: {error}")
-        client, version = self.header.client_id or "", self.header.api_version
-        log.error("bug: %s v%d from client %r failed", self.api.title, version, client, exc_info=error)
+        header = self.header
+        log.error(
+            "bug: %s v%d from client %r failed, correlation id %d",
+            self.api.title, header.api_version, header.client_id or "", header.correlation_id, exc_info=error,
+            extra=fields(
+                api=self.api.title, version=header.api_version, client=header.client_id,
+                correlation=header.correlation_id, host=self.client_host.removeprefix("/"),
+            ),
+        )  # fmt: skip
         return CloseConnection(f"{self.api.title} failed")
 
 
@@ -384,34 +426,51 @@ def _load(api: Api) -> tuple[type[Any], Callable[..., Any]]:
     return loaded
 
 
+def _is_follower(fetch: Any) -> bool:
+    state = fetch.replica_state
+    replica_id: int = fetch.replica_id if state is None else state.replica_id
+    return replica_id >= 0
+
+
 def _keep(
-    broker: Broker, answers: Answers, key: tuple[Hashable, ...], doubts: int, chunks: list[Buffer]
+    broker: Broker, answers: Answers, key: tuple[Hashable, ...], doubts: int, answer: KeptAnswer
 ) -> None:
     """For whoever asks the same, until the image changes: `answers` is then no longer the broker's. Nothing
     is kept that was made while this broker waited for proof, or was in doubt, that it leads."""
     if broker.proofs.is_awaited or broker.proofs.doubts != doubts:
         return
-    answer = b"".join(chunks)
-    kept_bytes = sum(map(len, answers.values()))
-    if len(answers) >= CACHED_ANSWERS_MAX or kept_bytes + len(answer) > CACHED_ANSWERS_BYTES_MAX:
+    kept_bytes = sum(len(kept.body) for kept in answers.values())
+    if len(answers) >= CACHED_ANSWERS_MAX or kept_bytes + len(answer.body) > CACHED_ANSWERS_BYTES_MAX:
         answers.clear()
     answers[key] = answer
 
 
-def _refuse_version(api: Api, header: RequestHeader) -> list[Buffer]:
+def _count_unserved(broker: Broker, header: RequestHeader, title: str | None, client_host: str) -> None:
+    broker.requests.unserved.on_asked(
+        header.api_key, header.api_version, title, header.client_id or "", client_host
+    )
+
+
+def _refuse_version(broker: Broker, api: Api | None, header: RequestHeader, client_host: str) -> list[Buffer]:
+    """ProtocolError, except for ApiVersions: its answer says what there is."""
+    _count_unserved(broker, header, None if api is None else api.title, client_host)
+    if api is None:
+        raise ProtocolError(f"API {header.api_key} is not served")
     if api.key != API_VERSIONS:
         raise ProtocolError(f"{api.title} has no version {header.api_version}")
     from ottla.api.api_versions import served
     from ottla.wire.messages.api_versions import ApiVersionsResponse
 
+    counts = broker.requests.of(api.key, api.title)
     answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=served())
-    return _framed(header, encoder(ApiVersionsResponse, 0)(answer))
+    return _framed(header, encoder(ApiVersionsResponse, 0)(answer, counts.errors), counts)
 
 
-def _framed(header: RequestHeader, chunks: list[Buffer]) -> list[Buffer]:
-    flexible = response_is_flexible(header.api_key, header.api_version)
+def _framed(header: RequestHeader, chunks: list[Buffer], counts: ApiCounts) -> list[Buffer]:
+    flexible = _has_flexible_answer(header.api_key, header.api_version)
     start = response_header(header.correlation_id, flexible)
     size = len(start) + sum(map(len, chunks))
+    counts.answer_bytes += size
     head = LENGTH.pack(size) + start
     if len(chunks[0]) > SHARED_BYTES:
         return [head, *chunks]

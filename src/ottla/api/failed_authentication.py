@@ -8,14 +8,11 @@ from typing import Any
 from ottla.api.call import CloseConnection, LastAnswer
 from ottla.broker.broker import Broker
 from ottla.broker.parked import Parked
-from ottla.security.sasl.exchange import Stage
 
 
 def ending(broker: Broker, connection: int, now_ms: int, reason: str, response: Any = None) -> Parked:
     """`response` None: there is no answer but the end."""
-    exchange = broker.authentication.find(connection)
-    if exchange is not None:
-        exchange.stage = Stage.FAILED
+    broker.authentication.fail(connection)
     last = CloseConnection(reason) if response is None else LastAnswer(response, reason)
     return Parked(
         keys=(),

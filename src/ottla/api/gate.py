@@ -16,6 +16,7 @@ from ottla.api.table import TABLE
 from ottla.base.files import Buffer
 from ottla.broker.broker import Broker
 from ottla.broker.effects import Close
+from ottla.broker.request_meter import RequestMeter
 from ottla.security.sasl.exchange import AuthenticationError, Stage
 from ottla.wire.frame import LENGTH
 from ottla.wire.header import API_VERSIONS
@@ -30,7 +31,12 @@ _ALLOWED = {
 
 
 def on_gated_request(
-    broker: Broker, connection: int, frame: memoryview, now_ms: int, client_host: str = ""
+    broker: Broker,
+    connection: int,
+    frame: memoryview,
+    now_ms: int,
+    client_host: str = "",
+    meter: RequestMeter | None = None,
 ) -> list[Buffer] | Silence:
     """As `on_request`, on a connection that has to authenticate first, and perhaps again later."""
     exchange = broker.authentication.exchange(connection)
@@ -47,7 +53,7 @@ def on_gated_request(
             raise CloseConnection("its authentication has expired (connections.max.reauth.ms)")
     elif api_key not in _ALLOWED[exchange.stage]:
         return _end(broker, connection, client_host, f"API {api_key} came out of turn", now_ms)
-    answer = on_request(broker, connection, frame, now_ms, client_host)
+    answer = on_request(broker, connection, frame, now_ms, client_host, meter)
     if api_key == API_VERSIONS and exchange.stage is Stage.VERSIONS_OR_HANDSHAKE and _is_answered(frame):
         exchange.on_versions()
     return answer

@@ -35,6 +35,7 @@ Left out: v0-v2 message sets (advertised, because old clients look for them, and
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -48,6 +49,7 @@ from ottla.api.needs import TOPIC, WRITE
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
+from ottla.base.log_fields import fields
 from ottla.broker.broker import Broker
 from ottla.broker.effects import RunJob
 from ottla.broker.leadership_proofs import Proof
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+PRODUCE = 0
 LEGAL_ACKS = (-1, 0, 1)
 TOPIC_IDS_SINCE = 13
 SEQUENCE_ERRORS = {
@@ -369,7 +372,14 @@ class Appending:
             try:
                 return self.go_on(replace(call, now_ms=now_ms))
             except Exception:
-                log.exception("bug: Produce v%d from client %r failed", call.version, call.client_id)
+                log.exception(
+                    "bug: Produce v%d from client %r failed, correlation id %d",
+                    call.version, call.client_id, call.correlation_id,
+                    extra=fields(
+                        api="Produce", version=call.version, client=call.client_id,
+                        correlation=call.correlation_id, host=call.host,
+                    ),
+                )  # fmt: skip
                 return CloseConnection("Produce failed")
 
         key: Key = ROUND if check is None else check
@@ -409,7 +419,8 @@ class Appending:
         ongoing, request = self.ongoing, self.request
         if request.acks == 0:
             replies = (reply for topic in ongoing.response.responses for reply in topic.partition_responses)
-            if any(reply.error_code for reply in replies):
+            if errors := Counter(reply.error_code for reply in replies if reply.error_code):
+                call.broker.requests.by_key[PRODUCE].add_errors(errors)  # nobody is told, as in Kafka
                 return CloseConnection("a produce with acks=0 failed")
             return Silence.NO_REPLY
         wait_ms = max(request.timeout_ms, WAIT_MS if request.acks == 1 else 0)

@@ -19,6 +19,7 @@ class Allowance:
     items_left: int = ITEMS_PER_ROUND  # that may be checked in this round of the loop
     read_left: int = READ_BYTES_PER_ROUND  # that may be read for consumers and followers in this round
     unsent_bytes: int = 0  # answers that clients have not read yet, as far as is known
+    held_bytes: int = 0  # of requests that are not answered yet
 
     def begin_round(self, now_ms: int) -> None:
         """What may be done at once is as much as ever, for who waits for it and then for who comes."""

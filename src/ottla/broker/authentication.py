@@ -5,6 +5,7 @@ sentence whatever the reason; the reason is logged, one line a second at most.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -62,6 +63,8 @@ class Authentication:
         self._offers: dict[str, tuple[dict[str, Mechanism], dict[str, int]]] = {}  # by listener
         self._exchanges: dict[int, ServerExchange] = {}
         self._said_ms = 0
+        self.succeeded: Counter[str] = Counter()  # by listener
+        self.failed: Counter[str] = Counter()
         self._token_keys = TokenKeys(put)
 
     def open(self, listeners: Iterable[Listener]) -> Sequence[KeySet]:
@@ -108,9 +111,17 @@ class Authentication:
 
     def _admit(self, connection: int, principal: Principal, expires_ms: int | None) -> None:
         session = self._access.session(connection)
+        self.succeeded[session.listener] += not session.is_authenticated
         self._access.begin(
             connection, replace(session, principal=principal, is_authenticated=True, expires_ms=expires_ms)
         )
+
+    def fail(self, connection: int) -> None:
+        """Its connection ends, and is good for nothing more until then."""
+        self.failed[self._access.session(connection).listener] += 1
+        exchange = self._exchanges.get(connection)
+        if exchange is not None:
+            exchange.stage = Stage.FAILED
 
     def complain(self, who: str, reason: object, now_ms: int) -> None:
         if now_ms - self._said_ms >= SAY_MS:

@@ -20,7 +20,7 @@ Handlers in `api` are given the whole broker, since each needs other parts of it
 
 from collections.abc import Hashable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.config import load
 from ottla.base.files import Files
@@ -58,6 +58,7 @@ from ottla.broker.quotas import Quotas
 from ottla.broker.readiness import Readiness
 from ottla.broker.replica_counts import ReplicaCounts
 from ottla.broker.replicas import Followers, Replicas
+from ottla.broker.request_counts import RequestCounts
 from ottla.broker.settings import Settings
 from ottla.broker.storage import Storage
 from ottla.broker.traffic import Traffic
@@ -121,7 +122,8 @@ class Broker:
         )
         self.adoption = Adoption()
         # That hold until the image changes, by listener, request, and who asks.
-        self.answers: dict[tuple[Hashable, ...], bytes] = {}
+        self.answers: dict[tuple[Hashable, ...], Any] = {}
+        self.requests = RequestCounts()
         self.is_clean = True
         self.readiness = Readiness(
             self.id, image, storage.store.progress, self.partitions, self.partitions.log_queue,

@@ -21,12 +21,14 @@ class ClusterEvents:
         self._image = image
         self._digest = digest
         self._brokers: dict[int, BrokerEndpoint] = {}  # that were there, as they were
+        self._seen: set[int] = set()  # who ever was: a broker's first start is not clean either
         self._offline: dict[int, int] = {}  # how many of their partitions are
         self._controller = -1
 
     def on_opened(self) -> None:
         """All that there is by now was there before this broker."""
         self._brokers, self._controller = dict(self._image.brokers), self._image.controller_id
+        self._seen.update(self._brokers)
         self._offline = {broker: len(partitions) for broker, partitions in self._image.offline.items()}
 
     def on_changes(self, changes: Iterable[images.Change]) -> None:
@@ -60,7 +62,8 @@ class ClusterEvents:
                 why = ", as it said that it would stop" if before.is_stopping else ""
                 log.info("broker %d is gone%s", broker, why, extra=fields(peer=broker))
         elif before is None or before.epoch != now.epoch:
-            how = "" if now.is_clean else ", after an end that was not clean"
+            how = ", after an end that was not clean" if broker in self._seen and not now.is_clean else ""
+            self._seen.add(broker)
             log.info("broker %d is there, in epoch %d%s", broker, now.epoch, how, extra=fields(peer=broker))
         elif now.is_stopping and not before.is_stopping:
             log.info("broker %d is about to stop", broker, extra=fields(peer=broker))

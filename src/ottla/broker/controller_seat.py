@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from ottla.base.log_fields import fields
 from ottla.broker.departure import Departure
 from ottla.broker.liveness import Liveness
 from ottla.broker.outbox import Outbox
@@ -97,7 +98,8 @@ class Seat:
         if isinstance(outcome, Written):
             self._spare(holder, now_ms)
             epoch = self._image.controller_epoch
-            log.info("broker %d is the controller in epoch %d", self._broker_id, epoch)
+            extra = fields(epoch=epoch)
+            log.info("broker %d is the controller in epoch %d", self._broker_id, epoch, extra=extra)
             self.seek(now_ms)
             self._on_taken(now_ms)
 

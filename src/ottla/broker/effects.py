@@ -28,12 +28,14 @@ class Reply:
 @dataclass(frozen=True, slots=True)
 class Close:
     """Close this connection: a parked answer cannot be given, or (`after_answers`) its client is sent away as
-    soon as the answers before have left. `over_limit`: what it asked for is more than anybody may."""
+    soon as the answers before have left. `over_limit`: what it asked for is more than anybody may. `sender`:
+    whose request that was, if it was one, for the log."""
 
     connection: int
     reason: str
     after_answers: bool = False
     over_limit: bool = False
+    sender: str = ""
 
 
 @dataclass(frozen=True, slots=True)

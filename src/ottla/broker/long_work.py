@@ -238,6 +238,13 @@ class Slices:
         return 0 if self.clients or self.brokers else None
 
     @property
+    def waiting(self) -> int:
+        """Jobs that have no place yet."""
+        return sum(
+            len(line.waiting) for lane in (self.clients, self.brokers) for line in (lane.line, lane.large)
+        )
+
+    @property
     def is_large(self) -> bool:
         """Is a large job under way?"""
         return bool(self.clients.large.under_way or self.brokers.large.under_way)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 Key: TypeAlias = Hashable
 
+UNNAMED = -1
 DEADLINES_MIN = 64  # fewer are not worth clearing
 ROUND: Key = "the next round of the loop"  # where what is done at once is limited for all together
 
@@ -27,6 +28,7 @@ class Parked:
     cost: int = 0  # what it takes to go on, as far as is known: decides who is next
     outlives_client: bool = False  # there is nothing to answer: who hangs up does not take it back
     owner: Hashable = None
+    operation: int = UNNAMED  # the API of the request that waits
     reply: Callable[[Any], None] | None = None
 
 

@@ -6,7 +6,7 @@ answered KAFKA_STORAGE_ERROR, and what is parked on it is woken to hear that.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
@@ -67,6 +67,12 @@ class Partitions(Mapping[TopicPartition, Partition]):
 
     def __len__(self) -> int:
         return len(self._here)
+
+    def items(self) -> ItemsView[TopicPartition, Partition]:
+        return self._here.items()  # several times as quick as what a Mapping makes of the above
+
+    def values(self) -> ValuesView[Partition]:
+        return self._here.values()
 
     def get(self, topic_partition: TopicPartition) -> Partition | None:  # type: ignore[override]
         return self._here.get(topic_partition)

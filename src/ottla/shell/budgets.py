@@ -33,13 +33,12 @@ class Budgets:
         self._connections = connections
         self.closings = Notices("closed")
         self._held: dict[int, tuple[int, int]] = {}  # bytes, and since when it has held any
-        self._held_total = 0
         self._given_back = 0  # since memory was last handed back to the system
 
     @property
     def held_bytes(self) -> int:
         """Of unfinished requests, all together."""
-        return self._held_total
+        return self._allowance.held_bytes
 
     def on_held(self, connection: Connection, now_ms: int) -> None:
         """A connection holds more or less of unfinished requests than before."""
@@ -57,7 +56,7 @@ class Budgets:
 
     def _close_greatest(self, now_ms: int) -> None:
         limit = self._settings.config.queued_request_bytes_max
-        if not 0 < limit < self._held_total:
+        if not 0 < limit < self.held_bytes:
             return
         greatest = sorted(
             (number for number in self._held if not self._identities.is_broker(number)),
@@ -66,8 +65,8 @@ class Budgets:
                 self._held[number][0] * (now_ms - self._held[number][1] + 1),
             ),
         )
-        while greatest and limit < self._held_total:
-            reason = f"unfinished requests hold {self._held_total} bytes (queued.max.request.bytes)"
+        while greatest and limit < self.held_bytes:
+            reason = f"unfinished requests hold {self.held_bytes} bytes (queued.max.request.bytes)"
             number = greatest.pop()
             self._count(-self._held.pop(number)[0])
             self._connections[number].close(reason, over_limit=True)
@@ -77,7 +76,7 @@ class Budgets:
         self._given_back += connection.unsent_bytes
 
     def _count(self, held: int) -> None:
-        self._held_total += held
+        self._allowance.held_bytes += held
         self._given_back += max(-held, 0)
 
     def on_unsent(self, now_ms: int) -> None:

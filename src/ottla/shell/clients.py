@@ -20,6 +20,7 @@ from ottla.shell import descriptors
 from ottla.shell.admission import Admission
 from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
+from ottla.shell.connection_counts import Cause
 from ottla.shell.core import Carriers, Core
 from ottla.shell.endpoints import advertised_endpoints, cannot_listen
 from ottla.shell.unauthenticated import Unauthenticated
@@ -36,6 +37,7 @@ SWEEP_MS = 5_000
 class Clients:
     def __init__(self, core: Core, scratch: bytearray) -> None:
         self.connections: dict[int, Connection] = {}
+        self.counts = core.connection_counts
         self.unauthenticated = Unauthenticated()
         broker = core.broker
         self.admission = Admission(broker.settings, broker.identities, broker.listeners, self._resolve)
@@ -57,7 +59,7 @@ class Clients:
             return None
         from ottla.shell.handshakes import Handshakes  # many brokers have no TLS
 
-        return Handshakes(self._core, self._connect, self._is_too_fast)
+        return Handshakes(self._core, self.counts, self._connect, self._is_too_fast)
 
     def tls_to_peers(self) -> ssl.SSLContext | None:
         """For connections to other brokers; None where these are in plain text."""
@@ -113,6 +115,11 @@ class Clients:
 
     def admit(self, connection: Connection) -> str | None:
         """Take the connection in; or the reason why not."""
+        refusal = self._admit(connection)
+        (self.counts.made if refusal is None else self.counts.refused)[connection.listener.name] += 1
+        return refusal
+
+    def _admit(self, connection: Connection) -> str | None:
         if self._core.is_stopping:  # it was accepted before, and nobody would close it
             return "the broker stops"
         principal = ANONYMOUS
@@ -172,6 +179,7 @@ class Clients:
     def forget(self, connection: Connection) -> None:
         if self.connections.pop(connection.number, None) is None:
             return
+        self.counts.closed[connection.listener.name, connection.cause] += 1
         self.admission.forget(connection.number)
         self.unauthenticated.remove(connection)
         self.budgets.forget(connection)
@@ -179,7 +187,7 @@ class Clients:
 
     def close_all(self, reason: str, *, gently: bool = False) -> None:
         for connection in list(self.connections.values()):
-            connection.close(reason, gently=gently)
+            connection.close(reason, gently=gently, cause=Cause.STOP)
 
     # -- effects --
 
@@ -195,7 +203,9 @@ class Clients:
     def _close(self, effect: effects.Close) -> None:
         connection = self.connections.get(effect.connection)
         if connection is not None:
-            connection.close(effect.reason, gently=effect.after_answers, over_limit=effect.over_limit)
+            cause = Cause.SENT_AWAY if effect.after_answers else Cause.REQUEST
+            reason = f"{effect.reason} ({effect.sender})" if effect.sender else effect.reason
+            connection.close(reason, gently=effect.after_answers, over_limit=effect.over_limit, cause=cause)
 
     # -- time --
 
@@ -218,11 +228,11 @@ class Clients:
         }
         for fd in descriptors.hung_up(parked):
             if not self._core.broker.waiting.outlives_client(parked[fd].number):
-                parked[fd].close("the client hung up")
+                parked[fd].close("the client hung up", cause=Cause.CLIENT)
         for connection in list(self.connections.values()):
             idle_ms = now_ms - connection.active_ms
             if idle_ms > self._core.config.connections_idle_ms_max and not connection.is_parked:
-                connection.close("idle (connections.max.idle.ms)")
+                connection.close("idle (connections.max.idle.ms)", cause=Cause.IDLE)
             elif idle_ms > SWEEP_MS and connection.is_guest:
                 connection.refuse(connection.guest_because)
             elif idle_ms > SWEEP_MS:

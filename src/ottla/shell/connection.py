@@ -15,10 +15,14 @@ from typing import Protocol, cast
 from ottla.api.call import CloseConnection, Silence
 from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer
+from ottla.base.log_fields import fields
 from ottla.broker.listeners import Listener
+from ottla.broker.request_meter import RequestMeter
 from ottla.shell.admission import is_local
+from ottla.shell.connection_counts import Cause
 from ottla.shell.core import Core
 from ottla.wire.frame import Splitter
+from ottla.wire.header import UnknownApiError, decode_request_header
 from ottla.wire.primitives import OverLimitError, ProtocolError
 
 log = logging.getLogger(__name__)
@@ -65,6 +69,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._is_waiting = False  # for its next turn, or for the end of a throttle
         self._unmute: asyncio.TimerHandle | None = None
+        self._meter = RequestMeter(core.broker.requests.clock_ns)
+        self.cause = Cause.CLIENT  # why it ended, when it does
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -127,6 +133,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._splitter.received(nbytes)
+        if not self.is_parked:
+            self._meter.arrive()
         self._serve()
         self._core.carry_out()
 
@@ -139,12 +147,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._is_writable = True
+        self._meter.sent()
         self.count_unsent(self._core.now_ms())
         self._serve()
         self._core.carry_out()
 
     def go_on(self) -> None:
         """It is its turn again, if it is still there."""
+        self._meter.come_to_turn()
+        self._go_on()
+
+    def _go_on(self) -> None:
         self._is_waiting = False
         if self._transport is not None and not self._transport.is_closing():
             self._serve()
@@ -183,7 +196,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _end_mute(self) -> None:
         self._unmute = None
-        self.go_on()
+        self._meter.arrive()
+        self._go_on()
         self._core.carry_out()
 
     @property
@@ -221,14 +235,21 @@ class Connection(asyncio.BufferedProtocol):
     def release_memory(self) -> None:
         self._splitter.idle()
 
-    def close(self, reason: str, *, gently: bool = False, over_limit: bool = False) -> None:
+    def close(
+        self, reason: str, *, gently: bool = False, over_limit: bool = False, cause: Cause = Cause.REQUEST
+    ) -> None:
         """`gently`: after what is queued has been sent. `over_limit`: the operator should know."""
         if self._transport is None:
             return
+        if self.cause is Cause.CLIENT:
+            self.cause = Cause.LIMIT if over_limit else cause
         if over_limit:
             self._clients.say_closed(self.peer, reason, self._core.now_ms())
         else:
-            log.debug("connection from %s closed: %s", self.peer, reason)
+            log.debug(
+                "connection from %s closed: %s", self.peer, reason,
+                extra=fields(host=self.peer, listener=self.listener.name, reason=reason),
+            )  # fmt: skip
         if gently:
             self._transport.close()
         else:
@@ -237,6 +258,7 @@ class Connection(asyncio.BufferedProtocol):
     def refuse(self, reason: str) -> None:
         """Close it, because of a limit on connections."""
         if self._transport is not None:
+            self.cause = Cause.LIMIT
             self._clients.say_refused(self.peer, reason, self._core.now_ms())
             self._transport.abort()
 
@@ -245,7 +267,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_waiting:
             return
         self.active_ms = now_ms = self._core.now_ms()
-        turns, served = self._core.turns, None
+        turns, served, frame = self._core.turns, None, None
         begun_us = turns.elapsed_us()
         try:
             while not self.is_parked and self._is_writable and self._transport is not None:
@@ -264,10 +286,14 @@ class Connection(asyncio.BufferedProtocol):
                 if is_guest and bytes(frame[:2]) not in PROOF_KEYS:
                     self.refuse(self.guest_because)
                     return
-                answer = self._answer_to(self._core.broker, self.number, frame, now_ms, self._host)
+                answer = self._answer_to(
+                    self._core.broker, self.number, frame, now_ms, self._host, self._meter
+                )
                 if not isinstance(answer, Silence):
                     self._write(answer)
-                elif answer is not Silence.NO_REPLY:
+                elif answer is Silence.NO_REPLY:
+                    self._meter.sent()  # to nobody
+                else:
                     self.is_parked = True
                     self._queued_bytes = len(frame) if answer is Silence.QUEUED else 0
                 served = frame
@@ -275,7 +301,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._queued_bytes:
                 self._splitter.idle()  # what waits has a copy of its own
         except (ProtocolError, CloseConnection) as error:
-            self.close(str(error), over_limit=isinstance(error, OverLimitError))
+            self.close(f"{error}{_sender(frame)}", over_limit=isinstance(error, OverLimitError))
             return
         finally:
             spent_us = turns.spend(begun_us)
@@ -285,13 +311,16 @@ class Connection(asyncio.BufferedProtocol):
         self._clients.on_held(self, now_ms)
 
     def _write(self, chunks: list[Buffer]) -> None:
-        if self._transport is None or not chunks:
+        if self._transport is None:
             return
         if len(chunks) == 1:
             self._transport.write(chunks[0])
-        else:
+        elif chunks:
             self._transport.writelines(chunks)
-        if not self._is_writable:
+        if self._is_writable:
+            self._meter.sent()
+        else:
+            self._meter.begin_sending()
             self._clients.on_unsent(self._core.now_ms())
 
     def _set_reading(self, wanted: bool) -> None:
@@ -302,3 +331,13 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
+
+
+def _sender(frame: memoryview | None) -> str:
+    """Whose request it was, as far as that can be read."""
+    try:
+        return "" if frame is None else f" ({decode_request_header(frame)[0].sender})"
+    except UnknownApiError as unknown:
+        return f" ({unknown.header.sender})"
+    except ProtocolError:
+        return ""

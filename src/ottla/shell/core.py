@@ -12,6 +12,7 @@ halts.
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias, get_args
@@ -24,7 +25,9 @@ from ottla.broker.effects import Effect
 from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import LogDirectoryError
 from ottla.shell.clock import Clock
+from ottla.shell.connection_counts import ConnectionCounts
 from ottla.shell.connection_turns import Turns
+from ottla.shell.disk_room import DiskRoom
 from ottla.shell.garbage_collection import Collector
 from ottla.shell.keeper_counts import KeeperCounts
 from ottla.shell.stalls import EFFECTS, KEEPER, UNKNOWN, Stalls
@@ -53,6 +56,7 @@ class Core:
         self.broker = broker
         self.is_stopping = False
         self.is_halted = False
+        self.connection_counts = ConnectionCounts()
         self.keeper_counts = KeeperCounts()
         self._on_tick: Callable[[int], None] = lambda _now_ms: None
         self._on_nodes: Callable[[], None] = lambda: None
@@ -62,7 +66,9 @@ class Core:
         self.turns = Turns(self._clock.elapsed_us)
         self.stalls = Stalls(self._clock.elapsed_us)
         broker.slices.elapsed_us = self._clock.elapsed_us
+        self.disk_room = DiskRoom()
         self.worker_times: defaultdict[str, WorkerTimes] = defaultdict(WorkerTimes)
+        broker.requests.clock_ns = time.monotonic_ns
         self._collector = Collector()
         self._carriers: dict[type[Effect], Callable[[Any], None]] = {}
         self._is_carrying = False

@@ -19,6 +19,7 @@ from ottla.security.principal_rules import mapped_name
 from ottla.security.principals import ANONYMOUS, USER, Principal
 from ottla.shell import descriptors
 from ottla.shell.connection import Connection
+from ottla.shell.connection_counts import ConnectionCounts
 from ottla.shell.core import Core
 from ottla.shell.notices import Notices
 from ottla.shell.tls_contexts import TlsContexts
@@ -34,12 +35,14 @@ class Handshakes:
     def __init__(
         self,
         core: Core,
+        counts: ConnectionCounts,
         connect: Callable[[Listener], Connection],
         is_too_fast: Callable[[str], bool] = lambda _peer: False,
     ) -> None:
         self.contexts = TlsContexts(core.broker)
         self.failures = Notices("failed to begin TLS")
         self._core = core
+        self._counts = counts
         self._config = core.broker.authentication.config
         self._connect = connect
         self._is_too_fast = is_too_fast
@@ -55,6 +58,7 @@ class Handshakes:
         peer = transport.get_extra_info("peername")
         if peer and self._is_too_fast(str(peer[0])):
             transport.abort()
+            self._counts.refused[listener.name] += 1
             self._say(peer, "too many connections a second come from there (connection_creation_rate)")
             return
         try:
@@ -88,6 +92,7 @@ class Handshakes:
                 ssl_shutdown_timeout=SHUTDOWN_S,
             )
         except ssl.SSLError as error:
+            self._counts.failed_handshakes[listener.name] += 1
             self._say(peer, (error.reason or str(error)).replace("_", " ").lower())
         except OSError as error:
             self._say(peer, str(error) or "the client hung up")

@@ -27,13 +27,14 @@ class StallWatcher:
         self._thread.start()
 
     def close(self) -> None:
+        """The signal stays blocked: one more may be on its way, and would end the process."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         self._is_closed = True
         signal.pthread_kill(self._thread.ident or 0, signal.SIGALRM)
         self._thread.join()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
 
     def expect(self, within_s: float) -> None:
+        """0: no tick comes any more."""
         self._where = ""
         signal.setitimer(signal.ITIMER_REAL, within_s)
 

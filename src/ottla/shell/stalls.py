@@ -48,7 +48,7 @@ class Watcher(Protocol):
     """Looks at the loop's thread from outside when a tick is late."""
 
     def expect(self, within_s: float) -> None:
-        """The next tick comes within this time."""
+        """The next tick comes within this time; 0: there is none."""
 
     def take(self) -> str:
         """Where the thread was when the tick was late, since this was last asked for."""
@@ -91,6 +91,7 @@ class Stalls:
 
     def end(self) -> None:
         self.limit_us = self._due_us = NEVER_US
+        self._watcher.expect(0)
         if self._on_collection in gc.callbacks:
             gc.callbacks.remove(self._on_collection)
 

@@ -22,7 +22,7 @@ class Decoder(Protocol[M_co]):
 
 
 class Encoder(Protocol[M_contra]):
-    def __call__(self, message: M_contra) -> list[Chunk]: ...
+    def __call__(self, message: M_contra, errors: dict[int, int] | None = None) -> list[Chunk]: ...
 
 
 _decoders: dict[tuple[type, int], Decoder[Any]] = {}
@@ -39,7 +39,8 @@ def decoder(cls: type[M], version: int) -> Decoder[M]:
 
 
 def encoder(cls: type[M], version: int) -> Encoder[M]:
-    """The function from a message to its chunks. ValueError if the message has no such version."""
+    """The function from a message to its chunks. It adds the error codes of the message to `errors`, by code.
+    ValueError if the message has no such version."""
     compiled = _encoders.get((cls, version))
     if compiled is None:
         compiled = _encoders[cls, version] = compile_encoder(cls, version)
@@ -54,9 +55,11 @@ def decode_in_slices(
     return slices
 
 
-def encode_in_slices(message: Any, version: int) -> Iterator[Chunk | None]:
+def encode_in_slices(
+    message: Any, version: int, errors: dict[int, int] | None = None
+) -> Iterator[Chunk | None]:
     """The chunks of a message, and None wherever it pauses: every few items."""
-    slices: Iterator[Chunk | None] = _sliced_code(compile_encoder, type(message), version)(message)
+    slices: Iterator[Chunk | None] = _sliced_code(compile_encoder, type(message), version)(message, errors)
     return slices
 
 

@@ -8,6 +8,9 @@ its default.
 A large message can be encoded in slices: the same code as a generator of chunks, which yields None where it
 only pauses. Its lists may be lazy (`lazy`): an item is then made when its turn comes, and forgotten.
 
+The error codes that a message carries can be counted on the way: `errors` is how often each was written, by
+code, without those of 0. That is the one moment at which every item of a lazy list is there.
+
 An instance that cannot be encoded is a bug of ours, hence a `ValueError` that names the field. It is looked
 for only after packing has failed, so that the good case pays nothing for it.
 """
@@ -31,15 +34,16 @@ from ottla.wire.schema import (
     tagged_fields,
 )
 
+ERROR_CODES = {"error_code", "partition_error_code"}  # as they are called in responses
 CHUNK_PIECES = 4_096  # of sliced code: some 50 KB, joined so that they take little more than their bytes
 
 
 def compile_encoder(cls: type, version: int, *, sliced: bool = False) -> Any:
-    """The function `encode(message)` for this class and version. It returns the chunks, never none. Sliced: a
-    generator of chunks and pauses."""
+    """The function `encode(message, errors)` for this class and version. It returns the chunks, never none.
+    Sliced: a generator of chunks and pauses."""
     writer = _EncoderWriter(version, is_flexible(cls, version), sliced)
     source = writer.source
-    with source.block("def encode(message):"):
+    with source.block("def encode(message, errors=None):"):
         with source.block("try:"):
             source.line("done = 0" if sliced else "chunks = []")
             source.line("out = []")
@@ -137,6 +141,8 @@ class _EncoderWriter:
     def struct(self, cls: type, name: str) -> None:
         for field in plain_fields(cls, self.version):
             self.value(field.kind, field.is_nullable_in(self.version), f"{name}.{field.name}")
+            if field.name in ERROR_CODES:
+                self._count(f"{name}.{field.name}")
         if not self.flexible:
             return
         tagged = tagged_fields(cls, self.version)
@@ -144,6 +150,10 @@ class _EncoderWriter:
             self._tags(tagged, name)
         else:
             self.give("x")
+
+    def _count(self, code: str) -> None:
+        with self.source.block(f"if {code} and errors is not None:"):
+            self.source.line(f"errors[{code}] = errors.get({code}, 0) + 1")
 
     def value(self, kind: Kind, nullable: bool, value: str) -> None:
         if isinstance(kind, Fixed):

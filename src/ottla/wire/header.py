@@ -33,6 +33,19 @@ class RequestHeader(NamedTuple):
     correlation_id: int
     client_id: str | None
 
+    @property
+    def sender(self) -> str:
+        """For a line in a log."""
+        return f"client {self.client_id or ''!r:.100}, correlation id {self.correlation_id}"
+
+
+class UnknownApiError(ProtocolError):
+    """There is no such API. `header` has what can be read of it nevertheless."""
+
+    def __init__(self, header: RequestHeader) -> None:
+        super().__init__(f"there is no API with key {header.api_key}")
+        self.header = header
+
 
 def request_is_flexible(api_key: int, api_version: int, since: FlexibleSince = FLEXIBLE_SINCE) -> bool:
     first = since[api_key]
@@ -50,7 +63,7 @@ def decode_request_header(
     try:
         api_key, api_version = _KEY_AND_VERSION.unpack_from(view)
         if api_key not in since:
-            raise ProtocolError(f"there is no API with key {api_key}")
+            raise UnknownApiError(_readable_header(view))
         _, _, correlation_id, size = _REQUEST.unpack_from(view)
         at = _REQUEST.size
         client_id = None
@@ -65,6 +78,16 @@ def decode_request_header(
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"request header: {error}") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id), at
+
+
+def _readable_header(view: memoryview) -> RequestHeader:
+    """Of an API that is unknown: who asks stands at the same place in every version of a header."""
+    if len(view) < _REQUEST.size:
+        api_key, api_version = _KEY_AND_VERSION.unpack_from(view)
+        return RequestHeader(api_key, api_version, -1, None)
+    api_key, api_version, correlation_id, size = _REQUEST.unpack_from(view)
+    client_id = str(view[_REQUEST.size : _REQUEST.size + max(size, 0)], "utf-8", "replace")
+    return RequestHeader(api_key, api_version, correlation_id, client_id)
 
 
 def encode_request_header(header: RequestHeader, since: FlexibleSince = FLEXIBLE_SINCE) -> bytes:

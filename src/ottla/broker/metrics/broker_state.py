@@ -28,9 +28,10 @@ class BrokerStateMetrics:
         yield self.STATE, [((), self._state())]
 
     def _state(self) -> int:
-        if self._readiness.is_stopping:
-            is_handing_over = self._departure.is_stopping and not self._departure.is_drained
+        readiness, departure = self._readiness, self._departure
+        if readiness.is_stopping:
+            is_handing_over = readiness.is_open and departure.is_stopping and not departure.is_drained
             return PENDING_CONTROLLED_SHUTDOWN if is_handing_over else SHUTTING_DOWN
-        if self._readiness.is_open:
+        if readiness.is_open:
             return RUNNING
-        return RECOVERY if any(dict(self._readiness.progress.remaining).values()) else STARTING
+        return RECOVERY if any(dict(readiness.progress.remaining).values()) else STARTING

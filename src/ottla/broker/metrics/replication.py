@@ -6,9 +6,8 @@ from ottla.base.ids import TopicPartition
 from ottla.base.metrics import Family, Sample, counter, gauge
 from ottla.broker.fetchers import Fetchers
 from ottla.broker.leadership_proofs import Proofs
-from ottla.broker.metrics_config import MetricsConfig
+from ottla.broker.metrics.label_limits import LabelLimits
 from ottla.broker.replica_counts import ReplicaCounts
-from ottla.broker.settings import Settings
 from ottla.controller.image import Image
 from ottla.replication.partition import Partition
 
@@ -95,7 +94,7 @@ class ReplicationMetrics:
 
     def __init__(
         self,
-        settings: Settings,
+        limits: LabelLimits,
         partitions: Mapping[TopicPartition, Partition],
         image: Image,
         lost: Collection[TopicPartition],
@@ -103,7 +102,7 @@ class ReplicationMetrics:
         fetchers: Fetchers,
         proofs: Proofs,
     ) -> None:
-        self._settings = settings
+        self._limits = limits
         self._partitions = partitions
         self._image = image
         self._lost = lost
@@ -126,13 +125,16 @@ class ReplicationMetrics:
         yield self.SHRINKS, [((), counts.isr_shrinks)]
         yield self.EXPANDS, [((), counts.isr_expands)]
         yield self.FAILED_UPDATES, [((), counts.isr_updates_failed)]
-        config: MetricsConfig = self._settings.metrics_config
-        yield self.IS_UNDER_REPLICATED, _named(few) if config.partitions_enable else ()
-        yield self.IS_UNDER_MIN_ISR, _named(too_few) if config.partitions_enable else ()
+        yield self.IS_UNDER_REPLICATED, self._named(few)
+        yield self.IS_UNDER_MIN_ISR, self._named(too_few)
         yield from self._following()
         yield self.IN_DOUBT, [((), len(proofs.in_doubt))]
         yield self.AWAITED, [((), proofs.awaited)]
         yield self.DOUBTS, [((), proofs.doubts)]
+
+    def _named(self, partitions: list[Partition]) -> list[Sample]:
+        labels, _ = self._limits.rows({partition.topic_partition: partition for partition in partitions})
+        return [(label, 1) for label in labels]
 
     def _reassigning(self) -> int:
         moving = (
@@ -159,8 +161,3 @@ class ReplicationMetrics:
 
 def _is_at_min_isr(partition: Partition) -> bool:
     return len(partition.isr) == min(partition.log.config.min_insync_replicas, len(partition.replicas))
-
-
-def _named(partitions: list[Partition]) -> Iterator[Sample]:
-    for topic, index in (partition.topic_partition for partition in partitions):
-        yield (topic, str(index)), 1

@@ -12,21 +12,23 @@ from ottla.broker.metrics.logs import LogMetrics
 from ottla.broker.metrics.partitions import PartitionMetrics
 from ottla.broker.metrics.readiness import ReadinessMetrics
 from ottla.broker.metrics.replication import ReplicationMetrics
+from ottla.broker.metrics.requests import RequestMetrics
 from ottla.broker.metrics.topics import TopicMetrics
 from ottla.broker.metrics.transactions import TransactionMetrics
 
 SOURCES: tuple[type, ...] = (
     ReadinessMetrics,
     BrokerStateMetrics,
-    ReplicationMetrics,
-    ControllerMetrics,
-    TransactionMetrics,
+    RequestMetrics,
     TopicMetrics,
     LogMetrics,
-    PartitionMetrics,
     CleanerMetrics,
+    PartitionMetrics,
+    ReplicationMetrics,
+    ControllerMetrics,
     GroupCoordinatorMetrics,
     GroupMetrics,
+    TransactionMetrics,
 )
 
 
@@ -40,21 +42,22 @@ def sources_of(broker: Broker) -> list[Source]:
     limits = LabelLimits(broker.settings, broker.traffic)
     return [
         *first,
-        _replication(broker),
-        _controller(broker),
-        _transactions(broker),
+        RequestMetrics(broker.requests, broker.waiting, broker.slices),
         TopicMetrics(broker.traffic),
         LogMetrics(broker.storage, limits),
-        PartitionMetrics(broker.partitions, broker.image, limits),
         CleanerMetrics(broker.store),
+        PartitionMetrics(broker.partitions, broker.image, limits),
+        _replication(broker, limits),
+        _controller(broker),
         GroupCoordinatorMetrics(broker.coordinators),
         GroupMetrics(broker.coordinators, broker.settings, broker.group_lag),
+        _transactions(broker),
     ]
 
 
-def _replication(broker: Broker) -> ReplicationMetrics:
+def _replication(broker: Broker, limits: LabelLimits) -> ReplicationMetrics:
     return ReplicationMetrics(
-        broker.settings, broker.partitions, broker.image, broker.store.lost, broker.replica_counts,
+        limits, broker.partitions, broker.image, broker.store.lost, broker.replica_counts,
         broker.replicas.fetchers, broker.proofs,
     )  # fmt: skip
 

@@ -1,0 +1,171 @@
+"""A real Prometheus watches a cluster while a broker is killed, a group lags and a disk stalls."""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from tests.cluster.real import QUIET, RealBroker
+from tests.metrics.rules import dashboard_queries, hurried_rules, rules
+from tests.metrics.watched import WatchedCluster
+from tests.support.frames import encode_request
+from tests.support.processes import running
+from tests.support.prometheus import Prometheus
+from tests.support.waiting import wait_for
+
+from ottla.records.builder import NewRecord, build_batch
+from ottla.wire.frame import LENGTH
+from ottla.wire.header import RequestHeader, encode_request_header
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+METADATA = 3
+HURRY = 60  # a minute of the rules is a second here
+LAG = 12_000  # records, more than an alert allows
+SEEN_S = 90.0
+SPAN_S, LASTING_S = 10, 3
+LASTS_S = 3.0
+SILENT = "failed_authentication"  # nobody has to authenticate here
+
+pytestmark = pytest.mark.timeout(400)
+
+
+class Traffic:
+    """A producer, a group that keeps up and one that stopped; errors now and then."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap, self._topic = bootstrap, topic
+        self._ended = threading.Event()
+        self._threads = [threading.Thread(target=run) for run in (self._produce, self._consume)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(60)
+
+    def _produce(self) -> None:
+        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 20, **QUIET})
+        while not self._ended.wait(0.05):
+            for _ in range(100):
+                producer.produce(self._topic, b"x" * 100)
+            producer.poll(0)
+        producer.flush(20)
+
+    def _consume(self) -> None:
+        settings = {"bootstrap.servers": self._bootstrap, "auto.offset.reset": "earliest", **QUIET}
+        keeping_up = Consumer({**settings, "group.id": "keeps-up", "auto.commit.interval.ms": 500})
+        keeping_up.subscribe([self._topic])
+        behind = Consumer({**settings, "group.id": "lags", "enable.auto.commit": False})
+        behind.commit(offsets=[TopicPartition(self._topic, 0, 0)], asynchronous=False)
+        behind.close()
+        lost = Consumer({**settings, "group.id": "lost", "auto.offset.reset": "error"})
+        lost.assign([TopicPartition(self._topic, 0, 1 << 40)])  # Fetch: OFFSET_OUT_OF_RANGE
+        while not self._ended.is_set():
+            keeping_up.poll(0.1)
+            with contextlib.suppress(KafkaException):
+                lost.poll(0)
+        keeping_up.close()
+        lost.close()
+
+
+def send_oddities(broker: RealBroker, topic: str) -> None:
+    """A batch with a wrong checksum, and a version that nobody serves."""
+    batch = bytearray(build_batch([NewRecord(None, b"value")]))
+    batch[-1] ^= 1
+    produced = TopicProduceData(
+        name=topic, partition_data=[PartitionProduceData(index=0, records=memoryview(batch))]
+    )
+    request = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[produced])
+    unserved = encode_request_header(RequestHeader(METADATA, 99, 2, "odd"))
+    with socket.create_connection((broker.host, broker.port), 30) as channel:
+        channel.settimeout(30)
+        for frame in (encode_request(request, 9, 1), unserved):
+            channel.sendall(LENGTH.pack(len(frame)) + frame)
+        while channel.recv(4096):
+            pass  # the answer to the first; then it is closed
+
+
+@pytest.fixture(scope="module")
+def watcher(cluster: WatchedCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    targets = {str(broker.id): broker.http for broker in cluster.brokers.values()}
+    made = Prometheus(tmp_path_factory.mktemp("prometheus"), targets, hurried_rules(HURRY, SPAN_S, LASTING_S))
+    with running(made):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def traffic(cluster: WatchedCluster) -> Iterator[str]:
+    cluster.create_topic("orders", partitions=1)
+    made = Traffic(cluster.bootstrap, "orders")
+    try:
+        made.start()
+        send_oddities(cluster.brokers[cluster.leader("orders")], "orders")
+        yield "orders"
+    finally:
+        made.stop()
+
+
+def unanswered(watcher: Prometheus, queries: list[str]) -> list[str]:
+    return [query for query in queries if not watcher.ask(query)]
+
+
+def without_threshold(query: str) -> str:
+    """What a rule looks at, whatever its value: the part before the comparison."""
+    return query.split(" and ")[0].rpartition(" ")[0].rpartition(" ")[0] if "up{" not in query else "up"
+
+
+def test_every_query_of_the_dashboard_and_of_the_rules_returns_data(
+    cluster: WatchedCluster, watcher: Prometheus, traffic: str
+) -> None:
+    queries = dashboard_queries()
+    queries += [
+        without_threshold(rule["expr"].replace("[5m]", "[15s]").replace("[15m]", "[15s]"))
+        for rule in rules()
+        if SILENT not in rule["expr"]
+    ]
+    wait_for(lambda: not unanswered(watcher, queries), SEEN_S, lambda: f"{unanswered(watcher, queries)}")
+
+
+def test_alerts_fire_on_what_happens_and_no_others_do(
+    cluster: WatchedCluster, watcher: Prometheus, traffic: str
+) -> None:
+    wait_for(
+        lambda: (
+            watcher.value(f'sum(kafka_consumergroup_lag{{consumergroup="lags",topic="{traffic}"}})') > LAG
+        ),
+        SEEN_S,
+        "the group lags",
+    )
+    fires(watcher, {"OttlaGroupFallsBehind"})
+
+    slow = cluster.brokers[next(id for id in cluster.brokers if id != cluster.leader(traffic))]
+    slow.stall.touch()
+    fires(watcher, {"OttlaGroupFallsBehind", "OttlaSlowDisk", "OttlaStalls"})
+    slow.stall.unlink()
+    fires(watcher, {"OttlaGroupFallsBehind"})
+
+    cluster.brokers[cluster.leader(traffic)].kill()
+    fires(watcher, {"OttlaGroupFallsBehind", "OttlaBrokerDown", "OttlaUnderReplicated"})
+    cluster.restore()
+    fires(watcher, {"OttlaGroupFallsBehind"})
+
+
+def fires(watcher: Prometheus, alerts: set[str]) -> None:
+    """These alerts come to fire, all of them and no others, and go on to do so for a moment."""
+    since = 0.0
+
+    def lasts() -> bool:
+        nonlocal since
+        if watcher.firing() != alerts:
+            since = 0.0
+            return False
+        since = since or time.monotonic()
+        return time.monotonic() - since > LASTS_S
+
+    wait_for(lasts, SEEN_S, lambda: f"exactly {sorted(alerts)} to fire; {sorted(watcher.firing())} do")
