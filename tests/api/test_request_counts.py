@@ -13,6 +13,7 @@ from tests.api.harness import Client, Machine
 from tests.api.test_client_quotas import entry, set_quotas
 from tests.api.test_long_requests import describe_configs, unknown_names
 from tests.support.groups import joining
+from tests.support.metrics import series_of
 
 from ottla.api.call import CloseConnection
 from ottla.api.table import TABLE
@@ -46,7 +47,7 @@ def client(machine: Machine) -> Client:
 def samples(machine: Machine, name: str) -> dict[tuple[str, ...], Any]:
     broker = machine.broker
     source = RequestMetrics(broker.requests, broker.waiting, broker.slices)
-    return next(dict(found) for metric, found in source.read(machine.now_ms) if metric.name == name)
+    return series_of(source, machine.now_ms)[name]
 
 
 def errors(machine: Machine) -> dict[tuple[str, ...], int]:

@@ -4,9 +4,9 @@ import pytest
 from tests.api.asking import create
 from tests.api.harness import Disk, Machine
 from tests.api.test_group_loading import finish, loading
+from tests.support.metrics import series_of
 
 from ottla.base.ids import TopicPartition
-from ottla.base.metrics import Sample
 from ottla.broker import log_queue
 from ottla.broker.broker import Broker
 from ottla.broker.leadership_proofs import DOUBT_MS
@@ -22,17 +22,16 @@ def reasons(broker: Broker) -> list[str]:
     return [reason.name for reason in broker.readiness.reasons()]
 
 
-def metrics(broker: Broker) -> dict[str, list[Sample]]:
-    source = ReadinessMetrics(broker.readiness, broker.coordinators)
-    return {metric.name: list(samples) for metric, samples in source.read(0)}
+def metrics(broker: Broker) -> dict[str, dict[tuple[str, ...], int]]:
+    return series_of(ReadinessMetrics(broker.readiness, broker.coordinators))
 
 
 def test_a_broker_that_serves_is_ready() -> None:
     machine = Machine()
     create(machine.client(), "t")
     assert reasons(machine.broker) == []
-    assert metrics(machine.broker)["ottla_ready"] == [((), 1)]
-    assert metrics(machine.broker)["ottla_not_ready"] == [((name,), 0) for name in REASONS]
+    assert metrics(machine.broker)["ottla_ready"] == {(): 1}
+    assert metrics(machine.broker)["ottla_not_ready"] == {(name,): 0 for name in REASONS}
 
 
 def test_a_broker_that_is_not_open_is_not_ready_and_nothing_else_of_it_is_read() -> None:
@@ -44,8 +43,8 @@ def test_a_broker_that_is_not_open_is_not_ready_and_nothing_else_of_it_is_read()
     broker.store.progress.on_opened("/data")
     (reason,) = broker.readiness.reasons()
     assert reason == ("recovering-logs", "1 of 3 logs are open.")
-    assert metrics(broker)["kafka_log_logmanager_remaininglogstorecover"] == [(("/data",), 2)]
-    assert metrics(broker)["ottla_ready"] == [((), 0)]
+    assert metrics(broker)["kafka_log_logmanager_remaininglogstorecover"] == {("/data",): 2}
+    assert metrics(broker)["ottla_ready"] == {(): 0}
     assert len(sources_of(machine.broker)) > 1
 
 
@@ -58,10 +57,10 @@ def test_a_broker_whose_session_is_over_is_not_ready_until_it_is_registered_agai
 def test_a_broker_that_loads_its_groups_is_not_ready() -> None:
     machine, _ = loading()
     assert reasons(machine.broker) == ["loading-coordinators"]
-    assert metrics(machine.broker)["ottla_coordinator_loading_partitions"] == [
-        (("__consumer_offsets",), 1),
-        (("__transaction_state",), 0),
-    ]
+    assert metrics(machine.broker)["ottla_coordinator_loading_partitions"] == {
+        ("__consumer_offsets",): 1,
+        ("__transaction_state",): 0,
+    }
     finish(machine)
     assert reasons(machine.broker) == []
 

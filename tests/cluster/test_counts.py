@@ -6,16 +6,14 @@ because a broker was killed and came back.
 """
 
 import re
-import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as KafkaPartition
-from tests.cluster.real import START_S, RealBroker, RealCluster
-from tests.support.ports import free_ports
+from tests.cluster.real import START_S
+from tests.cluster.watched import WatchedCluster
 from tests.support.processes import running
 from tests.support.waiting import wait_for
 
@@ -38,38 +36,15 @@ SESSIONS = "kafka_server_sessionexpirelistener_zookeeper"
 CONTROLLERS = "kafka_controller_kafkacontroller_activecontrollercount"
 
 
-class MeasuredBroker(RealBroker):
-    def __init__(self, id: int, port: int, folder: Path, zookeeper: str, settings: Mapping[str, str]) -> None:
-        super().__init__(id, port, folder, zookeeper, settings)
-        [self.http_port] = free_ports(1)
-
-    def command(self) -> list[str]:
-        return [*super().command(), "--http", str(self.http_port)]
-
-    def metrics(self) -> dict[str, float]:
-        address = f"http://127.0.0.1:{self.http_port}/metrics"
-        with urllib.request.urlopen(address, timeout=START_S) as answer:
-            lines = answer.read().decode().splitlines()
-        samples = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-        return {name: float(value) for name, value in samples}
-
-
-class MeasuredCluster(RealCluster):
-    broker_type = MeasuredBroker
-
+class MeasuredCluster(WatchedCluster):
     def metrics(self) -> dict[str, float]:
         """The sum over all brokers that run; of a metric with a label, over its values too."""
         total: dict[str, float] = {}
         for broker in self.brokers.values():
-            for sample, value in self.measured(broker.id).metrics().items() if broker.is_running else ():
+            for sample, value in broker.metrics().items() if broker.is_running else ():
                 for name in {sample, sample.partition("{")[0]}:
                     total[name] = total.get(name, 0) + value
         return total
-
-    def measured(self, id: int) -> MeasuredBroker:
-        broker = self.brokers[id]
-        assert isinstance(broker, MeasuredBroker)
-        return broker
 
     def partitions(self) -> dict[tuple[str, int], tuple[int, list[int], list[int]]]:
         """Leader, replicas and ISR of all partitions, as the running brokers say, once they agree."""
@@ -116,7 +91,7 @@ def count(cluster: MeasuredCluster, expected: Mapping[str, float]) -> None:
 
 def fail_over(cluster: MeasuredCluster, victim: int, *, reason_pattern: str) -> None:
     """Kill a broker and start it again; what the others count of that."""
-    broker = cluster.measured(victim)
+    broker = cluster.brokers[victim]
     before, totals = cluster.partitions(), cluster.metrics()
     led = sum(leader == victim for leader, _, _ in before.values())
     held = sum(victim in isr for _, _, isr in before.values())
@@ -192,7 +167,7 @@ def test_over_a_failover_each_shrink_election_and_expand_counts_once(cluster: Me
 
 
 def test_a_zookeeper_that_is_away_shows_and_takes_no_broker_out_of_service(cluster: MeasuredCluster) -> None:
-    before = {broker: cluster.measured(broker).metrics() for broker in cluster.brokers}
+    before = {id: broker.metrics() for id, broker in cluster.brokers.items()}
     assert all(said["ottla_keeper_connected"] == 1 for said in before.values())
     cluster.zookeeper.kill(1)
     try:
@@ -200,8 +175,8 @@ def test_a_zookeeper_that_is_away_shows_and_takes_no_broker_out_of_service(clust
     finally:
         cluster.zookeeper.start_one(1)
     count(cluster, {"ottla_keeper_connected": len(cluster.brokers)})
-    for broker, said in before.items():
-        after = cluster.measured(broker).metrics()
+    for id, said in before.items():
+        after = cluster.brokers[id].metrics()
         lost, back = (f"{SESSIONS}{change}_total" for change in ("disconnects", "syncconnects"))
         assert (after[lost] - said[lost], after[back] - said[back]) == (1, 1)
         assert after["ottla_keeper_heard_seconds"] < SESSION_S

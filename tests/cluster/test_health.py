@@ -4,29 +4,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cluster.real import RealBroker, RealCluster
-from tests.support.http import Page, get
+from tests.cluster.real import RealCluster
+from tests.cluster.watched import WatchedBroker
 from tests.support.ports import free_ports
 from tests.support.waiting import wait_for
 
 WITHIN_S = 60.0
 
 
-class Watched(RealBroker):
-    @property
-    def http(self) -> str:
-        return self.settings["ottla.http.listener"]
-
-    def ready(self) -> Page:
-        return get(self.http, "/health/ready")
-
-
 @pytest.fixture
-def broker(cluster: RealCluster, tmp_path: Path) -> Iterator[Watched]:
+def broker(cluster: RealCluster, tmp_path: Path) -> Iterator[WatchedBroker]:
     """One on the ZooKeeper of the others, in a cluster of its own."""
-    port, http_port = free_ports(2)
-    settings = cluster.settings | {"ottla.http.listener": f"127.0.0.1:{http_port}"}
-    broker = Watched(1, port, tmp_path, f"{cluster.zookeeper.hosts}/{tmp_path.name}", settings)
+    [port] = free_ports(1)
+    keeper = f"{cluster.zookeeper.hosts}/{tmp_path.name}"
+    broker = WatchedBroker(1, port, tmp_path, keeper, cluster.settings)
     broker.start()
     try:
         yield broker
@@ -35,7 +26,7 @@ def broker(cluster: RealCluster, tmp_path: Path) -> Iterator[Watched]:
 
 
 def test_the_absence_of_zookeeper_alone_is_told_and_takes_no_broker_out_of_service(
-    cluster: RealCluster, broker: Watched
+    cluster: RealCluster, broker: WatchedBroker
 ) -> None:
     assert broker.ready().json == {"ready": True, "reasons": [], "keeper": "connected"}
     cluster.zookeeper.pause()

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.metrics.watched import WatchedCluster
+from tests.metrics.stalling import StallingCluster
 from tests.support.processes import running
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StallingCluster]:
     """Three brokers; a test leaves them as it found them."""
     settings = {"log.flush.interval.ms": "200", "ottla.metrics.lag.interval.ms": "500"}
     folder = tmp_path_factory.mktemp("watched")
-    with running(WatchedCluster(folder, settings=settings)) as made, made.explained():
+    with running(StallingCluster(folder, settings=settings)) as made, made.explained():
         yield made

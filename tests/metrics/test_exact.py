@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 from tests.cluster.real import QUIET
-from tests.metrics.watched import WatchedCluster
+from tests.metrics.stalling import StallingCluster
 
 from ottla import Broker
 
@@ -86,7 +86,7 @@ def test_records_bytes_commits_and_errors_are_counted_exactly_and_from_zero_afte
         assert broker.metrics()[f"{TOPICS}_messagesin_total"] == 10
 
 
-def test_counters_are_exact_when_another_broker_takes_over(cluster: WatchedCluster) -> None:
+def test_counters_are_exact_when_another_broker_takes_over(cluster: StallingCluster) -> None:
     topic, total = cluster.create_topic("taken-over", partitions=1), f"{TOPICS}_messagesin_total"
     of_topic = f'{total}{{topic="{topic}"}}'
     produce(cluster.bootstrap, topic, 1_000)

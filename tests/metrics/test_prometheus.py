@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.cluster.real import QUIET, RealBroker
 from tests.metrics.rules import dashboard_queries, hurried_rules, rules
-from tests.metrics.watched import WatchedCluster
+from tests.metrics.stalling import StallingCluster
 from tests.support.frames import encode_request
 from tests.support.processes import running
 from tests.support.prometheus import Prometheus
@@ -92,7 +92,7 @@ def send_oddities(broker: RealBroker, topic: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def watcher(cluster: WatchedCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+def watcher(cluster: StallingCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     targets = {str(broker.id): broker.http for broker in cluster.brokers.values()}
     made = Prometheus(tmp_path_factory.mktemp("prometheus"), targets, hurried_rules(HURRY, SPAN_S, LASTING_S))
     with running(made):
@@ -100,7 +100,7 @@ def watcher(cluster: WatchedCluster, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="module")
-def traffic(cluster: WatchedCluster) -> Iterator[str]:
+def traffic(cluster: StallingCluster) -> Iterator[str]:
     cluster.create_topic("orders", partitions=1)
     made = Traffic(cluster.bootstrap, "orders")
     try:
@@ -121,7 +121,7 @@ def without_threshold(query: str) -> str:
 
 
 def test_every_query_of_the_dashboard_and_of_the_rules_returns_data(
-    cluster: WatchedCluster, watcher: Prometheus, traffic: str
+    cluster: StallingCluster, watcher: Prometheus, traffic: str
 ) -> None:
     queries = dashboard_queries()
     queries += [
@@ -133,7 +133,7 @@ def test_every_query_of_the_dashboard_and_of_the_rules_returns_data(
 
 
 def test_alerts_fire_on_what_happens_and_no_others_do(
-    cluster: WatchedCluster, watcher: Prometheus, traffic: str
+    cluster: StallingCluster, watcher: Prometheus, traffic: str
 ) -> None:
     wait_for(
         lambda: (

@@ -1,5 +1,7 @@
 """What is counted of a keeper: connections, sessions, writes and their outcomes."""
 
+from tests.support.metrics import shown_by
+
 from ottla import Broker
 from ottla.controller.keeper import Refused, Unknown, Written
 from ottla.shell.keeper import Session
@@ -10,12 +12,8 @@ EXPIRATIONS = "kafka_server_sessionexpirelistener_zookeeperexpires_total"
 WRITTEN = 'ottla_keeper_writes_total{outcome="written"}'
 
 
-def said(counts: KeeperCounts) -> dict[str, object]:
-    return {
-        metric.name + "".join(labels): value
-        for metric, samples in KeeperMetrics(counts).read(0)
-        for labels, value in samples
-    }
+def said(counts: KeeperCounts) -> dict[str, float]:
+    return shown_by(KeeperMetrics(counts))
 
 
 def test_before_the_keeper_is_there_nothing_was_heard_of_it() -> None:
@@ -43,8 +41,10 @@ def test_writes_count_by_what_came_of_them() -> None:
     for outcome in (Written(), Written(), Refused("/a", "it is there"), Unknown("lost")):
         counts.on_written(outcome, 1_000)
     after = said(counts)
-    names = ("written", "refused", "unknown")
-    assert [after["ottla_keeper_writes_total" + name] for name in names] == [2, 1, 1]
+    names = [
+        f'ottla_keeper_writes_total{{outcome="{outcome}"}}' for outcome in ("written", "refused", "unknown")
+    ]
+    assert [after[name] for name in names] == [2, 1, 1]
     assert counts.write_durations.total_us == 4_000
 
 

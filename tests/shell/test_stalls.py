@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from tests.kafka_clients.wire_client import Wire, frame_of, framed
 from tests.support.frames import encode_request
+from tests.support.metrics import metrics_at
 from tests.support.ports import free_ports
 from tests.support.processes import OttlaProcess, running
 from tests.support.waiting import wait_for
@@ -21,7 +21,6 @@ from tests.support.waiting import wait_for
 import ottla
 from ottla.api.dispatch import Exchange
 from ottla.broker.quotas import Quotas
-from ottla.cli.broker_metrics import Measurement, parsed
 from ottla.shell.embedded import EmbeddedBroker
 from ottla.shell.stalls import CAUSES, GARBAGE, KEEPER, UNKNOWN, NoWatcher, Stalls
 from ottla.wire.messages.api_versions import ApiVersionsRequest
@@ -225,10 +224,6 @@ def test_a_slow_request_that_costs_its_connection_counts_too(monkeypatch: pytest
         assert broker.metrics()['ottla_stalls_total{cause="Metadata"}'] == 1
 
 
-def measured(sample: Measurement) -> tuple[tuple[str, ...], float]:
-    return (sample.metric, *sample.labels.values()), sample.value
-
-
 class Idle(OttlaProcess):
     def context_switches(self) -> dict[int, int]:
         """How often each thread has waited for something."""
@@ -240,16 +235,16 @@ class Idle(OttlaProcess):
 
 
 def test_a_process_that_was_stopped_has_an_unknown_stall_and_says_where_it_was(tmp_path: Path) -> None:
-    port, http = free_ports(2)
-    with running(OttlaProcess(tmp_path, port, {"ottla.http.listener": f"127.0.0.1:{http}"})) as broker:
+    port, http_port = free_ports(2)
+    http = f"127.0.0.1:{http_port}"
+    with running(OttlaProcess(tmp_path, port, {"ottla.http.listener": http})) as broker:
         broker.pause()
         time.sleep(1)  # the stall itself
         broker.resume()
         wait_for(lambda: "everybody had to wait" in broker.log)
-        with urllib.request.urlopen(f"http://127.0.0.1:{http}/metrics") as answer:
-            metrics = dict(map(measured, parsed(answer.read().decode())))
-    assert metrics["ottla_stalls_total", UNKNOWN] >= 1
-    assert metrics["ottla_stall_seconds_total", UNKNOWN] >= 0.5
+        metrics = metrics_at(http)
+    assert metrics[f'ottla_stalls_total{{cause="{UNKNOWN}"}}'] >= 1
+    assert metrics[f'ottla_stall_seconds_total{{cause="{UNKNOWN}"}}'] >= 0.5
     lines = [line for line in broker.log.splitlines() if "everybody had to wait" in line]
     assert any("not measured" in line and "which was in " in line for line in lines), lines
 

@@ -1,12 +1,15 @@
-"""The metrics of a broker without a process around it."""
+"""The metrics of a broker: of one without a process around it, or read over HTTP."""
 
 import re
 from collections.abc import Iterator
+from typing import Any
+
+from tests.support.http import get
 
 from ottla.base.metrics import Family, Labels, Source
 from ottla.broker.broker import Broker
 from ottla.broker.metrics.sources import sources_of
-from ottla.shell.metrics.text import Text
+from ottla.shell.metrics.text import Text, by_series
 
 TOPICS = "kafka_server_brokertopicmetrics_"
 
@@ -21,16 +24,34 @@ def pieces_of(sources: list[Source], now_ms: int = 0) -> Iterator[str]:
     return Text().pieces(families())
 
 
+def shown_by(*sources: Source, now_ms: int = 0) -> dict[str, float]:
+    """By name and labels, as Prometheus writes them."""
+    return by_series("".join(pieces_of(list(sources), now_ms)))
+
+
+def series_of(source: Source, now_ms: int = 0) -> dict[str, dict[tuple[str, ...], Any]]:
+    """The samples of each metric, by the values of their labels: also those that are histograms."""
+    return {
+        metric.name: {label_values(labels): value for labels, value in samples}
+        for metric, samples in source.read(now_ms)
+    }
+
+
 def label_values(labels: Labels) -> tuple[str, ...]:
     """Also of labels that are written already, where nothing in them is escaped."""
     return tuple(re.findall('="(.*?)"', labels)) if isinstance(labels, str) else labels
 
 
 def metrics_of(broker: Broker, now_ms: int = 0) -> dict[str, float]:
-    """By name and labels, as Prometheus writes them."""
-    lines = "".join(pieces_of(sources_of(broker), now_ms)).splitlines()
-    samples = (line.rpartition(" ") for line in lines if not line.startswith("#"))
-    return {name: float(value) for name, _, value in samples}
+    """All that the core shows."""
+    return shown_by(*sources_of(broker), now_ms=now_ms)
+
+
+def metrics_at(address: str) -> dict[str, float]:
+    """The same of a broker that serves them at HOST:PORT."""
+    page = get(address, "/metrics")
+    assert page.status == 200, page
+    return by_series(page.body.decode())
 
 
 def traffic_of(broker: Broker, topic: str | None = None) -> dict[str, int]:

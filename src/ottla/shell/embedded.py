@@ -94,9 +94,9 @@ class EmbeddedBroker:
         server, loop = self._server, self._loop
         if server is None or loop is None:
             raise RuntimeError("the broker is not running: call start(), or use it in a with statement")
-        text = asyncio.run_coroutine_threadsafe(server.metrics(), loop).result(METRICS_S)
-        samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
-        return {name: float(value) for name, _, value in samples}
+        from ottla.shell.metrics.text import by_series  # many brokers are never asked
+
+        return by_series(asyncio.run_coroutine_threadsafe(server.metrics(), loop).result(METRICS_S))
 
     def start(self) -> Self:
         if self._thread is not None:

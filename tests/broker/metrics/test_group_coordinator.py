@@ -5,6 +5,7 @@ from typing import Any
 from tests.api.groups import broker, stable
 from tests.api.harness import Machine
 from tests.support.groups import G, committing, consuming, joining
+from tests.support.metrics import series_of
 
 from ottla.base.metrics import Histogram, metrics_of
 from ottla.broker.metrics.group_coordinator import GroupCoordinatorMetrics
@@ -13,8 +14,7 @@ MANAGER, METRICS = "kafka_coordinator_group_groupmetadatamanager_", "kafka_serve
 
 
 def read(machine: Machine) -> dict[str, dict[tuple[str, ...], Any]]:
-    source = GroupCoordinatorMetrics(machine.broker.coordinators)
-    return {metric.name: dict(samples) for metric, samples in source.read(machine.now_ms)}
+    return series_of(GroupCoordinatorMetrics(machine.broker.coordinators), machine.now_ms)
 
 
 def single(machine: Machine, prefix: str) -> dict[str, int]:

@@ -6,7 +6,7 @@ from tests.api.asking import batch, create, lead, produce
 from tests.api.groups import broker, lead_offsets, stable
 from tests.api.harness import Machine
 from tests.support.groups import G, committing, consuming
-from tests.support.metrics import label_values
+from tests.support.metrics import series_of
 
 from ottla.base.metrics import metrics_of
 from ottla.broker.effects import Send
@@ -24,10 +24,7 @@ MEMBERS, LEFT_OUT = "kafka_consumergroup_members", "ottla_metrics_groups_left_ou
 def read(machine: Machine) -> dict[str, dict[tuple[str, ...], object]]:
     the_broker = machine.broker
     source = GroupMetrics(the_broker.coordinators, the_broker.settings, the_broker.group_lag)
-    return {
-        metric.name: {label_values(of_sample): value for of_sample, value in samples}
-        for metric, samples in source.read(machine.now_ms)
-    }
+    return series_of(source, machine.now_ms)
 
 
 def labels(samples: Iterable[tuple[str, ...]]) -> list[str]:

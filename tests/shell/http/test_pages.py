@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_metrics
 from tests.support.http import answers, get
+from tests.support.metrics import metrics_at
 from tests.support.waiting import until
 
 import ottla
@@ -75,8 +76,7 @@ def test_metrics_are_open_metrics_and_compressed_for_those_who_want_that(address
 
 def test_a_metric_shows_what_was_so_when_it_was_asked_for(broker: Broker, address: str) -> None:
     def count() -> float:
-        text = get(address, "/metrics").body.decode()
-        return next(family.samples[0].value for family in plain_metrics(text) if family.name == PARTITIONS)
+        return metrics_at(address)[PARTITIONS]
 
     for number in range(5):
         before = count()

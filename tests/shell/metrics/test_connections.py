@@ -14,6 +14,7 @@ from tests.support.waiting import wait_for
 
 from ottla import Broker
 from ottla.shell.connection_turns import SHARE_US
+from ottla.shell.metrics.text import by_series
 from ottla.shell.server import Server
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.metadata import MetadataRequest
@@ -144,8 +145,7 @@ def test_memory_that_requests_and_answers_hold_is_shown_with_its_limits(tmp_path
 
 
 async def samples(server: Server) -> dict[str, float]:
-    lines = [line for line in (await server.metrics()).splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+    return by_series(await server.metrics())
 
 
 async def read_all(client: socket.socket, count: float) -> None:

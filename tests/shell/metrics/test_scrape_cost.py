@@ -9,12 +9,12 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.request import Request, urlopen
 
 import pytest
 from tests.api.asking import create
 from tests.api.harness import Machine
 from tests.support.groups import committing, find
+from tests.support.http import get
 from tests.support.metrics import pieces_of
 
 from ottla import Broker
@@ -96,9 +96,8 @@ def stall_while_scraped(broker: Broker) -> float:
     assert broker._loop is not None
     watching = asyncio.run_coroutine_threadsafe(watch(), broker._loop)
     try:
-        request = Request(f"http://{broker.http_address}/metrics", headers={"Accept-Encoding": "gzip"})
-        with urlopen(request, timeout=60) as answer:
-            text = gzip.decompress(answer.read()).decode()
+        page = get(broker.http_address, "/metrics", Accept_Encoding="gzip")
+        text = gzip.decompress(page.body).decode()
     finally:
         is_over.set()
     assert text.count("kafka_log_log_size{") == TOPICS * PARTITIONS + 5

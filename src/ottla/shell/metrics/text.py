@@ -60,6 +60,12 @@ class Text:
         return f"# HELP {name} {metric.help.translate(escapes)}\n# TYPE {name} {kind}\n"
 
 
+def by_series(text: str) -> dict[str, float]:
+    """The numbers in a text of the format 0.0.4, by the name and labels of each as they are written there."""
+    samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    return {series: float(number) for series, _, number in samples}
+
+
 def _line(metric: Metric, labels: Labels, value: Value) -> str:
     text = labels if isinstance(labels, str) else label_text(metric.labels, labels)
     if metric.kind is Kind.HISTOGRAM:

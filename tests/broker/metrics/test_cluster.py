@@ -1,21 +1,19 @@
-"""Metrics of replication, the controller and transactions say what is so."""
+"""Metrics of replication, of the controller and of a broker's state say what is so."""
 
 import logging
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from tests.api.asking import batch, to
 from tests.broker.controllers import Controllers
 from tests.broker.test_controller_writes import proposal
 from tests.replication.pump import Cluster
+from tests.support.metrics import metrics_of
 
 from ottla.base.ids import TopicPartition
-from ottla.base.metrics import Histogram
 from ottla.broker.broker import Broker
 from ottla.broker.effects import Sign
-from ottla.broker.metrics.sources import sources_of
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -27,20 +25,8 @@ CONTROLLER = "kafka_controller_kafkacontroller_"
 FETCHERS = "kafka_server_replicafetchermanager_"
 
 
-def metrics(broker: Broker, now_ms: int = 0) -> dict[Any, Any]:
-    """By name, or by name and values of labels."""
-    return {
-        (metric.name, *(re.findall('"(.*?)"', labels) if isinstance(labels, str) else labels))
-        if labels
-        else metric.name: value
-        for source in sources_of(broker)
-        for metric, samples in source.read(now_ms)
-        for labels, value in samples
-    }
-
-
 def check(broker: Broker, prefix: str, expected: Mapping[str, float]) -> None:
-    said = metrics(broker)
+    said = metrics_of(broker)
     assert {name: said[prefix + name] for name in expected} == expected
 
 
@@ -59,10 +45,10 @@ def test_how_well_partitions_are_replicated() -> None:
     cluster.ask(1, proposal(cluster, 3, 3))
     below = {"underreplicatedpartitions": 1, "atminisrpartitioncount": 0, "underminisrpartitioncount": 1}
     check(cluster.brokers[3], REPLICA_MANAGER, below | {"isrshrinks_total": 2})
-    said = metrics(cluster.brokers[3])
-    assert said["kafka_cluster_partition_underreplicated", "t", "0"] == 1
-    assert said["kafka_cluster_partition_underminisr", "t", "0"] == 1
-    assert not [name for name in metrics(cluster.brokers[2]) if "kafka_cluster_partition" in name[0]]
+    said = metrics_of(cluster.brokers[3])
+    assert said['kafka_cluster_partition_underreplicated{topic="t",partition="0"}'] == 1
+    assert said['kafka_cluster_partition_underminisr{topic="t",partition="0"}'] == 1
+    assert not [name for name in metrics_of(cluster.brokers[2]) if name.startswith("kafka_cluster_partition")]
     cluster.ask(1, proposal(cluster, 3, 3, 2, 1))
     healed = {"underreplicatedpartitions": 0, "underminisrpartitioncount": 0, "isrexpands_total": 1}
     check(cluster.brokers[3], REPLICA_MANAGER, healed)
@@ -72,7 +58,7 @@ def test_metrics_of_single_partitions_can_be_switched_off() -> None:
     cluster = Controllers(2, ottla_metrics_partitions_enable="false")
     cluster.create("t", (2, 1))
     cluster.ask(1, proposal(cluster, 2, 2))
-    said = metrics(cluster.brokers[2])
+    said = metrics_of(cluster.brokers[2])
     assert said[REPLICA_MANAGER + "underreplicatedpartitions"] == 1
     assert ("kafka_cluster_partition_underreplicated", "t", "0") not in said
 
@@ -83,7 +69,9 @@ def test_partitions_that_move_count_on_their_leader() -> None:
     wanted = ReassignablePartition(partition_index=0, replicas=[1, 3])
     topic = ReassignableTopic(name="t", partitions=[wanted])
     cluster.ask(1, AlterPartitionReassignmentsRequest(topics=[topic], timeout_ms=1_000))
-    assert [metrics(cluster.brokers[id])[REPLICA_MANAGER + "reassigningpartitions"] for id in (1, 2, 3)] == [
+    assert [
+        metrics_of(cluster.brokers[id])[REPLICA_MANAGER + "reassigningpartitions"] for id in (1, 2, 3)
+    ] == [
         0,
         1,
         0,
@@ -114,15 +102,15 @@ def test_the_controller_counts_the_cluster_and_the_others_count_nothing() -> Non
     cluster.die(3)
     troubled = {"activebrokercount": 2, "offlinepartitionscount": 1, "preferredreplicaimbalancecount": 2}
     check(cluster.brokers[1], CONTROLLER, troubled)
-    said = metrics(cluster.brokers[1])
-    assert said["ottla_controller_elections_total", "broker_gone"] == 1
+    said = metrics_of(cluster.brokers[1])
+    assert said['ottla_controller_elections_total{reason="broker_gone"}'] == 1
     assert said["kafka_controller_controllerstats_leaderelectionrateandtimems_count"] == 1
     assert said["kafka_controller_controllerstats_uncleanleaderelections_total"] == 0
-    assert isinstance(said["ottla_controller_election_seconds"], Histogram)
+    assert said["ottla_controller_election_seconds_count"] == 1
     epoch = said["ottla_controller_epoch"]
     cluster.die(1)
     check(cluster.brokers[2], CONTROLLER, {"activecontrollercount": 1, "newactivecontrollerscount": 1})
-    assert metrics(cluster.brokers[2])["ottla_controller_epoch"] == epoch + 1
+    assert metrics_of(cluster.brokers[2])["ottla_controller_epoch"] == epoch + 1
 
 
 def test_a_broker_that_refuses_connections_counts_as_fenced() -> None:
@@ -140,16 +128,16 @@ def test_what_followers_ask_and_are_answered(caplog: pytest.LogCaptureFixture) -
     cluster.topic("t", (1, 2), (1, 2))
     cluster.run()
     follower = cluster.nodes[2].broker
-    healthy = metrics(follower)
-    assert healthy[FETCHERS + "maxlag", "Replica"] == 0
-    assert healthy[FETCHERS + "failedpartitionscount", "Replica"] == 0
+    healthy = metrics_of(follower)
+    assert healthy[FETCHERS + 'maxlag{clientId="Replica"}'] == 0
+    assert healthy[FETCHERS + 'failedpartitionscount{clientId="Replica"}'] == 0
     assert healthy["ottla_replica_fetch_requests_total"] > 0
-    assert not [name for name in healthy if name[0] == "ottla_replica_fetch_errors_total"]
+    assert not [name for name in healthy if name.startswith("ottla_replica_fetch_errors_total")]
     cluster.cut(1, 2)
     cluster.client(1).send(to("t", batch(), batch(), acks=1), 12)
     cluster.pass_time(3_000)
-    troubled = metrics(follower)
-    assert troubled["ottla_replica_fetch_errors_total", "NETWORK_EXCEPTION"] > 0
+    troubled = metrics_of(follower)
+    assert troubled['ottla_replica_fetch_errors_total{error="NETWORK_EXCEPTION"}'] > 0
     assert troubled["ottla_replica_fetch_requests_total"] > healthy["ottla_replica_fetch_requests_total"]
     check(cluster.nodes[1].broker, REPLICA_MANAGER, {"isrshrinks_total": 2, "underreplicatedpartitions": 2})
     late = [line for line in caplog.messages if "shall leave the ISR" in line]
@@ -165,11 +153,11 @@ def test_what_followers_ask_and_are_answered(caplog: pytest.LogCaptureFixture) -
 def test_a_broker_that_is_opened_runs() -> None:
     cluster = Controllers(1)
     broker = cluster.brokers[1]
-    assert metrics(broker)["kafka_server_kafkaserver_brokerstate"] == 3
+    assert metrics_of(broker)["kafka_server_kafkaserver_brokerstate"] == 3
     broker.readiness.is_stopping = True
-    assert metrics(broker)["kafka_server_kafkaserver_brokerstate"] == 7
+    assert metrics_of(broker)["kafka_server_kafkaserver_brokerstate"] == 7
     broker.readiness.is_open = broker.readiness.is_stopping = False
-    assert metrics(broker)["kafka_server_kafkaserver_brokerstate"] == 1
+    assert metrics_of(broker)["kafka_server_kafkaserver_brokerstate"] == 1
 
 
 pytestmark = pytest.mark.timeout(120)
