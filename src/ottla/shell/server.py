@@ -96,10 +96,9 @@ class Server:
 
     async def metrics(self) -> str:
         """As Prometheus reads them."""
-        from ottla.shell.metrics.reader import Reader  # many brokers are never asked
-        from ottla.shell.metrics.sources import sources_of
+        from ottla.shell.metrics.reader import reader_of  # many brokers are never asked
 
-        return await Reader(sources_of(self.core), self.core.now_ms, self.core.stalls).text()
+        return await reader_of(self.core).text()
 
     # -- start --
 
@@ -153,8 +152,6 @@ class Server:
         self.starting.end("locks and listeners")
         nodes, keeper = await self._session.load(), self._session.keeper
         self.starting.end("keeper")
-        if self._http is not None:
-            self._http.session = self._session
         tree_id = directories.tree_cluster_id(nodes, keeper.where)
         if keeper.is_shared:
             directories.check_shared(self.broker.store, claims, keeper.where, tree_id)

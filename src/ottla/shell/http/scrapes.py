@@ -32,7 +32,7 @@ class Form(NamedTuple):
 
 
 def form_of(asked: Asked) -> Form:
-    """OpenMetrics for those who name it before or beside text/plain, as prometheus-client has it."""
+    """OpenMetrics for whoever accepts it, before all else, as prometheus-client has it."""
     types = {kind.partition(";")[0].strip().lower() for kind in asked.accept.split(",")}
     encodings = {encoding.partition(";")[0].strip().lower() for encoding in asked.accept_encoding.split(",")}
     return Form("application/openmetrics-text" in types, "gzip" in encodings)

@@ -7,14 +7,11 @@ from ottla.shell.core import Core
 from ottla.shell.http.listener import HttpListener
 from ottla.shell.http.pages import Pages
 from ottla.shell.http.scrapes import Scrapes
-from ottla.shell.keeper_session import KeeperSession
-from ottla.shell.metrics.reader import Reader
-from ottla.shell.metrics.sources import sources_of
+from ottla.shell.metrics.reader import reader_of
 
 
 class HttpService:
     def __init__(self, core: Core) -> None:
-        self.session: KeeperSession | None = None  # None: it has said nothing yet
         self._core = core
         self._scrapes = Scrapes(self._pieces, lambda: self._listener.unsent_bytes)
         pages = Pages(core.broker.readiness, self._scrapes, self._keeper)
@@ -29,10 +26,10 @@ class HttpService:
         self._scrapes.close()
 
     def _pieces(self, is_open_metrics: bool) -> AsyncIterator[str]:
-        reader = Reader(sources_of(self._core), self._core.now_ms, self._core.stalls)
-        return reader.pieces(is_open_metrics=is_open_metrics)
+        return reader_of(self._core).pieces(is_open_metrics=is_open_metrics)
 
     def _keeper(self) -> str:
-        if self.session is None:
+        counts = self._core.keeper_counts
+        if not counts.connects:
             return "unknown"
-        return "away" if self.session.is_suspended else "connected"
+        return "connected" if counts.is_connected else "away"

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from ottla.base.metrics import Family, Source
+from ottla.shell.core import Core
+from ottla.shell.metrics.sources import sources_of
 from ottla.shell.metrics.text import Text
 from ottla.shell.stalls import SCRAPE, Stalls
 
@@ -38,3 +40,8 @@ class Reader:
     def _families(self) -> Iterator[Family]:
         for source in self._sources:
             yield from source.read(self._now_ms())
+
+
+def reader_of(core: Core) -> Reader:
+    """Of all metrics there are, for one reading."""
+    return Reader(sources_of(core), core.now_ms, core.stalls)
