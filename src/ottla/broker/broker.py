@@ -37,8 +37,8 @@ from ottla.broker.controller_seat import Seat
 from ottla.broker.controller_writes import ControllerWrites
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.departure import Departure
-from ottla.broker.digest import Digest
 from ottla.broker.effects import ConfirmTree, Halt, Sign
+from ottla.broker.event_digest import EventDigest
 from ottla.broker.fetchers import Fetchers
 from ottla.broker.identities import Identities
 from ottla.broker.isr import IsrChanges
@@ -87,7 +87,7 @@ class Broker:
         self.settings = settings = Settings(properties, image)
         self.id = settings.broker_id
         self.outbox = outbox = Outbox()
-        self.digest = Digest()
+        self.digest = EventDigest()
         self.waiting = waiting = Waiting()
         self.slices = Slices()
         self.allowance = Allowance(waiting, self.slices)

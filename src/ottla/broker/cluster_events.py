@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable
 
 from ottla.base.log_fields import fields
-from ottla.broker.digest import Digest
+from ottla.broker.event_digest import EventDigest
 from ottla.controller import image as images
 from ottla.controller.image import BrokerEndpoint, Image
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 class ClusterEvents:
     """`controllers` counts how often a broker took the controller's seat while this one was there."""
 
-    def __init__(self, broker_id: int, image: Image, digest: Digest) -> None:
+    def __init__(self, broker_id: int, image: Image, digest: EventDigest) -> None:
         self.controllers = 0
         self._broker_id = broker_id
         self._image = image
@@ -44,12 +44,10 @@ class ClusterEvents:
                     replicas = max(map(len, assignment.values()), default=0)
                     self._digest.add(
                         log, logging.INFO, "topic %s: created, with %d partitions and %d replicas of each",
-                        topic, len(assignment), replicas, extra=fields(), counted="topics",
+                        topic, len(assignment), replicas, counted="topics",
                     )  # fmt: skip
                 case images.TopicDeleted(topic) if is_controller and topic not in self._image.topics:
-                    self._digest.add(
-                        log, logging.INFO, "topic %s: deleted", topic, extra=fields(), counted="topics"
-                    )
+                    self._digest.add(log, logging.INFO, "topic %s: deleted", topic, counted="topics")
 
     def _on_broker(self, broker: int) -> None:
         before, now = self._brokers.pop(broker, None), self._image.brokers.get(broker)

@@ -2,11 +2,11 @@
 
 import logging
 from dataclasses import dataclass, field
+from typing import Any
 
 from ottla.base.ids import TopicPartition
-from ottla.base.log_fields import fields
 from ottla.base.metrics import Histogram
-from ottla.broker.digest import Digest
+from ottla.broker.event_digest import EventDigest
 from ottla.controller.causes import Reason
 from ottla.controller.draft import Draft
 from ottla.controller.election import Rule
@@ -16,12 +16,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class ControllerEvents:
-    digest: Digest
+    digest: EventDigest
     elections: dict[Reason, int] = field(default_factory=lambda: dict.fromkeys(Reason, 0))  # of partitions
     unclean_elections: int = 0
-    election_durations: Histogram = field(
-        default_factory=Histogram
-    )  # of writes with elections, until written
+    election_durations: Histogram = field(default_factory=Histogram)  # from a decision until it is written
 
     def on_written(self, drafts: list[Draft], took_ms: int) -> None:
         """These were written together, so long after they were decided on."""
@@ -31,22 +29,23 @@ class ControllerEvents:
             self._on_written(draft)
 
     def _on_written(self, draft: Draft) -> None:
-        topic, add, said = draft.topic.name, self.digest.add, set[tuple[int, int]]()
+        said = set[tuple[int, int]]()  # of which partition and broker
         for partition, (before, leader, cause, rule) in draft.elected.items():
             self.elections[cause.reason] += 1
             self.unclean_elections += rule is Rule.UNCLEAN
             said |= {(partition, before), (partition, leader)}
             why = str(cause) if rule is Rule.ISR else f"{cause} ({rule.value})"
-            extra = fields(leader=leader, reason=cause.reason.label)
-            name = TopicPartition(topic, partition)
-            add(log, logging.INFO, "%s: broker %d leads now, as %s", name, leader, why, extra=extra)
+            template, reason = "%s: broker %d leads now, as %s", cause.reason.label
+            self._say(draft, partition, template, leader, why, leader=leader, reason=reason)
         for (partition, member), cause in draft.left.items():
             if (partition, member) not in said:
-                extra = fields(peer=member, reason=cause.reason.label)
-                name = TopicPartition(topic, partition)
-                add(log, logging.INFO, "%s: broker %d left the ISR, as %s", name, member, cause, extra=extra)
+                template, reason = "%s: broker %d left the ISR, as %s", cause.reason.label
+                self._say(draft, partition, template, member, cause, peer=member, reason=reason)
         for partition, member in sorted(draft.joined.keys() - said):
-            name = TopicPartition(topic, partition)
-            add(log, logging.INFO, "%s: broker %d is in sync", name, member, extra=fields(peer=member))
+            self._say(draft, partition, "%s: broker %d is in sync", member, peer=member)
         for alarm in draft.alarms:
-            add(log, logging.WARNING, "%s: %s", alarm.topic_partition, alarm.text, extra=fields())
+            self.digest.add(log, logging.WARNING, "%s: %s", alarm.topic_partition, alarm.text)
+
+    def _say(self, draft: Draft, partition: int, template: str, *arguments: object, **named: Any) -> None:
+        name = TopicPartition(draft.topic.name, partition)
+        self.digest.add(log, logging.INFO, template, name, *arguments, **named)

@@ -4,6 +4,7 @@ A change of an ISR counts on the broker that leads the partition after it, whoev
 counts once in a cluster, also where a leader dies and the next one takes over without it.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 
@@ -17,3 +18,8 @@ class ReplicaCounts:
 
     def on_fetch_error(self, name: str) -> None:
         self.fetch_errors[name] = self.fetch_errors.get(name, 0) + 1
+
+    def on_isr(self, before: Collection[int], after: Collection[int]) -> None:
+        """The ISR of a partition that this broker leads has changed, or may have."""
+        self.isr_shrinks += not set(before) <= set(after)
+        self.isr_expands += not set(after) <= set(before)

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import TopicPartition
-from ottla.base.log_fields import fields
-from ottla.broker.digest import NAMES_MAX, Digest, names_of
+from ottla.broker.event_digest import EventDigest
 from ottla.broker.fetchers import Fetchers
 from ottla.broker.isr import IsrChanges
+from ottla.broker.late_followers import LateFollowers
 from ottla.broker.leadership_proofs import Proofs
 from ottla.broker.parked import Waiting
 from ottla.broker.ports import Disks, RoleListener
@@ -90,31 +90,6 @@ class Followers:
         return min(asked_ms, HURRIED_WAIT_MS) if now_ms < self._hurried_ms.get(follower, 0) else asked_ms
 
 
-@dataclass(slots=True)
-class Late:
-    """Followers that leaders here would go on without: in how many partitions, and how late they are."""
-
-    names: dict[int, list[str]] = field(default_factory=dict)  # by follower
-    late_ms: dict[int, int] = field(default_factory=dict)  # the most
-
-    def add(self, partition: Partition, effects: Effects, now_ms: int) -> None:
-        assert partition.replication is not None, "only a leader with followers has late ones"
-        for effect in effects:
-            proposed = dict(effect.isr) if isinstance(effect, ProposeIsr) else partition.replication.isr
-            for follower in partition.replication.isr.keys() - proposed.keys():
-                late_ms = now_ms - partition.replication.followers[follower].caught_up_ms
-                self.late_ms[follower] = max(late_ms, self.late_ms.get(follower, 0))
-                self.names.setdefault(follower, []).append(str(partition.topic_partition))
-
-    def say(self, lag_ms_max: int) -> None:
-        for follower, names in sorted(self.names.items()):
-            log.info(
-                "%s: broker %d is late by %d ms (replica.lag.time.max.ms is %d) and shall leave the ISR",
-                names_of(names[:NAMES_MAX], len(names)), follower, self.late_ms[follower], lag_ms_max,
-                extra=fields(peer=follower, partitions=len(names), reason="late"),
-            )  # fmt: skip
-
-
 @dataclass(slots=True, kw_only=True)
 class Replicas:
     image: Image
@@ -128,7 +103,7 @@ class Replicas:
     traffic: Traffic
     lag_ms_max: Callable[[], int]  # replica.lag.time.max.ms
     counts: ReplicaCounts
-    digest: Digest
+    digest: EventDigest
     led: dict[TopicPartition, Partition] = field(default_factory=dict)  # with followers elsewhere
     held: dict[TopicPartition, Partition] = field(default_factory=dict)  # those that keep a promise
     _stopping: set[int] = field(default_factory=set)
@@ -257,7 +232,7 @@ class Replicas:
         """Look for followers that are late, twice within the time they have."""
         if now_ms >= self._late_ms and self.led:
             self._late_ms = now_ms + max(self.lag_ms_max() // 2, 1)
-            late = Late()
+            late = LateFollowers()
             for _, partition in sorted(self.led.items()):
                 effects = partition.on_tick(now_ms)
                 if effects:
@@ -296,30 +271,25 @@ class Replicas:
         self._carry_out(partition, effects, now_ms)
         self.coordinators.on_role(partition, now_ms)
         if _role(partition) != before:
-            self._on_role(partition, *before)
+            leader, leader_epoch, was_leader, isr = before
+            if partition.is_leader and leader_epoch >= 0:  # else this broker knows of no ISR before
+                self.counts.on_isr(isr, partition.isr)
+            self._say_role(partition, leader, leader_epoch, was_leader)
             self.waiting.wake(partition.topic_partition, now_ms)
             self.followers.wake(partition, now_ms)
 
-    def _on_role(
-        self, partition: Partition, leader: int, leader_epoch: int, was_leader: bool, isr: tuple[int, ...]
-    ) -> None:
-        """Somebody else leads than before, or others are in sync: count it, and say what it means here."""
-        if partition.is_leader and leader_epoch >= 0:  # else this broker knows of no ISR before
-            self.counts.isr_shrinks += not set(isr) <= set(partition.isr)
-            self.counts.isr_expands += not set(partition.isr) <= set(isr)
-        now = (partition.leader, partition.is_leader)
-        name = partition.topic_partition
+    def _say_role(self, partition: Partition, leader: int, leader_epoch: int, was_leader: bool) -> None:
+        """What it means here that somebody else leads than before, or in another epoch."""
+        name, leads = partition.topic_partition, partition.leader
         if partition.is_leader and (not was_leader or partition.leader_epoch != leader_epoch):
-            extra = fields(leader=partition.leader)
-            self.digest.add(log, logging.INFO, "%s: this broker leads now", name, extra=extra)
-        elif now == (leader, was_leader) or partition.leader == partition.broker_id:
-            return  # or it waits for the controller to confirm it
-        elif partition.leader >= 0:
-            template, extra = "%s: this broker follows broker %d now", fields(leader=partition.leader)
-            self.digest.add(log, logging.INFO, template, name, partition.leader, extra=extra)
+            self.digest.add(log, logging.INFO, "%s: this broker leads now", name, leader=leads)
+        elif leads == partition.broker_id or (leads == leader and not was_leader):
+            return  # as before, or once the controller has confirmed it
+        elif leads >= 0:
+            template = "%s: this broker follows broker %d now"
+            self.digest.add(log, logging.INFO, template, name, leads, leader=leads)
         else:
-            extra = fields(leader=partition.leader)
-            self.digest.add(log, logging.INFO, "%s: nobody leads now", name, extra=extra)
+            self.digest.add(log, logging.INFO, "%s: nobody leads now", name, leader=leads)
 
     def on_config(self, partition: Partition, now_ms: int) -> None:
         """The log of a partition has another config."""
@@ -331,8 +301,7 @@ class Replicas:
         self.held.pop(partition.topic_partition, None)
         self.fetchers.forget(partition.topic_partition)
         self._carry_out(partition, partition.on_removed(), now_ms)
-        name = partition.topic_partition
-        self.digest.add(log, logging.INFO, "%s: no longer on this broker", name, extra=fields())
+        self.digest.add(log, logging.INFO, "%s: no longer on this broker", partition.topic_partition)
 
     # -- promises to earlier leaders --------------------------------------------------------------
 

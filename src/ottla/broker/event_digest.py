@@ -12,19 +12,21 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ottla.base.log_fields import fields
+
 NAMES_MAX: Final = 3
 TICKS_MAX: Final = 10
 
 
 @dataclass(slots=True)
 class _Line:
-    extra: dict[str, Any]
+    named: dict[str, Any]
     counted: str
     names: list[str]
     count: int = 0
 
 
-class Digest:
+class EventDigest:
     def __init__(self) -> None:
         self._lines: dict[tuple[logging.Logger, int, str, tuple[object, ...]], _Line] = {}
         self._is_growing = False
@@ -37,19 +39,19 @@ class Digest:
         template: str,
         name: object,
         *arguments: object,
-        extra: dict[str, Any],
         counted: str = "partitions",
+        **named: Any,
     ) -> None:
-        """The first %s of the template is for the names, the arguments are for what follows. `extra` are
+        """The first %s of the template is for the names, the arguments are for what follows. `named` are
         fields of the line, to which the number of names is added as `counted`."""
         self._is_growing = True
         line = self._lines.get((log, level, template, arguments))
         if line is None:
-            line = self._lines[log, level, template, arguments] = _Line(extra, counted, [])
+            line = self._lines[log, level, template, arguments] = _Line(named, counted, [])
         line.count += 1
         if len(line.names) < NAMES_MAX:
             line.names.append(str(name))
-        log.debug(template, name, *arguments, extra=extra)
+        log.debug(template, name, *arguments, extra=fields(**named))
 
     def on_tick(self) -> None:
         self._ticks += 1
@@ -63,7 +65,7 @@ class Digest:
         for key in [key for key in self._lines if key[1] >= level_min]:
             log, level, template, arguments = key
             line = self._lines.pop(key)
-            extra = {"fields": line.extra["fields"] | {line.counted: line.count}}
+            extra = fields(**line.named, **{line.counted: line.count})
             log.log(level, template, names_of(line.names, line.count), *arguments, extra=extra)
 
 

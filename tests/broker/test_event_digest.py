@@ -4,15 +4,14 @@ import logging
 
 import pytest
 
-from ottla.base.log_fields import fields
-from ottla.broker.digest import TICKS_MAX, Digest
+from ottla.broker.event_digest import TICKS_MAX, EventDigest
 
 log = logging.getLogger("ottla.test_digest")
 
 
-def lead(digest: Digest, *names: str, leader: int = 1, level: int = logging.INFO) -> None:
+def lead(digest: EventDigest, *names: str, leader: int = 1, level: int = logging.INFO) -> None:
     for name in names:
-        digest.add(log, level, "%s: broker %d leads", name, leader, extra=fields(leader=leader))
+        digest.add(log, level, "%s: broker %d leads", name, leader, leader=leader)
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +20,7 @@ def _at_info(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_one_line_for_each_cause_with_a_count_and_the_first_names(caplog: pytest.LogCaptureFixture) -> None:
-    digest = Digest()
+    digest = EventDigest()
     lead(digest, "a-0", "a-1", "a-2", "a-3", "a-4")
     lead(digest, "b-0", leader=2)
     digest.say()
@@ -32,7 +31,7 @@ def test_one_line_for_each_cause_with_a_count_and_the_first_names(caplog: pytest
 
 
 def test_a_line_waits_until_nothing_is_added_for_a_tick(caplog: pytest.LogCaptureFixture) -> None:
-    digest = Digest()
+    digest = EventDigest()
     lead(digest, "a-0")
     digest.on_tick()
     lead(digest, "a-1")
@@ -43,7 +42,7 @@ def test_a_line_waits_until_nothing_is_added_for_a_tick(caplog: pytest.LogCaptur
 
 
 def test_a_line_does_not_wait_for_ever(caplog: pytest.LogCaptureFixture) -> None:
-    digest = Digest()
+    digest = EventDigest()
     for number in range(TICKS_MAX):
         lead(digest, f"a-{number}")
         digest.on_tick()
@@ -51,7 +50,7 @@ def test_a_line_does_not_wait_for_ever(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_what_an_operator_must_know_does_not_wait(caplog: pytest.LogCaptureFixture) -> None:
-    digest = Digest()
+    digest = EventDigest()
     lead(digest, "a-0")
     lead(digest, "a-1", level=logging.WARNING)
     digest.say(logging.WARNING)
@@ -60,5 +59,5 @@ def test_what_an_operator_must_know_does_not_wait(caplog: pytest.LogCaptureFixtu
 
 def test_at_debug_each_has_a_line_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    lead(Digest(), "a-0", "a-1")
+    lead(EventDigest(), "a-0", "a-1")
     assert caplog.messages == ["a-0: broker 1 leads", "a-1: broker 1 leads"]
