@@ -33,8 +33,10 @@ def settle(cluster: Controllers) -> None:
         cluster.tick()
 
 
-def lines(caplog: pytest.LogCaptureFixture, logger: str = EVENTS) -> Counter[str]:
-    said = Counter(record.getMessage() for record in caplog.records if record.name == logger)
+def lines(caplog: pytest.LogCaptureFixture, *loggers: str) -> Counter[str]:
+    """What these have said since this was last asked for, the controller if none is named."""
+    named = loggers or (EVENTS,)
+    said = Counter(record.getMessage() for record in caplog.records if record.name in named)
     caplog.clear()
     return said
 
@@ -213,13 +215,18 @@ def test_a_broker_that_stops_or_was_restarted_is_named_as_such(caplog: pytest.Lo
 def test_an_election_by_a_reassignment_is_named_as_such(caplog: pytest.LogCaptureFixture) -> None:
     cluster = Controllers(3)
     cluster.create("t", (3, 2))
+    settle(cluster)
+    caplog.clear()
     wanted = ReassignablePartition(partition_index=0, replicas=[2])
     topic = ReassignableTopic(name="t", partitions=[wanted])
     cluster.ask(1, AlterPartitionReassignmentsRequest(topics=[topic], timeout_ms=1_000))
     settle(cluster)
     assert cluster.state("t").leader == 2
-    assert lines(caplog) == {"t-0: broker 2 leads now, as the partition was reassigned": 1}
-    assert lines(caplog, REPLICAS) == {}
+    assert lines(caplog, EVENTS, REPLICAS) == {
+        "t-0: broker 2 leads now, as the partition was reassigned": 1,
+        "t-0: this broker leads now": 1,  # broker 2
+        "t-0: no longer on this broker": 1,  # broker 3
+    }
 
 
 def test_an_answer_that_was_lost_counts_once_if_it_was_written() -> None:
