@@ -18,8 +18,8 @@ BROKERS = 'job="$job",instance=~"$instance"'
 
 def rows() -> list[dict[str, Any]]:
     with SOURCE.open("rb") as file:
-        found: list[dict[str, Any]] = tomllib.load(file)["rows"]
-    return found
+        table: list[dict[str, Any]] = tomllib.load(file)["rows"]
+    return table
 
 
 def dashboard() -> str:

@@ -117,7 +117,7 @@ def alerts() -> str:
 
 def _plain(text: str) -> str:
     """With a word in the place of what Prometheus fills in."""
-    return re.sub(r"\{\{ \$(?:labels\.)?(\w+).*?\}\}", lambda found: found[1].upper(), text)
+    return re.sub(r"\{\{ \$(?:labels\.)?(\w+).*?\}\}", lambda variable: variable[1].upper(), text)
 
 
 def metrics() -> str:

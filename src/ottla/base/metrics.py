@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Final, Protocol, TypeAlias
 
 LABEL_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
-PLACES: Final = 28  # of a histogram: two minutes, which is longer than nearly all that is measured
+BUCKETS: Final = 28  # of a histogram; the last one is for what takes longer than a minute (2**26 us)
 
 
 class Kind(Enum):
@@ -61,12 +61,12 @@ class Histogram:
     """Durations, counted by powers of two: `counts[k]` are those of less than 2**k microseconds that are not
     counted before. The last count is of all that are longer."""
 
-    counts: list[int] = field(default_factory=lambda: [0] * PLACES)
+    counts: list[int] = field(default_factory=lambda: [0] * BUCKETS)
     total_us: int = 0
 
     def observe(self, duration_us: int) -> None:
         power = duration_us.bit_length()
-        self.counts[power if power < PLACES else PLACES - 1] += 1
+        self.counts[power if power < BUCKETS else BUCKETS - 1] += 1
         self.total_us += duration_us
 
 

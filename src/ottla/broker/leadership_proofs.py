@@ -105,7 +105,7 @@ class Proofs:
 
     @property
     def awaited(self) -> int:
-        """Of how many partitions a proof is."""
+        """How many partitions a proof is awaited of."""
         return len(self._awaited)
 
     def on_follower_fetch(self, partition: Partition, now_ms: int) -> None:

@@ -13,7 +13,7 @@ on its connection are answered: as in Kafka, what a client sends behind a reques
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.base.metrics import PLACES
+from ottla.base.metrics import BUCKETS
 from ottla.broker.long_work import Slices, Steps
 from ottla.broker.parked import Parked
 from ottla.broker.request_counts import ApiCounts
@@ -21,7 +21,7 @@ from ottla.broker.request_counts import ApiCounts
 if TYPE_CHECKING:
     from ottla.broker.usage import Usage
 
-LONG_US = 1 << (PLACES - 1)
+LONG_US = 1 << (BUCKETS - 1)
 
 
 class RequestMeter:

@@ -22,7 +22,8 @@ class UnservedRequests:
 
     def on_asked(self, key: int, version: int, title: str | None, client_id: str, host: str) -> None:
         """`title` None: there is no such API here, in any version."""
-        kind = (title or f"API {key}", str(version))
+        api = title or f"API {key}"
+        kind = (api, str(version))
         if kind not in self.counts and len(self.counts) >= KINDS_MAX:
             kind = OTHERS
         self.counts[kind] = self.counts.get(kind, 0) + 1
@@ -32,7 +33,7 @@ class UnservedRequests:
         if len(self._logged) >= LOGGED_MAX:
             del self._logged[next(iter(self._logged))]
         self._logged[client] = None
-        host, api = host.removeprefix("/"), title or f"API {key}"
+        host = host.removeprefix("/")
         log.info(
             "client %.100r at %s asked for %s v%d, which is not served (docs/reference/apis.md says what is)",
             client_id, host, api, version,

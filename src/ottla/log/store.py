@@ -46,7 +46,7 @@ _CLEANED_LATER = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFI
 
 
 @dataclass(slots=True)
-class Retained:
+class RetentionCounts:
     """What retention has deleted since the broker started."""
 
     segments: int = 0
@@ -72,7 +72,7 @@ class LogStore:
         self._trash = Trash(self._directories)
         self.checkpoints = Checkpoints(self._directories, self._catalog)
         self.cleaner = Cleaner(self._catalog.logs)
-        self.retained = Retained()
+        self.retention_counts = RetentionCounts()
         self.moves = Moves(self._directories, self._catalog, self.checkpoints, self._trash, self._replace)
         self._producer_limit = ProducerLimit()
         self.progress = LoadProgress()
@@ -337,12 +337,12 @@ class LogStore:
             segments = log.segments.row.copy()
             count = log.delete_old_segments(now_ms + self.wall_offset_ms, high_watermark)
             freed = sum(segment.size for segment in segments[:count])
-            self.retained.segments += count
-            self.retained.bytes += freed
+            self.retention_counts.segments += count
+            self.retention_counts.bytes += freed
             self._trash.add_segments(log, now_ms)
             if count:
                 deleted.append((count, freed))
-                _say_retained(log, count, freed)
+                _say_deleted(log, count, freed)
 
         self._for_each_log(retain)
         if deleted:
@@ -361,7 +361,7 @@ class LogStore:
         self._producer_limit.enforce(producers, self.store_config.producer_ids_max, now_ms)
 
 
-def _say_retained(log: Log, segments: int, freed: int) -> None:
+def _say_deleted(log: Log, segments: int, freed: int) -> None:
     topic, partition = log.topic_partition
     logger.debug(
         "retention: %s begins at offset %d, without %d segments, %d bytes",

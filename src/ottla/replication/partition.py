@@ -207,6 +207,10 @@ class Partition:
             )
 
     @property
+    def is_under_replicated(self) -> bool:
+        return len(self.isr) < len(self.replicas)
+
+    @property
     def is_under_min_isr(self) -> bool:
         """Of a partition with fewer replicas than min.insync.replicas, all must be in sync (since Kafka 3.7,
         KIP-966)."""

@@ -59,7 +59,7 @@ class Clients:
             return None
         from ottla.shell.handshakes import Handshakes  # many brokers have no TLS
 
-        return Handshakes(self._core, self.counts, self._connect, self._is_too_fast)
+        return Handshakes(self._core, self._connect, self._is_too_fast)
 
     def tls_to_peers(self) -> ssl.SSLContext | None:
         """For connections to other brokers; None where these are in plain text."""

@@ -19,7 +19,6 @@ from ottla.security.principal_rules import mapped_name
 from ottla.security.principals import ANONYMOUS, USER, Principal
 from ottla.shell import descriptors
 from ottla.shell.connection import Connection
-from ottla.shell.connection_counts import ConnectionCounts
 from ottla.shell.core import Core
 from ottla.shell.notices import Notices
 from ottla.shell.tls_contexts import TlsContexts
@@ -35,14 +34,13 @@ class Handshakes:
     def __init__(
         self,
         core: Core,
-        counts: ConnectionCounts,
         connect: Callable[[Listener], Connection],
         is_too_fast: Callable[[str], bool] = lambda _peer: False,
     ) -> None:
         self.contexts = TlsContexts(core.broker)
         self.failures = Notices("failed to begin TLS")
         self._core = core
-        self._counts = counts
+        self._counts = core.connection_counts
         self._config = core.broker.authentication.config
         self._connect = connect
         self._is_too_fast = is_too_fast

@@ -55,9 +55,8 @@ class KeyReader:
         now_ms = self._core.now_ms()
         if error is None:
             keys.on_read(result, now_ms)
-            level = (
-                logging.WARNING if keys.url in self._failed else logging.DEBUG
-            )  # who saw it begin sees it end
+            # Who saw the warning that there were none hears that this is over.
+            level = logging.WARNING if keys.url in self._failed else logging.DEBUG
             self._failed.discard(keys.url)
             log.log(level, "%d keys of tokens are read from %s", len(result), keys.url)
         elif isinstance(error, _KeysError):

@@ -78,7 +78,7 @@ class GroupCoordinatorMetrics:
         yield from self._counts(groups.activity if groups is not None else None)
         yield from self._loads(groups)
 
-    def _states(self, counts: "Counter[tuple[str, str]]") -> Iterator[Family]:
+    def _states(self, counts: Counter[tuple[str, str]]) -> Iterator[Family]:
         by_kind = {
             kind: sum(count for (of_kind, _), count in counts.items() if of_kind == kind)
             for kind in (ClassicGroup.kind, ConsumerGroup.kind)

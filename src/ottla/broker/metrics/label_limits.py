@@ -49,11 +49,12 @@ class LabelLimits:
             return labels, things
         topics, texts = self._traffic.topics, self._texts
         for topic_partition, thing in here.items():
+            topic, index = topic_partition
+            if topic not in topics:
+                continue
             text = texts.get(topic_partition)
             if text is None:
-                topic, index = topic_partition
                 text = texts[topic_partition] = f'{topic_label(topic)},partition="{index}"'
-            if topic_partition.topic in topics:
-                labels.append(text)
-                things.append(thing)
+            labels.append(text)
+            things.append(thing)
         return labels, things

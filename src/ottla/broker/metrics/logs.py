@@ -48,8 +48,8 @@ class LogMetrics:
         yield self.OFFLINE_DIRECTORIES, [((), len(store.offline))]
         yield self.IS_OFFLINE, [((path,), int(path in store.offline)) for path in store.directories]
         yield self.LOST, [((), len(store.lost))]
-        yield self.DELETED_SEGMENTS, [((), store.retained.segments)]
-        yield self.DELETED_BYTES, [((), store.retained.bytes)]
+        yield self.DELETED_SEGMENTS, [((), store.retention_counts.segments)]
+        yield self.DELETED_BYTES, [((), store.retention_counts.bytes)]
 
     def _others(self, value: Callable[[Log], int]) -> Iterator[Sample]:
         """The logs of topics that have no series of their own, together."""

@@ -48,7 +48,7 @@ class PartitionMetrics:
         yield self.REPLICAS, samples(lambda partition: len(partition.replicas))
         yield self.IN_SYNC, samples(lambda partition: len(partition.isr))
         yield self.IS_PREFERRED, samples(_is_preferred)
-        yield self.IS_UNDER_REPLICATED, samples(_is_under_replicated)
+        yield self.IS_UNDER_REPLICATED, samples(lambda partition: int(partition.is_under_replicated))
 
     def _counts(self) -> Iterator[Sample]:
         for name, topic in list(self._image.topics.items()):
@@ -59,7 +59,3 @@ class PartitionMetrics:
 
 def _is_preferred(partition: Partition) -> int:
     return int(partition.replicas[:1] == (partition.leader,))
-
-
-def _is_under_replicated(partition: Partition) -> int:
-    return int(len(partition.isr) < len(partition.replicas))

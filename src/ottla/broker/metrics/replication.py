@@ -113,7 +113,7 @@ class ReplicationMetrics:
     def read(self, now_ms: int) -> Iterator[Family]:  # noqa: ARG002 - as every source
         partitions, counts, proofs = self._partitions, self._counts, self._proofs
         led = [partition for partition in partitions.values() if partition.is_leader]
-        few = [partition for partition in led if len(partition.isr) < len(partition.replicas)]
+        few = [partition for partition in led if partition.is_under_replicated]
         too_few = [partition for partition in few if partition.is_under_min_isr]
         yield self.LEADERS, [((), len(led))]
         yield self.PARTITIONS, [((), len(partitions))]

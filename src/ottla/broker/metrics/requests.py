@@ -10,7 +10,8 @@ from ottla.broker.parked import Waiting
 from ottla.broker.request_counts import FETCH, FOLLOWER_FETCH, TITLES, ApiCounts, RequestCounts
 
 BOTH_FETCHES = "Fetch"
-OPERATIONS = {0: "Produce", 1: "Fetch", 11: "Rebalance", 21: "DeleteRecords", 43: "ElectLeader"}  # Kafka's
+# Kafka's names for what waits, by the key of the API.
+OPERATIONS = {0: "Produce", 1: "Fetch", 11: "Rebalance", 21: "DeleteRecords", 43: "ElectLeader"}
 CODES = {code.value: code.name for code in ErrorCode}
 
 
@@ -125,7 +126,7 @@ class RequestMetrics:
 
 
 def _sum(*parts: Histogram) -> Histogram:
-    counts = [sum(places) for places in zip(*(part.counts for part in parts), strict=True)]
+    counts = [sum(bucket) for bucket in zip(*(part.counts for part in parts), strict=True)]
     return Histogram(counts, sum(part.total_us for part in parts))
 
 

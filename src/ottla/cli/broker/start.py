@@ -46,7 +46,6 @@ Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Set one broker property; may be repeated."),
 ]
 Level = Annotated[str, typer.Option(metavar="LEVEL", help=f"What to log to stderr: {', '.join(LEVELS)}.")]
-
 Format = Annotated[
     str, typer.Option(metavar="FORMAT", help=f"How to log, one line an event: {' or '.join(FORMATS)}.")
 ]

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate, islice
 
 from ottla.base.metrics import (
+    BUCKETS,
     LABEL_ESCAPES,
-    PLACES,
     Family,
     Histogram,
     Kind,
@@ -25,7 +25,7 @@ from ottla.base.metrics import (
 
 PIECE = 128  # samples, which take about 0.1 ms
 HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
-BOUNDS = [*(repr(2**power / 1e6) for power in range(PLACES - 1)), "+Inf"]
+BOUNDS = [*(repr(2**power / 1e6) for power in range(BUCKETS - 1)), "+Inf"]
 
 
 class Text:
