@@ -1,6 +1,5 @@
 """`ottla start --http`: where it listens, and what can be wrong with that."""
 
-import re
 import signal
 import socket
 import subprocess
@@ -8,16 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.test_start import DEADLINE_S, command, refused
+from tests.cli.test_start import DEADLINE_S, refused, started
 from tests.support.http import get
 from tests.support.ports import free_ports
-from tests.support.processes import die_with_parent
 
 from ottla.cli.broker.process import read_plainly
 from ottla.shell.http.pages import PATHS
 
 ROOT = Path(__file__).parents[2]
-READY = re.compile(r"Ottla \S+ is ready at .* · cluster \S{22} · http://(\S+) · \d+ ms\n")
 
 
 @pytest.mark.parametrize("given", ["{}", "127.0.0.1:{}"])
@@ -26,23 +23,13 @@ def test_a_port_alone_is_one_of_this_host_and_the_ready_line_has_the_address(
 ) -> None:
     (port,) = free_ports(1)
     quietly = ("--listen", "127.0.0.1:0", "--data", str(tmp_path), "--log-level", "warning")
-    start = command(*quietly, "--http", given.format(port))
-    with subprocess.Popen(
-        start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent
-    ) as process:
-        try:
-            assert process.stdout
-            assert process.stderr
-            line = process.stdout.readline()
-            ready = READY.fullmatch(line)
-            assert ready, (line, process.stderr.read())
-            assert ready[1] == f"127.0.0.1:{port}"
-            assert get(ready[1], "/health/ready").json["ready"] is True
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(DEADLINE_S) == 0
-            assert process.stderr.read() == ""
-        finally:
-            process.kill()
+    with started(*quietly, "--http", given.format(port)) as (process, ready):
+        assert ready["http"] == f"127.0.0.1:{port}"
+        assert get(ready["http"], "/health/ready").json["ready"] is True
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(DEADLINE_S) == 0
+        assert process.stderr
+        assert process.stderr.read() == ""
 
 
 def test_the_readme_shows_the_options_and_a_path_that_there_are() -> None:

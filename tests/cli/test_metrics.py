@@ -198,12 +198,15 @@ def test_metrics_of_another_broker_behind_the_address_are_not_taken_for_its_own(
 
 
 def test_what_cannot_be_read_is_said_once_and_again_only_when_it_changes(
-    capsys: pytest.CaptureFixture[str], served: Callable[[str], str]
+    capsys: pytest.CaptureFixture[str], served: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"http://{served('nonsense')}/metrics"
     brokers = broker_metrics.BrokerMetrics(MagicMock(), [url])
     assert brokers.read() == brokers.read() == []
     assert capsys.readouterr().err.count("no metrics of") == 1
+    monkeypatch.setattr(broker_metrics, "_outcome", lambda _target: "it is gone")
+    assert brokers.read() == brokers.read() == []
+    assert capsys.readouterr().err == f"no metrics of {url}: it is gone\n"
 
 
 def test_a_broker_that_listens_everywhere_is_read_where_clients_reach_it(ottla: Any) -> None:

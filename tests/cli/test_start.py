@@ -14,7 +14,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 DEADLINE_S = 60.0
-READY = re.compile(r"Ottla \S+ is ready at (\S+) · data (\S+) · node (\d+) · cluster (\S{22}) · (\d+) ms\n")
+READY = re.compile(
+    r"Ottla \S+ is ready at (\S+) · data (\S+) · node (\d+) · cluster (\S{22})"
+    r"(?: · http://(?P<http>\S+))? · (?P<ms>\d+) ms\n"
+)
 
 
 def command(*arguments: str, python: tuple[str, ...] = ()) -> list[str]:
