@@ -7,7 +7,8 @@
     seat, controller_writes       the controller, on the broker that has its seat
     liveness, report, departure   what it tells other brokers, and hears of them
     waiting, slices, allowance    requests that wait, that take long, and how much may be done at once
-    traffic                       what went in and out, counted by topic
+    traffic, requests             what went in and out, counted by topic; what was asked for, by API
+    cluster_events, digest        what it says of the cluster in its log
     readiness                     whether it can answer for what it leads
     outbox                        what it asks of the world
 
@@ -52,7 +53,7 @@ from ottla.broker.outbox import Outbox
 from ottla.broker.own_report import OwnReport
 from ottla.broker.parked import Waiting
 from ottla.broker.partitions import Partitions
-from ottla.broker.ports import Enter, Random, TransactionVerifier
+from ottla.broker.ports import Enter, Random, TransactionVerifier, unmeasured
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.quotas import Quotas
 from ottla.broker.readiness import Readiness
@@ -375,7 +376,7 @@ class Broker:
         ]  # fmt: skip
         return min([due_ms for due_ms in due if due_ms is not None], default=None)
 
-    def on_deadline(self, now_ms: int, enter: Enter = lambda _part: None) -> None:
+    def on_deadline(self, now_ms: int, enter: Enter = unmeasured) -> None:
         """Answers, timers and syncs whose time is up."""
         self._pump(now_ms, enter)
         enter("syncs")
@@ -399,7 +400,7 @@ class Broker:
         self.copies.pump(now_ms)
         self.partitions.log_queue.pump(now_ms)
 
-    def on_tick(self, now_ms: int, wall_offset_ms: int = 0, enter: Enter = lambda _part: None) -> None:
+    def on_tick(self, now_ms: int, wall_offset_ms: int = 0, enter: Enter = unmeasured) -> None:
         """`enter` is told which part begins, for whoever measures how long each takes."""
         self.store.wall_offset_ms = wall_offset_ms
         enter("replication")
