@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cache, partial
 from types import GeneratorType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from ottla.api.call import Call, CloseConnection, LastAnswer, Silence
 from ottla.api.table import TABLE, Api
@@ -28,6 +28,7 @@ from ottla.base.files import Buffer
 from ottla.base.log_fields import fields
 from ottla.broker.broker import Broker
 from ottla.broker.effects import Close, Reply
+from ottla.broker.kept_answers import KeptAnswer, KeptAnswers
 from ottla.broker.long_work import LARGE, SMALL_BYTES, Steps
 from ottla.broker.parked import Parked
 from ottla.broker.request_counts import FOLLOWER_FETCH, ApiCounts
@@ -60,16 +61,6 @@ SHARED_BYTES = 16 * 1024  # a cached answer is sent to many: what is larger is n
 ANSWER_BYTES_MAX = 100 * 1024 * 1024  # librdkafka receives no more, either
 _has_flexible_answer = cache(response_is_flexible)
 _loaded: dict[int, tuple[type[Any], Callable[..., Any]]] = {}
-
-
-class KeptAnswer(NamedTuple):
-    """An encoded answer, and the error codes in it."""
-
-    body: bytes
-    errors: dict[int, int]
-
-
-Answers: TypeAlias = dict[tuple[Hashable, ...], KeptAnswer]
 
 
 def on_request(
@@ -433,7 +424,7 @@ def _is_follower(fetch: Any) -> bool:
 
 
 def _keep(
-    broker: Broker, answers: Answers, key: tuple[Hashable, ...], doubts: int, answer: KeptAnswer
+    broker: Broker, answers: KeptAnswers, key: tuple[Hashable, ...], doubts: int, answer: KeptAnswer
 ) -> None:
     """For whoever asks the same, until the image changes: `answers` is then no longer the broker's. Nothing
     is kept that was made while this broker waited for proof, or was in doubt, that it leads."""

@@ -19,9 +19,9 @@ here. Parts are made from the bottom up: where one calls back a part that is mad
 Handlers in `api` are given the whole broker, since each needs other parts of it.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.base.config import load
 from ottla.base.files import Files
@@ -43,6 +43,7 @@ from ottla.broker.event_digest import EventDigest
 from ottla.broker.fetchers import Fetchers
 from ottla.broker.identities import Identities
 from ottla.broker.isr import IsrChanges
+from ottla.broker.kept_answers import KeptAnswers
 from ottla.broker.leadership_proofs import Proofs
 from ottla.broker.listeners import listeners_of, settings_of
 from ottla.broker.liveness import Liveness
@@ -122,8 +123,7 @@ class Broker:
             settings.config.fetch_session_slots, new_id=lambda: random.randrange(1, 2**31)
         )
         self.adoption = Adoption()
-        # That hold until the image changes, by listener, request, and who asks.
-        self.answers: dict[tuple[Hashable, ...], Any] = {}
+        self.answers: KeptAnswers = {}
         self.requests = RequestCounts()
         self.is_clean = True
         self.readiness = Readiness(
