@@ -130,14 +130,19 @@ def serving(
     asyncio.run(live())
 
 
+async def with_unread_answer(server: Server, client: socket.socket) -> Connection:
+    """The only connection, once its client has left much of an answer unread."""
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    await asyncio.get_running_loop().sock_sendall(client, frame_of(metadata(15_000), 9))
+    await until(lambda: bool(server.clients.connections), "it is connected")
+    (connection,) = server.clients.connections.values()
+    await until(lambda: connection.unsent_bytes > 100_000, "much of the answer is unread")
+    return connection
+
+
 def test_what_a_gently_closed_connection_was_not_read_counts_until_it_is_given_up(tmp_path: Path) -> None:
     async def visit(server: Server, client: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        await until(lambda: bool(server.clients.connections), "it is connected")
-        (connection,) = server.clients.connections.values()
-        await loop.sock_sendall(client, frame_of(metadata(15_000), 9))
-        await until(lambda: connection.unsent_bytes > 100_000, "much of the answer is unread")
+        connection = await with_unread_answer(server, client)
         connection.close("it is sent away", gently=True)
         now_ms = server.core.now_ms()
         connection.count_unsent(now_ms)
@@ -161,12 +166,7 @@ def test_what_readers_left_unread_is_handed_back_when_they_hang_up(
     monkeypatch.setattr("ottla.shell.budgets._trim", lambda: handed_back.append(None))
 
     async def visit(server: Server, client: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        await loop.sock_sendall(client, frame_of(metadata(15_000), 9))
-        await until(lambda: bool(server.clients.connections), "it is connected")
-        (connection,) = server.clients.connections.values()
-        await until(lambda: connection.unsent_bytes > 100_000, "much of the answer is unread")
+        await with_unread_answer(server, client)
         assert server.clients.budgets.held_bytes == 0
         server.clients.budgets.sweep(server.core.now_ms())
         handed_back.clear()

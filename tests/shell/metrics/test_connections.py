@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.kafka_clients.wire_client import Closed, Wire, frame_of, framed, logs_in
-from tests.shell.test_budgets import metadata, serving, until
+from tests.kafka_clients.wire_client import Closed, Wire, framed, logs_in
+from tests.shell.test_budgets import serving, with_unread_answer
 from tests.shell.test_connection_turns import REQUESTS, answers, asked
-from tests.support.waiting import wait_for
+from tests.support.waiting import until, wait_for
 
 from ottla import Broker
 from ottla.shell.connection_turns import SHARE_US
@@ -119,12 +119,7 @@ def test_a_handshake_of_tls_that_fails_is_a_failed_authentication() -> None:
 
 def test_memory_that_requests_and_answers_hold_is_shown_with_its_limits(tmp_path: Path) -> None:
     async def visit(server: Server, client: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        await loop.sock_sendall(client, frame_of(metadata(15_000), 9))
-        await until(lambda: bool(server.clients.connections), "it is connected")
-        (connection,) = server.clients.connections.values()
-        await until(lambda: connection.unsent_bytes > 100_000, "much of the answer is unread")
+        await with_unread_answer(server, client)
         with socket.create_connection((server.address.host, server.address.port)) as other:
             other.sendall(b"\x00\x01\x00\x00" + bytes(50_000))
             await until(lambda: server.clients.budgets.held_bytes >= 50_000, "half a request is there")
