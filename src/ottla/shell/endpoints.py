@@ -16,7 +16,8 @@ def cannot_listen(wanted: Listener, error: OSError) -> StartError:
 
 def why(error: OSError) -> str:
     """In a few words. That a name has no address has a number of another kind."""
-    return os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or str(error)
+    number = error.errno or 0
+    return os.strerror(number) if number > 0 else error.strerror or str(error)
 
 
 def advertised_endpoints(listeners: Listeners, ports: Mapping[str, int]) -> dict[str, Address]:
