@@ -31,6 +31,15 @@ def test_one_line_for_each_cause_with_a_count_and_the_first_names(caplog: pytest
     assert len(caplog.messages) == 2
 
 
+def test_a_partition_to_which_the_same_happens_twice_counts_once(caplog: pytest.LogCaptureFixture) -> None:
+    """As after a crash: a broker takes up what it led, and soon leads it in a new epoch."""
+    digest = Digest()
+    lead(digest, "a-0", "a-1", "a-2", "a-3", "a-0", "a-1", "a-2", "a-3")
+    digest.say()
+    assert caplog.messages == ["a-0, a-1, a-2 and 1 more: broker 1 leads"]
+    assert caplog.records[0].__dict__["fields"] == {"leader": 1, "partitions": 4}
+
+
 def test_a_line_waits_until_nothing_is_added_for_a_tick(caplog: pytest.LogCaptureFixture) -> None:
     digest = Digest()
     lead(digest, "a-0")

@@ -73,6 +73,25 @@ def test_a_port_in_use_is_refused_with_a_line(tmp_path: Path) -> None:
     assert done.stderr.endswith("; choose another with --http\n")
 
 
+def test_a_broker_on_whose_port_another_began_to_listen_meanwhile_does_not_say_that_it_is_ready(
+    tmp_path: Path,
+) -> None:
+    """A port is taken before logs are recovered, and listened on afterwards. Here HTTP comes in between."""
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    done = refused("--listen", address, "--data", str(tmp_path), "--http", address)
+    assert done.returncode == 1
+    assert (
+        done.stderr.splitlines()[-1]
+        == f"ottla: cannot listen on {address}: Address already in use; choose another with --listen"
+    )
+
+
+def test_a_host_that_has_no_address_is_refused_with_a_line(tmp_path: Path) -> None:
+    done = refused("--listen", "127.0.0.1:0", "--data", str(tmp_path), "--http", "host.invalid:1")
+    assert "cannot listen on host.invalid:1: " in done.stderr
+    assert "Unknown error" not in done.stderr
+
+
 def test_without_the_package_it_takes_the_line_says_what_to_install(tmp_path: Path) -> None:
     without = "import sys; sys.modules['h11'] = None; from ottla.cli import main; main()"
     start = ["start", "--listen", "127.0.0.1:0", "--data", str(tmp_path), "--http", "0"]

@@ -9,7 +9,8 @@ level). At DEBUG each of them has a line of its own, at once.
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 NAMES_MAX: Final = 3
@@ -20,8 +21,7 @@ TICKS_MAX: Final = 10
 class _Line:
     extra: dict[str, Any]
     counted: str
-    names: list[str]
-    count: int = 0
+    names: dict[object, None] = field(default_factory=dict)  # each once, whatever happens to it how often
 
 
 class Digest:
@@ -45,10 +45,8 @@ class Digest:
         self._is_growing = True
         line = self._lines.get((log, level, template, arguments))
         if line is None:
-            line = self._lines[log, level, template, arguments] = _Line(extra, counted, [])
-        line.count += 1
-        if len(line.names) < NAMES_MAX:
-            line.names.append(str(name))
+            line = self._lines[log, level, template, arguments] = _Line(extra, counted)
+        line.names[name] = None
         log.debug(template, name, *arguments, extra=extra)
 
     def on_tick(self) -> None:
@@ -63,8 +61,9 @@ class Digest:
         for key in [key for key in self._lines if key[1] >= level_min]:
             log, level, template, arguments = key
             line = self._lines.pop(key)
-            extra = {"fields": line.extra["fields"] | {line.counted: line.count}}
-            log.log(level, template, names_of(line.names, line.count), *arguments, extra=extra)
+            count, first = len(line.names), [str(name) for name in islice(line.names, NAMES_MAX)]
+            extra = {"fields": line.extra["fields"] | {line.counted: count}}
+            log.log(level, template, names_of(first, count), *arguments, extra=extra)
 
 
 def names_of(first: list[str], count: int) -> str:

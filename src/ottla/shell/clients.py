@@ -5,6 +5,7 @@ each of them.
 """
 
 import asyncio
+import errno
 import logging
 import ssl
 from collections.abc import Callable
@@ -95,6 +96,8 @@ class Clients:
         for server, listener in zip(self._servers, self.listeners.bound, strict=True):
             try:
                 await server.start_serving()
+                if any(bound.fileno() < 0 for bound in server.sockets):  # uvloop keeps that to itself
+                    raise OSError(errno.EADDRINUSE, "")
             except OSError as error:
                 raise cannot_listen(listener, error) from None
 

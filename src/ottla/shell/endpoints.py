@@ -10,10 +10,14 @@ from ottla.shell.lock import StartError
 
 
 def cannot_listen(wanted: Listener, error: OSError) -> StartError:
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return StartError(
-        f"cannot listen on {Address(wanted.host, wanted.port)}: {reason}; choose another with --listen"
-    )
+    where = Address(wanted.host, wanted.port)
+    return StartError(f"cannot listen on {where}: {why(error)}; choose another with --listen")
+
+
+def why(error: OSError) -> str:
+    """In a few words. That a name has no address has a number of another kind."""
+    number = error.errno or 0
+    return os.strerror(number) if number > 0 else error.strerror or str(error)
 
 
 def advertised_endpoints(listeners: Listeners, ports: Mapping[str, int]) -> dict[str, Address]:

@@ -7,11 +7,11 @@ part of what the broker has to do.
 """
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Callable
 
 from ottla.base.addresses import Address
+from ottla.shell.endpoints import why
 from ottla.shell.http.connection import Answering, Asked, HttpConnection
 from ottla.shell.lock import StartError
 
@@ -39,8 +39,9 @@ class HttpListener:
                 lambda: HttpConnection(self, self._loop.time), address.host, address.port, backlog=BACKLOG
             )
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise StartError(f"cannot listen on {address}: {reason}; choose another with --http") from None
+            raise StartError(
+                f"cannot listen on {address}: {why(error)}; choose another with --http"
+            ) from None
         self._sweep()
         return Address(address.host, self._server.sockets[0].getsockname()[1])
 
