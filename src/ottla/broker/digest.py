@@ -8,10 +8,12 @@ event leads to may take many writes and seconds. What an operator must know does
 level). At DEBUG each of them has a line of its own, at once.
 """
 
+import itertools
 import logging
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass
 from typing import Any, Final
+
+from ottla.base.ids import TopicPartition
 
 NAMES_MAX: Final = 3
 TICKS_MAX: Final = 10
@@ -21,7 +23,17 @@ TICKS_MAX: Final = 10
 class _Line:
     extra: dict[str, Any]
     counted: str
-    names: dict[object, None] = field(default_factory=dict)  # each once, whatever happens to it how often
+    names: dict[object, None]  # in their order; what happens twice to one of them counts once
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Fields that say how many, and of a single one which."""
+        name, count = next(iter(self.names)), {self.counted: len(self.names)}
+        if len(self.names) > 1:
+            return count
+        if isinstance(name, TopicPartition):
+            return {"topic": name.topic, "partition": name.partition, **count}
+        return {"topic": name, **count} if self.counted == "topics" else count
 
 
 class Digest:
@@ -45,7 +57,7 @@ class Digest:
         self._is_growing = True
         line = self._lines.get((log, level, template, arguments))
         if line is None:
-            line = self._lines[log, level, template, arguments] = _Line(extra, counted)
+            line = self._lines[log, level, template, arguments] = _Line(extra, counted, {})
         line.names[name] = None
         log.debug(template, name, *arguments, extra=extra)
 
@@ -61,9 +73,9 @@ class Digest:
         for key in [key for key in self._lines if key[1] >= level_min]:
             log, level, template, arguments = key
             line = self._lines.pop(key)
-            count, first = len(line.names), [str(name) for name in islice(line.names, NAMES_MAX)]
-            extra = {"fields": line.extra["fields"] | {line.counted: count}}
-            log.log(level, template, names_of(first, count), *arguments, extra=extra)
+            extra = {"fields": line.extra["fields"] | line.about}
+            first = [str(name) for name in itertools.islice(line.names, NAMES_MAX)]
+            log.log(level, template, names_of(first, len(line.names)), *arguments, extra=extra)
 
 
 def names_of(first: list[str], count: int) -> str:

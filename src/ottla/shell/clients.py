@@ -5,7 +5,6 @@ each of them.
 """
 
 import asyncio
-import errno
 import logging
 import ssl
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.connection_counts import Cause
 from ottla.shell.core import Carriers, Core
-from ottla.shell.endpoints import advertised_endpoints, cannot_listen
+from ottla.shell.endpoints import advertised_endpoints, cannot_listen, start_listening
 from ottla.shell.unauthenticated import Unauthenticated
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class Clients:
                 start_serving=False,
             )  # fmt: skip
         except OSError as error:
-            raise cannot_listen(listener, error) from None
+            raise cannot_listen(Address(listener.host, listener.port), error, "--listen") from None
         self._servers.append(server)
         port: int = server.sockets[0].getsockname()[1]
         return port
@@ -95,11 +94,9 @@ class Clients:
     async def serve(self) -> None:
         for server, listener in zip(self._servers, self.listeners.bound, strict=True):
             try:
-                await server.start_serving()
-                if any(bound.fileno() < 0 for bound in server.sockets):  # uvloop keeps that to itself
-                    raise OSError(errno.EADDRINUSE, "")
+                await start_listening(server)
             except OSError as error:
-                raise cannot_listen(listener, error) from None
+                raise cannot_listen(Address(listener.host, listener.port), error, "--listen") from None
 
     def stop_listening(self) -> None:
         for server in self._servers:
