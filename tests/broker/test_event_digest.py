@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from ottla.base.ids import TopicPartition
 from ottla.broker.event_digest import TICKS_MAX, EventDigest
 
 log = logging.getLogger("ottla.test_digest")
@@ -28,6 +29,26 @@ def test_one_line_for_each_cause_with_a_count_and_the_first_names(caplog: pytest
     assert caplog.records[0].__dict__["fields"] == {"leader": 1, "partitions": 5}
     digest.say()
     assert len(caplog.messages) == 2
+
+
+def test_what_happens_twice_to_a_partition_counts_once(caplog: pytest.LogCaptureFixture) -> None:
+    """After a start a broker leads in the epoch that it finds, and in the next one that it is given."""
+    digest = EventDigest()
+    lead(digest, "a-0", "a-1", "a-2", "a-3")
+    lead(digest, "a-0", "a-1", "a-2", "a-3")
+    digest.say()
+    assert caplog.messages == ["a-0, a-1, a-2 and 1 more: broker 1 leads"]
+
+
+def test_a_line_about_a_single_partition_or_topic_has_it_as_a_field(caplog: pytest.LogCaptureFixture) -> None:
+    digest = EventDigest()
+    digest.add(log, logging.INFO, "%s: leads", TopicPartition("a", 7))
+    digest.add(log, logging.INFO, "topic %s: deleted", "b", counted="topics")
+    digest.say()
+    assert [record.__dict__["fields"] for record in caplog.records] == [
+        {"topic": "a", "partition": 7, "partitions": 1},
+        {"topic": "b", "topics": 1},
+    ]
 
 
 def test_a_line_waits_until_nothing_is_added_for_a_tick(caplog: pytest.LogCaptureFixture) -> None:

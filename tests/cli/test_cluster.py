@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import Outcome, Run
 from tests.cluster.zookeeper import skip_without_zookeeper
+from tests.support.http import get
 from tests.support.ports import free_ports
 
 from ottla.base.command_error import CommandError
@@ -22,11 +23,16 @@ SESSION = "zookeeper.session.timeout.ms=4000"
 
 
 def base_port() -> int:
-    """Brokers take the ports from here on, ZooKeepers those a hundred, two and three hundred above."""
+    """Brokers take the ports from here on, their HTTP those ten above, ZooKeepers those a hundred, two and
+    three hundred above."""
     while True:
         (port,) = free_ports(1)
         try:
-            for near in (*range(port, port + 5), *range(port + 100, port + 103)):
+            for near in (
+                *range(port, port + 5),
+                *range(port + 10, port + 13),
+                *range(port + 100, port + 103),
+            ):
                 with socket.socket() as probe:
                     probe.bind(("127.0.0.1", near))
         except (OSError, OverflowError):
@@ -53,11 +59,14 @@ def test_a_cluster_goes_up_is_looked_at_grows_and_goes_down(run: Run, tmp_path: 
     folder, port = str(tmp_path / "made"), base_port()
     try:
         up = run(
-            "cluster", "up", "--brokers", "2", "--dir", folder, "--base-port", str(port), "--set", SESSION
-        )
+            "cluster", "up", "--brokers", "2", "--dir", folder, "--base-port", str(port), "--set", SESSION,
+            "--http", str(port + 10),
+        )  # fmt: skip
         assert (up.code, up.out) == (0, f"127.0.0.1:{port},127.0.0.1:{port + 1}\n"), up.err
         assert "2 brokers on ZooKeeper at 127.0.0.1" in up.err
         assert f"export OTTLA_BOOTSTRAP={up.out}" in up.err
+        assert f"metrics and health: http://127.0.0.1:{port + 10}, http://127.0.0.1:{port + 11}\n" in up.err
+        assert get(f"127.0.0.1:{port + 11}", "/health/ready").json["ready"] is True
         assert run("topics", "create", "letters", "-p", "4", "-b", up.out.strip()).code == 0
         well = "under-replicated partitions: 0 of 4"  # not every broker knows of the topic at once
         status = until(lambda it: it.code == 0 and well in it.out, run, "--dir", folder)
@@ -75,6 +84,7 @@ def test_a_cluster_goes_up_is_looked_at_grows_and_goes_down(run: Run, tmp_path: 
 
         grown = run("cluster", "up", "--brokers", "3", "--dir", folder)
         assert (grown.code, len(grown.out.split(","))) == (0, 3), grown.err
+        assert get(f"127.0.0.1:{port + 12}", "/health/live").json == {"live": True}
         until(lambda it: it.code == 0, run, "--dir", folder)
     finally:
         down = run("cluster", "down", "--dir", folder, "--delete")
@@ -107,6 +117,18 @@ def test_a_port_that_is_taken_is_named_before_anything_is_started(run: Run, tmp_
         done = run("cluster", "up", "--dir", str(tmp_path / "c"), "--base-port", str(port))
     assert done.code == 1
     assert f"port {port} for broker-1 is taken; choose another --base-port" in done.err
+    assert not (tmp_path / "c" / "zookeeper-1").exists()
+
+
+def test_a_port_for_metrics_that_is_taken_is_named_before_anything_is_started(
+    run: Run, tmp_path: Path
+) -> None:
+    skip_without_zookeeper()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port, ports = taken.getsockname()[1], ("--base-port", str(base_port()))
+        done = run("cluster", "up", "--dir", str(tmp_path / "c"), *ports, "--http", str(port))
+    assert done.code == 1
+    assert f"port {port} for broker-1 is taken; choose another --http" in done.err
     assert not (tmp_path / "c" / "zookeeper-1").exists()
 
 

@@ -41,7 +41,9 @@ def test_the_readme_shows_the_options_and_a_path_that_there_are() -> None:
     assert "/health/ready" in PATHS
 
 
-@pytest.mark.parametrize("given", ["here", "127.0.0.1", "127.0.0.1:99999", ":9404", "http://127.0.0.1:1"])
+@pytest.mark.parametrize(
+    "given", ["here", "127.0.0.1", "127.0.0.1:99999", ":9404", "http://127.0.0.1:1", "*:9404"]
+)
 def test_what_is_no_address_is_refused_with_a_line(tmp_path: Path, given: str) -> None:
     done = refused("--data", str(tmp_path), "--http", given)
     assert done.returncode == 2
@@ -58,6 +60,20 @@ def test_a_port_in_use_is_refused_with_a_line(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert f"cannot listen on {address}: " in done.stderr
     assert done.stderr.endswith("; choose another with --http\n")
+
+
+def test_a_port_that_clients_have_is_refused_with_a_line(tmp_path: Path) -> None:
+    """Both could bind it, and only HTTP would be heard."""
+    (port,) = free_ports(1)
+    done = refused("--listen", f"127.0.0.1:{port}", "--data", str(tmp_path), "--http", str(port))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"ottla: cannot listen on 127.0.0.1:{port}: Address already in use; ")
+
+
+def test_a_host_that_nobody_knows_is_said_to_be_unknown(tmp_path: Path) -> None:
+    done = refused("--listen", "127.0.0.1:0", "--data", str(tmp_path), "--http", "host.invalid:0")
+    assert "cannot listen on host.invalid:0: " in done.stderr
+    assert "Unknown error" not in done.stderr
 
 
 def test_without_the_package_it_takes_the_line_says_what_to_install(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ event leads to may take many writes and seconds. What an operator must know does
 level). At DEBUG each of them has a line of its own, at once.
 """
 
+import itertools
 import logging
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ottla.base.ids import TopicPartition
 from ottla.base.log_fields import fields
 
 NAMES_MAX: Final = 3
@@ -22,8 +24,17 @@ TICKS_MAX: Final = 10
 class _Line:
     named: dict[str, Any]
     counted: str
-    names: list[str]
-    count: int = 0
+    names: dict[object, None]  # in their order; what happens twice to one of them counts once
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Fields that say how many, and of a single one which."""
+        name, count = next(iter(self.names)), {self.counted: len(self.names)}
+        if len(self.names) > 1:
+            return count
+        if isinstance(name, TopicPartition):
+            return {"topic": name.topic, "partition": name.partition, **count}
+        return {"topic": name, **count} if self.counted == "topics" else count
 
 
 class EventDigest:
@@ -47,10 +58,8 @@ class EventDigest:
         self._is_growing = True
         line = self._lines.get((log, level, template, arguments))
         if line is None:
-            line = self._lines[log, level, template, arguments] = _Line(named, counted, [])
-        line.count += 1
-        if len(line.names) < NAMES_MAX:
-            line.names.append(str(name))
+            line = self._lines[log, level, template, arguments] = _Line(named, counted, {})
+        line.names[name] = None
         log.debug(template, name, *arguments, extra=fields(**named))
 
     def on_tick(self) -> None:
@@ -65,8 +74,9 @@ class EventDigest:
         for key in [key for key in self._lines if key[1] >= level_min]:
             log, level, template, arguments = key
             line = self._lines.pop(key)
-            extra = fields(**line.named, **{line.counted: line.count})
-            log.log(level, template, names_of(line.names, line.count), *arguments, extra=extra)
+            first = [str(name) for name in itertools.islice(line.names, NAMES_MAX)]
+            extra = fields(**line.named | line.about)
+            log.log(level, template, names_of(first, len(line.names)), *arguments, extra=extra)
 
 
 def names_of(first: list[str], count: int) -> str:

@@ -8,7 +8,7 @@ from ottla.base.config import INT_MAX, at_least, between, key
 
 LOOPBACK = "127.0.0.1"
 HTTP_LISTENER = "ottla.http.listener"
-_ADDRESS = re.compile(r"(?:(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[^:/\[\]\s]+)):)?(?P<port>\d{1,5})\Z")
+_ADDRESS = re.compile(r"(?:(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[^:/*\[\]\s]+)):)?(?P<port>\d{1,5})\Z")
 
 
 def http_address(text: str) -> Address | None:

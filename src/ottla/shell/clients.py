@@ -22,7 +22,7 @@ from ottla.shell.budgets import Budgets
 from ottla.shell.connection import Connection
 from ottla.shell.connection_counts import Cause
 from ottla.shell.core import Carriers, Core
-from ottla.shell.endpoints import advertised_endpoints, cannot_listen
+from ottla.shell.endpoints import advertised_endpoints, cannot_listen, start_listening
 from ottla.shell.unauthenticated import Unauthenticated
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Clients:
                 start_serving=False,
             )  # fmt: skip
         except OSError as error:
-            raise cannot_listen(listener, error) from None
+            raise cannot_listen(Address(listener.host, listener.port), error, "--listen") from None
         self._servers.append(server)
         port: int = server.sockets[0].getsockname()[1]
         return port
@@ -94,9 +94,9 @@ class Clients:
     async def serve(self) -> None:
         for server, listener in zip(self._servers, self.listeners.bound, strict=True):
             try:
-                await server.start_serving()
+                await start_listening(server)
             except OSError as error:
-                raise cannot_listen(listener, error) from None
+                raise cannot_listen(Address(listener.host, listener.port), error, "--listen") from None
 
     def stop_listening(self) -> None:
         for server in self._servers:

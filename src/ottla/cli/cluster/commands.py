@@ -55,6 +55,15 @@ def up(
     base_port: Annotated[
         int, typer.Option(metavar="P", min=1, max=65_000, help="The port of the first broker.")
     ] = 9092,
+    http: Annotated[
+        int | None,
+        typer.Option(
+            metavar="P",
+            min=1,
+            max=65_000,
+            help="Serve metrics and health of brokers at this port and the next ones. (nowhere)",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A property of all brokers; may be repeated."),
@@ -72,13 +81,17 @@ def up(
       ottla cluster up
       ottla cluster up --brokers 5 --zookeepers 3 --dir /tmp/try --base-port 19092
       ottla cluster up --zookeeper zk1:2181,zk2:2181/ottla
+      ottla cluster up --http 9404
     """
     local = LocalCluster.load(directory)
     is_new = local is None
     if local is None:
         local = _planned(directory, brokers or 3, zookeepers or 1, zookeeper, base_port, settings or [])
+        _serve_http(local, http)
     else:
         _grow(local, brokers, zookeepers, zookeeper, settings)
+        if http is not None:
+            raise CommandError(f"the cluster in {directory} was made {_with_http(local)}", USAGE)
         if all(process.is_running for process in local.processes):
             raise CommandError(f"the cluster in {directory} runs already; see `ottla cluster status`")
     if local.zookeepers:
@@ -98,6 +111,8 @@ def up(
     output.say(
         f"{output.plural(len(local.brokers), 'broker')} on ZooKeeper at {local.ensemble}, in {directory}"
     )
+    if local.http_addresses:
+        output.say(f"metrics and health: {', '.join(local.http_addresses)}")
     output.say(f"for other commands: export OTTLA_BOOTSTRAP={local.bootstrap}")
     print(local.bootstrap)
 
@@ -146,7 +161,18 @@ def _grow(
         )
     while brokers is not None and len(local.brokers) < brokers:
         last = local.brokers[-1]
-        local.brokers.append(Process(f"broker-{last.number + 1}", last.number + 1, last.port + 1))
+        http_port = last.http_port + 1 if last.http_port else 0
+        number = last.number + 1
+        local.brokers.append(Process(f"broker-{number}", number, last.port + 1, http_port=http_port))
+
+
+def _serve_http(local: LocalCluster, first_port: int | None) -> None:
+    for number, broker in enumerate(local.brokers):
+        broker.http_port = first_port + number if first_port is not None else 0
+
+
+def _with_http(local: LocalCluster) -> str:
+    return f"with --http {local.brokers[0].http_port}" if local.http_addresses else "without --http"
 
 
 @app.command()

@@ -35,13 +35,14 @@ POLL_S = 0.05
 
 @dataclass(slots=True)
 class Process:
-    """One server. `pid` and `began` are 0 while it does not run."""
+    """One server. `pid` and `began` are 0 while it does not run, `http_port` is 0 if it serves no metrics."""
 
     name: str
     number: int
     port: int
     pid: int = 0
     began: int = 0
+    http_port: int = 0
 
     @property
     def is_running(self) -> bool:
@@ -97,6 +98,11 @@ class LocalCluster:
         return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers)
 
     @property
+    def http_addresses(self) -> list[str]:
+        """Where brokers serve metrics and health."""
+        return [f"http://127.0.0.1:{broker.http_port}" for broker in self.brokers if broker.http_port]
+
+    @property
     def ensemble(self) -> str:
         return self.zookeeper or ",".join(f"127.0.0.1:{server.port}" for server in self.zookeepers) + CHROOT
 
@@ -125,12 +131,13 @@ class LocalCluster:
     def check_ports(self) -> None:
         servers = {process.number: process for process in self.zookeeper_servers()}
         for process in self.processes:
-            ports = [process.port]
+            ports = [process.port, process.http_port] if process.http_port else [process.port]
             if process in self.zookeepers and len(self.zookeepers) > 1:
                 ports += [servers[process.number].quorum_port, servers[process.number].election_port]
             for port in [] if process.is_running else ports:
                 if not 0 < port < 65_536 or _is_taken(port):
-                    raise CommandError(f"port {port} for {process.name} is taken; choose another --base-port")
+                    option = "--http" if port == process.http_port else "--base-port"
+                    raise CommandError(f"port {port} for {process.name} is taken; choose another {option}")
 
     def start_zookeepers(self) -> None:
         servers = self.zookeeper_servers()
@@ -160,6 +167,8 @@ class LocalCluster:
             "--id", str(broker.number), "--listen", f"127.0.0.1:{broker.port}",
             "--data", str(folder / "data"),
         ]  # fmt: skip
+        if broker.http_port:
+            command += ["--http", str(broker.http_port)]
         for setting in self.settings:
             command += ["--set", setting]
         with open(folder / "broker.log", "ab") as said:

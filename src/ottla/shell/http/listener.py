@@ -7,13 +7,12 @@ part of what the broker has to do.
 """
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Callable
 
 from ottla.base.addresses import Address
+from ottla.shell.endpoints import cannot_listen, start_listening
 from ottla.shell.http.connection import Answering, Asked, HttpConnection
-from ottla.shell.lock import StartError
 
 CONNECTIONS_MAX = 64
 REQUESTS_PER_S_MAX = 500
@@ -36,11 +35,12 @@ class HttpListener:
         """The address that it came to be, where the port is a free one."""
         try:
             self._server = await self._loop.create_server(
-                lambda: HttpConnection(self, self._loop.time), address.host, address.port, backlog=BACKLOG
-            )
+                lambda: HttpConnection(self, self._loop.time), address.host, address.port, backlog=BACKLOG,
+                start_serving=False,
+            )  # fmt: skip
+            await start_listening(self._server)
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise StartError(f"cannot listen on {address}: {reason}; choose another with --http") from None
+            raise cannot_listen(address, error, "--http") from None
         self._sweep()
         return Address(address.host, self._server.sockets[0].getsockname()[1])
 

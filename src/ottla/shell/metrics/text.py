@@ -62,7 +62,8 @@ class Text:
 
 def by_series(text: str) -> dict[str, float]:
     """The numbers in a text of the format 0.0.4, by the name and labels of each as they are written there."""
-    samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    lines = text.removesuffix("\n").split("\n")  # nothing else ends a line: it may be part of a group's name
+    samples = (line.rpartition(" ") for line in lines if not line.startswith("#"))
     return {series: float(number) for series, _, number in samples}
 
 
