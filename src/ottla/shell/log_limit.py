@@ -117,9 +117,7 @@ class LimitedHandler(logging.StreamHandler[TextIO | LogStream]):
         """A line could not be written. Without a stream there is nobody to tell; else it is a bug, and that
         is one line, too."""
         if not isinstance(sys.exc_info()[1], OSError) and record.msg != UNWRITTEN:
-            named = {"name": record.name, "levelno": logging.ERROR, "levelname": "ERROR"}
-            line = {"msg": UNWRITTEN, "args": (str(record.msg), sys.exc_info()[1])}
-            super().emit(logging.makeLogRecord(named | line))
+            super().emit(_own_line(record.name, logging.ERROR, UNWRITTEN, str(record.msg), sys.exc_info()[1]))
 
     def close(self) -> None:
         self.acquire()
@@ -136,8 +134,7 @@ class LimitedHandler(logging.StreamHandler[TextIO | LogStream]):
             stream = self.stream
             if isinstance(stream, LogStream) and stream.unread and stream.has_room():
                 unread, stream.unread = stream.unread, 0
-                named = {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING"}
-                super().emit(logging.makeLogRecord(named | {"msg": UNREAD, "args": (unread,)}))
+                super().emit(_own_line(__name__, logging.WARNING, UNREAD, unread))
             super().emit(record)
 
     def _wind(self) -> None:
@@ -160,6 +157,12 @@ class LimitedHandler(logging.StreamHandler[TextIO | LogStream]):
             self._wind()
         finally:
             self.release()
+
+
+def _own_line(logger: str, level: int, template: str, *arguments: object) -> logging.LogRecord:
+    """What the handler itself has to say, past the limit."""
+    named = {"name": logger, "levelno": level, "levelname": logging.getLevelName(level)}
+    return logging.makeLogRecord(named | {"msg": template, "args": arguments})
 
 
 def _has_no_limit(record: logging.LogRecord) -> bool:
