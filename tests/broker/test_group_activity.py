@@ -154,7 +154,9 @@ def test_a_consumer_group_says_who_left_or_was_lost_and_that_nobody_is_there(
     assert caplog.messages == ["group 'readers' rebalances: member 'b' left (generation 2)"]
     for _ in range(8):
         machine.pass_time(12_000)
-    assert caplog.messages[1].startswith("group 'readers' is empty after ")
+    lost = "member 'a' was not heard of for its session timeout"
+    assert caplog.messages[1] == f"group 'readers' rebalances: {lost} (generation 3)"
+    assert caplog.messages[2].startswith("group 'readers' is empty after ")
     assert activity(machine).consumer_rebalances == 2, "as in Kafka, only what members bring about counts"
 
 

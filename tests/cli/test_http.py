@@ -92,14 +92,11 @@ def test_a_host_that_has_no_address_is_refused_with_a_line(tmp_path: Path) -> No
     assert "Unknown error" not in done.stderr
 
 
-@pytest.mark.parametrize("package", ["h11", "prometheus_client"])
-def test_without_the_packages_it_takes_the_line_says_what_to_install(tmp_path: Path, package: str) -> None:
-    without = f"import sys; sys.modules[{package!r}] = None; from ottla.cli import main; main()"
+def test_without_the_package_it_takes_the_line_says_what_to_install(tmp_path: Path) -> None:
+    without = "import sys; sys.modules['h11'] = None; from ottla.cli import main; main()"
     start = ["start", "--listen", "127.0.0.1:0", "--data", str(tmp_path), "--http", "0"]
     done = subprocess.run(
         [sys.executable, "-c", without, *start], capture_output=True, text=True, timeout=DEADLINE_S
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "ottla: --http (ottla.http.listener) needs h11 and prometheus-client: pip install 'ottla[metrics]'\n"
-    )
+    assert done.stderr == "ottla: --http (ottla.http.listener) needs h11: pip install 'ottla[metrics]'\n"

@@ -52,10 +52,8 @@ WELL = {
     f'kafka_network_requestmetrics_errors_total{{{BROKER},request="Fetch",error="OFFSET_OUT_OF_RANGE"}}': (
         rising(9)
     ),
-    f'kafka_consumergroup_lag{{{BROKER},consumergroup="g",topic="t",partition="0"}}': (
-        f"90000-1000x{MINUTES}"
-    ),
-    f'kafka_consumergroup_lag{{{BROKER},consumergroup="small",topic="t",partition="0"}}': rising(10),
+    f'kafka_consumergroup_lag_sum{{{BROKER},consumergroup="g",topic="t"}}': (f"90000-1000x{MINUTES}"),
+    f'kafka_consumergroup_lag_sum{{{BROKER},consumergroup="small",topic="t"}}': rising(10),
     f'kafka_server_socket_server_metrics_failed_authentication_total{{{BROKER},listener="L"}}': rising(10),
     f'ottla_unserved_requests_total{{{BROKER},request="X",version="99"}}': steady(3),
 }
@@ -82,7 +80,7 @@ WRONG: dict[str, dict[str, str]] = {
     "OttlaDiskFills": {"ottla_log_directory_free_bytes": f"5e9-1e8x{MINUTES}"},
     "OttlaCleanerStuck": {"kafka_log_logcleanermanager_uncleanable_partitions_count": steady(1)},
     "OttlaInternalErrors": {"kafka_network_requestmetrics_errors_total": rising(1)},
-    "OttlaGroupFallsBehind": {"kafka_consumergroup_lag": rising(1000)},
+    "OttlaGroupFallsBehind": {"kafka_consumergroup_lag_sum": rising(1000)},
     "OttlaLateTransactions": {"kafka_server_replicamanager_partitionswithlatetransactionscount": steady(1)},
     "OttlaAuthenticationFailures": {
         "kafka_server_socket_server_metrics_failed_authentication_total": rising(120)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kafka_clients.wire_client import Wire, frame_of
+from tests.kafka_clients.wire_client import Wire, frame_of, framed
+from tests.support.frames import encode_request
 from tests.support.ports import free_ports
 from tests.support.processes import OttlaProcess, running
 from tests.support.waiting import wait_for
@@ -213,6 +214,15 @@ def test_a_broker_counts_a_slow_request_and_a_slow_part_of_its_tick(
     assert any("ms for Metadata of" in line and "from 'slow' at 127.0.0.1" in line for line in said)
     assert any(line.endswith("ms for quotas") for line in said)
     assert stalls._on_collection not in gc.callbacks
+
+
+def test_a_slow_request_that_costs_its_connection_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedBroker() as broker, Wire(int(broker.bootstrap_servers.rpartition(":")[2])) as wire:
+        wait_for(lambda: broker.metrics()["ottla_loop_lag_seconds_count"] > 0)
+        delay(monkeypatch, Exchange, "decoded", lambda exchange: exchange.header.client_id == CLIENT)
+        wire.send_bytes(framed(encode_request(MetadataRequest(topics=[]), 12, 1, CLIENT)[:-2]))
+        assert wire.is_closed_by_peer()
+        assert broker.metrics()['ottla_stalls_total{cause="Metadata"}'] == 1
 
 
 def measured(sample: Measurement) -> tuple[tuple[str, ...], float]:

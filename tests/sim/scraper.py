@@ -6,6 +6,7 @@ from tests.sim.invariants import Invariants
 from tests.sim.machine import Machine
 from tests.sim.process import Process
 from tests.sim.world import ViolationError, World
+from tests.support.metrics import label_values
 
 from ottla.base.metrics import Sample, metrics_of
 from ottla.broker.metrics.groups import UNKNOWN, GroupMetrics
@@ -45,7 +46,7 @@ class Scraper:
                 if len({labels for labels, _ in taken}) < len(taken):
                     raise ViolationError(f"broker {id} has samples of {metric.name} twice: {taken}")
                 if metric is GroupMetrics.LAG:
-                    lags = dict(taken)
+                    lags = {label_values(labels): lag for labels, lag in taken}
         if sorted(names) != self.declared:
             raise ViolationError(f"broker {id} has {sorted(names)}, and not {self.declared}")
         if low := [labels for labels, lag in lags.items() if lag < UNKNOWN]:

@@ -301,6 +301,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._queued_bytes:
                 self._splitter.idle()  # what waits has a copy of its own
         except (ProtocolError, CloseConnection) as error:
+            served = frame
             self.close(f"{error}{_sender(frame)}", over_limit=isinstance(error, OverLimitError))
             return
         finally:

@@ -92,9 +92,8 @@ class Epochs:
         matched, _, _ = self._match(turn, rest)
         hashed = metadata_hash(all_topics(rest.values(), matched), state.topics)
         turn.write(epoch_record(state.group_id, state.epoch + 1, hashed))
-        if rest:
-            turn.tell(RebalanceBegun(state.group_id, reason, state.epoch))
-        else:
+        turn.tell(RebalanceBegun(state.group_id, reason, state.epoch))
+        if not rest:
             turn.tell(LastMemberGone(state.group_id))
 
     def _aim(
