@@ -9,7 +9,7 @@ from tests.support.endpoints import plaintext
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.broker.group_lag import ASKED_MAX, CHANNEL, PAUSE_MS, STEP, WATCHED_MS, GroupLag
+from ottla.broker.group_lag import ASKED_MAX, CHANNEL, NAME_MAX, PAUSE_MS, STEP, WATCHED_MS, GroupLag
 from ottla.broker.parked import Waiting
 from ottla.controller import znodes
 from ottla.controller.image import Image
@@ -317,6 +317,13 @@ def test_groups_beyond_the_limit_are_not_watched_and_those_that_were_stay(world:
     assert world.watch(third, second, limit=1) == [second]
     assert world.lag.left_out == 1
     assert world.watch(third, second, limit=0) == []
+
+
+def test_a_group_with_a_very_long_name_is_not_watched(world: World) -> None:
+    """Its name would stand in each of its series: a few such groups could make a scrape of gigabytes."""
+    longest, too_long = (1, "x" * NAME_MAX), (1, "x" * (NAME_MAX + 1))
+    assert world.watch(too_long, longest) == [longest]
+    assert world.lag.left_out == 1
 
 
 def test_a_group_that_came_since_somebody_read_has_its_lag_when_they_read_next(world: World) -> None:

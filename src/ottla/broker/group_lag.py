@@ -31,6 +31,7 @@ CHANNEL: Final = "group lag"
 ASKED_MAX: Final = 500  # partitions in one request
 STEP: Final = 500  # offsets that are looked at in one step, which is less than a millisecond
 PAUSE_MS: Final = 1
+NAME_MAX: Final = 255  # characters of a group's name, which stands in each of its series: it may have 32,767
 WATCHED_MS: Final = 180_000  # after somebody has read: longer than from one scrape to the next
 WATCHED_INTERVALS: Final = 3
 
@@ -53,7 +54,7 @@ class GroupLag:
         limit: Callable[[], int],
         interval_ms: Callable[[], int],
     ) -> None:
-        self.left_out = 0  # groups beyond the limit
+        self.left_out = 0  # groups beyond the limit, or with a very long name
         self._broker_id = broker_id
         self._image = image
         self._partitions = partitions
@@ -83,8 +84,9 @@ class GroupLag:
     def _choose(self) -> None:
         """As many groups as the limit allows; those that were watched before stay."""
         present = dict.fromkeys(self._present())
-        chosen = {group: None for group in self._watched if group in present}
-        chosen |= present
+        choice = {group: None for group in present if len(group[1]) <= NAME_MAX}
+        chosen = {group: None for group in self._watched if group in choice}
+        chosen |= choice
         self._watched = list(islice(chosen, self._limit()))
         self.left_out = len(present) - len(self._watched)
 

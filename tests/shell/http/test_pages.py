@@ -199,6 +199,25 @@ def test_a_source_that_fails_is_a_500_and_costs_the_broker_nothing(caplog: pytes
     assert "metrics cannot be read" in caplog.text
 
 
+def test_a_page_that_is_much_too_large_is_refused_before_all_of_it_is_made(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made_bytes = 0
+
+    async def pieces(_is_open_metrics: bool) -> AsyncIterator[str]:
+        nonlocal made_bytes
+        piece = "x" * (1 << 20)
+        for _ in range(1_000):
+            made_bytes += len(piece)
+            yield piece
+
+    answer = asyncio.run(Scrapes(pieces, lambda: 0).answer(PLAINLY))
+    assert answer.status == 500
+    assert b"ottla.metrics.partitions.enable=false" in answer.body
+    assert made_bytes < scrapes.BODY_BYTES_MAX + (2 << 20)
+    assert "/metrics: metrics of more than 64 MiB are not shown" in caplog.text
+
+
 def test_no_more_is_read_while_clients_do_not_take_what_they_asked_for() -> None:
     async def story() -> None:
         readings = Readings()

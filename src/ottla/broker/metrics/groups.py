@@ -34,7 +34,8 @@ class Row(NamedTuple):
 class GroupMetrics:
     LEFT_OUT = gauge(
         "ottla_metrics_groups_left_out",
-        "Groups that have no metrics of their own, as there are more than ottla.metrics.groups.max.",
+        "Groups that have no metrics of their own, as there are more than ottla.metrics.groups.max, or as"
+        " their names are longer than 255 characters.",
     )
     MEMBERS = gauge("kafka_consumergroup_members", "Members of a group.", "consumergroup")
     CURRENT_OFFSET = gauge(

@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 REST = 3  # times as long as it took
 PIECE_BYTES = 32 * 1024  # compressed at once, which takes less than a millisecond
 UNSENT_BYTES_MAX = 32 << 20
+BODY_BYTES_MAX = 64 << 20
 GZIP = 16 + zlib.MAX_WBITS
 FAST = 1
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
@@ -36,6 +37,14 @@ def form_of(asked: Asked) -> Form:
     types = {kind.partition(";")[0].strip().lower() for kind in asked.accept.split(",")}
     encodings = {encoding.partition(";")[0].strip().lower() for encoding in asked.accept_encoding.split(",")}
     return Form("application/openmetrics-text" in types, "gzip" in encodings)
+
+
+class TooLargeError(Exception):
+    def __str__(self) -> str:
+        return (
+            f"metrics of more than {BODY_BYTES_MAX >> 20} MiB are not shown; have fewer of them with"
+            " ottla.metrics.partitions.enable=false, or with less for ottla.metrics.groups.max"
+        )
 
 
 class Scrapes:
@@ -79,6 +88,9 @@ class Scrapes:
         content_type = OPEN_METRICS if form.is_open_metrics else PLAIN
         try:
             body = await self._body(form)
+        except TooLargeError as error:
+            log.warning("/metrics: %s", error)
+            return text_answer(500, str(error))
         except Exception:  # a broker does not stop because it cannot be looked at
             log.exception("bug: metrics cannot be read")
             return text_answer(500, "Metrics cannot be read; the broker's log says why.")
@@ -88,13 +100,16 @@ class Scrapes:
         deflate = zlib.compressobj(FAST, wbits=GZIP) if form.is_gzip else None
         chunks: list[bytes] = []
         pieces: list[str] = []
-        size = 0
+        size = total = 0
         async for piece in self._pieces(form.is_open_metrics):
             pieces.append(piece)
             size += len(piece)
             if size >= PIECE_BYTES:
                 chunks.append(_packed(pieces, deflate))
+                total += len(chunks[-1])
                 pieces, size = [], 0
+            if total > BODY_BYTES_MAX:
+                raise TooLargeError
         chunks.append(_packed(pieces, deflate))
         if deflate is not None:
             chunks.append(deflate.flush())
