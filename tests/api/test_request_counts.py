@@ -21,7 +21,7 @@ from ottla.base.metrics import Histogram
 from ottla.broker.effects import Close, SyncLog
 from ottla.broker.long_work import Slices
 from ottla.broker.metrics.requests import RequestMetrics
-from ottla.broker.unserved_requests import KINDS_MAX, LOGGED_MAX
+from ottla.broker.unserved_requests import KINDS_MAX, LOGGED_MAX, NAME_MAX
 from ottla.wire.codec import encode
 from ottla.wire.header import RequestHeader, encode_request_header
 from ottla.wire.messages.api_versions import ApiVersionsRequest
@@ -289,6 +289,15 @@ def test_a_client_that_asks_for_everything_makes_no_more_of_it_than_a_few_series
     assert counts["(others)", ""] == 1_000
     assert sum(counts.values()) == LOGGED_MAX + 500
     assert len(unserved._logged) == LOGGED_MAX
+
+
+def test_of_a_client_with_a_very_long_name_only_its_beginning_is_kept_and_logged(
+    machine: Machine, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    ask_unserved(client, 71, 0, "x" * 30_000)
+    [[kept, *_]] = machine.broker.requests.unserved._logged
+    assert len(kept) == len(caplog.records[0].fields["client"]) == NAME_MAX  # type: ignore[attr-defined]
 
 
 def test_a_header_that_is_cut_is_counted_as_far_as_it_can_be_read(machine: Machine, client: Client) -> None:

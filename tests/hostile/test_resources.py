@@ -173,7 +173,7 @@ def test_a_connection_on_which_nothing_happens_is_closed_and_a_waiting_one_is_an
 
 
 def test_clients_that_hang_up_while_they_wait_free_their_places(start_broker: StartBroker) -> None:
-    broker = start_broker({"max.connections": "20"})
+    broker = start_broker({"max.connections": "20"}, log_level="debug")
     broker.create_topic("t")
     with contextlib.ExitStack() as stack:
         wires = many(stack, broker.port, 15)

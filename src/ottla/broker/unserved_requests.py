@@ -12,6 +12,7 @@ log = logging.getLogger(__name__)
 
 KINDS_MAX = 100
 LOGGED_MAX = 1_000
+NAME_MAX = 100  # characters of a client id that are kept and logged: it may have 32,767
 OTHERS = ("(others)", "")
 
 
@@ -26,6 +27,7 @@ class UnservedRequests:
         if kind not in self.counts and len(self.counts) >= KINDS_MAX:
             kind = OTHERS
         self.counts[kind] = self.counts.get(kind, 0) + 1
+        client_id = client_id[:NAME_MAX]
         client = (client_id, key, version)
         if client in self._logged:
             return
@@ -34,7 +36,7 @@ class UnservedRequests:
         self._logged[client] = None
         host, api = host.removeprefix("/"), title or f"API {key}"
         log.info(
-            "client %.100r at %s asked for %s v%d, which is not served (docs/reference/apis.md says what is)",
+            "client %r at %s asked for %s v%d, which is not served (docs/reference/apis.md says what is)",
             client_id, host, api, version,
             extra=fields(client=client_id, host=host, api=api, version=version),
         )  # fmt: skip

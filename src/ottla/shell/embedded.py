@@ -95,7 +95,9 @@ class EmbeddedBroker:
         if server is None or loop is None:
             raise RuntimeError("the broker is not running: call start(), or use it in a with statement")
         text = asyncio.run_coroutine_threadsafe(server.metrics(), loop).result(METRICS_S)
-        samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+        # Only "\n" ends a line: a group may have other separators of lines in its name.
+        lines = text.removesuffix("\n").split("\n")
+        samples = (line.rpartition(" ") for line in lines if not line.startswith("#"))
         return {name: float(value) for name, _, value in samples}
 
     def start(self) -> Self:

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from typing import Final, TextIO
 
 from ottla.base.log_fields import UNLIMITED
+from ottla.shell.log_stream import LogStream
 
 LINES_MAX: Final = 20
 WINDOW_S: Final = 60.0
 LATE_S: Final = 0.1  # threads do not log in order of time, and a timer looks a little late
 TEMPLATES_MAX: Final = 1_000
+UNREAD: Final = "lines of this log were left out or cut, as nobody read them: %d"
 UNWRITTEN: Final = "bug: the line %r could not be written: %s"
 
 
@@ -60,9 +62,8 @@ class Repeats:
     def ended(self, now_s: float) -> Iterator[logging.LogRecord]:
         """The last line of each window that is over and had too many, now with the number of them."""
         for key, window in list(self._windows.items()):
-            if window.is_over(now_s):
-                del self._windows[key]
-                yield from _summary(window)
+            if window.is_over(now_s) and self._windows.pop(key, None) is not None:
+                yield from _summary(window)  # (a stall may be logged while this is written)
         while len(self._windows) > TEMPLATES_MAX:
             yield from _summary(self._windows.pop(next(iter(self._windows))))
 
@@ -97,10 +98,10 @@ def _summary(window: Window) -> Iterator[logging.LogRecord]:
         yield logging.makeLogRecord(window.last.__dict__ | {"fields": named})
 
 
-class LimitedHandler(logging.StreamHandler[TextIO]):
+class LimitedHandler(logging.StreamHandler[TextIO | LogStream]):
     """Writes what the limit admits. A timer runs only while there is something left to say."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | LogStream) -> None:
         super().__init__(stream)
         self._repeats = Repeats()
         self._timer: threading.Timer | None = None
@@ -108,7 +109,7 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
     def emit(self, record: logging.LogRecord) -> None:
         self._write(self._repeats.ended(record.created))
         if _has_no_limit(record) or self._repeats.admits(record):
-            super().emit(record)
+            self._write([record])
         else:
             self._wind()
 
@@ -132,6 +133,11 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
 
     def _write(self, records: Iterable[logging.LogRecord]) -> None:
         for record in records:
+            stream = self.stream
+            if isinstance(stream, LogStream) and stream.unread and stream.has_room():
+                unread, stream.unread = stream.unread, 0
+                named = {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING"}
+                super().emit(logging.makeLogRecord(named | {"msg": UNREAD, "args": (unread,)}))
             super().emit(record)
 
     def _wind(self) -> None:

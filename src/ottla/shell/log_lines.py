@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Final, TextIO
 
 from ottla.shell.log_limit import LimitedHandler
+from ottla.shell.log_stream import LogStream
 
 FORMATS: Final = ("text", "json")
 RESERVED: Final = ("time", "level", "logger", "message", "broker", "exception")
@@ -29,13 +30,21 @@ RESERVED: Final = ("time", "level", "logger", "message", "broker", "exception")
 
 def set_up(level: str, style: str, stream: TextIO) -> "LineFormatter":
     """Everything that this process logs goes to the stream from now on."""
-    handler = LimitedHandler(stream)
+    handler = LimitedHandler(_unblocked(stream))
     formatter = JsonLines() if style == "json" else TextLines(is_terminal=stream.isatty())
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=level.upper())
     if style == "json":
         _capture_stderr()
     return formatter
+
+
+def _unblocked(stream: TextIO) -> TextIO | LogStream:
+    """What is not a file does not keep anybody waiting."""
+    try:
+        return LogStream(stream)
+    except OSError:
+        return stream
 
 
 def _capture_stderr() -> None:

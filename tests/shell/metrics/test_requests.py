@@ -3,7 +3,8 @@
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.support.waiting import wait_for
 
-from ottla import Cluster
+from ottla import Broker, Cluster
+from ottla.cli.broker_metrics import parsed
 
 WITHIN_S = 30.0
 RECORDS = 50
@@ -55,3 +56,18 @@ def test_a_producer_that_waits_for_replicas_and_a_consumer_that_waits_for_record
             consumer.close()
         fetches = requests(cluster, "FetchConsumer") + requests(cluster, "FetchFollower")
         assert requests(cluster, "Fetch") >= fetches
+
+
+def test_a_group_with_separators_of_lines_in_its_name_can_be_read() -> None:
+    group = "a\rb\x85c\u2028d\x0be"
+    with Broker() as broker:
+        broker.create_topic("t")
+        consumer = Consumer({**broker.client_config, "group.id": group})
+        consumer.commit(offsets=[TopicPartition("t", 0, 7)], asynchronous=False)
+        consumer.close()
+        metrics = broker.metrics()
+    name = "kafka_consumergroup_current_offset_sum"
+    sample = f'{name}{{consumergroup="{group}",topic="t"}}'
+    assert metrics[sample] == 7
+    [measurement] = parsed(f"{sample} 7\n")
+    assert measurement == (name, 7, {"consumergroup": group, "topic": "t"})
