@@ -82,14 +82,14 @@ def test_a_broker_that_recovers_its_logs_is_alive_not_ready_and_says_how_far_it_
         assert status == 503
         assert b'"name": "recovering-logs", "detail": "0 of 3 logs are open."' in body
         text = (await page("/metrics"))[1].decode()
-        assert f'kafka_log_logmanager_remaininglogstorecover{{path="{crashed}"}} {PARTITIONS}\n' in text
+        assert f'kafka_log_logmanager_remaininglogstorecover{{dir="{crashed}"}} {PARTITIONS}\n' in text
         assert "ottla_ready 0\n" in text
         gate.open.set()
         await starting
         assert threads() == set()
         assert (await page("/health/ready"))[0] == 200
         text = (await page("/metrics"))[1].decode()
-        assert f'kafka_log_logmanager_remaininglogstorecover{{path="{crashed}"}} 0\n' in text
+        assert f'kafka_log_logmanager_remaininglogstorecover{{dir="{crashed}"}} 0\n' in text
         assert f"kafka_server_replicamanager_partitioncount {PARTITIONS}\n" in text
         await broker.stop()
 

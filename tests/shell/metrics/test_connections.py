@@ -129,6 +129,8 @@ def test_memory_that_requests_and_answers_hold_is_shown_with_its_limits(tmp_path
         assert shown["ottla_response_memory_limit_bytes"] == 128 << 20
         assert shown["ottla_request_memory_limit_bytes"] == 128 << 20
         assert shown['ottla_request_seconds_count{request="Metadata"}'] == 0, "it is not sent"
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)  # or it takes more than a minute
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, 1 << 20)
         await read_all(client, shown['ottla_response_bytes_total{request="Metadata"}'] + 4)
         metadata_counts = server.broker.requests.by_key[MetadataRequest.API_KEY]  # type: ignore[attr-defined]
         await until(lambda: sum(metadata_counts.total.counts), "it is sent")

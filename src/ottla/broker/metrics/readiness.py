@@ -16,7 +16,7 @@ class ReadinessMetrics:
     TO_RECOVER = gauge(
         "kafka_log_logmanager_remaininglogstorecover",
         "Logs of a directory that are not open yet, after a start.",
-        "path",
+        "dir",
     )
     LOADING = gauge(
         "ottla_coordinator_loading_partitions",
