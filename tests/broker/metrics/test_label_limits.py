@@ -45,7 +45,7 @@ def test_the_first_topics_have_series_of_their_own_and_all_others_are_summed_up(
     write(client, "a", "b", "c", "d", "d")
     assert messages(machine) == {"": 10, "a": 2, "b": 2, "(others)": 6}
     samples = metrics_of(machine.broker)
-    assert samples["ottla_metrics_topics_without_series"] == 2
+    assert samples["ottla_metrics_topics_left_out"] == 2
     assert samples['kafka_log_log_size{topic="a",partition="1"}'] == SIZE
     assert samples['kafka_log_log_size{topic="(others)",partition=""}'] == 6 * SIZE
     assert samples['kafka_log_log_numlogsegments{topic="(others)",partition=""}'] == 4
@@ -88,7 +88,7 @@ def test_under_the_limit_there_are_no_others() -> None:
     machine, client = started(3, "a", "b", "c")
     write(client, "a")
     assert messages(machine) == {"": 2, "a": 2, "b": 0, "c": 0}
-    assert metrics_of(machine.broker)["ottla_metrics_topics_without_series"] == 0
+    assert metrics_of(machine.broker)["ottla_metrics_topics_left_out"] == 0
 
 
 def test_series_of_partitions_can_be_switched_off_and_on() -> None:

@@ -58,7 +58,7 @@ class TopicMetrics:
         "nokeycompactedtopicrecords", "Records without a key for which a compacted topic refused a batch."
     )
     LEFT_OUT = gauge(
-        "ottla_metrics_topics_without_series",
+        "ottla_metrics_topics_left_out",
         "Topics on this broker that are summed up as (others), by ottla.metrics.topics.max.",
     )
 
