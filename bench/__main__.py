@@ -6,9 +6,7 @@ it was not.
 
 import argparse
 import os
-import signal
 import sys
-from types import FrameType
 
 from rich.console import Console
 
@@ -29,7 +27,7 @@ from bench import (
 )
 from bench.apache import ApacheKafka
 from bench.report import Outcome, machine, save, show, show_targets
-from bench.servers import Ottla, Peer, PeerError
+from bench.servers import Ottla, Peer, PeerError, end_on_sigterm
 from bench.workload import Scale
 
 WORKLOADS = {
@@ -131,14 +129,9 @@ def _measured(outcome: Outcome) -> bool:
     return bool(ottla) and all(any(each is not None for each in row.figures.values()) for row in ottla)
 
 
-def _on_terminate(number: int, _frame: FrameType | None) -> None:
-    """Leave through the context managers, so that no broker stays behind."""
-    sys.exit(128 + number)
-
-
 def main() -> int:
     arguments = _arguments()
-    signal.signal(signal.SIGTERM, _on_terminate)
+    end_on_sigterm()
     console = Console()
     if not console.is_terminal:
         console = Console(width=170)

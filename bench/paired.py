@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from bench.load import drive
-from bench.servers import ROOT, Ottla, PeerError, clean_environment
+from bench.servers import ROOT, Ottla, PeerError, clean_environment, end_on_sigterm
 from bench.workload import LOAD_TIMEOUT_S
 
 Measured: TypeAlias = dict[str, float]
@@ -99,6 +99,7 @@ def main() -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="setting of `after` alone"
     )
     arguments = parser.parse_args()
+    end_on_sigterm()
     before = os.path.abspath(arguments.before)
     trees = [Tree("before", before), Tree("after", ROOT, tuple(arguments.set)), Tree("before again", before)]
     try:

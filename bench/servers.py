@@ -25,6 +25,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 STOP_S = 15.0
 
 
+def end_on_sigterm() -> None:
+    """Let SIGTERM end this program through its context managers, so that no broker stays behind."""
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+
+
 class PeerError(Exception):
     """A peer or a load did not do its work; the message is one line for the table."""
 
