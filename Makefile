@@ -19,7 +19,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies bench messages reference clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies bench bench-guard messages reference clean
 
 setup: $(STAMP)
 
@@ -107,6 +107,10 @@ copies: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+# What the interpreter does for a request, against what is written down: `make bench-guard BEFORE=FOLDER` against a checkout.
+bench-guard: setup
+	$(BIN)/python -m bench.guard $(if $(BEFORE),--before $(BEFORE))
 
 reference: setup
 	$(BIN)/python -m tools.generate_reference

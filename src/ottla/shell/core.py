@@ -62,8 +62,8 @@ class Core:
         self._on_nodes: Callable[[], None] = lambda: None
         self._on_halt = on_halt
         self._clock = Clock()
-        self.now_ms = self._clock.now_ms
-        self.turns = Turns(self._clock.elapsed_us)
+        self.now_ms, self.ms_at = self._clock.now_ms, self._clock.ms_at
+        self.turns = Turns()
         self.stalls = Stalls(self._clock.elapsed_us)
         broker.slices.elapsed_us = self._clock.elapsed_us
         self.disk_room = DiskRoom()
@@ -122,7 +122,8 @@ class Core:
             self._send_ends()
             due_ms = self.broker.next_deadline_ms()
         self._collector.pause(self.broker.coordinators.is_loading, is_busy=self.broker.slices.is_large)
-        self._schedule_deadline(due_ms)
+        if due_ms is not None or self._deadline is not None:
+            self._schedule_deadline(due_ms)
         if not self._is_round_over and (self.broker.allowance.is_round_spent or self.turns):
             self._is_round_over = True
             asyncio.get_running_loop().call_soon(self._begin_round)
