@@ -137,7 +137,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self.is_parked:
             self._meter.arrive(now_ns)
         self._serve(now_ns)
-        self._core.carry_out()
+        self._core.carry_out_answers()
 
     def eof_received(self) -> bool:
         return False
