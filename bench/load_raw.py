@@ -21,7 +21,7 @@ def _address(spec: dict[str, Any]) -> tuple[str, int]:
     return host, int(port)
 
 
-def _checked(frame: bytes, at: int) -> None:
+def checked(frame: bytes, at: int) -> None:
     code = wire.produce_error(frame, at)
     if code:
         raise RuntimeError(f"the broker answered Produce with error {code}")
@@ -30,7 +30,7 @@ def _checked(frame: bytes, at: int) -> None:
 def _warm(sock: socket.socket, request: bytes, at: int, times: int) -> None:
     for _ in range(times):
         sock.sendall(request)
-        _checked(wire.read_frame(sock), at)
+        checked(wire.read_frame(sock), at)
 
 
 def prepare_replay(spec: dict[str, Any]) -> Callable[[], dict[str, Any]]:
@@ -44,14 +44,14 @@ def prepare_replay(spec: dict[str, Any]) -> Callable[[], dict[str, Any]]:
 
     def run() -> dict[str, Any]:
         started = time.perf_counter()
-        _replay(sock, request, requests, spec["in_flight"], at)
+        replay(sock, request, requests, spec["in_flight"], at)
         seconds = time.perf_counter() - started
         return {"records": requests * count, "seconds": seconds, "batch_bytes_mean": len(batch)}
 
     return run
 
 
-def _replay(sock: socket.socket, request: bytes, requests: int, in_flight: int, at: int) -> None:
+def replay(sock: socket.socket, request: bytes, requests: int, in_flight: int, at: int) -> None:
     """Keep `in_flight` requests on the way. Replies may arrive several in one read."""
     sent = answered = 0
     buffer = b""
@@ -64,7 +64,7 @@ def _replay(sock: socket.socket, request: bytes, requests: int, in_flight: int, 
             raise ConnectionError("the broker closed the connection")
         buffer += more
         while len(buffer) >= 4 and len(buffer) >= (end := 4 + int.from_bytes(buffer[:4], "big")):
-            _checked(buffer, at)
+            checked(buffer, at)
             buffer = buffer[end:]
             answered += 1
 
@@ -98,7 +98,7 @@ def _one(sock: socket.socket, request: bytes, at: int, deadline: float) -> list[
         frame = wire.read_frame(sock)
         done = clock()
         latencies_s.append(done - now)
-        _checked(frame, at)
+        checked(frame, at)
         now = clock()
     return latencies_s
 
@@ -121,7 +121,7 @@ def _many(sockets: list[socket.socket], request: bytes, at: int, deadline: float
                 frame = wire.read_frame(by_fd[fd])
                 now = clock()
                 latencies_s.append(now - sent_at.pop(fd))
-                _checked(frame, at)
+                checked(frame, at)
                 if now < deadline:
                     sent_at[fd] = now
                     by_fd[fd].sendall(request)

@@ -4,26 +4,38 @@ cannot tell apart.
 
 BEFORE is a checkout, as `git worktree add ../before COMMIT` makes one; both run with this interpreter and
 what is installed beside it. Figures are of the broker: processor time for a record, and how long it took.
-Each is the median of the ratios within a round, with the middle half of them.
+
+A turn takes some hundredths of a second, so that all trees meet the same moods of the machine. What a process
+happens to be given when it starts (addresses, hashes) stays with it, so there are several starts: each gives
+one ratio, of the sums over its turns, and what is shown is their median, with the middle half of them.
 """
 
 import argparse
-import itertools
+import contextlib
 import os
+import random
 import statistics
 import sys
-from collections.abc import Callable
-from typing import TypeAlias
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
 
-from bench.load import drive
-from bench.servers import ROOT, Ottla, PeerError, clean_environment, end_on_sigterm
-from bench.workload import LOAD_TIMEOUT_S
+from bench import wire
+from bench.load_raw import TIMEOUT_S, checked, replay
+from bench.servers import HOST, ROOT, Ottla, PeerError, clean_environment, end_on_sigterm
 
-Measured: TypeAlias = dict[str, float]
-Case: TypeAlias = Callable[["Tree"], Measured]
+TOPIC = "paired"
+BEFORE, AFTER, AGAIN = "before", "after", "before again"
+IN_FLIGHT = 5
 
-TOPIC = "single"
-_topics = itertools.count()
+
+class Turn(NamedTuple):
+    cpu_ns: int
+    wall_s: float
+
+
+Load: TypeAlias = Callable[[], None]
+Measured: TypeAlias = dict[str, list[Turn]]  # by tree
 
 
 class Tree(Ottla):
@@ -37,86 +49,103 @@ class Tree(Ottla):
     def environment(self) -> dict[str, str]:
         return clean_environment() | {"PYTHONPATH": os.path.join(self._root, "src")}
 
-
-def _single(tree: Tree, producers: int, seconds: float) -> Measured:
-    result = drive(
-        "single-raw",
-        {
-            "bootstrap": tree.bootstrap, "topic": TOPIC, "record_bytes": 100, "producers": producers,
-            "seconds": seconds,
-        },
-        tree,
-        LOAD_TIMEOUT_S,
-    )  # fmt: skip
-    return {"CPU": result["broker_cpu_s"] / result["records"], "time": result["p50_us"]}
+    def cpu_ns(self) -> int:
+        """More finely than a hundredth of a second, as `cpu_seconds` has it."""
+        assert self._process is not None
+        tasks, total_ns = f"/proc/{self._process.pid}/task", 0
+        for task in os.listdir(tasks):
+            with contextlib.suppress(OSError), open(os.path.join(tasks, task, "schedstat")) as file:
+                total_ns += int(file.read().split()[0])
+        return total_ns
 
 
-def _bulk(tree: Tree, record_bytes: int, batch_bytes: int, records: int) -> Measured:
-    topic = f"bulk-{next(_topics)}"
-    tree.create_topic(topic)
-    try:
-        result = drive(
-            "replay",
-            {
-                "bootstrap": tree.bootstrap, "topic": topic, "record_bytes": record_bytes,
-                "batch_bytes": batch_bytes, "records": records, "in_flight": 5,
-            },
-            tree,
-            LOAD_TIMEOUT_S,
-        )  # fmt: skip
-    finally:
-        tree.delete_topic(topic)
-    return {"CPU": result["broker_cpu_s"] / result["records"], "time": result["seconds"]}
+def _single(tree: Tree, producers: int, requests: int) -> Iterator[Load]:
+    """So many producers with one message under way each."""
+    request, at = wire.produce_request(TOPIC, wire.record_batch(bytes(100), 0)[0]), wire.error_offset(TOPIC)
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(wire.connect(HOST, tree.port, TIMEOUT_S)) for _ in range(producers)]
+
+        def load() -> None:
+            for _ in range(requests // producers):
+                for sock in sockets:
+                    sock.sendall(request)
+                for sock in sockets:
+                    checked(wire.read_frame(sock), at)
+
+        yield load
 
 
-def _cases(seconds: float) -> dict[str, Case]:
-    """`seconds`: how long a turn takes, roughly."""
-    small, large = int(100_000 * seconds), int(2_000_000 * seconds)
-    return {
-        "W2, 1 producer": lambda tree: _single(tree, 1, seconds),
-        "W2, 8 producers": lambda tree: _single(tree, 8, seconds),
-        "W1, 16 KiB batches": lambda tree: _bulk(tree, 1024, 16 << 10, small),
-        "W1, 1 MiB batches": lambda tree: _bulk(tree, 100, 1 << 20, large),
-    }
+def _bulk(tree: Tree, record_bytes: int, batch_bytes: int, requests: int) -> Iterator[Load]:
+    batch, _ = wire.record_batch(os.urandom(record_bytes), batch_bytes)
+    request, at = wire.produce_request(TOPIC, batch), wire.error_offset(TOPIC)
+    with wire.connect(HOST, tree.port, TIMEOUT_S) as sock:
+        yield lambda: replay(sock, request, requests, IN_FLIGHT, at)
 
 
-def _compare(measured: dict[str, list[Measured]], figure: str, name: str) -> str:
-    pairs = zip(measured[name], measured["before"], strict=True)
-    ratios = sorted(mine[figure] / theirs[figure] for mine, theirs in pairs)
-    quarter = len(ratios) // 4
-    low, high = ratios[quarter], ratios[-1 - quarter]
-    return (
-        f"{100 * (statistics.median(ratios) - 1):+.1f} % ({100 * (low - 1):+.1f} to {100 * (high - 1):+.1f})"
-    )
+CASES: dict[str, Callable[[Tree], Iterator[Load]]] = {
+    "W2, 1 producer": lambda tree: _single(tree, 1, 160),
+    "W2, 8 producers": lambda tree: _single(tree, 8, 160),
+    "W1, 16 KiB batches": lambda tree: _bulk(tree, 1024, 16 << 10, 64),
+    "W1, 1 MiB batches": lambda tree: _bulk(tree, 100, 1 << 20, 8),
+}
+
+
+def _measure(case: Callable[[Tree], Iterator[Load]], trees: list[Tree], rounds: int) -> Measured:
+    measured: Measured = {tree.name: [] for tree in trees}
+    with contextlib.ExitStack() as stack:
+        open_load = contextlib.contextmanager(case)
+        loads = {tree: stack.enter_context(open_load(tree)) for tree in trees}
+        for load in (*loads.values(), *loads.values()):
+            load()  # not counted: the first time takes longer
+        for _ in range(rounds):
+            for tree in random.sample(trees, len(trees)):
+                cpu_ns, begun_s = tree.cpu_ns(), time.perf_counter()
+                loads[tree]()
+                wall_s = time.perf_counter() - begun_s
+                measured[tree.name].append(Turn(tree.cpu_ns() - cpu_ns, wall_s))
+    return measured
+
+
+def _ratio(measured: Measured, name: str, figure: int) -> float:
+    return sum(turn[figure] for turn in measured[name]) / sum(turn[figure] for turn in measured[BEFORE])
+
+
+def _summary(ratios: list[float]) -> str:
+    ratios, quarter = sorted(ratios), len(ratios) // 4
+    shown = (statistics.median(ratios), ratios[quarter], ratios[-1 - quarter])
+    median, low, high = (f"{100 * (ratio - 1):+.1f}" for ratio in shown)
+    return f"{median} % ({low} to {high})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser("bench.paired", description="W1 and W2 before and after a change.")
     parser.add_argument("before", help="a checkout of the commit to compare with")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long a turn takes, roughly")
+    parser.add_argument("--starts", type=int, default=10, help="how often all brokers are started anew")
+    parser.add_argument("--rounds", type=int, default=40, help="turns of each broker, case and start")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="setting of `after` alone"
     )
     arguments = parser.parse_args()
     end_on_sigterm()
     before = os.path.abspath(arguments.before)
-    trees = [Tree("before", before), Tree("after", ROOT, tuple(arguments.set)), Tree("before again", before)]
+    measured: dict[str, list[Measured]] = {case: [] for case in CASES}
     try:
-        with trees[0], trees[1], trees[2]:
-            for tree in trees:
-                tree.create_topic(TOPIC)
-            for case, measure in _cases(arguments.seconds).items():
-                measured: dict[str, list[Measured]] = {tree.name: [] for tree in trees}
-                for turn in range(arguments.rounds):
-                    first = turn % len(trees)
-                    for tree in (*trees[first:], *trees[:first]):
-                        measured[tree.name].append(measure(tree))
-                for figure in ("CPU", "time"):
-                    after, again = (_compare(measured, figure, name) for name in ("after", "before again"))
-                    print(f"{case:20} {figure:5} after {after:28} before again {again}", flush=True)
+        for _ in range(arguments.starts):
+            after = Tree(AFTER, ROOT, tuple(arguments.set))
+            trees = [Tree(BEFORE, before), after, Tree(AGAIN, before)]
+            with trees[0], trees[1], trees[2]:
+                for tree in trees:
+                    tree.create_topic(TOPIC)
+                for name, case in CASES.items():
+                    measured[name].append(_measure(case, trees, arguments.rounds))
     except PeerError as error:
         sys.exit(str(error))
+    for case_name, starts in measured.items():
+        for at, figure in enumerate(("CPU", "time")):
+            after_text, again = (
+                _summary([_ratio(start, name, at) for start in starts]) for name in (AFTER, AGAIN)
+            )
+            print(f"{case_name:20} {figure:5} after {after_text:26} before again {again}")
 
 
 if __name__ == "__main__":
