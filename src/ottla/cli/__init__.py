@@ -10,8 +10,8 @@ messages.
 
     broker · cluster · topics · configs · groups · transactions        the commands, by what they are about
     records · storage
-    ship · pipeline · metrics · demo                                   commands that only start a product
-    app · options · output · properties · partitions · times           what commands share
+    ship · pipeline · metrics · console · demo                         commands that only start a product
+    app · options · output · properties · partitions                   what commands share
     requests · interrupts
 """
 

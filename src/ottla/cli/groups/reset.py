@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ottla.base.command_error import USAGE, CommandError
+from ottla.base.times import parse_ms
 from ottla.cli import output
 from ottla.cli.groups import descriptions
 from ottla.cli.groups.descriptions import DEAD, EMPTY, Group
 from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.partitions import Chosen, parse_partitions
-from ottla.cli.times import parse_ms
 from ottla.client.librdkafka import cluster, connections, partition_offsets
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
 from ottla.client.librdkafka.partition_offsets import Partition

@@ -12,6 +12,7 @@ import typer
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.errors import ApiError
 from ottla.base.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.base.times import show_ms
 from ottla.cli import output
 from ottla.cli.records.formats import Message, to_json
 from ottla.cli.storage import text_files
@@ -19,7 +20,6 @@ from ottla.cli.storage.dump_lines import Reader, brief, print_json, show
 from ottla.cli.storage.group_records import decode_group_record, group_text
 from ottla.cli.storage.read_only_files import ReadOnlyFiles
 from ottla.cli.storage.transaction_records import decode_transaction_record
-from ottla.cli.times import show_ms
 from ottla.log.index import SWAP, IndexFileError, OffsetIndex, TimeIndex
 from ottla.log.recovery import CLEANED, DELETED
 from ottla.log.scan import TornError, batches
