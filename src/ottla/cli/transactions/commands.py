@@ -12,9 +12,9 @@ from ottla.cli import output
 from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.output import Cell
 from ottla.cli.partitions import show_partitions
-from ottla.cli.requests import connected
 from ottla.cli.transactions import abort, search
 from ottla.client import transaction_states
+from ottla.client.admin.requests import connected
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.librdkafka.errors import REQUEST_S, meant

@@ -1,4 +1,4 @@
-"""Reading and changing the configs of topics and brokers; `ottla configs` and `ottla topics` share it."""
+"""Reading and changing the configs of topics and brokers."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple

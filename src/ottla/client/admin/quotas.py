@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.cli.refusals import check_answer
-from ottla.cli.requests import Cluster
+from ottla.client.admin.refusals import check_answer
+from ottla.client.admin.requests import Cluster
 from ottla.wire.messages import alter_client_quotas as altering
 from ottla.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

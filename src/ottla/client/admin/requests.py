@@ -1,9 +1,11 @@
-"""Requests that confluent-kafka does not have, through our own client: connections of its own for each.
+"""Requests that confluent-kafka does not have, through our own client.
 
-`Cluster` asks any broker, or finds the controller for what only the controller does. `connected` is for
+`Cluster` asks any broker, a certain one, or the controller for what only the controller does. Each question
+has a client of its own, unless there is a `BrokerPool` for those who ask again and again. `connected` is for
 commands that ask many brokers many things.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ from ottla.wire.messages.describe_topic_partitions import (
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 R = TypeVar("R")
+IDLE_MAX = 4
 Connect = Callable[[Brokers, Deadline], AbstractContextManager[Connection]]
 
 
@@ -52,9 +55,42 @@ def _brokers(where: Where) -> Brokers:
     return Brokers(properties.bootstrap, properties.client_id or CLIENT_ID, properties.security)
 
 
+class BrokerPool:
+    """Clients that wait to be used again, each by one thread at a time."""
+
+    def __init__(self, where: Where) -> None:
+        self._where = where
+        self._idle: list[Brokers] = []
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def lent(self) -> Iterator[Brokers]:
+        with self._lock:
+            brokers = self._idle.pop() if self._idle else None
+        brokers = brokers or _brokers(self._where)
+        try:
+            yield brokers
+        finally:
+            with self._lock:
+                is_kept = len(self._idle) < IDLE_MAX and not self._is_closed
+                if is_kept:
+                    self._idle.append(brokers)
+            if not is_kept:
+                brokers.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for brokers in idle:
+            brokers.close()
+
+
 @dataclass(frozen=True)
 class Cluster:
     where: Where
+    pool: BrokerPool | None = None
 
     @classmethod
     def reached(cls, where: Where) -> "Cluster":
@@ -70,6 +106,16 @@ class Cluster:
         """The controller may change at any time: ask again until one answers as such."""
         return self._ask(request, response, controller)
 
+    def ask_broker(self, node: int, request: Any, response: type[R]) -> R:
+        @contextmanager
+        def connect(brokers: Brokers, deadline: Deadline) -> Iterator[Connection]:
+            if node not in brokers.brokers:
+                brokers.refresh([], deadline)
+            with brokers.borrow(brokers.address_of(node), deadline) as connection:
+                yield connection
+
+        return self._ask(request, response, connect)
+
     def _ask(self, request: Any, response: type[R], connect: Connect) -> R:
         deadline = Deadline(REQUEST_S)
 
@@ -81,7 +127,7 @@ class Cluster:
             return answer
 
         try:
-            with closing(_brokers(self.where)) as brokers:
+            with self.pool.lent() if self.pool else closing(_brokers(self.where)) as brokers:
                 asked = f"asking {ClientProperties.of(self.where).bootstrap}"
                 return until(deadline, asked, attempt)
         except ClientError as error:

@@ -4,8 +4,8 @@ import secrets
 from collections.abc import Iterable, Mapping
 
 from ottla.base.errors import ErrorCode
-from ottla.cli.refusals import check_answer
-from ottla.cli.requests import Cluster
+from ottla.client.admin.refusals import check_answer
+from ottla.client.admin.requests import Cluster
 from ottla.security.credentials import ScramMechanism, salt_of, salted_password
 from ottla.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

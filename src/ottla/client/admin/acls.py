@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ottla.base.command_error import CommandError
-from ottla.cli.refusals import check_answer
-from ottla.cli.requests import Cluster
+from ottla.client.admin.refusals import check_answer
+from ottla.client.admin.requests import Cluster
 from ottla.security.acls import AclBinding, AclEntry, AclFilter, ResourcePattern
 from ottla.security.resources import Operation, PatternType, Permission, ResourceType
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse

@@ -1,4 +1,4 @@
-"""Groups as `ottla groups` sees them: state, members, and how far each partition has been read.
+"""Groups as an administrator sees them: state, members, and how far each partition has been read.
 
 Everything is asked at once and then waited for, so that many groups take hardly longer than one.
 
@@ -7,11 +7,10 @@ calls them unknown; they are shown as Rebalancing. And offsets outlive their top
 committed offset, but neither an end nor a lag.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.command_error import CommandError
-from ottla.cli import output
 from ottla.client.librdkafka import partition_offsets
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain, meant
 from ottla.client.librdkafka.partition_offsets import Partition
@@ -82,13 +81,14 @@ class Group(NamedTuple):
         return self.state != DEAD or bool(self.positions)
 
 
-def listed(client: "AdminClient") -> list[Listed]:
+def listed(client: "AdminClient", say: Callable[[str], None]) -> list[Listed]:
+    """`say` is told what is missing, if some brokers do not answer."""
     with errors_explained("the groups cannot be listed"):
         answer = client.list_consumer_groups(request_timeout=LIST_S).result(REQUEST_S)
         for error in answer.errors:
             if not answer.valid:
                 raise error
-            output.say(f"the groups of one broker are missing: {explain(error)}")
+            say(f"the groups of one broker are missing: {explain(error)}")
     groups = [
         Listed(group.group_id, STATES[group.state.name], group.type.name.lower()) for group in answer.valid
     ]
@@ -113,12 +113,12 @@ def described(client: "AdminClient", names: Iterable[str], *, with_metadata: boo
     return [_group(descriptions[name], members[name], committed[name], ends) for name in names]
 
 
-def existing(client: "AdminClient", names: Iterable[str]) -> list[Group]:
+def existing(client: "AdminClient", names: Iterable[str], say: Callable[[str], None]) -> list[Group]:
     """The groups, all of which must be there."""
     groups = described(client, names)
     for group in groups:
         if not group.is_there:
-            names = [listed_group.id for listed_group in listed(client)]
+            names = [listed_group.id for listed_group in listed(client, say)]
             raise CommandError(f"there is no group {group.id!r}{meant(group.id, names)}")
     return groups
 

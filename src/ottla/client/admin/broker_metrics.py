@@ -1,4 +1,4 @@
-"""What brokers measure of themselves (`ottla start --http`), for `ottla metrics`.
+"""What brokers measure of themselves (`ottla start --http`), for clients.
 
 Where a broker serves it is one of its configs, which any client can ask for that may describe them. A broker
 also says in it who it is: 127.0.0.1 is every host's own, and there may be another broker behind it.
@@ -10,7 +10,7 @@ import ipaddress
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 from ottla.base.addresses import Address
 from ottla.base.command_error import USAGE, CommandError
 from ottla.broker.metrics_config import HTTP_LISTENER, http_address
-from ottla.cli import output
-from ottla.cli.configs.resources import Resource, describe
+from ottla.client.admin.configs import Resource, describe
 from ottla.client.librdkafka import cluster
 
 if TYPE_CHECKING:
@@ -57,11 +56,12 @@ class UnreadableError(Exception):
 
 
 class BrokerMetrics:
-    """`urls`: where to read, instead of where brokers say. What cannot be read is said once."""
+    """`urls`: where to read, instead of where brokers say. What cannot be read, `say` is told once."""
 
-    def __init__(self, client: "AdminClient", urls: Sequence[str]) -> None:
+    def __init__(self, client: "AdminClient", urls: Sequence[str], say: Callable[[str], None]) -> None:
         self._client = client
         self._urls = [_whole_url(url) for url in urls]
+        self._say_why = say
         self._said: dict[Target, str] = {}
 
     def read(self) -> list[Measurement]:
@@ -104,7 +104,7 @@ class BrokerMetrics:
                 news[reason].append(target)
         self._said = reasons
         for reason, targets in news.items():
-            output.say(f"no metrics of {', '.join(map(str, targets))}: {reason}")
+            self._say_why(f"no metrics of {', '.join(map(str, targets))}: {reason}")
 
 
 def _whole_url(url: str) -> str:
