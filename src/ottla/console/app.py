@@ -71,6 +71,7 @@ class Console:
     async def _life(self, _app: Starlette) -> AsyncIterator[None]:
         yield
         await run_sync(self._sessions.end_all)
+        await run_sync(self._login.close)
 
     # -- pages -----------------------------------------------------------------------------------------------
 
@@ -161,7 +162,7 @@ class Console:
 
     def _login_page(self, request: Request, following: str, problem: str = "", status: int = 200) -> Response:
         values: dict[str, object] = {
-            "settings": self._settings,
+            "console": self._settings,
             "theme": theme_of(request),
             "next": following,
             "problem": problem,
@@ -172,7 +173,7 @@ class Console:
 
     def _error(self, request: Request, status: int, sentence: str) -> Response:
         values: dict[str, object] = {
-            "settings": self._settings,
+            "console": self._settings,
             "session": self._session(request),
             "path": request.url.path,
             "theme": theme_of(request),

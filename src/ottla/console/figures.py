@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from ottla.base.times import show_duration, show_ms
 
 ABSENT = "–"
-_BYTES = ("B", "KB", "MB", "GB", "TB", "PB")
+_BYTES = ("B", "kB", "MB", "GB", "TB", "PB")
 _COUNTS = ("", "k", "M", "G", "T")
 
 
@@ -18,11 +18,11 @@ def count(number: float | None) -> str:
 
 def short(number: float | None) -> str:
     """In at most four characters and a letter: 12.3k."""
-    return ABSENT if number is None else _scaled(number, 1000, _COUNTS, "")
+    return ABSENT if number is None else _scaled(number, _COUNTS, "")
 
 
 def size(bytes_: float | None) -> str:
-    return ABSENT if bytes_ is None else _scaled(bytes_, 1024, _BYTES, " ")
+    return ABSENT if bytes_ is None else _scaled(bytes_, _BYTES, " ")
 
 
 def rate(number: float | None) -> str:
@@ -49,18 +49,33 @@ def plural(number: int, name: str) -> str:
 
 
 def part(text: str) -> str:
-    """A part of an address; topics and groups may have any name."""
-    return quote(str(text), safe="")
+    """A part of an address; groups may have any name. Servers and browsers decode and shorten addresses, so
+    what would make a difference to them is escaped once more, and undone by `from_part`."""
+    name = str(text).replace("%", "%25").replace("/", "%2F")
+    return quote(name.replace(".", "%2E") if name in {".", ".."} else name, safe="")
+
+
+def from_part(text: str) -> str:
+    return unquote(text)
+
+
+def in_words(key: str, value: str | None) -> str:
+    """What a setting in milliseconds or bytes is in units that people use; nothing if it is short enough."""
+    if value is None or not value.isdecimal() or not 1000 <= int(value) < 1 << 62:
+        return ""
+    if key.endswith(".ms"):
+        return duration(int(value))
+    return size(int(value)) if key.endswith((".bytes", ".bytes.per.second")) else ""
 
 
 def ids(numbers: Any) -> str:
     return ", ".join(map(str, numbers)) or ABSENT
 
 
-def _scaled(number: float, step: int, units: tuple[str, ...], gap: str) -> str:
+def _scaled(number: float, units: tuple[str, ...], gap: str) -> str:
     left, at = float(number), 0
-    while abs(left) >= step * 0.9995 and at < len(units) - 1:
-        left, at = left / step, at + 1
+    while abs(left) >= 999.5 and at < len(units) - 1:
+        left, at = left / 1000, at + 1
     digits = 0 if (at == 0 and left == int(left)) or abs(left) >= 100 else 1
     shown = f"{left:.{digits}f}".removesuffix(".0")
     return f"{shown}{gap if units[at] else ''}{units[at]}"
@@ -77,4 +92,5 @@ FILTERS: dict[str, Callable[..., str]] = {
     "plural": plural,
     "part": part,
     "ids": ids,
+    "in_words": in_words,
 }

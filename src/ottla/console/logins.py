@@ -36,6 +36,9 @@ class Login(Protocol):
     def leave(self, cluster: ClusterView) -> None:
         """A session is over that saw the cluster like this."""
 
+    def close(self) -> None:
+        """The console ends."""
+
 
 class TokenLogin:
     """All sessions share one view, with the rights of the console's own client."""
@@ -45,6 +48,7 @@ class TokenLogin:
             raise ValueError("a console without users needs a token")
         self._token = settings.token
         self.cluster = ClusterView(settings.where)
+        self.cluster.start()
 
     def log_in(self, user: str, secret: str) -> tuple[str, ClusterView]:  # noqa: ARG002
         if not hmac.compare_digest(secret.strip().encode(), self._token.encode()):
@@ -53,6 +57,9 @@ class TokenLogin:
 
     def leave(self, cluster: ClusterView) -> None:
         """Others may still use it."""
+
+    def close(self) -> None:
+        self.cluster.close()
 
 
 class UserLogin:
@@ -69,10 +76,15 @@ class UserLogin:
             probe(where)
         except CommandError as error:
             raise RefusedError(f"The cluster does not let you in: {error}") from None
-        return user, ClusterView(where)
+        cluster = ClusterView(where)
+        cluster.start()
+        return user, cluster
 
     def leave(self, cluster: ClusterView) -> None:
         cluster.close()
+
+    def close(self) -> None:
+        """Nothing is left when all sessions are over."""
 
 
 def as_user(where: ClientProperties, user: str, secret: str) -> ClientProperties:

@@ -1,6 +1,6 @@
 """Which function answers which address. A page is one row here, a function in `pages/`, and a template.
 
-A `change` is refused by a read-only console, and always carries the token of its session.
+A `change` is a POST: it is refused by a read-only console, and always carries the token of its session.
 """
 
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from ottla.console.pages import overview
+from ottla.console.pages import brokers, find, groups, overview, topic_changes, topics
 from ottla.console.visit import Visit
 
 Handler = Callable[[Visit], Response]
@@ -22,4 +22,29 @@ class Route(NamedTuple):
 
 ROUTES = [
     Route("/", overview.show),
+    Route("/find", find.show),
+    Route("/topics", topics.show_all),
+    Route("/new-topic", topic_changes.new),
+    Route("/new-topic", topic_changes.create, is_change=True),
+    Route("/topics/{topic}", topics.show),
+    Route("/topics/{topic}/readers", topics.show_readers),
+    Route("/topics/{topic}/settings", topics.show_settings),
+    Route("/topics/{topic}/settings", topic_changes.change_settings, is_change=True),
+    Route("/topics/{topic}/partitions", topic_changes.grow),
+    Route("/topics/{topic}/partitions", topic_changes.add_partitions, is_change=True),
+    Route("/topics/{topic}/empty", topic_changes.ask_emptying),
+    Route("/topics/{topic}/empty", topic_changes.empty, is_change=True),
+    Route("/topics/{topic}/delete", topic_changes.ask_deletion),
+    Route("/topics/{topic}/delete", topic_changes.delete, is_change=True),
+    Route("/groups", groups.show_all),
+    Route("/groups/{group}", groups.show),
+    Route("/groups/{group}/members", groups.show_members),
+    Route("/groups/{group}/reset", groups.ask_reset),
+    Route("/groups/{group}/reset", groups.reset, is_change=True),
+    Route("/groups/{group}/delete", groups.ask_deletion),
+    Route("/groups/{group}/delete", groups.delete, is_change=True),
+    Route("/brokers", brokers.show_all),
+    Route("/brokers/{broker}", brokers.show),
+    Route("/brokers/{broker}/settings", brokers.show_settings),
+    Route("/brokers/{broker}/settings", brokers.change_settings, is_change=True),
 ]

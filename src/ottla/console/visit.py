@@ -11,8 +11,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ottla.base.command_error import USAGE, CommandError
+from ottla.base.log_fields import UNLIMITED
 from ottla.console import templates
 from ottla.console.cluster.view import ClusterView
+from ottla.console.figures import from_part
 from ottla.console.sessions import Session
 from ottla.console.settings import ConsoleSettings
 
@@ -46,8 +48,7 @@ class Visit:
 
     def path(self, name: str) -> str:
         """A part of the address, as the route names it."""
-        value: str = self.request.path_params[name]
-        return value
+        return from_part(self.request.path_params[name])
 
     def query(self, name: str, default: str = "") -> str:
         return self.request.query_params.get(name, default)
@@ -61,7 +62,7 @@ class Visit:
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         own = {
             "visit": self,
-            "settings": self.settings,
+            "console": self.settings,
             "session": self.session,
             "path": self.request.url.path,
             "theme": theme_of(self.request),
@@ -87,11 +88,11 @@ class Visit:
         try:
             yield
         except CommandError as error:
-            log.warning("%s from %s %s: refused: %s", self.session.user, host, doing, error)
+            log.warning("%s from %s %s: refused: %s", self.session.user, host, doing, error, extra=UNLIMITED)
             raise
         finally:
             self.cluster.changed()
-        log.info("%s from %s %s: done", self.session.user, host, doing)
+        log.info("%s from %s %s: done", self.session.user, host, doing, extra=UNLIMITED)
 
 
 def theme_of(request: Request) -> str:

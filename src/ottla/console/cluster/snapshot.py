@@ -41,7 +41,7 @@ class Topic(NamedTuple):
 
     @property
     def is_internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS or self.name.startswith("__")
+        return is_internal(self.name)
 
     @property
     def replication(self) -> int:
@@ -99,6 +99,10 @@ class Snapshot:
 
     def _all(self) -> list[tuple[Topic, Partition]]:
         return [(topic, partition) for topic in self.topics.values() for partition in topic.partitions]
+
+
+def is_internal(name: str) -> bool:
+    return name in INTERNAL_TOPICS or name.startswith("__")
 
 
 def snapshot_of(metadata: Any) -> Snapshot:

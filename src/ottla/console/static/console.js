@@ -3,9 +3,11 @@ import "./theme.js";
 import "./keys.js";
 import { grids } from "./grid.js";
 import { live } from "./live.js";
+import { settings } from "./settings.js";
 
 grids(document);
 live();
+settings();
 
 const login = document.querySelector("[data-login]");
 if (login && location.hash.length > 1) {
