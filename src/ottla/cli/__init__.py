@@ -94,6 +94,7 @@ def _run(given: list[str]) -> None:
     if given[:1] == ["start"]:
         from ottla.cli.broker import process
 
+        given = ["start", *process.with_console_port(given[1:])]
         options = process.read_plainly(given[1:])
         if options is not None:
             process.serve(options)

@@ -1,21 +1,25 @@
 """`ottla console`: a page in the browser for a cluster. `ottla.console` does the work."""
 
+import contextlib
+import logging
 import os
 import secrets
 import sys
+import threading
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli.options import HERE, WhereOption, connects
-from ottla.client.properties import ClientProperties
+from ottla.shell.log_lines import FORMATS, set_up
 
 TOKEN = "OTTLA_CONSOLE_TOKEN"  # noqa: S105  # the name of a variable
 TOKEN_BYTES_MIN = 16
 
 
-@connects("-X")
+@connects("-X", is_user_open=True)
 def console(
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Serve here.")] = 8080,
     host: Annotated[
@@ -35,6 +39,10 @@ def console(
         typer.Option(metavar="URL", help="What people type, if a proxy stands before it: https://..."),
     ] = "",
     registry: Annotated[str, typer.Option(metavar="URL", help="A schema registry.")] = "",
+    log_format: Annotated[
+        str, typer.Option(metavar="FORMAT", help=f"How to log, one line an event: {' or '.join(FORMATS)}.")
+    ] = FORMATS[0],
+    with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
     where: WhereOption = HERE,
 ) -> None:
     """Serve a console for the cluster in the browser, until Ctrl-C.
@@ -52,39 +60,29 @@ def console(
         raise CommandError(
             f"--origin takes a URL, such as https://console.example.com, not {origin!r}", USAGE
         )
-    serve(where, host, port, read_only=read_only, token_file=token_file, origin=origin, registry=registry)
-
-
-def serve(
-    where: ClientProperties,
-    host: str,
-    port: int,
-    *,
-    read_only: bool,
-    token_file: str | None = None,
-    origin: str = "",
-    registry: str = "",
-) -> None:
+    if log_format not in FORMATS:
+        raise CommandError(f"--log-format is one of {', '.join(FORMATS)}, not {log_format!r}", USAGE)
     try:
         from ottla.console.server import ConsoleServer
+        from ottla.console.settings import ConsoleSettings
     except ImportError as error:
         raise CommandError(f"the console needs {error.name}: pip install 'ottla[console]'") from None
-    import logging
-
-    from ottla.console.settings import ConsoleSettings
-    from ottla.shell.log_lines import set_up
-
-    set_up("info", "text", sys.stderr)
+    set_up("info", log_format, sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     token = "" if where.security.sasl is not None else _token(token_file)
-    server = ConsoleServer(
-        ConsoleSettings(where, host, port, read_only, token, origin.rstrip("/"), registry.rstrip("/"))
-    )
+    settings = ConsoleSettings(where, host, port, read_only, token, origin.rstrip("/"), registry.rstrip("/"))
+    server = ConsoleServer(settings)
+    if with_parent:
+        threading.Thread(target=_end_with_stdin, args=(server.stop,), daemon=True).start()
+    server.serve(lambda: print(f"Ottla's console is at {server.login_url}", flush=True))
 
-    def say_ready() -> None:
-        print(f"Ottla's console is at {server.login_url}", flush=True)
 
-    server.serve(say_ready)
+def _end_with_stdin(stop: Callable[[], None]) -> None:
+    """Whoever started us has the other end, and writes nothing."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1):
+            pass
+    stop()
 
 
 def _token(path: str | None) -> str:
