@@ -1,7 +1,9 @@
 """Somebody at a browser, in tests: logs in, opens pages, fills in forms."""
 
 import re
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from html.parser import HTMLParser
 from typing import Any, Self
 
@@ -10,7 +12,8 @@ from starlette.testclient import TestClient
 
 from ottla import Broker
 from ottla.client.properties import client_properties
-from ottla.console.app import console_app
+from ottla.console.app import Console
+from ottla.console.sessions import Session
 from ottla.console.settings import ConsoleSettings
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -24,14 +27,26 @@ def settings_for(broker: Broker, **others: Any) -> ConsoleSettings:
 
 
 class Visitor(AbstractContextManager["Visitor"]):
-    def __init__(self, browser: TestClient) -> None:
-        self.browser = browser
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.browser = TestClient(console.app, base_url="http://127.0.0.1:8080", follow_redirects=False)
         self.csrf = ""
 
     @classmethod
     def of(cls, settings: ConsoleSettings, **others: Any) -> Self:
-        app = console_app(settings, **others)
-        return cls(TestClient(app, base_url="http://127.0.0.1:8080", follow_redirects=False))
+        return cls(Console(settings, **({"clock": time.monotonic} | others)))
+
+    @property
+    def session(self) -> Session:
+        """What the server knows of this visitor."""
+        return next(session for session in self.console.sessions.all() if session.csrf == self.csrf)
+
+    @contextmanager
+    def another(self) -> Iterator["Visitor"]:
+        """Somebody at another browser, of the same console."""
+        visitor = Visitor(self.console)
+        yield visitor
+        visitor.browser.close()
 
     def __enter__(self) -> Self:
         self.browser.__enter__()

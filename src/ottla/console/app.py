@@ -50,7 +50,7 @@ class Console:
     def __init__(self, settings: ConsoleSettings, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._login: Login = UserLogin(settings) if settings.has_users else TokenLogin(settings)
-        self._sessions = Sessions(clock, lambda session: self._login.leave(session.cluster))
+        self.sessions = Sessions(clock, lambda session: self._login.leave(session.cluster))
         self._attempts = Attempts(clock)
         self._workers = anyio.CapacityLimiter(WORKERS)
         static = StaticFiles(directory=Path(__file__).parent / "static")
@@ -70,7 +70,7 @@ class Console:
     @asynccontextmanager
     async def _life(self, _app: Starlette) -> AsyncIterator[None]:
         yield
-        await run_sync(self._sessions.end_all)
+        await run_sync(self.sessions.end_all)
         await run_sync(self._login.close)
 
     # -- pages -----------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Console:
 
     def _session(self, request: Request) -> Session | None:
         key = request.cookies.get(self._settings.cookie, "")
-        return self._sessions.find(key, is_refresh=REFRESH in request.headers)
+        return self.sessions.find(key, is_refresh=REFRESH in request.headers)
 
     # -- logging in and out ----------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class Console:
             self._attempts.failed(address)
             log.warning("a login from %s as %s was refused", address, user or "holder of the token")
             return self._login_page(request, following, str(error), FORBIDDEN)
-        session = self._sessions.start(name, cluster)
+        session = self.sessions.start(name, cluster)
         log.info("%s has logged in from %s", name, address)
         response = RedirectResponse(local_path(following), SEE_OTHER)
         response.set_cookie(
@@ -155,7 +155,7 @@ class Console:
         session = self._session(request)
         fields = await form_of(request)
         if session is not None and fields.get("csrf", [""])[-1] == session.csrf:
-            await run_sync(self._sessions.end, session)
+            await run_sync(self.sessions.end, session)
         response = RedirectResponse("/login", SEE_OTHER)
         response.delete_cookie(self._settings.cookie, httponly=True, samesite="strict")
         return response

@@ -1,11 +1,13 @@
 """Figures as people read them: 12,345 records, 3.4 MB, 2 d 4 h. All are filters of templates."""
 
+import re
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from ottla.base.times import show_duration, show_ms
 
+_ESCAPED = re.compile("~(2E|2F|25|7E)")
 ABSENT = "–"
 _BYTES = ("B", "kB", "MB", "GB", "TB", "PB")
 _COUNTS = ("", "k", "M", "G", "T")
@@ -49,14 +51,14 @@ def plural(number: int, name: str) -> str:
 
 
 def part(text: str) -> str:
-    """A part of an address; groups may have any name. Servers and browsers decode and shorten addresses, so
-    what would make a difference to them is escaped once more, and undone by `from_part`."""
-    name = str(text).replace("%", "%25").replace("/", "%2F")
-    return quote(name.replace(".", "%2E") if name in {".", ".."} else name, safe="")
+    """A part of an address; groups may have any name. Browsers and proxies decode and shorten addresses, some
+    more than once, so what would make a difference to them is written in another way: ~2F is a slash."""
+    name = "".join(f"~{ord(letter):02X}" if letter in "~%/" else letter for letter in str(text))
+    return quote(name.replace(".", "~2E") if name in {".", ".."} else name, safe="")
 
 
 def from_part(text: str) -> str:
-    return unquote(text)
+    return _ESCAPED.sub(lambda escape: chr(int(escape[1], 16)), text)
 
 
 def in_words(key: str, value: str | None) -> str:

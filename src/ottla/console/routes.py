@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from ottla.console.pages import brokers, find, groups, overview, topic_changes, topics
+from ottla.console.pages import access, brokers, find, groups, overview, topic_changes, topics, transactions
 from ottla.console.visit import Visit
 
 Handler = Callable[[Visit], Response]
@@ -47,4 +47,13 @@ ROUTES = [
     Route("/brokers/{broker}", brokers.show),
     Route("/brokers/{broker}/settings", brokers.show_settings),
     Route("/brokers/{broker}/settings", brokers.change_settings, is_change=True),
+    Route("/transactions", transactions.show_all),
+    Route("/users", access.show_users),
+    Route("/users", access.add_user, is_change=True),
+    Route("/users/remove", access.remove_user, is_change=True),
+    Route("/acls", access.show_acls),
+    Route("/acls", access.add_acl, is_change=True),
+    Route("/acls/remove", access.remove_acl, is_change=True),
+    Route("/quotas", access.show_quotas),
+    Route("/quotas", access.set_quota, is_change=True),
 ]

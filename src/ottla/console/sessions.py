@@ -70,6 +70,10 @@ class Sessions:
         self._on_end(session)
         return None
 
+    def all(self) -> list[Session]:
+        with self._lock:
+            return list(self._sessions.values())
+
     def end(self, session: Session) -> None:
         with self._lock:
             was_there = self._sessions.pop(session.key, None)

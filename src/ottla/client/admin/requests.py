@@ -127,11 +127,15 @@ class Cluster:
             return answer
 
         try:
-            with self.pool.lent() if self.pool else closing(_brokers(self.where)) as brokers:
+            with self.lent() as brokers:
                 asked = f"asking {ClientProperties.of(self.where).bootstrap}"
                 return until(deadline, asked, attempt)
         except ClientError as error:
             raise CommandError(str(error)) from None
+
+    def lent(self) -> AbstractContextManager[Brokers]:
+        """A client for whoever asks many brokers many things; it knows nobody before its first `refresh`."""
+        return self.pool.lent() if self.pool else closing(_brokers(self.where))
 
     def racks(self) -> dict[int, str | None]:
         """The brokers that are there, each with its rack."""

@@ -51,9 +51,12 @@ class Kept:
         mine.set_result(fresh)
         return fresh
 
-    def forget(self) -> None:
-        """Something has changed: ask again, also for what is being asked now."""
+    def forget(self, key: Hashable = None) -> None:
+        """Something has changed: ask again, also for what is being asked now; or only for one answer."""
         with self._lock:
+            if key is not None:
+                self._answers.pop(key, None)
+                return
             self._changes += 1
             self._answers.clear()
             self._asked.clear()

@@ -54,8 +54,12 @@ class ClusterView:
 
     # -- what there is ---------------------------------------------------------------------------------------
 
-    def snapshot(self) -> Snapshot:
-        """Brokers, topics, partitions: now, or a moment ago."""
+    def snapshot(self, having: str | None = None) -> Snapshot:
+        """Brokers, topics, partitions: now, or a moment ago. A topic that it should have may have come since."""
+        kept = self._kept.get("snapshot", SHAPE_S, self._snapshot)
+        if having is None or having in kept.topics:
+            return kept
+        self._kept.forget("snapshot")
         return self._kept.get("snapshot", SHAPE_S, self._snapshot)
 
     def measured(self, wait_s: float = FIRST_S) -> Measurement | None:

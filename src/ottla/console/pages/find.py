@@ -24,6 +24,6 @@ def show(visit: Visit) -> Response:
     ]
     matching = [hit for hit in hits if all(word in hit[1].lower() for word in words.lower().split())]
     exact = [hit for hit in matching if hit[1] == words]
-    if len(matching) == 1 or len(exact) == 1:
+    if words and (len(matching) == 1 or len(exact) == 1):
         return visit.to((exact or matching)[0][2])
     return visit.page("find.html", words=words, hits=matching[:SHOWN_MAX], count=len(matching))

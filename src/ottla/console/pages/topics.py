@@ -115,7 +115,8 @@ def readers(name: str, measured: Measurement | None) -> list[tuple[Group, int, i
 
 def existing(visit: Visit) -> tuple[Topic, Snapshot]:
     """The topic that the address names."""
-    name, snapshot = visit.path("topic"), visit.cluster.snapshot()
+    name = visit.path("topic")
+    snapshot = visit.cluster.snapshot(having=name)
     if name not in snapshot.topics:
         raise MissingError(f"There is no topic {name!r}, or you may not see it.")
     return snapshot.topics[name], snapshot
