@@ -38,6 +38,7 @@ class ClusterView:
         self.where = where
         self._kept = Kept()
         self._lock = threading.Lock()
+        self._is_closed = False
         self._admin: AdminClient | None = None
         self._pool = BrokerPool(where)
         self.cluster = Cluster(where, self._pool)
@@ -48,6 +49,8 @@ class ClusterView:
     def admin(self) -> "AdminClient":
         """Safe in several threads. CommandError: nobody answers, or not to us."""
         with self._lock:
+            if self._is_closed:
+                raise CommandError("the session is over")
             if self._admin is None:
                 self._admin = connections.admin(self.where)
             return self._admin
@@ -55,7 +58,7 @@ class ClusterView:
     # -- what there is ---------------------------------------------------------------------------------------
 
     def snapshot(self, having: str | None = None) -> Snapshot:
-        """Brokers, topics, partitions: now, or a moment ago. A topic that it should have may have come since."""
+        """Brokers, topics, partitions: now, or a moment ago; now, if it lacks a topic it should have."""
         kept = self._kept.get("snapshot", SHAPE_S, self._snapshot)
         if having is None or having in kept.topics:
             return kept
@@ -93,7 +96,7 @@ class ClusterView:
         self._sampler.stop()
         self._pool.close()
         with self._lock:
-            self._admin = None
+            self._admin, self._is_closed = None, True
 
     def _snapshot(self) -> Snapshot:
         try:
