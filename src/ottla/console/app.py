@@ -5,6 +5,7 @@ goes on until the client's own timeouts end it, and does not count for others, o
 """
 
 import logging
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -69,6 +70,7 @@ class Console:
 
     @asynccontextmanager
     async def _life(self, _app: Starlette) -> AsyncIterator[None]:
+        threading.Thread(target=templates.compile_all, daemon=True).start()
         yield
         await run_sync(self.sessions.end_all)
         await run_sync(self._login.close)

@@ -21,12 +21,18 @@ export function live() {
     timer = setTimeout(async () => {
       if (!paused && !document.hidden) await refresh();
       again();
-    }, seconds * 1000);
+    }, seconds * 1000 * pace());
   };
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && !paused) refresh();
   });
   again();
+}
+
+// A page with a very long table is worth less refreshing: reading it all is work for everybody.
+function pace() {
+  const rows = [...document.querySelectorAll("table[data-live]")].map((table) => gridOf(table)?.rows.length ?? 0);
+  return Math.max(1, Math.max(0, ...rows) / 1000);
 }
 
 export async function refresh() {

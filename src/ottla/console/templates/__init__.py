@@ -25,5 +25,11 @@ def environment() -> Environment:
     return made
 
 
+def compile_all() -> None:
+    """So that the first person does not wait for it."""
+    for name in environment().list_templates(extensions=["html"]):
+        environment().get_template(name)
+
+
 def render(name: str, values: Mapping[str, Any]) -> str:
     return environment().get_template(name).render(values)
