@@ -39,6 +39,13 @@ def console(
         typer.Option(metavar="URL", help="What people type, if a proxy stands before it: https://..."),
     ] = "",
     registry: Annotated[str, typer.Option(metavar="URL", help="A schema registry.")] = "",
+    pipelines: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIR",
+            help="Show the pipeline in this folder, or those in the folders below.",
+        ),
+    ] = None,
     log_format: Annotated[
         str, typer.Option(metavar="FORMAT", help=f"How to log, one line an event: {' or '.join(FORMATS)}.")
     ] = FORMATS[0],
@@ -63,6 +70,7 @@ def console(
     if log_format not in FORMATS:
         raise CommandError(f"--log-format is one of {', '.join(FORMATS)}, not {log_format!r}", USAGE)
     try:
+        from ottla.cli.console_pipelines import pipelines_in
         from ottla.console.server import ConsoleServer
         from ottla.console.settings import ConsoleSettings
     except ImportError as error:
@@ -70,7 +78,16 @@ def console(
     set_up("info", log_format, sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     token = "" if where.security.sasl is not None else _token(token_file)
-    settings = ConsoleSettings(where, host, port, read_only, token, origin.rstrip("/"), registry.rstrip("/"))
+    settings = ConsoleSettings(
+        where,
+        host,
+        port,
+        is_read_only=read_only,
+        token=token,
+        origin=origin.rstrip("/"),
+        registry=registry.rstrip("/"),
+        pipelines=pipelines_in(pipelines or []),
+    )
     server = ConsoleServer(settings)
     if with_parent:
         threading.Thread(target=_end_with_stdin, args=(server.stop,), daemon=True).start()

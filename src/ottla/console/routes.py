@@ -8,7 +8,17 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from ottla.console.pages import access, brokers, find, groups, overview, topic_changes, topics, transactions
+from ottla.console.pages import (
+    access,
+    brokers,
+    find,
+    groups,
+    overview,
+    pipelines,
+    topic_changes,
+    topics,
+    transactions,
+)
 from ottla.console.visit import Visit
 
 Handler = Callable[[Visit], Response]
@@ -48,6 +58,8 @@ ROUTES = [
     Route("/brokers/{broker}/settings", brokers.show_settings),
     Route("/brokers/{broker}/settings", brokers.change_settings, is_change=True),
     Route("/transactions", transactions.show_all),
+    Route("/pipelines", pipelines.show_all),
+    Route("/pipelines/{pipeline}", pipelines.show),
     Route("/users", access.show_users),
     Route("/users", access.add_user, is_change=True),
     Route("/users/remove", access.remove_user, is_change=True),

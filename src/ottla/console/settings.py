@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from ottla.client.properties import ClientProperties
+from ottla.console.pipelines import Pipelines
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8080
 
@@ -13,6 +14,7 @@ class ConsoleSettings:
     token      who knows it gets in, where the cluster has no SASL
     origin     what people type into their browser, if a proxy stands before the console: https://...
     registry   the URL of a schema registry
+    pipelines  reads those that it shows
     """
 
     where: ClientProperties
@@ -22,6 +24,7 @@ class ConsoleSettings:
     token: str = field(default="", repr=False)
     origin: str = ""
     registry: str = ""
+    pipelines: Pipelines | None = field(default=None, repr=False)
 
     @property
     def has_users(self) -> bool:

@@ -5,7 +5,8 @@ the same page do not multiply what brokers are asked.
 """
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.base.command_error import CommandError
 from ottla.client.admin import groups as descriptions
@@ -25,6 +26,7 @@ from ottla.console.cluster.snapshot import Snapshot, snapshot_of
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
+T = TypeVar("T")
 SHAPE_S = 2.0  # for how long who leads what is kept
 MOMENT_S = 1.0  # the same of everything that a single page asks for
 METADATA_S = 4.0
@@ -80,6 +82,10 @@ class ClusterView:
 
     def reassignments(self) -> list[Reassignment]:
         return self._kept.get("reassignments", MOMENT_S, lambda: reassignments.reassignments(self.cluster))
+
+    def kept(self, key: str, seconds: float, ask: Callable[[], T]) -> T:
+        """Whatever else a page asks for, kept for a moment."""
+        return self._kept.get(("page", key), seconds, ask)
 
     # -- its life --------------------------------------------------------------------------------------------
 
