@@ -19,7 +19,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies bench messages reference clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies bench messages reference pictures clean
 
 setup: $(STAMP)
 
@@ -107,6 +107,10 @@ copies: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+# Pictures of the console in docs/images/; takes Debian's chromium.
+pictures: setup
+	$(BIN)/python -m tools.draw_console
 
 reference: setup
 	$(BIN)/python -m tools.generate_reference

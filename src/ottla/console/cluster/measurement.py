@@ -121,8 +121,9 @@ class Measuring:
         for metric, value, labels in self._metrics.read():
             broker = labels.get("broker", "")
             others = labels.keys() - {"broker"}
-            if broker.isdigit() and not others:
-                measured.metrics.setdefault(int(broker), {})[metric] = value
+            if broker.isdigit() and others <= {"listener"}:
+                own = measured.metrics.setdefault(int(broker), {})
+                own[metric] = own.get(metric, 0.0) + value
             if others == {"topic"} and metric in (BYTES_IN, BYTES_OUT):
                 traffic[labels["topic"]][metric == BYTES_OUT] += value
         measured.traffic = {topic: (came, went) for topic, (came, went) in traffic.items()}
