@@ -253,3 +253,50 @@ def test_a_marker_is_not_written_if_its_entry_could_not_be(disk: SimDisk, follow
             assert log.log_end_offset == 9
     assert [entry[0] for entry in aborted(log)] == [1, 3, 4]
     assert seen(log) == ["kept", "plain"]
+
+
+@pytest.mark.parametrize("names_stay", [True, False])
+def test_power_that_is_lost_after_a_clean_stop_costs_no_aborted_transaction(
+    disk: SimDisk, names_stay: bool
+) -> None:
+    """Where nothing is scanned, a missing file says that none was aborted."""
+    log = mixed(open_log(disk))
+    before, end_offset = aborted(log), log.log_end_offset
+    log.close()
+    disk.crash(keep=power_loss, names=lambda _at, _count: names_stay)
+    log = open_log(disk, clean=True, recovery_point=end_offset)
+    assert aborted(log) == before
+    assert seen(log) == ["kept", "plain"]
+
+
+@pytest.mark.parametrize("cut", [0, 5])
+def test_power_that_is_lost_after_a_clean_stop_brings_no_transaction_back(disk: SimDisk, cut: int) -> None:
+    """Those that were cut off, and whose offsets others have by now."""
+    log = mixed(open_log(disk))
+    log.close()
+    log = open_log(disk, clean=True, recovery_point=log.log_end_offset)
+    log.truncate_to(cut, NOW)
+    left = aborted(log)
+    log.close()
+    disk.crash(keep=power_loss, names=lambda _at, _count: False)
+    log = open_log(disk, clean=True, recovery_point=cut)
+    assert aborted(log) == left
+    wrote(log, "aborted at last", producer_id=9)
+    end(log, False, producer_id=9)
+    assert aborted(log) == [*left, (9, cut, cut + 1, cut + 2)]
+    assert "aborted at last" not in seen(log)
+
+
+def test_an_index_of_nonsense_where_nothing_was_aborted_is_removed_and_its_log_can_still_be_synced(
+    disk: SimDisk,
+) -> None:
+    log = open_log(disk)
+    wrote(log, "kept")
+    end(log, True)
+    log.close()
+    disk.write_atomic(FIRST, b"x" * 33)
+    log = open_log(disk, clean=True, recovery_point=2)
+    assert seen(log) == ["kept"]
+    append(log, batch("more"))
+    log.flush()
+    assert not disk.exists(FIRST)

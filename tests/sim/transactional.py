@@ -14,6 +14,9 @@ With KIP-360 it names the one it has, and is refused if that is not the current 
 from whoever has the id by now, and who may have committed more of the input: a new incarnation, which has to
 read the group's offsets again (KIP-98). FIRST has no other way.
 
+Who spoke EXPLICIT and now speaks IMPLICIT takes another epoch, too, as Kafka's own client does: a leader that
+has not got the last marker yet would take the first batch for one of the transaction before.
+
 What was sent may be on its way for seconds, behind a proxy, while its client gave up and sent it again.
 """
 
@@ -222,12 +225,14 @@ class TransactionalProducer(Client):
             if not self.generation.can_bump:
                 raise AnewError("something of this epoch may be on its way")
             yield from self.init(is_new=False)
-        self.versions, self.is_in_doubt = self.generation, False
+        before, self.versions, self.is_in_doubt = self.versions, self.generation, False
         if self.generation.is_implicit:
             while (level := (yield from self.feature_level(self.any_broker(), FEATURE))) is None:
                 self.step()
                 yield 50
             self.versions = IMPLICIT if level >= 2 else EXPLICIT
+            if self.versions.is_implicit and not before.is_implicit:
+                yield from self.init(is_new=False)  # the last end did not bump the epoch
         self.is_started = self.versions.is_implicit  # or may be, as far as the client knows
 
     # What is in a transaction

@@ -245,8 +245,7 @@ class Log:
             self.epochs.assign(header.leader_epoch, header.base_offset)
         segment.append(batch, header.last_offset, header.max_timestamp)
         self.log_end_offset = header.next_offset
-        aborted = self.producers.replay(header, batch, now_ms)
-        if aborted is not None:
+        if (aborted := self.producers.replay(header, batch, now_ms)) is not None:
             self.segments.add_aborted(aborted)
         if self.log_end_offset >= self._durability.flush_at:
             self._durability.on_append(header.base_offset, self.log_end_offset, now_ms)
@@ -376,7 +375,7 @@ class Log:
     def truncate_to(self, offset: int, now_ms: int) -> bool:
         """Remove the batch that holds `offset` and all after it; False if there is nothing to remove."""
         if offset >= self.log_end_offset:
-            # This broker may have led and written nothing: then an epoch begins here that no other log has.
+            # A broker that led and wrote nothing has an epoch that begins here, and no other log has it.
             self.epochs.truncate_from_end(self.log_end_offset)
             return False
         if offset < self.segments.bases[0]:
@@ -425,9 +424,8 @@ class Log:
 
     def next_sync(self, now_ms: int) -> Sync | None:
         """What a worker thread should sync now, if anything; then comes `on_synced`. One at a time."""
-        return self._durability.next(
-            now_ms, self.log_end_offset, self.active.base_offset, self.segments.active_file
-        )
+        end, active = self.log_end_offset, self.active
+        return self._durability.next(now_ms, end, active.base_offset, self.segments.active_file)
 
     def on_synced(self, sync: Sync, now_ms: int) -> None:
         self._durability.on_synced(sync, self.log_end_offset, now_ms)
@@ -449,7 +447,9 @@ class Log:
 
     def close(self) -> None:
         """Shut down cleanly: everything durable, indexes and producers written."""
-        self.active.save_indexes()
+        if self.active.save_indexes():  # the next start believes this file, or that there is none
+            self._include_aborted(self.active)
+            self.include_in_sync(self.directory)
         self._take_snapshot()
         self.flush()
         self.abandon()

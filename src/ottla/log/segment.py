@@ -450,20 +450,20 @@ class Segment:
             self._max_timestamp = NO_TIMESTAMP if last is None else last.timestamp
             self._max_offset = self.base_offset + (0 if last is None else last.offset)
 
-    def save_indexes(self) -> None:
+    def save_indexes(self) -> bool:
         """Write all indexes, the time index with the newest timestamp as its last entry; unless nothing was
-        appended since they were written or read."""
-        if self.size in {0, self._saved_size}:
-            return
-        index, times = self.index_bytes()
-        self.files.write_atomic(self.path(".index"), index, sync=False)
-        self.files.write_atomic(self.path(".timeindex"), times, sync=False)
-        self.save_transactions()
+        appended since they were written or read. True if that of transactions was written or removed."""
+        if self.size == self._saved_size:
+            return False
+        if self.size:
+            for suffix, table in zip((".index", ".timeindex"), self.index_bytes(), strict=True):
+                self.files.write_atomic(self.path(suffix), table, sync=False)
         self._saved_size = self.size
+        return self.save_transactions()
 
-    def save_transactions(self) -> None:
-        if self._transactions is not None:
-            write_transactions(self.files, self.path(".txnindex"), self._transactions)
+    def save_transactions(self) -> bool:
+        index = self._transactions
+        return index is not None and write_transactions(self.files, self.path(".txnindex"), index)
 
     def index_bytes(self) -> tuple[bytes, bytes]:
         """Both indexes as their files have them."""

@@ -137,11 +137,15 @@ def read_transactions(files: Files, path: str, segment_size: int, base_offset: i
     return TransactionIndex()
 
 
-def write_transactions(files: Files, path: str, index: TransactionIndex) -> None:
+def write_transactions(files: Files, path: str, index: TransactionIndex) -> bool:
+    """Whether there was something to write or to remove."""
     if index:
         files.write_atomic(path, index.to_bytes(), sync=False)
     elif files.exists(path):
         files.remove(path)
+    else:
+        return False
+    return True
 
 
 def _column(words: "array[int]", at: int) -> "array[int]":
