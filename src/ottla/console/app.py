@@ -4,6 +4,7 @@ A function of a page runs in a worker thread, and may take PAGE_S. After that th
 goes on until the client's own timeouts end it, and does not count for others, of whom there may be WORKERS.
 """
 
+import hmac
 import logging
 import threading
 import time
@@ -91,7 +92,7 @@ class Console:
         visit = Visit(request, self._settings, session, fields)
         if route.is_change:
             token = request.headers.get(CSRF) or visit.form("csrf")
-            if token != session.csrf:
+            if not hmac.compare_digest(token.encode(), session.csrf.encode()):
                 return self._error(
                     request, FORBIDDEN, "This form is of another session. Load the page again."
                 )
