@@ -227,6 +227,17 @@ def test_a_setting_of_a_broker_is_changed_by_hand_and_back(page: Page) -> None:
     expect(page.get_by_label("log.retention.ms", exact=True)).not_to_have_value("987654321")
 
 
+def test_a_change_that_a_filter_hides_is_made_all_the_same(page: Page) -> None:
+    page.goto("/topics/orders/settings")
+    for key, value in (("segment.bytes", "2000000"), ("retention.bytes", "3000000")):
+        page.get_by_label("Filter settings").fill(key)
+        page.get_by_label(key, exact=True).fill(value)
+    page.get_by_role("button", name="Show what changes").click()
+    expect(page.locator("tbody tr")).to_have_count(2)
+    page.get_by_role("link", name="Leave it").click()
+    page.wait_for_url("**/settings")
+
+
 def test_ten_thousand_rows_scroll_and_are_found(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only those in sight are in the document."""
     names = [f"topic-{number:05d}" for number in range(10_000)]

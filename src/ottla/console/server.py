@@ -56,6 +56,7 @@ class ConsoleServer:
             log_config=None,
             lifespan="on",
             server_header=False,
+            proxy_headers=bool(settings.origin),  # who comes through a proxy is not the proxy
             timeout_graceful_shutdown=STOP_S,
             ws="none",
         )

@@ -10,12 +10,12 @@ from ottla.console.visit import Visit
 
 def change(visit: Visit, kind: int, name: str, address: str) -> Response:
     """Fields `set:KEY` have values, `drop` the keys that go back to what they inherit."""
+    dropped, whose = visit.fields.get("drop", []), f"{KINDS[kind]} {name}"
     new = {
         field.removeprefix("set:"): values[-1].strip()
         for field, values in visit.fields.items()
-        if field.startswith("set:")
+        if field.startswith("set:") and field.removeprefix("set:") not in dropped
     }
-    dropped, whose = visit.fields.get("drop", []), f"{KINDS[kind]} {name}"
     changes = actions.config_plan(visit.cluster, kind, name, new, dropped)
     if not changes:
         return visit.to(address, "Nothing was changed: that is how it is set.")

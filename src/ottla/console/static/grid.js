@@ -49,7 +49,8 @@ class Grid {
     });
     this.body.addEventListener("keydown", (event) => this.key(event));
     this.heads();
-    this.windowed = this.rows.length > WINDOWED && this.frame;
+    this.isForm = Boolean(table.closest("form")); // its rows stay in the document, or their fields would not be sent
+    this.windowed = this.rows.length > WINDOWED && this.frame && !this.isForm;
     if (this.windowed) this.beginWindow();
     this.draw();
   }
@@ -156,6 +157,12 @@ class Grid {
   }
 
   draw() {
+    if (this.isForm) {
+      const shown = new Set(this.shown);
+      for (const row of this.rows) row.hidden = !shown.has(row);
+      if (this.sorted) this.body.append(...this.rows);
+      return;
+    }
     if (!this.windowed) {
       this.body.replaceChildren(...this.shown);
       return;

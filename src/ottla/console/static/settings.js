@@ -4,18 +4,23 @@ export function settings() {
   if (!form) return;
   const foot = form.querySelector("[data-settings-foot]");
   const count = form.querySelector("[data-settings-count]");
-  for (const field of form.querySelectorAll("[data-setting]")) field.removeAttribute("name");
-  if (foot) foot.hidden = true;
-  form.addEventListener("input", (event) => {
-    const field = event.target;
-    if (!field.dataset.setting) return;
+  const mark = (field) => {
     const changed = field.value !== field.defaultValue;
     if (changed) field.name = `set:${field.dataset.setting}`;
     else field.removeAttribute("name");
     field.classList.toggle("changed", changed);
+  };
+  const total = () => {
     const number = form.querySelectorAll("input.changed").length;
     if (foot) foot.hidden = number === 0;
     if (count) count.textContent = number === 1 ? "1 setting is changed" : `${number} settings are changed`;
+  };
+  form.querySelectorAll("[data-setting]").forEach(mark); // somebody may have been quicker than this module
+  total();
+  form.addEventListener("input", (event) => {
+    if (!event.target.dataset.setting) return;
+    mark(event.target);
+    total();
   });
   const hide = document.querySelector("[data-hide-default]");
   hide?.addEventListener("change", () => form.classList.toggle("only-own", hide.checked));
