@@ -19,7 +19,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies bench messages reference pictures clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies bench bench-guard messages reference pictures clean
 
 setup: $(STAMP)
 
@@ -111,6 +111,10 @@ bench: setup
 # Pictures of the console in docs/images/; takes Debian's chromium.
 pictures: setup
 	$(BIN)/python -m tools.draw_console
+
+# What the interpreter does for a request, against what is written down: `make bench-guard BEFORE=FOLDER` against a checkout.
+bench-guard: setup
+	$(BIN)/python -m bench.guard $(if $(BEFORE),--before $(BEFORE))
 
 reference: setup
 	$(BIN)/python -m tools.generate_reference

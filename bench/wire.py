@@ -1,7 +1,7 @@
-"""Just enough of the Kafka protocol for a pre-encoded Produce request, without the broker's own code.
+"""Just enough of the Kafka protocol for pre-encoded requests, without the broker's own code.
 
-Produce v9 (flexible) and Metadata v4 are spoken by every broker under test. The reply to Produce has its
-error code at a place that depends only on the topic's name, so the hot loop needs no decoder.
+Produce v9 (flexible), Fetch v11 and Metadata v4 are spoken by every broker under test. The reply to Produce
+has its error code at a place that depends only on the topic's name, so the hot loop needs no decoder.
 """
 
 import socket
@@ -9,7 +9,7 @@ import struct
 
 from crc32c import crc32c
 
-PRODUCE, METADATA = 0, 3
+PRODUCE, FETCH, METADATA = 0, 1, 3
 UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER = 3, 5, 6
 RETRIABLE = frozenset({UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER})
 
@@ -71,6 +71,23 @@ def metadata_request(topic: str) -> bytes:
     header = struct.pack(">hhih", METADATA, 4, 2, len(_CLIENT_ID)) + _CLIENT_ID
     body = struct.pack(">ih", 1, len(name)) + name + b"\x01"
     return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def fetch_request(topic: str, offset: int, bytes_max: int) -> bytes:
+    """A framed Fetch v11 of partition 0, without a session, that does not wait."""
+    name = topic.encode()
+    header = struct.pack(">hhih", FETCH, 11, 3, len(_CLIENT_ID)) + _CLIENT_ID
+    limits = struct.pack(">iiiibii", -1, 0, 0, bytes_max, 0, 0, -1)
+    partition = struct.pack(">iiqqi", 0, -1, offset, -1, bytes_max)
+    topics = struct.pack(">ih", 1, len(name)) + name + struct.pack(">i", 1) + partition
+    body = limits + topics + struct.pack(">ih", 0, 0)
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def fetch_error(frame: bytes, topic: str) -> int:
+    """The error code of the only partition in a reply to `fetch_request`."""
+    at = 4 + 4 + 4 + 2 + 4 + 4 + 2 + len(topic.encode()) + 4 + 4
+    return int.from_bytes(frame[at : at + 2], "big", signed=True)
 
 
 def error_offset(topic: str) -> int:

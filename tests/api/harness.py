@@ -118,7 +118,7 @@ class Client:
         if not machine.is_one_round:
             machine.begin_round()
         buffer = bytearray(frame)
-        self.meter.arrive()
+        self.meter.arrive(self.meter.clock_ns())
         answer = self.answer_to(
             machine.broker, self.number, memoryview(buffer), machine.now_ms, self.host, self.meter
         )

@@ -50,7 +50,7 @@ def parked() -> Parked:
 def test_of_what_is_answered_at_once_there_is_one_duration(
     clock: HandClock, meter: RequestMeter, counts: ApiCounts
 ) -> None:
-    meter.arrive()
+    meter.arrive(meter.clock_ns())
     meter.begin(counts, VERSION, SIZE)
     clock.now_us += 42
     meter.sent()
@@ -61,7 +61,7 @@ def test_of_what_is_answered_at_once_there_is_one_duration(
 def test_time_in_a_queue_and_time_parked_is_no_work(
     clock: HandClock, meter: RequestMeter, counts: ApiCounts
 ) -> None:
-    meter.arrive()
+    meter.arrive(meter.clock_ns())
     meter.enqueue()
     clock.now_us += 1_000
     meter.dequeue()
@@ -83,7 +83,7 @@ def test_time_in_a_queue_and_time_parked_is_no_work(
 def test_the_next_request_begins_when_the_answer_before_it_has_left(
     clock: HandClock, meter: RequestMeter, counts: ApiCounts
 ) -> None:
-    meter.arrive()
+    meter.arrive(meter.clock_ns())
     for _ in range(2):  # both came in one read
         meter.begin(counts, VERSION, SIZE)
         clock.now_us += 10
@@ -94,7 +94,7 @@ def test_the_next_request_begins_when_the_answer_before_it_has_left(
 def test_what_waits_for_the_turn_of_its_connection_is_in_a_queue(
     clock: HandClock, meter: RequestMeter, counts: ApiCounts
 ) -> None:
-    meter.arrive()
+    meter.arrive(meter.clock_ns())
     clock.now_us += 20_000  # others are served
     meter.come_to_turn()
     meter.begin(counts, VERSION, SIZE)
@@ -106,12 +106,12 @@ def test_what_waits_for_the_turn_of_its_connection_is_in_a_queue(
 def test_bytes_that_come_while_an_answer_is_sent_do_not_begin_it_anew(
     clock: HandClock, meter: RequestMeter, counts: ApiCounts
 ) -> None:
-    meter.arrive()
+    meter.arrive(meter.clock_ns())
     meter.begin(counts, VERSION, SIZE)
     clock.now_us += 9
     meter.begin_sending()
     clock.now_us += 500
-    meter.arrive()
+    meter.arrive(meter.clock_ns())
     clock.now_us += 500
     meter.sent()
     assert durations(counts) == {"queue": 0, "local": 9, "remote": 0, "send": 1_000, "total": 1_009}
@@ -129,7 +129,7 @@ def test_a_request_counts_once(clock: HandClock, meter: RequestMeter, counts: Ap
 def test_what_takes_minutes_counts_among_the_longest(
     clock: HandClock, meter: RequestMeter, counts: ApiCounts
 ) -> None:
-    meter.arrive()
+    meter.arrive(meter.clock_ns())
     meter.begin(counts, VERSION, SIZE)
     meter.park(parked())
     clock.now_us += 600_000_000
@@ -144,11 +144,11 @@ def test_what_takes_minutes_counts_among_the_longest(
 def test_an_answer_that_is_nobodys_leaves_no_trace_in_the_next(
     clock: HandClock, meter: RequestMeter, counts: ApiCounts
 ) -> None:
-    meter.arrive()
+    meter.arrive(meter.clock_ns())
     meter.begin_sending()  # a token of SASL without a header, for example
     clock.now_us += 1_000
     meter.sent()
-    meter.arrive()
+    meter.arrive(meter.clock_ns())
     meter.begin(counts, VERSION, SIZE)
     clock.now_us += 5
     meter.sent()

@@ -4,12 +4,13 @@ import asyncio
 import itertools
 import socket
 import struct
+import time
 from pathlib import Path
 
 from tests.kafka_clients.wire_client import frame_of
 from tests.shell.test_budgets import serving, until
 
-from ottla.shell.connection_turns import SHARE_US, Turns, Waiter
+from ottla.shell.connection_turns import SHARE_NS, Turns, Waiter
 from ottla.shell.server import Server
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 
@@ -34,6 +35,14 @@ async def answers(client: socket.socket, count: int) -> list[int]:
     return numbers
 
 
+async def slow_down(server: Server, step_ns: int) -> None:
+    """Those who are connected are on a slow machine: each look at the clock takes that long."""
+    await until(lambda: bool(server.clients.connections), "the connection to be there")
+    clock_ns = itertools.count(time.monotonic_ns(), step_ns).__next__
+    for connection in server.clients.connections.values():
+        connection._meter.clock_ns = clock_ns
+
+
 async def waits(server: Server) -> None:
     """Until a connection waits for its turn."""
     wait, is_waiting = server.core.turns.wait, asyncio.Event()
@@ -48,7 +57,7 @@ async def waits(server: Server) -> None:
 
 def test_who_sends_much_at_once_is_served_in_turns_and_in_its_order(tmp_path: Path) -> None:
     async def visit(server: Server, client: socket.socket) -> None:
-        server.core.turns.elapsed_us = itertools.count(0, SHARE_US // 4).__next__  # a slow machine
+        await slow_down(server, SHARE_NS // 4)
         loop = asyncio.get_running_loop()
         with socket.create_connection((server.address.host, server.address.port)) as other:
             other.setblocking(False)
@@ -64,7 +73,7 @@ def test_who_sends_much_at_once_is_served_in_turns_and_in_its_order(tmp_path: Pa
 
 def test_a_connection_that_ends_while_it_waits_for_its_turn_leaves_nothing_behind(tmp_path: Path) -> None:
     async def visit(server: Server, client: socket.socket) -> None:
-        server.core.turns.elapsed_us = itertools.count(0, SHARE_US).__next__
+        await slow_down(server, SHARE_NS)
         await asyncio.get_running_loop().sock_sendall(client, asked(*range(REQUESTS)))
         await waits(server)
         (connection,) = server.clients.connections.values()
@@ -80,31 +89,31 @@ def test_a_connection_that_ends_while_it_waits_for_its_turn_leaves_nothing_behin
 class Sender:
     """Has so many requests left, which take a millisecond each."""
 
-    def __init__(self, turns: Turns, now_us: list[int], left: int) -> None:
-        self.turns, self.now_us, self.left = turns, now_us, left
+    def __init__(self, turns: Turns, now_ns: list[int], left: int) -> None:
+        self.turns, self.now_ns, self.left = turns, now_ns, left
 
     def go_on(self) -> None:
-        begun_us = self.turns.elapsed_us()
+        begun_ns = self.now_ns[0]
         while self.left:
             self.left -= 1
-            self.now_us[0] += 1_000
-            if self.left and self.turns.is_over(begun_us):
+            self.now_ns[0] += 1_000_000
+            if self.left and self.turns.is_over(self.now_ns[0] - begun_ns):
                 self.turns.wait(self)
                 break
-        self.turns.spend(begun_us)
+        self.turns.spend(self.now_ns[0] - begun_ns)
 
 
 def test_a_round_is_as_long_as_its_share_and_a_request_of_each() -> None:
-    now_us = [0]
-    turns = Turns(lambda: now_us[0])
-    senders = [Sender(turns, now_us, 100) for _ in range(10)]
+    now_ns = [0]
+    turns = Turns()
+    senders = [Sender(turns, now_ns, 100) for _ in range(10)]
     for sender in senders:
         sender.go_on()
-    assert now_us[0] <= SHARE_US + 11 * 1_000
+    assert now_ns[0] <= SHARE_NS + 11 * 1_000_000
     rounds = 1
     while turns:
-        before_us, rounds = now_us[0], rounds + 1
+        before_ns, rounds = now_ns[0], rounds + 1
         turns.begin_round()
-        assert now_us[0] - before_us <= SHARE_US + 11 * 1_000
+        assert now_ns[0] - before_ns <= SHARE_NS + 11 * 1_000_000
     assert rounds < 60
     assert [sender.left for sender in senders] == [0] * 10

@@ -319,7 +319,7 @@ def test_much_that_the_keeper_says_at_once_is_taken_in_over_several_rounds_in_it
         await first.start()
         await until(lambda: not first._session._inbox)
         monkeypatch.setattr(first.core, "on_nodes", lambda nodes: seen.append(nodes[0].path))
-        monkeypatch.setattr(first.core.turns, "elapsed_us", lambda: len(seen))  # longer than the share
+        monkeypatch.setattr(first.core.stalls, "elapsed_us", lambda: len(seen))  # longer than the share
         for number in range(20):
             first._session.on_nodes([NodeChanged(f"/{number}", b"", 0)])
         assert len(seen) < 3
@@ -343,7 +343,7 @@ def test_what_the_keeper_said_is_left_to_the_next_start_once_the_broker_stops(
         await first.start()
         await until(lambda: not first._session._inbox)
         monkeypatch.setattr(first.core, "on_nodes", lambda nodes: seen.append(nodes[0].path))
-        monkeypatch.setattr(first.core.turns, "elapsed_us", lambda: len(seen))
+        monkeypatch.setattr(first.core.stalls, "elapsed_us", lambda: len(seen))
         for number in range(20):
             first._session.on_nodes([NodeChanged(f"/{number}", b"", 0)])
         await first.stop(drain=False)

@@ -290,3 +290,14 @@ def _expired_well(stack: ExitStack) -> None:
         return answer
 
     _replace(stack, Appending, "_expire", expire)
+
+
+@plant("who parks an answer does not say that something is due")
+def _silent_park(stack: ExitStack) -> None:
+    original = Exchange.park
+
+    def park(self: Exchange, parked: Any) -> None:
+        original(self, parked)
+        self.broker.outbox.is_stirred = False
+
+    _replace(stack, Exchange, "park", park)

@@ -235,6 +235,7 @@ class Process(Interpreter):
             connection.answer(PROBE)
             return
         buffer = bytearray(frame)
+        due_ms, self.broker.outbox.is_stirred = self.broker.next_deadline_ms(), False
         try:
             answer = on_request(self.broker, connection.number, memoryview(buffer), self.clock_ms())
         except (ProtocolError, CloseConnection) as error:
@@ -250,6 +251,17 @@ class Process(Interpreter):
         elif any(job.owner == connection.number for job in self._jobs()):
             self.world.reached["served in slices"] += 1
         buffer[:] = b"\xee" * len(buffer)  # a frame's bytes are gone once it was handled
+        self._check_rest(due_ms)
+
+    def _check_rest(self, before_ms: int | None) -> None:
+        """Who says that nothing was stirred has made nothing due earlier: the shell does not look for it."""
+        broker, due_ms = self.broker, self.broker.next_deadline_ms()
+        is_looked_for = (
+            broker.outbox.is_stirred or broker.outbox.effects or broker.store.next_sync_ms is not None
+        )
+        self.world.reached["at rest"] += not is_looked_for
+        if not is_looked_for and due_ms is not None and (before_ms is None or due_ms < before_ms):
+            raise ViolationError(f"broker {self.place} has something due at {due_ms}, and says nothing of it")
 
     def _jobs(self) -> list[Slice]:
         """What takes long, under way or waiting."""

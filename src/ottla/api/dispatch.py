@@ -99,6 +99,7 @@ def on_request(
             exchange.session_bytes = FETCH_PARTITION_BYTES * broker.sessions.partitions(fetch.session_id)
         if len(frame) + exchange.session_bytes <= SMALL_FETCH_BYTES:
             return exchange.answer_at_once(fetch, now_ms)
+    broker.outbox.is_stirred = True
     is_cached = api.cached and meter.usage is None  # whose answers may have to say that it is throttled
     exchange.is_broker = broker.identities.is_broker(connection)
     if is_cached and not broker.proofs.is_awaited and len(frame) - at <= CACHED_REQUEST_BYTES_MAX:
@@ -156,8 +157,10 @@ class Exchange:
             mute_ms = self.meter.finish_unanswered(self.size)
             return self._put([], mute_ms) if mute_ms else Silence.NO_REPLY
         if isinstance(answer, GeneratorType):
+            self.broker.outbox.is_stirred = True
             return self._run(self._answered(answer))
         if isinstance(answer, Parked):
+            self.broker.outbox.is_stirred = True
             self.park(answer)
             return Silence.PARKED
         chunks = self._encoded_at_once(answer)
@@ -385,7 +388,7 @@ class Exchange:
     def _begin(self, request: Any, now_ms: int) -> Call:
         header, meter, key = self.header, self.meter, self.api.key
         if key == FETCH and _is_follower(request):
-            key = FOLLOWER_FETCH
+            key, self.broker.outbox.is_stirred = FOLLOWER_FETCH, True  # there may be another ISR to ask for
         counts = self.broker.requests.by_key.get(key) or self.broker.requests.of(key, self.api.title)
         meter.begin(counts, header.api_version, self.size)
         return Call(

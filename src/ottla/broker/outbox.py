@@ -2,6 +2,9 @@
 
 Effects are kept in order. The caller that gave the broker an input takes them and carries them out. Each
 write to the keeper and each request to another broker has a token, by which its callback is called once.
+
+Most requests are answered at once and leave nothing behind that becomes due: then nobody needs to look for
+that again (`is_stirred`).
 """
 
 from collections.abc import Iterable
@@ -16,6 +19,7 @@ from ottla.controller.keeper import Operation, Outcome
 @dataclass(slots=True)
 class Outbox:
     effects: list[Effect] = field(default_factory=list)
+    is_stirred: bool = True  # something may be due earlier than when this was last set to False
     _written: dict[int, OnOutcome] = field(default_factory=dict)
     _answered: dict[int, OnAnswer] = field(default_factory=dict)
     _last_token: int = 0

@@ -28,7 +28,8 @@ class RequestMeter:
     """`usage`: its client has a quota, and may have to be silent afterwards."""
 
     __slots__ = (
-        "_made_ns", "_queue_ns", "_remote_ns", "_since_ns", "begun_ns", "clock_ns", "counts", "usage",
+        "_has_waited", "_made_ns", "_queue_ns", "_remote_ns", "_since_ns", "begun_ns", "clock_ns", "counts",
+        "usage",
     )  # fmt: skip
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
@@ -37,18 +38,21 @@ class RequestMeter:
         self.begun_ns = clock_ns()
         self.clock_ns = clock_ns
         self._queue_ns = self._remote_ns = self._made_ns = self._since_ns = 0
+        self._has_waited = False  # any part of what is measured, for anything
 
     # -- before it begins --
 
-    def arrive(self) -> None:
+    def arrive(self, now_ns: int) -> None:
         """Bytes have come. If nothing is under way, a request may be among them."""
         if self.counts is None:
-            self.begun_ns = self.clock_ns()
-            self._queue_ns = 0
+            self.begun_ns = now_ns
+            if self._has_waited:
+                self._has_waited, self._queue_ns = False, 0
 
     def come_to_turn(self) -> None:
         """It was there all the time, and others were served."""
         self._queue_ns += self.clock_ns() - self.begun_ns
+        self._has_waited = True
 
     def begin(self, counts: ApiCounts, version: int, size: int) -> None:
         """It has been understood, and is handled now."""
@@ -64,6 +68,7 @@ class RequestMeter:
 
     def dequeue(self) -> None:
         self._queue_ns += self.clock_ns() - self._since_ns
+        self._has_waited = True
 
     def pause(self) -> None:
         """Others have their turn."""
@@ -81,6 +86,7 @@ class RequestMeter:
 
     def wake(self) -> None:
         self._remote_ns += self.clock_ns() - self._since_ns
+        self._has_waited = True
 
     def resume(self) -> None:
         if self.usage is not None:
@@ -97,7 +103,7 @@ class RequestMeter:
 
     def finish(self) -> int:
         """The answer is made, and is sent later. For how long its client is silent then, in milliseconds."""
-        self._made_ns = self.clock_ns()
+        self._made_ns, self._has_waited = self.clock_ns(), True
         return 0 if self.usage is None else self._silence(self.usage.finish())
 
     def finish_unanswered(self, produced_bytes: int) -> int:
@@ -114,7 +120,7 @@ class RequestMeter:
     def begin_sending(self) -> None:
         """Its client has to read before all of it can leave."""
         if self.counts is not None:
-            self._made_ns = self._made_ns or self.clock_ns()
+            self._made_ns, self._has_waited = self._made_ns or self.clock_ns(), True
 
     def sent(self) -> None:
         """The answer has left. Most were made and sent at once: of those one duration is counted, here."""
@@ -124,7 +130,7 @@ class RequestMeter:
         self.counts = None
         now_ns = self.clock_ns()
         total_us = (now_ns - self.begun_ns) // 1_000
-        if self._made_ns or self._queue_ns or self._remote_ns or total_us >= LONG_US:
+        if self._has_waited or total_us >= LONG_US:
             self._count_parts(counts, total_us, now_ns)
         else:
             at_once = counts.at_once
@@ -140,3 +146,4 @@ class RequestMeter:
         counts.remote.observe(remote_ns // 1_000)
         counts.send.observe((now_ns - made_ns) // 1_000)
         self._made_ns = self._queue_ns = self._remote_ns = 0
+        self._has_waited = False

@@ -15,6 +15,10 @@ class Clock:
     def now_ms(self) -> int:
         return self._start_ms + (time.monotonic_ns() - self._start_ns) // 1_000_000
 
+    def ms_at(self, steady_ns: int) -> int:
+        """What `now_ms` said when the steady clock said this."""
+        return self._start_ms + (steady_ns - self._start_ns) // 1_000_000
+
     def elapsed_us(self) -> int:
         return (time.monotonic_ns() - self._start_ns) // 1_000
 

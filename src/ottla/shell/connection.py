@@ -133,10 +133,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._splitter.received(nbytes)
+        now_ns = self._meter.clock_ns()
         if not self.is_parked:
-            self._meter.arrive()
-        self._serve()
-        self._core.carry_out()
+            self._meter.arrive(now_ns)
+        self._serve(now_ns)
+        self._core.carry_out_answers()
 
     def eof_received(self) -> bool:
         return False
@@ -149,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_writable = True
         self._meter.sent()
         self.count_unsent(self._core.now_ms())
-        self._serve()
+        self._serve(self._meter.clock_ns())
         self._core.carry_out()
 
     def go_on(self) -> None:
@@ -160,7 +161,7 @@ class Connection(asyncio.BufferedProtocol):
     def _go_on(self) -> None:
         self._is_waiting = False
         if self._transport is not None and not self._transport.is_closing():
-            self._serve()
+            self._serve(self._meter.clock_ns())
 
     def count_unsent(self, now_ms: int) -> None:
         """Look how much of its answers has not been sent yet. One that is closed gently keeps it until it is
@@ -180,7 +181,7 @@ class Connection(asyncio.BufferedProtocol):
         if mute_ms:
             self.mute(mute_ms)
         else:
-            self._serve()
+            self._serve(self._meter.clock_ns())
 
     def mute(self, duration_ms: int) -> None:
         """Read nothing from it for a while."""
@@ -196,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _end_mute(self) -> None:
         self._unmute = None
-        self._meter.arrive()
+        self._meter.arrive(self._meter.clock_ns())
         self._go_on()
         self._core.carry_out()
 
@@ -262,13 +263,13 @@ class Connection(asyncio.BufferedProtocol):
             self._clients.say_refused(self.peer, reason, self._core.now_ms())
             self._transport.abort()
 
-    def _serve(self) -> None:
-        """Answer the frames that are complete, as long as the answers can leave and it is its turn."""
+    def _serve(self, begun_ns: int) -> None:
+        """Answer the frames that are complete, as long as the answers can leave and it is its turn.
+        `begun_ns` is now. When an answer leaves, the meter looks at the clock, and nobody else has to."""
         if self._is_waiting:
             return
-        self.active_ms = now_ms = self._core.now_ms()
-        turns, served, frame = self._core.turns, None, None
-        begun_us = turns.elapsed_us()
+        self.active_ms = now_ms = self._core.ms_at(begun_ns)
+        turns, meter, served, frame, sent_ns = self._core.turns, self._meter, None, None, 0
         try:
             while not self.is_parked and self._is_writable and self._transport is not None:
                 # Before the next frame: who has proved itself may send more.
@@ -278,7 +279,7 @@ class Connection(asyncio.BufferedProtocol):
                 frame = self._splitter.next()
                 if frame is None:
                     break
-                if served is not None and turns.is_over(begun_us):
+                if served is not None and turns.is_over((sent_ns or meter.clock_ns()) - begun_ns):
                     self._splitter.put_back(frame)
                     self._is_waiting = True
                     turns.wait(self)
@@ -286,13 +287,13 @@ class Connection(asyncio.BufferedProtocol):
                 if is_guest and bytes(frame[:2]) not in PROOF_KEYS:
                     self.refuse(self.guest_because)
                     return
-                answer = self._answer_to(
-                    self._core.broker, self.number, frame, now_ms, self._host, self._meter
-                )
+                sent_ns = 0
+                answer = self._answer_to(self._core.broker, self.number, frame, now_ms, self._host, meter)
                 if not isinstance(answer, Silence):
                     self._write(answer)
+                    sent_ns = meter.begun_ns if meter.counts is None else 0
                 elif answer is Silence.NO_REPLY:
-                    self._meter.sent()  # to nobody
+                    meter.sent()  # to nobody
                 else:
                     self.is_parked = True
                     self._queued_bytes = len(frame) if answer is Silence.QUEUED else 0
@@ -305,9 +306,10 @@ class Connection(asyncio.BufferedProtocol):
             self.close(f"{error}{_sender(frame)}", over_limit=isinstance(error, OverLimitError))
             return
         finally:
-            spent_us = turns.spend(begun_us)
-            if spent_us > self._core.stalls.limit_us and served is not None:
-                self._core.stalls.note_request(served, self.peer, spent_us)
+            spent_ns = (sent_ns or meter.clock_ns()) - begun_ns
+            turns.spend(spent_ns)
+            if spent_ns // 1_000 > self._core.stalls.limit_us and served is not None:
+                self._core.stalls.note_request(served, self.peer, spent_ns // 1_000)
         self._set_reading(self._is_writable and not self.is_parked and not self._is_waiting)
         self._clients.on_held(self, now_ms)
 

@@ -62,8 +62,8 @@ class Core:
         self._on_nodes: Callable[[], None] = lambda: None
         self._on_halt = on_halt
         self._clock = Clock()
-        self.now_ms = self._clock.now_ms
-        self.turns = Turns(self._clock.elapsed_us)
+        self.now_ms, self.ms_at = self._clock.now_ms, self._clock.ms_at
+        self.turns = Turns()
         self.stalls = Stalls(self._clock.elapsed_us)
         broker.slices.elapsed_us = self._clock.elapsed_us
         self.disk_room = DiskRoom()
@@ -117,12 +117,26 @@ class Core:
             begun_us = self.stalls.elapsed_us()
             self._carry()
             self._end_of(EFFECTS, begun_us)
+        self.broker.outbox.is_stirred = False
         due_ms = self.broker.next_deadline_ms()
         if due_ms == 0 and self.broker.coordinators.has_ends and not self.is_ending:
             self._send_ends()
             due_ms = self.broker.next_deadline_ms()
         self._collector.pause(self.broker.coordinators.is_loading, is_busy=self.broker.slices.is_large)
-        self._schedule_deadline(due_ms)
+        if due_ms is not None or self._deadline is not None:
+            self._schedule_deadline(due_ms)
+        self._end_round()
+
+    def carry_out_answers(self) -> None:
+        """As `carry_out`, after the requests of a connection: most leave nothing else behind."""
+        broker = self.broker
+        if broker.outbox.is_stirred or broker.outbox.effects or broker.store.next_sync_ms is not None:
+            self.carry_out()
+        else:
+            self._end_round()
+
+    def _end_round(self) -> None:
+        """If too little is left of it, or somebody waits for the next."""
         if not self._is_round_over and (self.broker.allowance.is_round_spent or self.turns):
             self._is_round_over = True
             asyncio.get_running_loop().call_soon(self._begin_round)

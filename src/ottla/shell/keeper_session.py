@@ -288,7 +288,7 @@ class KeeperSession:
     def _drain(self) -> None:
         """In order, and a few in a round: clients are served between the thousand topics of one request."""
         self._is_busy = True
-        begun_us = self._core.turns.elapsed_us() - self._spent_us
+        begun_us = self._core.stalls.elapsed_us() - self._spent_us
         while self._inbox and not self._core.is_ending:  # the logs are closed then, or will be
             if self._spent_us > SHARE_US:
                 asyncio.get_running_loop().call_soon(self._begin_round)
@@ -299,7 +299,7 @@ class KeeperSession:
                 self._core.on_shortage(shortage, self._drain)
                 return
             self._inbox.popleft()
-            self._spent_us = self._core.turns.elapsed_us() - begun_us
+            self._spent_us = self._core.stalls.elapsed_us() - begun_us
         self._is_busy = False
 
     def _begin_round(self) -> None:

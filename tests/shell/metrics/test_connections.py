@@ -1,7 +1,6 @@
 """Connections over real sockets, as metrics show them: how many, why they ended, and what they hold."""
 
 import asyncio
-import itertools
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -9,11 +8,11 @@ from pathlib import Path
 import pytest
 from tests.kafka_clients.wire_client import Closed, Wire, framed, logs_in
 from tests.shell.test_budgets import serving, with_unread_answer
-from tests.shell.test_connection_turns import REQUESTS, answers, asked
+from tests.shell.test_connection_turns import REQUESTS, answers, asked, slow_down
 from tests.support.waiting import until, wait_for
 
 from ottla import Broker
-from ottla.shell.connection_turns import SHARE_US
+from ottla.shell.connection_turns import SHARE_NS
 from ottla.shell.metrics.text import by_series
 from ottla.shell.server import Server
 from ottla.wire.messages.api_versions import ApiVersionsRequest
@@ -153,7 +152,7 @@ async def read_all(client: socket.socket, count: float) -> None:
 
 def test_what_a_connection_sends_at_once_waits_in_the_queue_while_others_are_served(tmp_path: Path) -> None:
     async def visit(server: Server, client: socket.socket) -> None:
-        server.core.turns.elapsed_us = itertools.count(0, SHARE_US // 4).__next__  # a slow machine
+        await slow_down(server, SHARE_NS // 4)
         await asyncio.get_running_loop().sock_sendall(client, asked(*range(REQUESTS)))
         await answers(client, REQUESTS)
         shown = await samples(server)
