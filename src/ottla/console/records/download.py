@@ -3,7 +3,7 @@
 The records are those of the topic as it ends now, partition after partition, from an offset or a time on.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import NamedTuple
 
 from ottla.base.command_error import USAGE, CommandError
@@ -48,7 +48,7 @@ def download(
     *,
     read_committed: bool = True,
     limit: int | None = None,
-) -> Iterator[bytes]:
+) -> Generator[bytes, None, None]:
     """The file, piece by piece. CommandError: the cluster refuses, also half way through."""
     try:
         with connect() as client:

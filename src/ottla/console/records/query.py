@@ -70,6 +70,17 @@ class Query:
         return tuple(filter(None, (self._needle(self.text),)))
 
     @property
+    def shown(self) -> str:
+        """What is worth seeing of a match in its value; nothing if that is somewhere else."""
+        if self.condition is not None:
+            return (
+                str(self.condition.value)
+                if self.condition.value is not None
+                else str(self.condition.path[-1])
+            )
+        return self.text if self.where in (ANYWHERE, VALUE) else ""
+
+    @property
     def is_folded(self) -> bool:
         """Whether the needles are in lower case."""
         return not self.is_case_sensitive and self.where not in (KEY, FIELD)

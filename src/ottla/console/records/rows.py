@@ -11,33 +11,36 @@ from ottla.client.formats import Decoders, Message, Shown
 from ottla.client.formats.content import HEX, JSON, SCHEMA_FORMATS, escaped, show
 
 PREVIEW_BYTES = 1_000
+PREVIEW_SEEN, PREVIEW_BEFORE = 40, 20  # characters that a list has room for; that are before a match
 FULL_BYTES = 1 << 20
 
 
-def row(message: Message, decoders: Decoders) -> dict[str, Any]:
-    """For a list. `value` and `key` are previews of text, with the format that they are in."""
+def row(message: Message, decoders: Decoders, around: str = "") -> dict[str, Any]:
+    """For a list. `value` and `key` are previews of text, with the format that they are in; that of the value
+    begins shortly before `around`, if that is in it."""
     return {
         "partition": message.partition,
         "offset": message.offset,
         "timestamp": message.timestamp_ms,
         "time": show_ms(message.timestamp_ms),
         "key": preview(decoders.key(message.topic, message.key, message.headers)),
-        "value": preview(decoders.value(message.topic, message.value, message.headers)),
+        "value": preview(decoders.value(message.topic, message.value, message.headers), around),
         "headers": [[escaped(name), preview(show(value))["text"]] for name, value in message.headers],
         "size": size_of(message),
     }
 
 
-def preview(shown: Shown) -> dict[str, Any]:
+def preview(shown: Shown, around: str = "") -> dict[str, Any]:
     """In one line, and no longer than somebody reads in a list."""
-    text = " ".join(shown.text[: PREVIEW_BYTES + 1].split()) if shown.format != HEX else shown.text
-    brief: dict[str, Any] = {
+    text = shown.text
+    if around and (at := text.lower().find(around.lower())) > PREVIEW_SEEN:
+        text = "… " + text[at - PREVIEW_BEFORE :]
+    text = " ".join(text[: PREVIEW_BYTES + 1].split()) if shown.format != HEX else text
+    return {
         "format": shown.format,
         "text": text[:PREVIEW_BYTES] + ("…" if len(text) > PREVIEW_BYTES else ""),
+        "problem": shown.problem,
     }
-    if shown.problem:
-        brief["problem"] = shown.problem
-    return brief
 
 
 def full(shown: Shown) -> dict[str, Any]:

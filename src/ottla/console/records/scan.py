@@ -23,12 +23,13 @@ _SKIM = Struct(">qi9xhi8xq14xi")  # base offset, length, attributes, last offset
 
 @dataclass
 class Part:
-    """What one answer had. `time_ms` is that of its first batch, `after` the offset behind its last."""
+    """What one answer had. The times are those of its first and last batch, `after` the offset behind it."""
 
     messages: list[Message] = field(default_factory=list)
     records: int = 0
     after: int = 0
-    time_ms: int = 0
+    first_ms: int = 0
+    last_ms: int = 0
 
 
 class Scan:
@@ -68,7 +69,8 @@ class Scan:
                 return
             stop = at + LOG_OVERHEAD + length
             if not at:
-                part.time_ms = time_ms
+                part.first_ms = time_ms
+            part.last_ms = time_ms
             if base >= start:  # else it was counted with the span before
                 part.records += count
             part.after = base + last_delta + 1

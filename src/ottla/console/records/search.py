@@ -6,10 +6,10 @@ has (`scan`).
 
 Newest first, a partition is read in spans from its end, and the partition whose next span is newest comes
 next; oldest first, the other way round. Two threads read and decompress, each with a client of its own. A
-result goes to the caller when its span is done, so results of a partition are in order, and those of
-different partitions nearly.
+match waits until no partition can have one that comes before it, so that matches are in order, and those that
+a limit leaves out are the last ones.
 
-Rules: memory is bounded by two answers per thread and RESULTS_WAITING results. `close()` of the generator, or
+Rules: memory is bounded by two answers per thread, and BYTES_MAX of matches. `close()` of the generator, or
 its end, stops the threads before their next answer. Not obvious: timestamps need not grow with offsets, so
 until_ms ends a search only LATE_MS after it; a record that came later than that is not found.
 """
@@ -28,7 +28,7 @@ from ottla.client.formats import PLAIN, Decoders, Message
 from ottla.console.records.batches import Problems
 from ottla.console.records.connection import Extent, extents
 from ottla.console.records.query import Query
-from ottla.console.records.scan import Scan
+from ottla.console.records.scan import Part, Scan
 
 RESULTS = 200
 RESULTS_MAX = 5_000
@@ -36,7 +36,7 @@ RESULTS_WAITING = 256
 BYTES_MAX = 64 << 20  # of all results: what a browser can hold
 THREADS = 2
 FETCH_BYTES_MAX = 8 << 20
-SPAN_FIRST, SPAN_MIN, SPAN_MAX = 2_000, 100, 5_000_000
+SPAN_FIRST, SPAN_MIN, SPAN_MAX = 500, 100, 5_000_000
 SPAN_BYTES = 16 << 20
 TELL_S = 0.25
 LATE_MS = 3_600_000
@@ -187,8 +187,10 @@ class _Work:
         self._stopped = threading.Event()
         self._results: queue.Queue[Found | CommandError] = queue.Queue(RESULTS_WAITING)
         self._begun_s = time.monotonic()
-        first = FUTURE_MS if scope.is_newest_first else 0
+        first = FUTURE_MS if scope.is_newest_first else -FUTURE_MS
+        self._matches = _Matches(scope)
         self._waiting: list[tuple[int, int, _Partition]] = []
+        self._unfinished: dict[int, _Partition] = {}
         for number, extent in ranges.items():
             self._push(_Partition(number, extent.start, extent.end, first))
         self.problems = Problems()
@@ -235,7 +237,7 @@ class _Work:
                 self._total,
                 counts.records,
                 counts.bytes,
-                counts.found,
+                min(self._scope.limit, counts.found + len(self._matches)),
                 time.monotonic() - self._begun_s,
             )
 
@@ -255,15 +257,16 @@ class _Work:
     def _look_through(self, client: Client, partition: _Partition) -> None:
         span = partition.next_span(self._scope.is_newest_first)
         matches: list[Message] = []
-        times: list[int] = []
+        first: Part | None = None
         done_to, size = span.start, 0
         for fetched in self._fetched(client, span, partition):
             if self._stopped.is_set():
                 return
             part = self._scan(span.partition, fetched, span.start, span.end, self.problems)
-            matches = self._kept(matches + part.messages)
+            matches = self._matches.kept(matches + part.messages)
             size += len(fetched.records)
-            times.append(part.time_ms)
+            if part.after:
+                first, last = first or part, part
             after = min(part.after, span.end)
             with self._lock:
                 self._counts.offsets += max(0, after - done_to)
@@ -272,11 +275,11 @@ class _Work:
             done_to = max(done_to, after)
         with self._lock:
             self._counts.offsets += span.end - done_to
-        if times:
-            partition.time_ms = times[0] if self._scope.is_newest_first else times[-1]
         partition.step = _next_step(span, size)
-        self._found(matches)
-        self._push(partition)
+        time_ms = partition.time_ms
+        if first is not None:
+            time_ms = first.first_ms if self._scope.is_newest_first else last.last_ms
+        self._release(partition, time_ms, matches)
 
     def _fetched(self, client: Client, span: _Span, partition: _Partition) -> Iterator[Fetched]:
         """What is there of the span: retention goes on while somebody searches."""
@@ -299,22 +302,21 @@ class _Work:
             else:
                 return
 
-    def _kept(self, messages: list[Message]) -> list[Message]:
-        """Of the matches of a span so many as may be shown in the end: the last ones, newest first."""
-        limit = self._scope.limit
-        while len(messages) > 1 and sum(len(message.value or b"") for message in messages) > BYTES_MAX:
-            limit = min(limit, len(messages)) // 2 or 1
-            messages = messages[-limit:] if self._scope.is_newest_first else messages[:limit]
-        return messages[-limit:] if self._scope.is_newest_first else messages[:limit]
-
-    def _found(self, messages: list[Message]) -> None:
-        ordered = list(reversed(messages)) if self._scope.is_newest_first else messages
+    def _release(self, partition: _Partition, time_ms: int, matches: list[Message]) -> None:
+        """A span is done: hand on what nothing can come before any more."""
         with self._lock:
-            messages = ordered[: max(0, self._scope.limit - self._counts.found)]
-            self._counts.found += len(messages)
-            self._counts.found_bytes += sum(len(message.value or b"") for message in messages)
-        if messages:
-            self._put(Found(messages))
+            partition.time_ms = time_ms
+            self._push(partition)
+            self._matches.add(matches)
+            frontier = min(map(self._order, self._unfinished.values()), default=None)
+            ready = self._matches.before(frontier)[: max(0, self._scope.limit - self._counts.found)]
+            self._counts.found += len(ready)
+            self._counts.found_bytes += sum(len(message.value or b"") for message in ready)
+        if ready:
+            self._put(Found(ready))
+
+    def _order(self, partition: _Partition) -> int:
+        return -partition.time_ms if self._scope.is_newest_first else partition.time_ms
 
     def _put(self, result: Found | CommandError) -> None:
         while not self._stopped.is_set():
@@ -329,11 +331,48 @@ class _Work:
             return heapq.heappop(self._waiting)[2] if self._waiting else None
 
     def _push(self, partition: _Partition) -> None:
+        """To be called with the lock."""
         if partition.start >= partition.end:
+            self._unfinished.pop(partition.number, None)
             return
-        order = -partition.time_ms if self._scope.is_newest_first else partition.time_ms
-        with self._lock:
-            heapq.heappush(self._waiting, (order, partition.number, partition))
+        self._unfinished[partition.number] = partition
+        heapq.heappush(self._waiting, (self._order(partition), partition.number, partition))
+
+
+class _Matches:
+    """What was found and waits, in the order in which it is wanted."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._sign = -1 if scope.is_newest_first else 1
+        self._limit = scope.limit
+        self._heap: list[tuple[int, int, int, Message]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, messages: list[Message]) -> None:
+        for message in messages:
+            order = self._sign * message.timestamp_ms, message.partition, self._sign * message.offset
+            heapq.heappush(self._heap, (*order, message))
+        kept = self.kept([entry[3] for entry in sorted(self._heap)][:: self._sign])
+        if len(kept) < len(self._heap):
+            self._heap = []
+            self.add(kept)
+
+    def before(self, frontier: int | None) -> list[Message]:
+        """Those that come no later than this, in order; None is the end."""
+        ready = []
+        while self._heap and (frontier is None or self._heap[0][0] <= frontier):
+            ready.append(heapq.heappop(self._heap)[3])
+        return ready
+
+    def kept(self, messages: list[Message]) -> list[Message]:
+        """Of messages in the order of their offsets, so many as can be shown in the end."""
+        limit = self._limit
+        while len(messages) > 1 and sum(len(message.value or b"") for message in messages) > BYTES_MAX:
+            limit = min(limit, len(messages)) // 2 or 1
+            messages = messages[-limit:] if self._sign < 0 else messages[:limit]
+        return messages[-limit:] if self._sign < 0 else messages[:limit]
 
 
 def _next_step(span: _Span, size: int) -> int:

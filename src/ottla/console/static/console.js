@@ -3,10 +3,12 @@ import "./theme.js";
 import "./keys.js";
 import { grids } from "./grid.js";
 import { live } from "./live.js";
+import { records } from "./records.js";
 import { settings } from "./settings.js";
 
 grids(document);
 live();
+records();
 settings();
 
 const login = document.querySelector("[data-login]");
