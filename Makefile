@@ -19,7 +19,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies bench bench-guard messages reference pictures clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies search bench bench-guard messages reference pictures clean
 
 setup: $(STAMP)
 
@@ -104,6 +104,10 @@ copies: setup
 	  --server $(or $(SERVER),ottla) --runs $(or $(RUNS),1) $(if $(SEED),--seed $(SEED)) \
 	  $(if $(RECORDS),--records $(RECORDS)) $(if $(BYTES),--bytes $(BYTES)) $(if $(KILLS),--kills $(KILLS)) \
 	  $(if $(MEMBERS),--members) $(if $(FOLDER),--folder $(FOLDER))
+
+# The console's search through 2 million records, stopped half way; `make test` does it with 20,000.
+search: setup
+	OTTLA_LONG_TESTS=1 $(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=5 tests/console/records/test_search.py
 
 bench: setup
 	$(BIN)/python -m bench

@@ -90,3 +90,21 @@ def test_an_acl_that_cannot_be_is_refused(admin: Visitor, wrong: dict[str, str])
     answer = admin.send("/acls", **words | {"permission": "Allow"} | wrong)
     assert answer.status_code == 400
     assert "bob" not in admin.open("/acls").html.partition("<table")[2].partition("</table>")[0]
+
+
+def test_records_are_read_and_sent_with_the_rights_of_who_is_logged_in(admin: Visitor) -> None:
+    admin.send_and_follow("/topics/secrets/records/new", topic="secrets", value="the plan", key_null="1")
+    assert "the plan" in admin.open("/topics/secrets/records")
+    allow(admin, "Describe", "secrets")
+    with admin.another() as alice:
+        alice.log_in(PASSWORD, "alice")
+        for path in ("", "/0/0", "?q=plan&plain=1"):
+            answer = alice.browser.get(f"/topics/secrets/records{path}")
+            assert answer.status_code >= 400, path
+            assert "the plan" not in answer.text
+        assert "the plan" not in alice.browser.get("/topics/secrets/records/search?q=plan").text
+        allow(admin, "Read", "secrets")
+        assert "the plan" in alice.open("/topics/secrets/records")
+        answer = alice.send("/topics/secrets/records/new", topic="secrets", value="another plan")
+        assert answer.status_code >= 400
+        assert "another plan" not in admin.open("/topics/secrets/records")

@@ -5,7 +5,7 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.client.formats import FormatError, Message, Outgoing, csv_rows, json_lines, parquet
@@ -43,6 +43,7 @@ def test_csv_comes_back_as_the_same_records(records: list[Message]) -> None:
     assert back == [as_outgoing(message) for message in records]
 
 
+@settings(max_examples=25)
 @given(st.lists(messages, max_size=5))
 def test_parquet_has_every_byte_of_the_records(records: list[Message]) -> None:
     rows = pq.read_table(io.BytesIO(b"".join(parquet.pieces(records)))).to_pylist()

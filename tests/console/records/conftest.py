@@ -1,17 +1,20 @@
 """A broker with topics that confluent-kafka filled."""
 
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import pytest
 from confluent_kafka import Producer
+from tests.support.waiting import WITHIN_S
 
 from ottla import Broker
 from ottla.client import Client
 from ottla.client.properties import ClientProperties
 from ottla.console.records.connection import connect, extents, partitions_of
 from ottla.console.records.page import Source
+from ottla.console.records.search import _Work
 
 Fill: TypeAlias = Callable[..., str]
 
@@ -42,6 +45,24 @@ def fill(broker: Broker) -> Fill:
         return topic
 
     return filled
+
+
+@pytest.fixture
+def half_way(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Searches take small steps, and wait when half of the offsets are done, until this is set: however fast
+    or slow a machine is, they are stopped in the middle."""
+    go_on = threading.Event()
+    look_through = _Work._look_through
+
+    def gated(work: _Work, client: Client, partition: Any) -> None:
+        if work._counts.offsets * 2 >= work._total:
+            go_on.wait(WITHIN_S)
+        look_through(work, client, partition)
+
+    monkeypatch.setattr(_Work, "_look_through", gated)
+    monkeypatch.setattr("ottla.console.records.search.SPAN_MAX", 500)
+    yield go_on
+    go_on.set()
 
 
 @pytest.fixture

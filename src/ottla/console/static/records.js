@@ -192,14 +192,15 @@ class Flow {
     this.begin(`${location.pathname}/tail?${query}`, true);
     if (new URLSearchParams(location.search).size) this.list.clear();
     this.came = this.missed = 0;
-    this.text.textContent = "Waiting for records";
+    this.text.textContent = "Looking where the topic ends";
+    this.source.addEventListener("idle", () => (this.text.textContent = "Waiting for records"), { once: true });
     this.source.addEventListener("rows", (event) => {
       const { html, left_out } = JSON.parse(event.data);
       const above = this.list.body.firstChild;
       this.came += this.list.add(html, (row) => this.list.body.insertBefore(row, above));
       this.missed += left_out;
       const missed = this.missed ? `, ${number.format(this.missed)} left out: they come faster than anybody reads` : "";
-      this.text.textContent = `${number.format(this.came)} records have come${missed}`;
+      this.text.textContent = `${number.format(this.came)} ${this.came === 1 ? "record has" : "records have"} come${missed}`;
     });
     this.source.addEventListener("over", (event) => this.end(JSON.parse(event.data)));
   }
