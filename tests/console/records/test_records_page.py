@@ -70,7 +70,7 @@ def test_records_are_found_by_partition_offset_and_time(visitor: Visitor, fill: 
 @pytest.mark.parametrize(
     "query",
     ["partition=9", "partition=x", "at=yesterday", "older=1", "value_format=xml", "value_format=avro",
-     "count=900", "q=a.b.&in=field", "q=x&since=soon", "q=x&in=nowhere"],
+     "count=900", "q=a.b.&in=field", "q=x&at=soon", "q=x&in=nowhere"],
 )  # fmt: skip
 def test_what_is_not_understood_is_refused_with_a_sentence(visitor: Visitor, fill: Any, query: str) -> None:
     answer = visitor.browser.get(f"/topics/{fill([])}/records?{query}")
@@ -130,6 +130,10 @@ def test_without_javascript_a_search_is_a_page_that_takes_a_while(visitor: Visit
     topic = fill(orders(90))
     assert ids(visitor.open(f"/topics/{topic}/records?q=city+%3D+Brno&in=field&plain=1").html) == [87, 47, 7]
     assert ids(visitor.open(f"/topics/{topic}/records?q=brno&plain=1&limit=1&order=oldest").html) == [7]
+    assert ids(visitor.open(f"/topics/{topic}/records?q=brno&plain=1&at=47").html) == [87, 47]
+    assert ids(visitor.open(f"/topics/{topic}/records?q=brno&plain=1&at={NOW_MS - 100_000 + 48}").html) == [
+        87
+    ]
 
 
 def test_a_key_is_looked_for_where_its_hash_leads_and_everywhere_if_asked(
@@ -212,6 +216,7 @@ def _fields(form: str) -> dict[str, str]:
         ({"value": "{", "value_form": "json"}, "the value: this is not JSON"),
         ({"value": "xy", "value_form": "hex"}, "the value: bad hex"),
         ({"key": "a", "key_form": "base64"}, "the key: bad base64"),
+        ({"value_null": "1"}, "the value has text, and is marked as none"),
         ({"partition": "9"}, "has no partition 9; it has 0 to 0"),
         ({"partition": "x"}, "is no partition"),
         ({"headers": "{"}, "this is not JSON"),

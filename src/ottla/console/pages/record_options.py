@@ -108,20 +108,28 @@ def search_of(visit: Visit, options: Options) -> tuple[Scope, Query]:
             )
         except (FormatError, ClientError) as error:
             raise CommandError(str(error), USAGE) from None
+    at = visit.query("at").strip()
     looked_for = query(
         where,
         text,
         key=key,
         is_case_sensitive=visit.query("case") == "1",
-        since_ms=time_of(visit.query("since")),
+        since_ms=None if is_offset(at) else time_of(at),
         until_ms=time_of(visit.query("until")),
     )
     partitions = options.chosen
     if key is not None and options.partition is None and visit.query("all") != "1":
         partitions = [options.partitions[at] for at in likely_partitions(key, len(options.partitions))]
     limit = _number(visit.query("limit"), RESULTS, RESULTS_MAX, "results")
-    is_newest_first = visit.query("order") != OLDEST
-    return Scope(options.topic, partitions, is_newest_first, options.read_committed, limit), looked_for
+    scope = Scope(
+        options.topic,
+        partitions,
+        visit.query("order") != OLDEST,
+        options.read_committed,
+        limit,
+        int(at) if is_offset(at) else 0,
+    )
+    return scope, looked_for
 
 
 # -- numbers and times ---------------------------------------------------------------------------------------
@@ -142,6 +150,11 @@ def time_of(text: str) -> int | None:
         return parse_ms(text, int(time.time() * 1000))
     except ValueError as error:
         raise CommandError(str(error), USAGE) from None
+
+
+def is_offset(text: str) -> bool:
+    """Whether a place is given by its offset: a time in milliseconds has more digits."""
+    return text.isdecimal() and len(text) < 12
 
 
 def offset_of(text: str) -> int:

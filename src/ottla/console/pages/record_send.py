@@ -161,6 +161,8 @@ def _content(
 ) -> bytes | None:
     typed = _typed(visit, name, before)
     if typed.is_null:
+        if typed.text and typed.text != before.text:
+            raise FormatError(f"the {name} has text, and is marked as none: which of the two shall it be?")
         return None
     is_same = typed.form == before.form and typed.text == before.text.replace("\r\n", "\n")
     if original is not None and not before.is_null and (before.is_kept or is_same):

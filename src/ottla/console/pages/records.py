@@ -19,6 +19,7 @@ from ottla.console.figures import part
 from ottla.console.pages.record_options import (
     COUNTS,
     Options,
+    is_offset,
     is_search,
     offset_of,
     options_of,
@@ -66,7 +67,7 @@ def _page(visit: Visit, client: Client, options: Options) -> page.Page:
     at = visit.query("at").strip()
     if not at:
         return page.newest(source, options.count)
-    if at.isdecimal() and len(at) < 12:
+    if is_offset(at):
         return page.newer(source, dict.fromkeys(options.chosen, int(at)), options.count)
     time_ms = time_of(at)
     assert time_ms is not None, "there is text"
@@ -102,10 +103,8 @@ def _show_search(visit: Visit, topic: Topic, options: Options) -> Response:
 
 
 def _render(visit: Visit, topic: Topic, options: Options, **values: Any) -> Response:
-    asked = {
-        name: visit.query(name)
-        for name in ("q", "in", "order", "case", "all", "since", "until", "at", "limit")
-    }
+    asked = {name: visit.query(name) for name in ("q", "in", "order", "case", "all", "until", "at")}
+    special = ("order", "case", "all", "until", "key_format", "value_format", "uncommitted", "count")
     defaults: dict[str, Any] = {
         "older": None,
         "newer": None,
@@ -122,6 +121,7 @@ def _render(visit: Visit, topic: Topic, options: Options, **values: Any) -> Resp
         options=options,
         asked=asked,
         is_search=is_search(visit),
+        is_special=any(visit.query(name) for name in special),
         **(defaults | values),
     )
 

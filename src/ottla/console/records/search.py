@@ -85,6 +85,7 @@ class Scope:
     is_newest_first: bool = True
     read_committed: bool = True
     limit: int = RESULTS
+    first_offset: int = 0  # of every partition
 
 
 def search(
@@ -127,6 +128,7 @@ def _ranges(client: Client, scope: Scope, query: Query) -> dict[int, Extent]:
     cut = {}
     for number, (start, end) in ranges.items():
         topic_partition = TopicPartition(scope.topic, number)
+        start = max(start, min(end, scope.first_offset))
         if topic_partition in since:
             first = since[topic_partition]
             start = end if first is None else max(start, first)

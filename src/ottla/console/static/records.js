@@ -9,10 +9,19 @@ const short = new Intl.NumberFormat("en", { notation: "compact", maximumFraction
 
 export function records() {
   offerCopies(document);
+  noNulls();
   const table = document.querySelector("table[data-records]");
   const list = table && new List(table);
   const flow = list && new Flow(list);
   document.addEventListener("keydown", (event) => key(event, flow));
+}
+
+// Who types a key wants one.
+function noNulls() {
+  for (const name of ["key", "value"]) {
+    const box = document.querySelector(`input[name="${name}_null"]`);
+    document.querySelector(`textarea[name="${name}"]`)?.addEventListener("input", () => (box.checked = false));
+  }
 }
 
 function key(event, flow) {
