@@ -27,6 +27,7 @@ WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
 GROUP = "readers of orders"
 PAGES = [
     "/", "/topics", "/topics?internal=1", "/topics/orders", "/topics/orders/readers",
+    "/topics/orders/records", "/topics/orders/records/0/0", "/topics/orders/records/new?from=0:0",
     "/topics/orders/settings", "/topics/orders/partitions", "/topics/orders/empty", "/topics/orders/delete",
     "/new-topic", "/groups", f"/groups/{GROUP}", f"/groups/{GROUP}/members", f"/groups/{GROUP}/reset",
     f"/groups/{GROUP}/delete", "/brokers", "/brokers/1", "/brokers/1/settings", "/transactions", "/users",
