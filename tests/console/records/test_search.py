@@ -21,9 +21,11 @@ NOW_MS = int(time.time() * 1000)
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
-def looked(connect: Connect, scope: Scope, looked_for: Query) -> tuple[list[Message], Ended]:
+def looked(
+    connect: Connect, scope: Scope, looked_for: Query, threads: int = 1
+) -> tuple[list[Message], Ended]:
     found: list[Message] = []
-    for event in search(connect, scope, looked_for):
+    for event in search(connect, scope, looked_for, threads=threads):
         if isinstance(event, Found):
             found += event.messages
     assert isinstance(event, Ended)
@@ -68,7 +70,7 @@ def test_matches_of_all_partitions_come_in_the_order_of_their_times(open_client:
     topic = fill(orders(6_000, 4), 4, **{"batch.size": 10_000})
     for is_newest_first, expected in ((True, range(5_999, 5_949, -1)), (False, range(50))):
         scope = Scope(topic, [0, 1, 2, 3], is_newest_first, limit=50)
-        results, ended = looked(open_client, scope, query("anywhere", "praha"))
+        results, ended = looked(open_client, scope, query("anywhere", "praha"), threads=3)
         numbers = [int((message.key or b"").removeprefix(b"order-")) for message in results]
         wanted = [number for number in expected if number % 1000 != 7]
         assert numbers[: len(wanted)] == wanted

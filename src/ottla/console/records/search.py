@@ -5,9 +5,10 @@ record that is new enough, which the broker's time index knows, and batches with
 has (`scan`).
 
 Newest first, a partition is read in spans from its end, and the partition whose next span is newest comes
-next; oldest first, the other way round. Two threads read and decompress, each with a client of its own. A
-match waits until no partition can have one that comes before it, so that matches are in order, and those that
-a limit leaves out are the last ones.
+next; oldest first, the other way round. That is done in a thread (or several, each with a client of its own),
+so that whoever asked hears how far it is, and can stop it, while a broker is slow. A match waits until no
+partition can have one that comes before it: so matches are in order, and those that a limit leaves out are
+the last ones.
 
 Rules: memory is bounded by two answers per thread, and BYTES_MAX of matches. `close()` of the generator, or
 its end, stops the threads before their next answer. Not obvious: timestamps need not grow with offsets, so
@@ -34,7 +35,7 @@ RESULTS = 200
 RESULTS_MAX = 5_000
 RESULTS_WAITING = 256
 BYTES_MAX = 64 << 20  # of all results: what a browser can hold
-THREADS = 2
+THREADS = 1  # a second makes it no faster on two cores: bytes are searched under the interpreter's lock
 FETCH_BYTES_MAX = 8 << 20
 SPAN_FIRST, SPAN_MIN, SPAN_MAX = 500, 100, 5_000_000
 SPAN_BYTES = 16 << 20
