@@ -10,7 +10,7 @@ PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PU
 # Tests with real sockets, processes and clients, in two lanes of about the same length: clusters, Spark and what fills
 # up the time in one, the others in the other.
 COPIES := tests/transactions/test_copies.py
-REAL_TESTS := tests/test_second_chance.py tests/testing tests/cli tests/kafka_clients tests/hostile \
+REAL_TESTS := tests/test_second_chance.py tests/testing tests/cli tests/console tests/kafka_clients tests/hostile \
   tests/security_real $(wildcard tests/compat/test_*.py) $(filter-out $(COPIES),$(wildcard tests/transactions/test_*.py))
 LONG_TESTS := tests/shell tests/client tests/cluster tests/metrics tests/arrow tests/spark tests/compat/spark tests/pipelines tests/ship $(COPIES)
 COVERED_MIN := 95
@@ -19,7 +19,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies bench bench-guard messages reference clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies search bench bench-guard messages reference pictures clean
 
 setup: $(STAMP)
 
@@ -105,8 +105,16 @@ copies: setup
 	  $(if $(RECORDS),--records $(RECORDS)) $(if $(BYTES),--bytes $(BYTES)) $(if $(KILLS),--kills $(KILLS)) \
 	  $(if $(MEMBERS),--members) $(if $(FOLDER),--folder $(FOLDER))
 
+# The console's search through 2 million records, stopped half way; `make test` does it with 20,000.
+search: setup
+	OTTLA_LONG_TESTS=1 $(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=5 tests/console/records/test_search.py
+
 bench: setup
 	$(BIN)/python -m bench
+
+# Pictures of the console in docs/images/; takes Debian's chromium.
+pictures: setup
+	$(BIN)/python -m tools.draw_console
 
 # What the interpreter does for a request, against what is written down: `make bench-guard BEFORE=FOLDER` against a checkout.
 bench-guard: setup

@@ -21,13 +21,13 @@ LAYERS: list[str | tuple[str, ...]] = [
     "broker",
     "api",
     ("client", "shell", "arrow"),
-    ("spark", "ship", "testing"),
+    ("spark", "console", "ship", "testing"),
     "pipelines",
     "cli",
 ]
 PURE_UP_TO = "api"
 IMPURE = {"asyncio", "kazoo", "random", "select", "socket", "subprocess", "threading", "time", "uvloop"}
-ASYNC_ROOMS = {"shell"}
+ASYNC_ROOMS = {"console", "shell"}
 FILE_LINES_MAX, FUNCTION_LINES_MAX, COLUMNS_MAX = 500, 60, 110
 BANNED = re.compile(r"(Manager|Helper|Util|Impl|Base|Data|Info)s?$|^(Manager|Helper|Util|Impl|Base)")
 WEAK_NAMES = {"each", "found", "id", "known", "one", "place"}

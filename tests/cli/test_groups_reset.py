@@ -176,14 +176,14 @@ def test_a_member_that_joins_in_between_is_one_line(
     from ottla.cli.groups import reset
 
     group.commit(fresh, topic, 2, 4)
-    plan = reset._plan
+    plan = reset.plan
 
     def planned_too_slowly(*arguments: Any) -> Any:
         moves = plan(*arguments)
         group.join(fresh, topic)
         return moves
 
-    monkeypatch.setattr(reset, "_plan", planned_too_slowly)
+    monkeypatch.setattr(reset, "plan", planned_too_slowly)
     outcome = quick("groups", "reset", fresh, "--topic", topic, "--to-latest", "--execute")
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == (f"ottla: group {fresh}: a member joined meanwhile; stop it first, then reset\n")

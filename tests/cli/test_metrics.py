@@ -16,8 +16,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker, Cluster
 from ottla.base.addresses import Address
-from ottla.cli import broker_metrics
-from ottla.cli.groups import descriptions
+from ottla.client.admin import broker_metrics
+from ottla.client.admin import groups as descriptions
 
 WAIT_S = 30.0
 
@@ -198,15 +198,17 @@ def test_metrics_of_another_broker_behind_the_address_are_not_taken_for_its_own(
 
 
 def test_what_cannot_be_read_is_said_once_and_again_only_when_it_changes(
-    capsys: pytest.CaptureFixture[str], served: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    served: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    said: list[str] = []
     url = f"http://{served('nonsense')}/metrics"
-    brokers = broker_metrics.BrokerMetrics(MagicMock(), [url])
+    brokers = broker_metrics.BrokerMetrics(MagicMock(), [url], said.append)
     assert brokers.read() == brokers.read() == []
-    assert capsys.readouterr().err.count("no metrics of") == 1
+    assert len(said) == 1
+    said.clear()
     monkeypatch.setattr(broker_metrics, "_outcome", lambda _target: "it is gone")
     assert brokers.read() == brokers.read() == []
-    assert capsys.readouterr().err == f"no metrics of {url}: it is gone\n"
+    assert said == [f"no metrics of {url}: it is gone"]
 
 
 def test_a_broker_that_listens_everywhere_is_read_where_clients_reach_it(ottla: Any) -> None:

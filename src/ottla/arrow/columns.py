@@ -12,6 +12,7 @@ damaged ones are an `ApiError` that says which offset, never a row that is not t
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,9 +26,9 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
 from ottla.records.batch import BatchHeader, crc_ok, split
-from ottla.records.control import ControlType, control_type
 from ottla.records.fetched import Fetched
-from ottla.records.record import open_body, read_records
+from ottla.records.record import open_body
+from ottla.records.visible import is_abort, visible
 
 ROWS = 32_768  # of a RecordBatch at least, but the last; twice as many leave the cache (design note 004)
 GROUP_BYTES_MAX = 64 << 20
@@ -274,18 +275,14 @@ def _visible(part: Part, chunks: Iterable[Fetched | Buffer]) -> Iterator[tuple[B
     """Batches whose records a reader sees, with their checksums checked."""
     for chunk in chunks:
         records, aborted = chunk if isinstance(chunk, Fetched) else (chunk, ())
-        waiting = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
-        dropped: set[int] = set()
-        for header, batch in _split(part, records):
-            if not crc_ok(batch, header):
-                raise _damaged(part, header, "its checksum is wrong")
-            while waiting and waiting[-1].first_offset <= header.last_offset:
-                dropped.add(waiting.pop().producer_id)
-            if header.is_control:
-                if header.producer_id in dropped and _is_abort(part, header, batch):
-                    dropped.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in dropped):
-                yield header, batch
+        yield from visible(_checked(part, records), aborted, partial(_is_abort, part))
+
+
+def _checked(part: Part, records: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+    for header, batch in _split(part, records):
+        if not crc_ok(batch, header):
+            raise _damaged(part, header, "its checksum is wrong")
+        yield header, batch
 
 
 def _split(part: Part, records: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -298,7 +295,7 @@ def _split(part: Part, records: Buffer) -> Iterator[tuple[BatchHeader, memoryvie
 
 def _is_abort(part: Part, header: BatchHeader, batch: memoryview) -> bool:
     try:
-        return any(control_type(record.key) is ControlType.ABORT for record in read_records(batch, header))
+        return is_abort(header, batch)
     except ApiError as error:
         raise _damaged(part, header, str(error)) from None
 

@@ -10,8 +10,8 @@ messages.
 
     broker · cluster · topics · configs · groups · transactions        the commands, by what they are about
     records · storage
-    ship · pipeline · metrics · demo                                   commands that only start a product
-    app · options · output · properties · partitions · times           what commands share
+    ship · pipeline · metrics · console · demo                         commands that only start a product
+    app · options · output · properties · partitions                   what commands share
     requests · interrupts
 """
 
@@ -94,6 +94,7 @@ def _run(given: list[str]) -> None:
     if given[:1] == ["start"]:
         from ottla.cli.broker import process
 
+        given = ["start", *process.with_console_port(given[1:])]
         options = process.read_plainly(given[1:])
         if options is not None:
             process.serve(options)

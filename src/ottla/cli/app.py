@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import ottla
-from ottla.cli import demo, metrics, pipeline, secure, ship
+from ottla.cli import console, demo, metrics, pipeline, secure, ship
 from ottla.cli.acls import commands as acls
 from ottla.cli.broker import start
 from ottla.cli.cluster import commands as cluster
@@ -42,6 +42,7 @@ app.command()(produce.produce)
 app.command()(consume.consume)
 app.command()(ship.ship)
 app.command()(metrics.metrics)
+app.command()(console.console)
 app.add_typer(pipeline.app)
 app.command()(dump.dump)
 app.command()(verify.verify)

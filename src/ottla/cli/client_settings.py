@@ -21,9 +21,12 @@ from ottla.cli import output
 from ottla.cli.properties import parse_settings
 from ottla.client.librdkafka.java_names import JAVA_ONLY
 from ottla.client.properties import SERVERS, ClientProperties, client_properties, layered
+from ottla.client.security.names import PROTOCOL
+from ottla.client.security.sasl_settings import OAUTHBEARER
 
 BOOTSTRAP, CONFIG, PROFILE = "OTTLA_BOOTSTRAP", "OTTLA_CONFIG", "OTTLA_PROFILE"
 DEFAULT_PROFILE = "default"
+NOBODY = "-"
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,11 @@ class Typed:
     profile: str | None = None
 
 
-def resolve(typed: Typed, default: str, *, is_place_typed: bool = False) -> ClientProperties:
+def resolve(
+    typed: Typed, default: str, *, is_place_typed: bool = False, is_user_open: bool = False
+) -> ClientProperties:
     """`is_place_typed`: only the command line says where the cluster is, the rest may come from elsewhere.
+    `is_user_open`: who logs in with SASL is said later, so it need not be said here.
     ClientError: the properties are wrong, or contradict each other."""
     lower = [_environment(), _profile(typed.profile)]
     if is_place_typed:
@@ -48,9 +54,24 @@ def resolve(typed: Typed, default: str, *, is_place_typed: bool = False) -> Clie
         read_file(typed.config) if typed.config is not None else {},
         *lower,
     )
+    if is_user_open:
+        properties = _with_somebody(properties)
     if ignored := sorted(JAVA_ONLY & properties.keys()):
         output.say(f"ottla: only Java's clients have {', '.join(ignored)}; without effect here")
     return client_properties(properties, default)
+
+
+def _with_somebody(properties: dict[str, str]) -> dict[str, str]:
+    """Somebody who is replaced before they log in; properties are not complete without."""
+    if not properties.get(PROTOCOL, "").strip().upper().startswith("SASL_"):
+        return properties
+    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "")).strip().upper()
+    if properties.get("sasl.jaas.config", "").strip() or properties.get("sasl.username", "").strip():
+        return properties
+    if mechanism == OAUTHBEARER:
+        has_source = any(name.startswith("sasl.oauthbearer.token") for name in properties)
+        return properties if has_source else {"sasl.oauthbearer.token": NOBODY} | properties
+    return properties | {"sasl.username": NOBODY, "sasl.password": NOBODY}
 
 
 def _environment() -> dict[str, str]:

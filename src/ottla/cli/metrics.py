@@ -19,10 +19,10 @@ import typer
 from ottla.base.command_error import CommandError
 from ottla.base.ids import INTERNAL_TOPICS
 from ottla.cli import output
-from ottla.cli.broker_metrics import BrokerMetrics, Measurement
-from ottla.cli.groups import descriptions
 from ottla.cli.interrupts import INTERRUPTED, stopping
 from ottla.cli.options import HERE, WhereOption, connects
+from ottla.client.admin import groups as descriptions
+from ottla.client.admin.broker_metrics import BrokerMetrics, Measurement
 from ottla.client.librdkafka import cluster, connections, partition_offsets
 from ottla.client.librdkafka.errors import errors_explained, explain
 from ottla.client.librdkafka.messages import flushed
@@ -70,7 +70,7 @@ def metrics(
         where, {"enable.idempotence": True, "message.timeout.ms": int(DELIVERY_S * 1000)}
     )
     administration, name, sent = connections.admin(where), host or socket.gethostname(), 0
-    brokers = BrokerMetrics(administration, url or [])
+    brokers = BrokerMetrics(administration, url or [], output.say)
     with stopping() as stopped:
         host_measurements = of_host(warm_up_s=0.1 if once else 0.0)
         due_s = time.monotonic()
@@ -182,7 +182,7 @@ def of_cluster(client: "AdminClient") -> list[Measurement]:
         measurements.append(Measurement("topic.end_offsets_total", end, {"topic": name}))
         count = end - sum(starts.get(topic_partition, ends[topic_partition]) for topic_partition in own)
         measurements.append(Measurement("topic.records", count, {"topic": name}))
-    listed = [group.id for group in descriptions.listed(client)]
+    listed = [group.id for group in descriptions.listed(client, output.say)]
     groups = descriptions.described(client, listed, with_metadata=False)
     return measurements + [
         Measurement("group.lag", group.lag, {"group": group.id}) for group in groups if group.lag is not None

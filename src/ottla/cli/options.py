@@ -63,8 +63,9 @@ _Profile = Annotated[
 _SETTING = "A property of a Kafka client or of librdkafka; may be repeated."
 
 
-def connects(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options to connect; `names` are those of `-X`, if there are fewer or others."""
+def connects(*names: str, is_user_open: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options to connect; `names` are those of `-X`, if there are fewer or others. With
+    `is_user_open` a user is not needed, as somebody will log in."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
@@ -85,7 +86,10 @@ def connects(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]
             asked = {name: given.pop(name) for name in own}
             try:
                 where = client_settings.resolve(
-                    _typed(asked), default.bootstrap, is_place_typed=bootstrap.envvar is None
+                    _typed(asked),
+                    default.bootstrap,
+                    is_place_typed=bootstrap.envvar is None,
+                    is_user_open=is_user_open,
                 )
             except ClientError as error:
                 raise CommandError(str(error), USAGE) from None

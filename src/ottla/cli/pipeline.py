@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.base.command_error import CommandError
+from ottla.base.times import show_ms
 from ottla.cli import output
 from ottla.cli.interrupts import INTERRUPTED, stopping
 from ottla.cli.options import NOWHERE, Json, bootstrap_option, connects
 from ottla.cli.properties import parse_settings
-from ottla.cli.times import show_ms
 from ottla.client.librdkafka import connections
 from ottla.client.properties import ClientProperties
 from ottla.pipelines import client_file, spark_environment

@@ -1,4 +1,4 @@
-"""The outside: sockets, threads, signals, keepers. The only asynchronous room, and the only one with a clock.
+"""The outside: sockets, threads, signals, keepers. A broker's asynchronous room, the only one with a clock.
 
 `server` is a broker's life from start to stop. `core` holds the broker: whoever hears of something (`clients`
 of a request, `keeper_session` of a change of the tree, `peers` of an answer, `chores` of a finished piece of

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import tempfile
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,6 +14,7 @@ from ottla.shell.embedded import EmbeddedBroker
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from ottla.shell.console_process import OpenConsole
     from ottla.testing.secure import Security
 
 REQUEST_S = 30.0
@@ -77,6 +79,11 @@ class Broker(EmbeddedBroker):
     def delete_topic(self, name: str) -> None:
         delete_topic(self.client_config, name)
 
+    def console(self, port: int = 0, read_only: bool = False) -> "OpenConsole":
+        """A console for the browser, in a process of its own: at `.url`, until `.stop()`, the end of a `with`
+        block or of this program. In a notebook it shows itself as a link."""
+        return open_console(self.client_config, port, read_only)
+
 
 def new_security(host: str) -> "Security":
     try:
@@ -119,6 +126,24 @@ def _admin(client_config: dict[str, Any]) -> Any:
     from confluent_kafka.admin import AdminClient
 
     return AdminClient(client_config, logger=_quiet)
+
+
+def open_console(client_config: dict[str, Any], port: int, read_only: bool) -> "OpenConsole":
+    from ottla.shell.console_process import CLIENT_CONFIG, OpenConsole
+
+    properties = {
+        name: value
+        for name, value in client_config.items()
+        if name not in {"bootstrap.servers", "sasl.username", "sasl.password"}
+    }
+    text = "".join(f"{name}={value}\n" for name, value in properties.items())
+    others = ["--profile", "", *(["--read-only"] if read_only else [])]
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="ottla-client-", encoding="utf-8"
+    ) as file:  # of this user alone
+        file.write(text)
+        file.flush()
+        return OpenConsole(client_config["bootstrap.servers"], port, others, {CLIENT_CONFIG: file.name})
 
 
 def warn_of_unknown(config: Mapping[str, str]) -> None:

@@ -4,7 +4,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.support.waiting import wait_for
 
 from ottla import Broker, Cluster
-from ottla.cli.broker_metrics import parsed
+from ottla.client.admin.broker_metrics import parsed
 
 WITHIN_S = 30.0
 RECORDS = 50

@@ -1,1 +1,1 @@
-"""`ottla acls`: `commands`, `selection` (options to ACLs and filters) and `acl_requests` to brokers."""
+"""`ottla acls`: `commands` and `selection` (options to ACLs and filters)."""

@@ -7,10 +7,11 @@ import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
-from ottla.cli.acls import acl_requests, selection
+from ottla.cli.acls import selection
 from ottla.cli.acls.selection import Selection, title
 from ottla.cli.options import HERE, Json, WhereOption, connects
-from ottla.cli.requests import Cluster
+from ottla.client.admin import acls as acl_requests
+from ottla.client.admin.requests import Cluster
 from ottla.security.acls import AclBinding
 from ottla.security.resources import PatternType, Permission
 

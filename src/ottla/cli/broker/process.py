@@ -28,11 +28,13 @@ from ottla.security.authorizer_config import AuthorizerConfig
 from ottla.shell.log_lines import FORMATS, JsonLines, LineFormatter, set_up
 
 if TYPE_CHECKING:
+    from ottla.shell.console_process import ConsoleProcess
     from ottla.shell.server import Server
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 DEFAULT_LEVEL = "info"
 DEFAULT_FORMAT = "text"
+CONSOLE, CONSOLE_PORT = "--console", "8080"
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ class StartOptions:
     zookeeper: str | None = None
     rack: str | None = None
     http: str | None = None
+    console: str | None = None
     config: str | None = None
     set: list[str] = field(default_factory=list)
     log_level: str = DEFAULT_LEVEL
@@ -55,6 +58,16 @@ class StartOptions:
 
 
 OPTIONS = {f"--{name.replace('_', '-')}": name for name in StartOptions.__slots__} | {"--id": "node_id"}
+
+
+def with_console_port(arguments: list[str]) -> list[str]:
+    """`--console` may stand alone: then it is at the usual port."""
+    completed: list[str] = []
+    for at, argument in enumerate(arguments):
+        following = arguments[at + 1 : at + 2]
+        is_alone = argument == CONSOLE and (not following or following[0].startswith("-"))
+        completed.append(f"{CONSOLE}={CONSOLE_PORT}" if is_alone else argument)
+    return completed
 
 
 def read_plainly(arguments: list[str]) -> StartOptions | None:
@@ -89,6 +102,7 @@ def serve(options: StartOptions) -> None:
 def _serve(options: StartOptions, lines: LineFormatter) -> None:
     properties = properties_of(options)
     _check(properties)
+    console_port = None if options.console is None else _port(options.console)
     lines.broker_id = load(BrokerConfig, properties).node_id
     # Whatever is said of the rest. Without an authorizer everybody may do everything.
     is_guarded = bool(load(AuthorizerConfig, properties).class_name)
@@ -100,9 +114,12 @@ def _serve(options: StartOptions, lines: LineFormatter) -> None:
     from ottla.shell.main import run
 
     unwritten: list[OSError] = []
+    consoles: list[ConsoleProcess] = []
 
     def on_ready(server: "Server") -> None:
         _log_start(server)
+        if console_port is not None:
+            consoles.append(_start_console(server, console_port, options.log_format))
         try:
             _say_ready(server)
         except OSError as error:
@@ -117,6 +134,9 @@ def _serve(options: StartOptions, lines: LineFormatter) -> None:
         raise CommandError(str(error), USAGE) from None
     except KeyboardInterrupt:
         return
+    finally:
+        for console in consoles:
+            console.stop()
     if unwritten:
         raise unwritten[0]
     if reason is not None:
@@ -132,6 +152,20 @@ def _log_start(server: "Server") -> None:
         ottla.__version__, sys.version.partition(" ")[0], os.getpid(), partitions, last_stop,
         extra=fields(took_ms=watch.took_ms, steps_ms=watch.steps_ms, partitions=partitions),
     )  # fmt: skip
+
+
+def _start_console(server: "Server", port: int, log_format: str) -> "ConsoleProcess":
+    from ottla.shell.console_process import ConsoleProcess
+
+    console = ConsoleProcess(str(server.address), port, ["--log-format", log_format.lower()])
+    console.start()
+    return console
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > PORT_MAX:
+        raise CommandError(f"{CONSOLE} takes a port, not {text!r}", USAGE)
+    return int(text)
 
 
 def _say_ready(server: "Server") -> None:

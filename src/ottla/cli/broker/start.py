@@ -37,6 +37,13 @@ Http = Annotated[
         help="Serve /metrics, /health/live, /health/ready and /version here, without login. (nowhere)",
     ),
 ]
+Console = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[PORT]",
+        help="Serve a console for the browser here, in a process of its own; alone it is 8080. (nowhere)",
+    ),
+]
 ConfigFile = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Read broker properties from a file, as Kafka's server.properties."),
@@ -59,6 +66,7 @@ def start(
     zookeeper: ZooKeeper = None,
     rack: Rack = None,
     http: Http = None,
+    console: Console = None,
     config: ConfigFile = None,
     settings: Settings = None,
     log_level: Level = DEFAULT_LEVEL,
@@ -77,6 +85,7 @@ def start(
       ottla start --data /var/lib/ottla --node-id 7 --log-format json
       ottla start --zookeeper zk1:2181,zk2:2181,zk3:2181/ottla --id 2 --rack a
       ottla start --http 9404
+      ottla start --console
       ottla start --config server.properties --set log.retention.hours=24
     """
     serve(
@@ -88,6 +97,7 @@ def start(
             zookeeper,
             rack,
             http,
+            console,
             config,
             settings or [],
             log_level,

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ottla.base.command_error import CommandError
 from ottla.base.errors import ErrorCode
-from ottla.cli.requests import Cluster
+from ottla.client.admin.requests import Cluster
 from ottla.controller.balance import Move, balance
 from ottla.controller.leader_balance import Partition
 from ottla.wire.messages.alter_partition_reassignments import (

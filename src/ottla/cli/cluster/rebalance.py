@@ -13,10 +13,10 @@ from ottla.base.command_error import CommandError
 from ottla.cli import output
 from ottla.cli.cluster.local_cluster import in_directory
 from ottla.cli.cluster.moves import ClusterMoving, Rebalancing, Targets, led_by_others, plan
-from ottla.cli.configs import resources
-from ottla.cli.configs.resources import Resource
 from ottla.cli.options import DIRECTORY, NOWHERE, Directory, WhereOrDirectory, connects
-from ottla.cli.requests import Cluster
+from ottla.client.admin import configs as resources
+from ottla.client.admin.configs import Resource
+from ottla.client.admin.requests import Cluster
 from ottla.client.librdkafka import connections
 from ottla.client.properties import Where
 from ottla.controller.balance import Move, summary

@@ -1,1 +1,1 @@
-"""`ottla configs`: `commands`, and `resources`, reading and changing the configs of topics and brokers."""
+"""`ottla configs`: what topics and brokers are set to."""

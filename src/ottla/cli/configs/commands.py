@@ -6,10 +6,10 @@ import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
-from ottla.cli.configs import resources
-from ottla.cli.configs.resources import Resource
 from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.properties import parse_settings, without_effect
+from ottla.client.admin import configs as resources
+from ottla.client.admin.configs import Resource
 from ottla.client.librdkafka import cluster, connections
 from ottla.client.properties import Where
 

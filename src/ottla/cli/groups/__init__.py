@@ -2,6 +2,5 @@
 
 commands          list, describe, delete
 reset             move what a group has committed
-descriptions      groups with members, offsets and lag
 offset_deletion   the request that confluent-kafka does not have
 """

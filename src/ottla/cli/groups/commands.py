@@ -7,12 +7,13 @@ import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
-from ottla.cli.groups import descriptions, reset
-from ottla.cli.groups.descriptions import REBALANCING, STATES, TYPES, Group, Member
+from ottla.cli.groups import reset
 from ottla.cli.groups.offset_deletion import Refusal, delete_offsets
 from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.output import Cell
 from ottla.cli.partitions import Chosen, is_chosen, parse_partitions, show_partitions
+from ottla.client.admin import groups as descriptions
+from ottla.client.admin.groups import REBALANCING, STATES, TYPES, Group, Member
 from ottla.client.librdkafka import connections
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
 from ottla.client.librdkafka.partition_offsets import Partition
@@ -62,7 +63,9 @@ def list_(
     types = _choices(type_ or [], TYPES, "--type")
     client = connections.admin(where)
     names = [
-        group.id for group in descriptions.listed(client) if group.state in states and group.type in types
+        group.id
+        for group in descriptions.listed(client, output.say)
+        if group.state in states and group.type in types
     ]
     rows: list[list[Cell]] = [
         [group.id, group.state, group.type, group.assignor, len(group.members), group.lag]
@@ -98,7 +101,7 @@ def describe(
       ottla groups describe billing --members
       ottla groups describe billing --json | jq '.[0].partitions[] | select(.lag > 100)'
     """
-    groups = descriptions.existing(connections.admin(where), names)
+    groups = descriptions.existing(connections.admin(where), names, output.say)
     if json:
         output.show_json([_as_json(group) for group in groups])
         return

@@ -1,51 +1,26 @@
 """`ottla groups reset`: move what a group has committed. Shows the plan, and does it only when told to.
 
-The rules are those of kafka-consumer-groups: an offset before the start or after the end of a partition
-becomes its start or end, with a warning; a time after the last record is the end; a group that nobody knows
-may be given offsets before its first member comes; a group with members is left alone.
+`ottla.client.admin.group_reset` does the work, and has the rules.
 """
 
 import time
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ottla.base.command_error import USAGE, CommandError
+from ottla.base.times import parse_ms
 from ottla.cli import output
-from ottla.cli.groups import descriptions
-from ottla.cli.groups.descriptions import DEAD, EMPTY, Group
 from ottla.cli.options import HERE, Json, WhereOption, connects
-from ottla.cli.partitions import Chosen, parse_partitions
-from ottla.cli.times import parse_ms
-from ottla.client.librdkafka import cluster, connections, partition_offsets
-from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
-from ottla.client.librdkafka.partition_offsets import Partition
+from ottla.cli.partitions import parse_partitions
+from ottla.client.admin import group_reset
+from ottla.client.admin import groups as descriptions
+from ottla.client.admin.group_reset import Goal, Move, check_idle, plan, targets
+from ottla.client.librdkafka import connections
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
-
-
-class Goal(NamedTuple):
-    """Where to go; exactly one is set."""
-
-    to_earliest: bool
-    to_latest: bool
-    to_offset: int | None
-    to_time_ms: int | None
-    shift_by: int | None
-
-
-class Move(NamedTuple):
-    topic: str
-    partition: int
-    committed: int | None
-    new: int
-    end: int
-
-    @property
-    def lags(self) -> tuple[int | None, int | None]:
-        return partition_offsets.lag(self.committed, self.end), partition_offsets.lag(self.new, self.end)
+    pass
 
 
 @connects()
@@ -95,15 +70,11 @@ def reset(
     goal = _goal(to_earliest, to_latest, to_offset, to_time, shift_by)
     client = connections.admin(where)
     (described_group,) = descriptions.described(client, [group])
-    if described_group.members or described_group.state not in (EMPTY, DEAD):
-        count = len(described_group.members)
-        raise CommandError(
-            f"group {group} is {described_group.state} and has {count} member{'' if count == 1 else 's'}; "
-            "stop them first, then reset"
-        )
-    moves = _plan(client, described_group, _targets(client, described_group, chosen), goal)
+    check_idle(described_group)
+    wanted = targets(client, described_group, chosen, output.say)
+    moves = plan(client, described_group, wanted, goal, output.say)
     if execute:
-        _execute(client, group, moves)
+        group_reset.execute(client, group, moves)
     _show(group, moves, json=json)
     partitions = f"{len(moves)} partition{'' if len(moves) == 1 else 's'}"
     done = f"group {group}: reset {partitions}" if execute else "nothing was changed; --execute does it"
@@ -124,83 +95,6 @@ def _goal(
     return goal
 
 
-def _targets(client: "AdminClient", group: Group, chosen: Chosen) -> list[Partition]:
-    """The partitions to reset: those asked for, or all that are committed and whose topic is still there."""
-    if chosen:
-        return sorted(
-            (topic, number)
-            for topic, numbers in chosen.items()
-            for number in cluster.partitions(client, topic, numbers or ())
-        )
-    topics = cluster.metadata(client).topics
-    topic_partitions = []
-    for position in group.positions:
-        if position.topic in topics and position.partition in topics[position.topic].partitions:
-            topic_partitions.append((position.topic, position.partition))
-        else:
-            output.say(
-                f"warning: {position.topic} {position.partition} is not there any more and is left as it is"
-            )
-    if not topic_partitions:
-        raise CommandError(f"group {group.id} has no committed offsets; name topics with --topic")
-    return topic_partitions
-
-
-# -- the plan --------------------
-
-
-def _plan(client: "AdminClient", group: Group, topic_partitions: list[Partition], goal: Goal) -> list[Move]:
-    starts = partition_offsets.starts(client, topic_partitions)
-    ends = partition_offsets.ends(client, topic_partitions)
-    lost = [
-        topic_partition
-        for topic_partition in topic_partitions
-        if topic_partition not in starts or topic_partition not in ends
-    ]
-    if lost:
-        raise CommandError(f"{lost[0][0]} {lost[0][1]} has no leader now; nothing was changed")
-    committed = {(position.topic, position.partition): position.committed for position in group.positions}
-    times = (
-        {}
-        if goal.to_time_ms is None
-        else partition_offsets.at_time(client, topic_partitions, goal.to_time_ms)
-    )
-    moves = []
-    for topic_partition in topic_partitions:
-        start, end, old = starts[topic_partition], ends[topic_partition], committed.get(topic_partition)
-        wanted = _wanted(goal, topic_partition, old, start, end, times.get(topic_partition, end))
-        moves.append(Move(*topic_partition, old, _clamped(topic_partition, wanted, start, end), end))
-    return moves
-
-
-def _wanted(
-    goal: Goal, topic_partition: Partition, old: int | None, start: int, end: int, at_time: int
-) -> int:
-    if goal.to_earliest:
-        return start
-    if goal.to_latest:
-        return end
-    if goal.to_offset is not None:
-        return goal.to_offset
-    if goal.to_time_ms is not None:
-        return at_time
-    assert goal.shift_by is not None, "a goal has exactly one way"
-    if old is None:
-        raise CommandError(
-            f"{topic_partition[0]} {topic_partition[1]} has no committed offset to shift; nothing was changed"
-        )
-    return old + goal.shift_by
-
-
-def _clamped(topic_partition: Partition, wanted: int, start: int, end: int) -> int:
-    new = min(max(wanted, start), end)
-    if new != wanted:
-        beyond = f"before the start, {start}" if new == start and wanted < start else f"after the end, {end}"
-        topic, partition = topic_partition
-        output.say(f"warning: {topic} {partition}: offset {wanted} is {beyond}, which is taken instead")
-    return new
-
-
 def _show(group: str, moves: Iterable[Move], *, json: bool) -> None:
     columns = ("topic", "partition", "committed", "new", "end", "lag", "new lag")
     rows = [(move.topic, move.partition, move.committed, move.new, move.end, *move.lags) for move in moves]
@@ -209,33 +103,3 @@ def _show(group: str, moves: Iterable[Move], *, json: bool) -> None:
         output.show_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
         output.show_table(columns, rows, f"group {group}")
-
-
-# -- the deed --------------------
-
-
-def _execute(client: "AdminClient", group: str, moves: list[Move]) -> None:
-    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-
-    wanted = [TopicPartition(move.topic, move.partition, move.new) for move in moves]
-    with errors_explained(f"group {group}"):
-        asked = client.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=REQUEST_S
-        )
-        answered = asked[group].result(REQUEST_S).topic_partitions
-    problems = list(_problems(answered))
-    if problems:
-        raise CommandError(f"group {group}: {'; '.join(problems)}")
-
-
-def _problems(answered: "Iterable[object]") -> Iterator[str]:
-    from confluent_kafka import KafkaError
-
-    for answer in answered:
-        error = getattr(answer, "error", None)
-        if error is None:
-            continue
-        if error.code() == KafkaError.UNKNOWN_MEMBER_ID:
-            yield "a member joined meanwhile; stop it first, then reset"
-            return
-        yield f"{getattr(answer, 'topic', '')} {getattr(answer, 'partition', '')}: {explain(error)}"

@@ -1,1 +1,1 @@
-"""`ottla quotas`: `commands`, and `quota_requests` to brokers."""
+"""`ottla quotas`: `commands`."""

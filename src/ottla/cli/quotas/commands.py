@@ -9,9 +9,9 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
 from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.properties import parse_settings
-from ottla.cli.quotas import quota_requests
-from ottla.cli.quotas.quota_requests import Entity, title
-from ottla.cli.requests import Cluster
+from ottla.client.admin import quotas as quota_requests
+from ottla.client.admin.quotas import Entity, title
+from ottla.client.admin.requests import Cluster
 
 app = typer.Typer(
     name="quotas",

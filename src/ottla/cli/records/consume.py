@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.base.command_error import USAGE, CommandError
+from ottla.base.times import parse_ms
 from ottla.cli import output
 from ottla.cli.options import HERE, WhereOption, connects
 from ottla.cli.records.formats import VALUE, formatter, shows_headers
 from ottla.cli.records.group_member import PROTOCOLS, Membership
 from ottla.cli.records.messages import Write, writer
-from ottla.cli.times import parse_ms
 from ottla.client.librdkafka import cluster, connections, partition_offsets
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained
 from ottla.client.librdkafka.messages import SILENCE_S, assigned_messages, is_end

@@ -8,12 +8,12 @@ import typer
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.ids import INTERNAL_TOPICS
 from ottla.cli import output
-from ottla.cli.configs import resources
-from ottla.cli.configs.resources import Resource
 from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.properties import parse_settings
 from ottla.cli.topics import replicas
 from ottla.cli.topics.replicas import Trouble
+from ottla.client.admin import configs as resources
+from ottla.client.admin.configs import Resource
 from ottla.client.librdkafka import cluster, connections, partition_offsets
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
 

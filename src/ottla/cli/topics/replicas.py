@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli import output
-from ottla.cli.configs import resources
-from ottla.cli.configs.resources import Resource
-from ottla.cli.requests import Cluster
+from ottla.client.admin import configs as resources
+from ottla.client.admin.configs import Resource
+from ottla.client.admin.requests import Cluster
 from ottla.client.properties import Where
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.cli import output
 from ottla.cli.options import HERE, WhereOption, connects
-from ottla.cli.requests import connected
 from ottla.cli.transactions import search
 from ottla.client import transaction_states
+from ottla.client.admin.requests import connected
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.librdkafka.errors import REQUEST_S

@@ -7,14 +7,14 @@ import typer
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.errors import ErrorCode
+from ottla.base.times import parse_duration_ms, show_duration, show_ms
 from ottla.cli import output
 from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.output import Cell
 from ottla.cli.partitions import show_partitions
-from ottla.cli.requests import connected
-from ottla.cli.times import parse_duration_ms, show_duration, show_ms
 from ottla.cli.transactions import abort, search
 from ottla.client import transaction_states
+from ottla.client.admin.requests import connected
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.librdkafka.errors import REQUEST_S, meant

@@ -1,3 +1,3 @@
-"""`ottla users`: `commands`, `passwords` (where they come from), and the two places where users are kept:
-`brokers`, and `keepers`, past the brokers.
+"""`ottla users`: `commands`, `passwords` (where they come from), and `keepers`, where users are kept,
+past the brokers.
 """

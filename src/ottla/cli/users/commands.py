@@ -8,10 +8,10 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
 from ottla.cli.keeper_options import Config, Data, ZooKeeper, keeper_properties
 from ottla.cli.options import HERE, Json, WhereOption, connects
-from ottla.cli.requests import Cluster
 from ottla.cli.users import passwords
-from ottla.cli.users.brokers import BrokerUsers, Users
 from ottla.cli.users.keepers import KeeperUsers
+from ottla.client.admin.requests import Cluster
+from ottla.client.admin.users import BrokerUsers, Users
 from ottla.client.librdkafka.errors import meant
 from ottla.client.properties import Where
 from ottla.security.credentials import (

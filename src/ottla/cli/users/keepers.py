@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from ottla.base.command_error import CommandError
 from ottla.cli.keeper_options import start_errors_explained
-from ottla.cli.users.brokers import Users, salted_anew
+from ottla.client.admin.users import Users, salted_anew
 from ottla.controller import user_nodes
 from ottla.security.credentials import (
     MECHANISMS,

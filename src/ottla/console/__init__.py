@@ -1,0 +1,13 @@
+"""The console: a web page for people who run or use a Kafka cluster. A process of its own (design note 020).
+
+    app · routes · visit          what is served: the application, the table of pages, a request
+    shield · sessions · logins    who gets in: hosts, other sites, cookies, users
+    server · settings             a process with a port
+    cluster/                      what is known of a cluster, as one user may see it
+    pages/                        one file per page: reads `visit.cluster`, renders a template
+    templates/ · static/          HTML, one style sheet, small modules of JavaScript
+
+Rules: it talks to the cluster through `ottla.client` alone, and never looks into a broker. A page is a plain
+function that may block: it runs in a worker thread, and nothing that it waits for holds up another page. Only
+`app`, `shield` and `server` are asynchronous.
+"""

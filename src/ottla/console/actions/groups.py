@@ -1,0 +1,77 @@
+"""Groups: move what they have committed, delete them; and what that would mean."""
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.base.command_error import USAGE, CommandError
+from ottla.base.times import parse_ms
+from ottla.client.admin import group_reset
+from ottla.client.admin.group_reset import Goal, Move
+from ottla.client.librdkafka.errors import REQUEST_S, errors_explained
+from ottla.console.cluster.view import ClusterView
+
+GOALS = ("earliest", "latest", "offset", "time", "shift")
+
+
+class Plan(NamedTuple):
+    moves: list[Move]
+    remarks: list[str]
+
+    @property
+    def read_again(self) -> int:
+        """Records that members will get a second time."""
+        return sum(
+            move.committed - move.new for move in self.moves if move.committed and move.new < move.committed
+        )
+
+    @property
+    def skipped(self) -> int:
+        """Records that nobody in the group will get."""
+        return sum(
+            move.new - move.committed
+            for move in self.moves
+            if move.committed is not None and move.new > move.committed
+        )
+
+
+def goal_of(kind: str, value: str) -> Goal:
+    """earliest, latest, offset N, time T, shift N."""
+    if kind not in GOALS:
+        raise CommandError(f"say where to: {', '.join(GOALS)}", USAGE)
+    number: int | None = None
+    time_ms: int | None = None
+    try:
+        if kind in {"offset", "shift"}:
+            number = int(value)
+        elif kind == "time":
+            time_ms = parse_ms(value, int(time.time() * 1000))
+    except ValueError as error:
+        said = str(error) if kind == "time" else f"{value!r} is no number"
+        raise CommandError(said, USAGE) from None
+    return Goal(
+        kind == "earliest",
+        kind == "latest",
+        number if kind == "offset" else None,
+        time_ms,
+        number if kind == "shift" else None,
+    )
+
+
+def reset_plan(view: ClusterView, name: str, chosen: Mapping[str, set[int] | None], goal: Goal) -> Plan:
+    """What would move. Nothing `chosen` is everything that the group has committed."""
+    (group,) = view.groups([name])
+    group_reset.check_idle(group)
+    remarks: list[str] = []
+    targets = group_reset.targets(view.admin, group, chosen, remarks.append)
+    moves = group_reset.plan(view.admin, group, targets, goal, remarks.append)
+    return Plan(moves, [remark.removeprefix("warning: ") for remark in remarks])
+
+
+def reset(view: ClusterView, name: str, plan: Plan) -> None:
+    group_reset.execute(view.admin, name, plan.moves)
+
+
+def delete(view: ClusterView, name: str) -> None:
+    with errors_explained(f"group {name}"):
+        view.admin.delete_consumer_groups([name], request_timeout=REQUEST_S)[name].result(REQUEST_S)

@@ -1,0 +1,179 @@
+"""What a visitor of the records page asks for, out of the address: where to begin, what to look for, in which
+formats. All of it is in the address, so that every view is a link."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from urllib.parse import urlencode
+
+from ottla.base.command_error import USAGE, CommandError
+from ottla.base.times import parse_ms
+from ottla.client.errors import ClientError
+from ottla.client.formats import FORMATS, Decoder, Decoders, Encoder, FormatError, Registry
+from ottla.client.formats.content import AUTO, SCHEMA_FORMATS
+from ottla.client.partitioner import likely_partitions
+from ottla.client.registry_settings import registry_url
+from ottla.console.records.page import RECORDS
+from ottla.console.records.query import ANYWHERE, KEY, Query, query
+from ottla.console.records.search import RESULTS, RESULTS_MAX, Scope
+from ottla.console.visit import Visit
+
+COUNTS = (20, 50, 100, 200)
+NEWEST, OLDEST = "newest", "oldest"
+KEPT = ("partition", "key_format", "value_format", "uncommitted", "count")  # of one view for the next
+
+
+@dataclass(frozen=True)
+class Options:
+    """How records are shown, whatever the page."""
+
+    topic: str
+    partitions: tuple[int, ...]  # that the topic has
+    partition: int | None
+    read_committed: bool
+    count: int
+    decoders: Decoders
+    has_registry: bool
+    kept: Mapping[str, str]
+
+    @property
+    def chosen(self) -> list[int]:
+        return list(self.partitions) if self.partition is None else [self.partition]
+
+    @property
+    def formats(self) -> list[str]:
+        return [form for form in FORMATS if self.has_registry or form not in SCHEMA_FORMATS]
+
+    def link(self, path: str = "", **more: str) -> str:
+        """An address below that of the topic's records, with the same options."""
+        given = {name: value for name, value in (dict(self.kept) | more).items() if value}
+        return path + (f"?{urlencode(given)}" if given else "")
+
+
+def options_of(visit: Visit, topic: str, partitions: tuple[int, ...]) -> Options:
+    registry = registry_of(visit)
+    try:
+        decoders = Decoders(
+            Decoder("key", visit.query("key_format", AUTO) or AUTO, registry),
+            Decoder("value", visit.query("value_format", AUTO) or AUTO, registry),
+        )
+    except FormatError as error:
+        raise CommandError(str(error), USAGE) from None
+    return Options(
+        topic,
+        partitions,
+        _partition(visit.query("partition"), partitions),
+        visit.query("uncommitted") != "1",
+        _number(visit.query("count"), RECORDS, COUNTS[-1], "records on a page"),
+        decoders,
+        registry is not None,
+        {name: visit.query(name) for name in KEPT},
+    )
+
+
+def registry_of(visit: Visit) -> Registry | None:
+    """The console's, if it has one."""
+    given = visit.settings.where.given
+    url = visit.settings.registry or registry_url(dict(given))
+    if not url:
+        return None
+    try:
+        return _registry(url, given)
+    except ClientError as error:
+        raise CommandError(str(error)) from None
+
+
+@lru_cache(maxsize=4)
+def _registry(url: str, given: tuple[tuple[str, str], ...]) -> Registry:
+    """One for all visitors, so that a schema is asked for once."""
+    return Registry.of(url, dict(given))
+
+
+# -- searches ------------------------------------------------------------------------------------------------
+
+
+def is_search(visit: Visit) -> bool:
+    return bool(visit.query("q")) or visit.query("in") == KEY
+
+
+def search_of(visit: Visit, options: Options) -> tuple[Scope, Query]:
+    where, text = visit.query("in", ANYWHERE) or ANYWHERE, visit.query("q")
+    key = None
+    if where == KEY:
+        try:
+            key = Encoder("key", options.decoders.key.form, options.decoders.key.registry)(
+                options.topic, text
+            )
+        except (FormatError, ClientError) as error:
+            raise CommandError(str(error), USAGE) from None
+    at = visit.query("at").strip()
+    looked_for = query(
+        where,
+        text,
+        key=key,
+        is_case_sensitive=visit.query("case") == "1",
+        since_ms=None if is_offset(at) else time_of(at),
+        until_ms=time_of(visit.query("until")),
+    )
+    partitions = options.chosen
+    if key is not None and options.partition is None and visit.query("all") != "1":
+        partitions = [options.partitions[at] for at in likely_partitions(key, len(options.partitions))]
+    limit = _number(visit.query("limit"), RESULTS, RESULTS_MAX, "results")
+    scope = Scope(
+        options.topic,
+        partitions,
+        visit.query("order") != OLDEST,
+        options.read_committed,
+        limit,
+        int(at) if is_offset(at) else 0,
+    )
+    return scope, looked_for
+
+
+# -- numbers and times ---------------------------------------------------------------------------------------
+
+
+def time_of(text: str) -> int | None:
+    """Milliseconds since 1970, or None for no text. A time without a zone is UTC, as pages show them."""
+    text = text.strip()
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None and not text.isdigit():
+            return round(moment.replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        pass
+    try:
+        return parse_ms(text, int(time.time() * 1000))
+    except ValueError as error:
+        raise CommandError(str(error), USAGE) from None
+
+
+def is_offset(text: str) -> bool:
+    """Whether a place is given by its offset: a time in milliseconds has more digits."""
+    return text.isdecimal() and len(text) < 12
+
+
+def offset_of(text: str) -> int:
+    if not text.isdecimal() or len(text) > 19:
+        raise CommandError(f"{text!r:.40} is no offset", USAGE)
+    return int(text)
+
+
+def _partition(text: str, partitions: tuple[int, ...]) -> int | None:
+    if not text:
+        return None
+    if not text.isdecimal() or len(text) > 9 or int(text) not in partitions:
+        raise CommandError(f"there is no partition {text!r:.40}", USAGE)
+    return int(text)
+
+
+def _number(text: str, default: int, most: int, what: str) -> int:
+    if not text:
+        return default
+    if not text.isdecimal() or not 0 < int(text[:9]) <= most:
+        raise CommandError(f"{text!r:.40} is no number of {what}: at most {most}", USAGE)
+    return int(text)

@@ -1,0 +1,291 @@
+"""The records of a topic: a page of them, one of them, what comes, what is found, all of them as a file."""
+
+import time
+from collections.abc import Generator
+from typing import Any
+
+from starlette.responses import Response
+
+from ottla.base.command_error import USAGE, CommandError
+from ottla.base.ids import TopicPartition
+from ottla.base.times import show_ms
+from ottla.client import Client, OffsetOutOfRange
+from ottla.client.formats import Message, json_lines
+from ottla.client.formats.content import escaped
+from ottla.client.formats.content import show as show_content
+from ottla.console import templates
+from ottla.console.cluster.snapshot import Topic
+from ottla.console.figures import part
+from ottla.console.pages.record_options import (
+    COUNTS,
+    Options,
+    is_offset,
+    is_search,
+    offset_of,
+    options_of,
+    search_of,
+    time_of,
+)
+from ottla.console.pages.topics import existing
+from ottla.console.records import page, positions, rows, search, tail
+from ottla.console.records.batches import Problems, messages
+from ottla.console.records.connection import Extent, connect, connected, extents
+from ottla.console.records.download import download, file_format
+from ottla.console.streams import byte_stream, event_stream
+from ottla.console.visit import MissingError, Visit
+
+PLAIN_SEARCH_S = 15.0  # for browsers without JavaScript
+DOWNLOAD_LIMIT = 1_000_000
+
+
+def show(visit: Visit) -> Response:
+    topic, options = _asked(visit)
+    if is_search(visit):
+        return _show_search(visit, topic, options)
+    with connected(visit.cluster.where) as client:
+        shown = _page(visit, client, options)
+    return _render(
+        visit,
+        topic,
+        options,
+        rows=[rows.row(message, options.decoders) for message in shown.messages],
+        older=shown.older and options.link(older=positions.show(shown.older)),
+        newer=shown.newer and options.link(newer=positions.show(shown.newer)),
+        is_newest=shown.newer is None,
+        problems=shown.problems,
+        is_whole=shown.is_whole,
+    )
+
+
+def _page(visit: Visit, client: Client, options: Options) -> page.Page:
+    reach = extents(client, options.topic, options.chosen, read_committed=options.read_committed)
+    source = page.Source(client, options.topic, reach, options.read_committed)
+    if visit.query("older"):
+        return page.older(source, positions.parse(visit.query("older")), options.count)
+    if visit.query("newer"):
+        return page.newer(source, positions.parse(visit.query("newer")), options.count)
+    at = visit.query("at").strip()
+    if not at:
+        return page.newest(source, options.count)
+    if is_offset(at):
+        return page.newer(source, dict.fromkeys(options.chosen, int(at)), options.count)
+    time_ms = time_of(at)
+    assert time_ms is not None, "there is text"
+    asked = {TopicPartition(options.topic, number): max(0, time_ms) for number in options.chosen}
+    offsets = client.offsets_at(asked)
+    begin = {of.partition: offset for of, offset in offsets.items() if offset is not None}
+    return page.newer(source, {number: reach[number].end for number in reach} | begin, options.count)
+
+
+def _show_search(visit: Visit, topic: Topic, options: Options) -> Response:
+    """An empty table, which the browser fills from `stream_search`; or what is found in a while."""
+    scope, looked_for = search_of(visit, options)
+    results: list[Message] = []
+    problems: list[str] = []
+    if visit.query("plain") == "1":
+        until_s = time.monotonic() + PLAIN_SEARCH_S
+        events = search.search(lambda: connect(visit.cluster.where), scope, looked_for, options.decoders)
+        for event in events:
+            if isinstance(event, search.Found):
+                results += event.messages
+            if time.monotonic() > until_s:
+                problems.append(f"The search was stopped after {PLAIN_SEARCH_S:.0f} s.")
+                break
+    return _render(
+        visit,
+        topic,
+        options,
+        rows=[rows.row(message, options.decoders, looked_for.shown) for message in results],
+        stream="" if visit.query("plain") == "1" else f"records/search?{visit.request.url.query}",
+        problems=problems,
+        searched=scope.partitions,
+    )
+
+
+def _render(visit: Visit, topic: Topic, options: Options, **values: Any) -> Response:
+    asked = {name: visit.query(name) for name in ("q", "in", "order", "case", "all", "until", "at")}
+    special = ("order", "case", "all", "until", "key_format", "value_format", "uncommitted", "count")
+    defaults: dict[str, Any] = {
+        "older": None,
+        "newer": None,
+        "stream": "",
+        "problems": [],
+        "is_newest": False,
+        "is_whole": True,
+        "searched": [],
+        "counts": COUNTS,
+    }
+    return visit.page(
+        "records.html",
+        topic=topic,
+        options=options,
+        asked=asked,
+        is_search=is_search(visit),
+        is_special=any(visit.query(name) for name in special),
+        **(defaults | values),
+    )
+
+
+# -- what goes on --------------------------------------------------------------------------------------------
+
+
+def stream_tail(visit: Visit) -> Response:
+    _, options = _asked(visit)
+
+    def events() -> Generator[tuple[str, Any], None, None]:
+        came = tail.tail(
+            lambda: connect(visit.cluster.where),
+            options.topic,
+            options.chosen,
+            read_committed=options.read_committed,
+        )
+        try:
+            for event in came:
+                match event:
+                    case tail.Came(messages=fresh, left_out=left_out):
+                        yield "rows", {"html": _rows(options, fresh[::-1]), "left_out": left_out}
+                    case tail.Idle():
+                        yield "idle", None
+                    case tail.Over():
+                        yield "over", "The tail has ended after half an hour."
+        except CommandError as error:
+            yield "problem", str(error)
+
+    return event_stream(events())
+
+
+def stream_search(visit: Visit) -> Response:
+    _, options = _asked(visit)
+    scope, looked_for = search_of(visit, options)
+
+    def events() -> Generator[tuple[str, Any], None, None]:
+        try:
+            for event in search.search(
+                lambda: connect(visit.cluster.where), scope, looked_for, options.decoders
+            ):
+                match event:
+                    case search.Found(messages=results):
+                        yield "rows", {"html": _rows(options, results, looked_for.shown)}
+                    case search.Progress():
+                        yield "progress", _progress(event)
+                    case search.Ended():
+                        end = {"reason": event.reason, "problems": event.problems}
+                        yield "over", _progress(event.progress) | end
+        except CommandError as error:
+            yield "problem", str(error)
+
+    return event_stream(events())
+
+
+def _progress(progress: search.Progress) -> dict[str, Any]:
+    seconds = max(progress.seconds, 0.001)
+    return {
+        "share": round(progress.share, 4),
+        "records": progress.records,
+        "bytes": progress.bytes,
+        "found": progress.found,
+        "seconds": round(progress.seconds, 1),
+        "rate": round(progress.records / seconds),
+    }
+
+
+def _rows(options: Options, fresh: list[Message], around: str = "") -> str:
+    """The same lines as on the page: there is one renderer."""
+    shown = [rows.row(message, options.decoders, around) for message in fresh]
+    return templates.render("record_rows.html", {"rows": shown, "options": options})
+
+
+# -- one record ----------------------------------------------------------------------------------------------
+
+
+def show_one(visit: Visit) -> Response:
+    topic, options = _asked(visit)
+    partition, offset = record_place(visit, topic)
+    with connected(visit.cluster.where) as client:
+        message, extent = read_one(client, options, partition, offset)
+    decode, headers = options.decoders, message.headers
+    return visit.page(
+        "record.html",
+        topic=topic,
+        options=options,
+        message=message,
+        time=show_ms(message.timestamp_ms),
+        size=rows.size_of(message),
+        key=rows.full(decode.key(topic.name, message.key, headers)),
+        value=rows.full(decode.value(topic.name, message.value, headers)),
+        headers=[(escaped(name), show_content(value)) for name, value in headers],
+        as_json=json_lines.line(message, decode).decode("utf-8", "replace"),
+        older=offset - 1 if offset > extent.start else None,
+        newer=offset + 1 if offset + 1 < extent.end else None,
+    )
+
+
+def record_place(visit: Visit, topic: Topic) -> tuple[int, int]:
+    partition, offset = visit.path("partition"), visit.path("offset")
+    if not partition.isdecimal() or int(partition[:9]) not in [other.number for other in topic.partitions]:
+        raise MissingError(f"{topic.name} has no partition {partition!r:.20}.")
+    return int(partition), offset_of(offset)
+
+
+def read_one(client: Client, options: Options, partition: int, offset: int) -> tuple[Message, Extent]:
+    """The record with this offset. A marker or an aborted record is not there for who does not want it."""
+    reach = extents(client, options.topic, [partition], read_committed=options.read_committed)
+    problems = Problems()
+    try:
+        chunks = client.fetch(
+            TopicPartition(options.topic, partition),
+            offset,
+            offset + 1,
+            read_committed=options.read_committed,
+            max_bytes=page.FETCH_BYTES_MAX,
+        )
+        if offset < reach[partition].end:
+            for message in messages(options.topic, partition, chunks, problems):
+                if message.offset == offset:
+                    return message, reach[partition]
+    except OffsetOutOfRange:
+        pass
+    start, end = reach[partition]
+    why = problems[0] if problems else f"the partition begins at {start} and ends before {end}"
+    if start <= offset < end and not problems:
+        why = "it was compacted away, aborted, or is a marker of a transaction"
+    raise MissingError(f"There is no record at offset {offset} of {options.topic}-{partition}: {why}.")
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+def stream_file(visit: Visit) -> Response:
+    topic, options = _asked(visit)
+    file = file_format(visit.query("format", "jsonl"))
+    limit = visit.query("limit")
+    if limit and (not limit.isdecimal() or len(limit) > 12):
+        raise CommandError(f"{limit!r:.40} is no number of records", USAGE)
+    with connected(visit.cluster.where) as client:
+        reach = extents(client, options.topic, options.chosen, read_committed=options.read_committed)
+        since_ms = time_of(visit.query("since"))
+        if since_ms is not None:
+            asked = {TopicPartition(options.topic, number): max(0, since_ms) for number in reach}
+            for asked_of, offset in client.offsets_at(asked).items():
+                start, end = reach[asked_of.partition]
+                reach[asked_of.partition] = Extent(end if offset is None else max(start, offset), end)
+    pieces = download(
+        lambda: connect(visit.cluster.where),
+        topic.name,
+        reach,
+        file,
+        options.decoders,
+        read_committed=options.read_committed,
+        limit=int(limit) if limit else None,
+    )
+    name = f"{topic.name}.{file.ending}"
+    return byte_stream(
+        pieces,
+        file.media_type,
+        {"content-disposition": f"attachment; filename*=UTF-8''{part(name)}"},
+    )
+
+
+def _asked(visit: Visit) -> tuple[Topic, Options]:
+    topic, _ = existing(visit)
+    return topic, options_of(visit, topic.name, tuple(other.number for other in topic.partitions))

@@ -1,0 +1,54 @@
+"""One record into a topic: a new one, or one that is there already, sent again, also to another topic.
+
+Its batch has a producer id and a sequence, so that it is stored once, however often it has to be sent.
+"""
+
+from typing import NamedTuple
+
+from ottla.base.command_error import USAGE, CommandError
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.client import Client, ClientError
+from ottla.client.formats import Outgoing
+from ottla.client.partitioner import partition_of
+from ottla.records.batch import NO_PRODUCER_ID, NO_SEQUENCE
+from ottla.records.builder import NewRecord, build_batch
+
+RECORD_BYTES_MAX = 64 << 20
+
+
+class Sent(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+
+
+def send(client: Client, topic: str, partitions: list[int], record: Outgoing, now_ms: int) -> Sent:
+    """Without a partition the key decides, as for Java's clients; without a key it is the first one."""
+    number = record.partition
+    if number is None:
+        number = partitions[0] if record.key is None else partition_of(record.key, len(partitions))
+    if number not in partitions:
+        raise CommandError(
+            f"{topic} has no partition {number}; it has {partitions[0]} to {partitions[-1]}", USAGE
+        )
+    producer_id, epoch = client.producer_id()
+    timestamp_ms = now_ms if record.timestamp_ms is None else record.timestamp_ms
+    batch = build_batch(
+        [NewRecord(record.key, record.value, tuple(record.headers), timestamp_ms)],
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=NO_SEQUENCE if producer_id == NO_PRODUCER_ID else 0,
+    )
+    topic_partition = TopicPartition(topic, number)
+    return Sent(topic, number, client.produce({topic_partition: batch})[topic_partition])
+
+
+def _producer_id(client: Client) -> tuple[int, int]:
+    """Older clusters want a right of its own for it; whoever lacks that sends without."""
+    try:
+        return client.producer_id()
+    except ClientError as error:
+        if error.code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
+        return NO_PRODUCER_ID, -1

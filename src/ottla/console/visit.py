@@ -1,0 +1,105 @@
+"""One request, as the function of a page sees it: who asks, what for, and how to answer."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from ottla.base.command_error import USAGE, CommandError
+from ottla.base.log_fields import UNLIMITED
+from ottla.console import templates
+from ottla.console.cluster.view import ClusterView
+from ottla.console.figures import from_part
+from ottla.console.sessions import Session
+from ottla.console.settings import ConsoleSettings
+
+AUDIT = "ottla.console.audit"
+log = logging.getLogger(AUDIT)
+
+BAD_REQUEST, FORBIDDEN, NOT_FOUND, BAD_GATEWAY = 400, 403, 404, 502
+SEE_OTHER = 303
+
+
+class MissingError(Exception):
+    """What was asked for is not there; the sentence says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """`form` has what was sent, the last value of each name; `fields` all of them."""
+
+    request: Request
+    settings: ConsoleSettings
+    session: Session
+    fields: Mapping[str, list[str]]
+
+    @property
+    def cluster(self) -> ClusterView:
+        return self.session.cluster
+
+    @property
+    def may_change(self) -> bool:
+        return not self.settings.is_read_only
+
+    def path(self, name: str) -> str:
+        """A part of the address, as the route names it."""
+        return from_part(self.request.path_params[name])
+
+    def query(self, name: str, default: str = "") -> str:
+        return self.request.query_params.get(name, default)
+
+    def form(self, name: str, default: str = "") -> str:
+        values = self.fields.get(name)
+        return values[-1].strip() if values else default
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        own = {
+            "visit": self,
+            "console": self.settings,
+            "session": self.session,
+            "path": self.request.url.path,
+            "theme": theme_of(self.request),
+            "notices": self.session.taken_notices(),
+        }
+        return HTMLResponse(templates.render(template, own | values), status)
+
+    def to(self, path: str, notice: str = "", **query: str) -> Response:
+        """Another page, which shows the notice."""
+        if notice:
+            self.session.notices.append(("done", notice))
+        return RedirectResponse(path + (f"?{urlencode(query)}" if query else ""), SEE_OTHER)
+
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def change(self, doing: str) -> Iterator[None]:
+        """Around everything that changes the cluster: says who does what, and whether it was done.
+
+        `doing` goes on after the name of the user: "deletes topic orders".
+        """
+        host = self.request.client.host if self.request.client else "?"
+        try:
+            yield
+        except CommandError as error:
+            log.warning("%s from %s %s: refused: %s", self.session.user, host, doing, error, extra=UNLIMITED)
+            raise
+        finally:
+            self.cluster.changed()
+        log.info("%s from %s %s: done", self.session.user, host, doing, extra=UNLIMITED)
+
+
+def theme_of(request: Request) -> str:
+    """What the person chose: light, dark, or nothing, which is what the system has."""
+    chosen = request.cookies.get("ottla_theme", "")
+    return chosen if chosen in {"light", "dark"} else ""
+
+
+def status_of(error: CommandError) -> int:
+    return BAD_REQUEST if error.code == USAGE else BAD_GATEWAY

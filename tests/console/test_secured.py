@@ -1,0 +1,110 @@
+"""A console beside a secured broker: people log in as its users, and may do what these may do."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.console.visitor import Visitor, settings_for
+
+from ottla import Broker
+
+PASSWORD = "a password for alice"
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Broker]:
+    with Broker(secure=True) as running:
+        running.create_topic("orders")
+        running.create_topic("secrets")
+        yield running
+
+
+@pytest.fixture
+def admin(secured: Broker) -> Iterator[Visitor]:
+    security = secured._security
+    assert security is not None
+    with Visitor.of(settings_for(secured)) as visitor:
+        assert visitor.log_in(security.password, security.username).status_code == 303
+        visitor.send("/users", user="alice", password=PASSWORD)
+        yield visitor
+
+
+def allow(admin: Visitor, operation: str, name: str = "orders", pattern: str = "literal") -> dict[str, str]:
+    words = {
+        "principal": "User:alice", "operation": operation, "resource": "Topic", "name": name,
+        "pattern": pattern, "permission": "Allow", "host": "*",
+    }  # fmt: skip
+    page = admin.send_and_follow("/acls", **words)
+    assert "User:alice" in page
+    return words
+
+
+def test_who_has_no_password_of_the_cluster_is_not_in(secured: Broker) -> None:
+    with Visitor.of(settings_for(secured)) as visitor:
+        answer = visitor.log_in("wrong", "admin")
+        assert (answer.status_code, "does not let you in" in answer.text) == (403, True)
+        assert visitor.log_in("", "admin").status_code == 403
+        assert visitor.browser.get("/").status_code == 303
+
+
+def test_a_user_without_rights_sees_and_changes_nothing(admin: Visitor) -> None:
+    with admin.another() as alice:
+        assert alice.log_in(PASSWORD, "alice").status_code == 303
+        assert "There are no topics yet" in alice.open("/topics")
+        alice.open("/topics/orders", status=404)
+        answer = alice.send("/new-topic", name="mine", confirmed="1")
+        assert answer.status_code >= 400
+        assert "not allowed" in answer.text
+        for path, fields in (
+            ("/users", {"user": "bob", "password": PASSWORD}),
+            ("/users/remove", {"user": "admin", "confirmed": "1"}),
+            ("/quotas", {"kind": "user", "name": "bob", "key": "producer_byte_rate", "value": "1"}),
+            ("/brokers/1/settings", {"set:log.retention.ms": "1", "confirmed": "1"}),
+        ):
+            assert alice.send(path, **fields).status_code >= 400, path
+        for path in ("/users", "/acls", "/quotas"):
+            assert "not allowed" in alice.open(path)
+    assert "bob" not in admin.open("/users")
+
+
+def test_what_an_acl_allows_is_there_until_it_is_removed(admin: Visitor) -> None:
+    describing = allow(admin, "Describe", "ord", "prefixed")
+    with admin.another() as alice:
+        alice.log_in(PASSWORD, "alice")
+        page = alice.open("/topics")
+        assert "orders" in page
+        assert "secrets" not in page
+        answer = alice.send("/topics/orders/delete", name="orders")
+        assert answer.status_code >= 400
+        assert "Remove this ACL?" in admin.send("/acls/remove", **describing).text
+        admin.send_and_follow("/acls/remove", **describing, confirmed="1")
+        alice.session.cluster.changed()
+        assert "orders" not in alice.open("/topics")
+    assert "orders" in admin.open("/topics")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"operation": "Fly"}, {"principal": ""}, {"name": ""}, {"resource": "Moon"}]
+)
+def test_an_acl_that_cannot_be_is_refused(admin: Visitor, wrong: dict[str, str]) -> None:
+    words = {"principal": "bob", "operation": "Read", "resource": "Topic", "name": "x", "pattern": "literal"}
+    answer = admin.send("/acls", **words | {"permission": "Allow"} | wrong)
+    assert answer.status_code == 400
+    assert "bob" not in admin.open("/acls").html.partition("<table")[2].partition("</table>")[0]
+
+
+def test_records_are_read_and_sent_with_the_rights_of_who_is_logged_in(admin: Visitor) -> None:
+    admin.send_and_follow("/topics/secrets/records/new", topic="secrets", value="the plan", key_null="1")
+    assert "the plan" in admin.open("/topics/secrets/records")
+    allow(admin, "Describe", "secrets")
+    with admin.another() as alice:
+        alice.log_in(PASSWORD, "alice")
+        for path in ("", "/0/0", "?q=plan&plain=1"):
+            answer = alice.browser.get(f"/topics/secrets/records{path}")
+            assert answer.status_code >= 400, path
+            assert "the plan" not in answer.text
+        assert "the plan" not in alice.browser.get("/topics/secrets/records/search?q=plan").text
+        allow(admin, "Read", "secrets")
+        assert "the plan" in alice.open("/topics/secrets/records")
+        answer = alice.send("/topics/secrets/records/new", topic="secrets", value="another plan")
+        assert answer.status_code >= 400
+        assert "another plan" not in admin.open("/topics/secrets/records")
