@@ -1,4 +1,5 @@
-"""Makes docs/cli.md out of the commands: what `--help` says of each, on one page.
+"""Makes docs/cli.md out of the commands: what `--help` says of each, on one page; and for `ottla --help`,
+which does not load them, the first sentence of each (cli/summaries.py).
 
 `page` reads the same objects that typer makes its help from, so that neither a command nor an option can be
 missing. Run: make reference
@@ -6,12 +7,14 @@ missing. Run: make reference
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from ottla.cli.app import app
 
+SUMMARIES = Path(__file__).parent.parent / "src" / "ottla" / "cli" / "summaries.py"
 AS_IT_STANDS = "\b\n"  # how a docstring marks a paragraph that keeps its lines
 DEFAULT_IN_WORDS = re.compile(r"\s*\(([^()]+)\)$")  # how a help text ends where a default is no plain value
 
@@ -29,6 +32,15 @@ def page(note: str) -> str:
         lines += [*_arguments(command), *_options(command), *_examples(command.help)]
         lines.pop()
     return "\n".join([*lines, ""])
+
+
+def summaries() -> str:
+    root: Any = typer.main.get_command(app)
+    rows = [f'    "{name}": "{_title(command)}.",' for name, command in root.commands.items()]
+    opening = (
+        "What `ottla --help` says of each command. Made by `make reference`; change the commands, not this."
+    )
+    return "\n".join([f'"""{opening}"""', "", "SUMMARIES = {", *rows, "}", ""])
 
 
 def _commands(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:

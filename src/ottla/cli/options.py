@@ -16,8 +16,7 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import client_settings
 from ottla.cli.client_settings import BOOTSTRAP, CONFIG, PROFILE, Typed
 from ottla.client.errors import ClientError
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
-from ottla.client.properties import ClientProperties
+from ottla.client.properties import DEFAULT_BOOTSTRAP, ClientProperties
 
 DIRECTORY = Path("ottla-cluster")
 HERE, NOWHERE = ClientProperties(DEFAULT_BOOTSTRAP), ClientProperties("")
