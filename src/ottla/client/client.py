@@ -12,6 +12,7 @@ from ottla.base.ids import TopicPartition
 from ottla.base.offset_times import EARLIEST, LATEST
 from ottla.client import groups, produce, topics, transactions
 from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
 from ottla.client.fetch import Fetch
 from ottla.client.first_batches import Begun, fetch_together
 from ottla.client.groups import Committed
@@ -164,11 +165,13 @@ class Client:
         acks: int = -1,
         transaction: Transaction | None = None,
         timeout_s: float | None = None,
+        refusals: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, int]:
         """Append one record batch to each partition; their base offsets (-1 with acks=0).
 
         What may pass is tried again with the same bytes, so a batch should have a producer id and a sequence:
-        without them it can end up in the log twice. In a transaction the partitions are added first.
+        without them it can end up in the log twice. In a transaction the partitions are added first. A batch
+        that a broker does not want is a ClientError; with `refusals` it goes there, and others are appended.
         """
         return produce.produce(
             self._cluster,
@@ -176,6 +179,7 @@ class Client:
             acks=acks,
             transactional_id=transaction and transaction.transactional_id,
             deadline=self._deadline(timeout_s),
+            refusals=refusals,
         )
 
     def producer_id(self) -> tuple[int, int]:

@@ -1,0 +1,298 @@
+"""Records in batches of our own, through our own client: what `ottla produce` does unless it is told otherwise.
+
+A portion of the input is cut up by partition, made into batches and sent in the background, while the next one
+is read: one request is under way at a time, so records of a partition keep their order. With a producer id, which
+acks=all has, what is sent again after a failover is stored once.
+
+A batch that a broker refuses is halved and sent again, until the records that it does not want are alone: these
+are named by their lines, and all others are stored. A batch whose fate is not known ends the command, since
+what comes after it could be stored without it.
+
+Not obvious: partitions are chosen as librdkafka chooses them (`consistent_random`: the CRC-32 of the key; any,
+without one), so that keys stay where they were.
+"""
+
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from random import randrange
+from typing import NamedTuple
+
+from ottla.base.command_error import CommandError
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.cli import output
+from ottla.cli.records.deliveries import Deliveries
+from ottla.cli.records.formats import Outgoing, Pairs
+from ottla.client.client import Client
+from ottla.client.errors import ClientError
+from ottla.client.librdkafka.errors import DENIED, denial
+from ottla.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, SEQUENCES
+from ottla.records.builder import NewRecord, build_batch
+from ottla.records.compression import Codec
+from ottla.records.many import COUNT_MAX, batch_of
+
+BATCH_BYTES = 900_000  # below what a broker takes by default, with room for what a batch adds
+RECORD_OVERHEAD = 12
+SETTLE_S = 5.0
+# What is wrong with records, and not with the way to them.
+OF_RECORDS = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP}
+NO_PRODUCER = (NO_PRODUCER_ID, -1)
+
+
+class Columns(NamedTuple):
+    """Records that have a value each, all or none of them a key, and the same headers."""
+
+    values: Sequence[bytes]
+    keys: Sequence[bytes] | None
+    headers: Pairs
+
+
+class Share(NamedTuple):
+    """What one partition gets of a portion, with the numbers of the lines."""
+
+    lines: Sequence[int]
+    records: Columns | Sequence[Outgoing]
+
+    @property
+    def size(self) -> int:
+        """Of keys and values, in bytes."""
+        if isinstance(self.records, Columns):
+            return sum(map(len, self.records.values)) + sum(map(len, self.records.keys or ()))
+        return sum(len(record.key or b"") + len(record.value or b"") for record in self.records)
+
+    def part(self, start: int, stop: int) -> "Share":
+        if isinstance(self.records, Columns):
+            values, keys, headers = self.records
+            some = None if keys is None else keys[start:stop]
+            return Share(self.lines[start:stop], Columns(values[start:stop], some, headers))
+        return Share(self.lines[start:stop], self.records[start:stop])
+
+    def halves(self) -> "list[Share]":
+        middle = len(self.lines) // 2
+        return [self.part(0, middle), self.part(middle, len(self.lines))]
+
+    def batches(self) -> "Iterator[Share]":
+        """Parts that fit into a batch each, most likely."""
+        total = len(self.lines)
+        mean = self.size // total + RECORD_OVERHEAD
+        most = max(1, min(COUNT_MAX, BATCH_BYTES // mean))
+        return (self.part(start, start + most) for start in range(0, total, most))
+
+    def batch(self, producer: tuple[int, int, int], codec: Codec) -> bytearray:
+        now_ms = int(time.time() * 1000)
+        if isinstance(self.records, Columns):
+            values, keys, headers = self.records
+            return batch_of(
+                values, keys, tuple(headers), timestamp_ms=now_ms, codec=codec, producer=producer
+            )
+        records = [
+            NewRecord(
+                record.key,
+                record.value,
+                tuple(record.headers),
+                now_ms if record.timestamp_ms is None else record.timestamp_ms,
+            )
+            for record in self.records
+        ]
+        return build_batch(
+            records,
+            codec=codec,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=producer[2],
+        )
+
+
+class BatchSender:
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        deliveries: Deliveries,
+        *,
+        acks: int,
+        codec: Codec,
+        partition: int | None,
+        limit: Callable[[], str],
+        quiet: bool,
+    ) -> None:
+        """`limit` says how large a record may be, in words, where that can be known."""
+        self._client = client
+        self._topic = topic
+        self._deliveries = deliveries
+        self._acks = acks
+        self._codec = codec
+        self._partition = partition
+        self._limit = limit
+        self._quiet = quiet
+        self._partitions: list[int] = []
+        self._producer = NO_PRODUCER
+        self._sequences: dict[TopicPartition, int] = {}
+        self._turn = count()
+        self._background = Background()
+
+    def prepare(self) -> None:
+        """Look whether the topic is there; if not, it is created when there is a record for it."""
+        self._partitions = self._client.partitions([self._topic]).get(self._topic, [])
+        if self._partitions:
+            self._check_partition(self._partition)
+
+    def send(self, first_line: int, records: Columns | Sequence[Outgoing]) -> None:
+        """In the background, when the portion before is done."""
+        if not self._partitions:
+            self._create()
+        if self._producer == NO_PRODUCER and self._acks == -1:
+            self._producer = self._client.producer_id()
+        shares = self._shares(first_line, records)
+        self._background.start(lambda: self._deliver(shares))
+
+    def finish(self) -> None:
+        """Wait for what is under way."""
+        self._background.wait()
+
+    def settle(self) -> None:
+        """The same after an interrupt, for a while only, and whatever comes of it."""
+        self._background.abandon(SETTLE_S)
+
+    # -- partitions --
+
+    def _create(self) -> None:
+        self._partitions = self._client.partitions([self._topic], may_create=True)[self._topic]
+        if not self._quiet:
+            output.say(f"topic {self._topic} was not there, and was created")
+        self._check_partition(self._partition)
+
+    def _check_partition(self, wanted: int | None) -> None:
+        if wanted is not None and wanted not in self._partitions:
+            there = f"only {self._partitions[0]} to {self._partitions[-1]}"
+            raise CommandError(f"topic {self._topic} has no partition {wanted}, {there}")
+
+    def _shares(self, first_line: int, records: Columns | Sequence[Outgoing]) -> dict[TopicPartition, Share]:
+        if isinstance(records, Columns):
+            whole = Share(range(first_line, first_line + len(records.values)), records)
+            if self._partition is not None or records.keys is None or len(self._partitions) == 1:
+                return {TopicPartition(self._topic, self._next(self._partition)): whole}
+            return self._by_key(whole, records.keys, records.values, records.headers)
+        rows: dict[int, tuple[list[int], list[Outgoing]]] = {}
+        any_one = self._next(None)
+        for line, record in enumerate(records, first_line):
+            number = record.partition
+            if number is None:
+                number = self._of_key(record.key) if record.key else any_one
+            else:
+                self._check_partition(number)
+            lines, chosen = rows.setdefault(number, ([], []))
+            lines.append(line)
+            chosen.append(record)
+        return {TopicPartition(self._topic, number): Share(*share) for number, share in rows.items()}
+
+    def _by_key(
+        self, whole: Share, keys: Sequence[bytes], values: Sequence[bytes], headers: Pairs
+    ) -> dict[TopicPartition, Share]:
+        total, partitions, any_one = len(self._partitions), self._partitions, self._next(None)
+        numbers = [partitions[zlib.crc32(key) % total] if key else any_one for key in keys]
+        shares = {}
+        for number in set(numbers):
+            rows = [at for at, chosen in enumerate(numbers) if chosen == number]
+            columns = Columns([values[at] for at in rows], [keys[at] for at in rows], headers)
+            lines = [whole.lines[at] for at in rows]
+            shares[TopicPartition(self._topic, number)] = Share(lines, columns)
+        return shares
+
+    def _next(self, wanted: int | None) -> int:
+        """The partition of records without a key: another one for every portion."""
+        if wanted is not None:
+            return wanted
+        turn = next(self._turn)
+        if not turn:
+            self._turn = count(randrange(len(self._partitions)))  # noqa: S311  # no secret
+            turn = next(self._turn)
+        return self._partitions[turn % len(self._partitions)]
+
+    def _of_key(self, key: bytes) -> int:
+        return self._partitions[zlib.crc32(key) % len(self._partitions)]
+
+    # -- in the background --
+
+    def _deliver(self, shares: dict[TopicPartition, Share]) -> None:
+        waiting = {topic_partition: deque(share.batches()) for topic_partition, share in shares.items()}
+        while waiting:
+            refusals: dict[TopicPartition, ClientError] = {}
+            batches = {
+                topic_partition: queue[0].batch(self._producer_of(topic_partition), self._codec)
+                for topic_partition, queue in waiting.items()
+            }
+            for topic_partition in self._client.produce(batches, acks=self._acks, refusals=refusals):
+                share = waiting[topic_partition].popleft()
+                self._deliveries.on_acknowledged(len(share.lines), share.size)
+                if topic_partition in self._sequences:
+                    after = self._sequences[topic_partition] + len(share.lines)
+                    self._sequences[topic_partition] = after % SEQUENCES
+            for topic_partition, error in refusals.items():
+                self._on_refused(waiting[topic_partition], error, len(batches[topic_partition]))
+            waiting = {topic_partition: queue for topic_partition, queue in waiting.items() if queue}
+
+    def _producer_of(self, topic_partition: TopicPartition) -> tuple[int, int, int]:
+        if self._producer == NO_PRODUCER:
+            return (*NO_PRODUCER, NO_SEQUENCE)
+        return (*self._producer, self._sequences.setdefault(topic_partition, 0))
+
+    def _on_refused(self, queue: deque[Share], error: ClientError, size: int) -> None:
+        if error.code not in OF_RECORDS:
+            raise error
+        share = queue.popleft()
+        is_too_large = error.code == ErrorCode.MESSAGE_TOO_LARGE  # which may be for all of them together
+        if len(share.lines) > 1 and (is_too_large or not self._deliveries.is_hopeless):
+            queue.extendleft(reversed(share.halves()))
+            return
+        self._deliveries.on_refused(len(share.lines), lambda: self._explain(share, error, size))
+
+    def _explain(self, share: Share, error: ClientError, size: int) -> str:
+        first, last = share.lines[0], share.lines[-1]
+        lines = f"line {first}" if first == last else f"lines {first} to {last}"
+        if error.code == ErrorCode.MESSAGE_TOO_LARGE:
+            return f"{lines}: the record takes {size} bytes, {self._limit()}"
+        return f"{lines}: {error}"
+
+
+class Background:
+    """One piece of work at a time, in a thread that does not outlive the command."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def start(self, work: Callable[[], None]) -> None:
+        self.wait()
+        self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Until it is done; what went wrong is raised here."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def abandon(self, most_s: float) -> None:
+        if self._thread is not None:
+            self._thread.join(most_s)
+
+    def _run(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001  # told where it is waited for
+            self._error = error
+
+
+def explained(error: ClientError) -> str:
+    """A refusal in the words of the other commands."""
+    if error.code not in DENIED:
+        return str(error)
+    return denial(error.code, of_producer_id=error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
