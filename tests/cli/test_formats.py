@@ -5,8 +5,10 @@ import json
 import pytest
 
 from ottla.base.command_error import CommandError
-from ottla.cli.records.formats import Message, Outgoing, formatter, from_json, from_line, unescape
+from ottla.cli.records.formats import formatter, from_line, unescape
 from ottla.cli.times import parse_duration_ms, parse_ms, show_duration, show_ms
+from ottla.client.formats import Message, Outgoing
+from ottla.client.formats.json_lines import outgoing as from_json
 
 LETTER = Message("letters", 2, 7, 1_700_000_000_123, b"k", b"v", [("h", b"1"), ("h", None)])
 

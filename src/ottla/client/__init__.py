@@ -6,6 +6,7 @@
     exchange                        one request for every leader, until every partition has its answer
     fetch · first_batches           raw record batches of one partition, and of many
     produce · offsets · groups · topics · transactions   the requests
+    formats/ · registry_settings    keys and values as people read and write them, with a schema registry too
     transaction_states              transactions as coordinators and partitions see them
     librdkafka/                     the other way to a cluster: confluent-kafka, for commands and products
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from ottla.client.registry_settings import is_registry
 from ottla.client.security.names import PROTOCOL, is_security
 from ottla.client.security.settings import NO_SECURITY, ClientSecurity, client_security, uses
 
@@ -31,8 +32,12 @@ class ClientProperties:
 
     @property
     def others(self) -> dict[str, str]:
-        """Those that are neither an address nor about security."""
-        return {name: value for name, value in self.given if name != SERVERS and not is_security(name)}
+        """Those that are neither an address nor about security, and not for a schema registry."""
+        return {
+            name: value
+            for name, value in self.given
+            if name != SERVERS and not is_security(name) and not is_registry(name)
+        }
 
     @property
     def client_id(self) -> str | None:

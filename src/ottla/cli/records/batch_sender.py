@@ -26,9 +26,10 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.cli import output
 from ottla.cli.records.deliveries import Deliveries
-from ottla.cli.records.formats import Outgoing, Pairs
 from ottla.client.client import Client
 from ottla.client.errors import ClientError
+from ottla.client.formats import Outgoing
+from ottla.client.formats.rows import Pairs
 from ottla.client.librdkafka.errors import DENIED, denial
 from ottla.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, SEQUENCES
 from ottla.records.builder import NewRecord, build_batch
@@ -86,9 +87,7 @@ class Share(NamedTuple):
         now_ms = int(time.time() * 1000)
         if isinstance(self.records, Columns):
             values, keys, headers = self.records
-            return batch_of(
-                values, keys, tuple(headers), timestamp_ms=now_ms, codec=codec, producer=producer
-            )
+            return batch_of(values, keys, tuple(headers), timestamp_ms=now_ms, codec=codec, producer=producer)
         records = [
             NewRecord(
                 record.key,

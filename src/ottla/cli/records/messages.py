@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.cli import output
-from ottla.cli.records.formats import Formatter, Message, Pairs
+from ottla.cli.records.formats import Formatter
+from ottla.client.formats import Message
+from ottla.client.formats.rows import Pairs
 from ottla.client.librdkafka.messages import headers_of
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
 from ottla.cli.options import HERE, WhereOption, connects
 from ottla.cli.properties import parse_settings
-from ottla.cli.records.formats import Outgoing, from_json, from_line, unescape
+from ottla.cli.records.formats import from_line, unescape
 from ottla.cli.records.input_transactions import in_transactions
+from ottla.client.formats import Outgoing, json_lines
 from ottla.client.librdkafka import cluster, connections, transactions
 from ottla.client.librdkafka.errors import errors_explained, explain, is_dropped
 from ottla.client.librdkafka.messages import flushed
@@ -261,7 +262,7 @@ def _parser(
     none = None if null is None else null.encode()
 
     def parse(line: bytes) -> Outgoing:
-        record = from_json(line) if is_json else from_line(line, between, none)
+        record = json_lines.outgoing(line) if is_json else from_line(line, between, none)
         if shared:
             record = record._replace(headers=[*record.headers, *shared])
         return record if partition is None else record._replace(partition=partition)

@@ -13,13 +13,13 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.base.errors import ApiError
 from ottla.base.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.cli import output
-from ottla.cli.records.formats import Message, to_json
 from ottla.cli.storage import text_files
 from ottla.cli.storage.dump_lines import Reader, brief, print_json, show
 from ottla.cli.storage.group_records import decode_group_record, group_text
 from ottla.cli.storage.read_only_files import ReadOnlyFiles
 from ottla.cli.storage.transaction_records import decode_transaction_record
 from ottla.cli.times import show_ms
+from ottla.client.formats import Message, json_lines
 from ottla.log.index import SWAP, IndexFileError, OffsetIndex, TimeIndex
 from ottla.log.recovery import CLEANED, DELETED
 from ottla.log.scan import TornError, batches
@@ -169,7 +169,7 @@ def _show_records(folder: str, header: BatchHeader, records: list[Record], json:
             if problem:
                 problems.append(f"offset {record.offset}: {problem}")
         if json:
-            print_json(to_json(message) | decoded)
+            print_json(json_lines.to_json(message) | decoded)
         else:
             print(_record_line(record, decoded))
     return problems

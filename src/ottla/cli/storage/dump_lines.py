@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ottla.cli.output import json_text
-from ottla.cli.records.formats import readable
+from ottla.client.formats.content import readable
 
 # Shows a file: its path, whether records are wanted, whether as JSON. What is wrong with it, a line each.
 Reader: TypeAlias = Callable[[str, bool, bool], list[str]]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition, uuid_text
 from ottla.broker.journal import stored_in
-from ottla.cli.records.formats import readable
+from ottla.client.formats.content import readable
 from ottla.coordinator.damage import Damage, Unreadable, named_by
 from ottla.coordinator.records import CorruptRecordError
 from ottla.coordinator.turn import StoredEnd, StoredRecord

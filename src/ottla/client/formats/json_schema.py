@@ -1,0 +1,39 @@
+"""JSON with a schema, by confluent-kafka's JSONSerializer and JSONDeserializer, which check it."""
+
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+
+from ottla.client.formats.content import FormatError
+from ottla.client.formats.schemas import no_subject, reason, written_with
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+
+class JsonSchemaCodec:
+    def __init__(self, client: "SchemaRegistryClient") -> None:
+        self._client = client
+        self._deserializer = JSONDeserializer(
+            None, schema_registry_client=client, conf={"subject.name.strategy": no_subject}
+        )
+        self._serializers: dict[int, Any] = {}
+
+    def decode(self, content: bytes, _schema: "Schema", context: Any) -> Any:
+        try:
+            return self._deserializer(content, context)
+        except Exception as error:  # noqa: BLE001  (bytes that nobody checked, in other people's libraries)
+            raise FormatError(reason(error)) from None
+
+    def encode(
+        self, data: Any, schema: "Schema", schema_id: int, context: Any, _message: str | None
+    ) -> bytes:
+        serializer = self._serializers.get(schema_id)
+        try:
+            if serializer is None:
+                serializer = self._serializers[schema_id] = JSONSerializer(
+                    schema, self._client, conf=written_with("JSON", schema_id)
+                )
+            return bytes(serializer(data, context))
+        except Exception as error:  # noqa: BLE001  (what somebody typed, in other people's libraries)
+            raise FormatError(reason(error)) from None
