@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.base.errors import ApiError
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
-from ottla.records.many import COUNT_MAX, batch_of, body_of
-from ottla.records.record import Headers, read_records
+from ottla.records.many import COUNT_MAX, batch_of, body_of, values_of
+from ottla.records.record import Headers, open_body, read_records
 
 COLUMN = st.lists(st.binary(max_size=200), min_size=1, max_size=200)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=9)), max_size=3).map(tuple)
@@ -57,3 +58,40 @@ def test_a_batch_has_records_and_not_too_many() -> None:
     for values in ([], [b""] * (COUNT_MAX + 1)):
         with pytest.raises(ValueError, match="a batch of"):
             body_of(values)
+
+
+RECORDS = st.lists(
+    st.builds(
+        NewRecord,
+        st.none() | st.binary(max_size=200),
+        st.none() | st.binary(max_size=200),
+        HEADERS,
+        st.integers(0, 1 << 45),
+    ),
+    min_size=1,
+    max_size=90,
+)
+
+
+@given(RECORDS)
+def test_values_come_out_of_any_body(records: list[NewRecord]) -> None:
+    body = open_body(build_batch(records))
+    assert values_of(body, len(records)) == [record.value for record in records]
+
+
+@given(RECORDS, st.data())
+def test_a_body_that_is_cut_or_miscounted_gives_no_values(
+    records: list[NewRecord], data: st.DataObject
+) -> None:
+    body = bytes(open_body(build_batch(records)))
+    cut = data.draw(st.integers(0, len(body) - 1))
+    for some, count in ((body[:cut], len(records)), (body, len(records) + 1), (body, len(records) - 1)):
+        with pytest.raises(ApiError):
+            values_of(some, count)
+
+
+def test_offsets_of_every_width_are_stepped_over() -> None:
+    values: list[bytes] = [b"%d" % number for number in range(9000)]
+    assert values_of(body_of(values), len(values)) == values
+    far = build_batch([NewRecord(None, b"v")], offset_deltas=[1 << 20], last_offset_delta=1 << 20)
+    assert values_of(open_body(far), 1) == [b"v"]

@@ -38,8 +38,8 @@ def produce(
     deadline: Deadline,
     refusals: dict[TopicPartition, ClientError] | None = None,
 ) -> dict[TopicPartition, int]:
-    """The base offset of every batch; UNKNOWN_OFFSET where no broker says it (acks=0, old duplicates). A batch
-    that is refused for good is an error, or with `refusals` goes there."""
+    """The base offset of every batch; UNKNOWN_OFFSET where no broker says it (acks=0, old duplicates). A
+    batch that is refused for good is an error, or with `refusals` goes there."""
     if acks not in {-1, 0, 1}:
         raise ValueError(f"acks is -1, 0 or 1, not {acks}")
     for topic_partition, batch in batches.items():

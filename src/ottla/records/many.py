@@ -1,8 +1,8 @@
-"""Many records at once, for whoever sends lines of a file: the body of a batch out of columns.
+"""Many records at once, for whoever sends or prints lines: a body out of columns, and the values of a body.
 
-`builder` takes records one by one. Here the work for a record is done by a few functions of the interpreter
-that go over whole columns, which is several times as fast. Rules: the records of a batch have one timestamp
-and the same headers, and no value or key is null; all others go to `builder`.
+`builder` takes records one by one, and `record` gives them so. Here the work for a record is done by a few
+functions of the interpreter that go over whole columns, which is several times as fast. Rules: the records of
+a batch have one timestamp and the same headers, and no value or key is null; all others go to `builder`.
 
 Not obvious: the first varint of a record is its length, so it depends on how long the others are. The offset
 delta takes one byte up to 63, two up to 8191, three beyond: the columns are cut there.
@@ -16,7 +16,7 @@ from ottla.base.files import Buffer
 from ottla.records.batch import MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
 from ottla.records.builder import encode_headers, seal, varint
 from ottla.records.compression import Codec
-from ottla.records.record import Headers
+from ottla.records.record import VARLONG_BYTES_MAX, Headers, malformed, read_varint
 
 COUNT_MAX = 1 << 17
 _WIDTHS = ((0, 64), (64, 1 << 13), (1 << 13, COUNT_MAX))
@@ -118,3 +118,50 @@ def _records(
         map(_LENGTHS.__getitem__, key_lengths), keys,
         map(_LENGTHS.__getitem__, lengths), values, repeat(ending),
     )  # fmt: skip
+
+
+def values_of(body: Buffer, count: int) -> list[bytes | None]:
+    """The values of all records of a body, and nothing else of them. INVALID_RECORD, as `walk` says it."""
+    data = body if isinstance(body, bytes) else bytes(body)
+    values: list[bytes | None] = []
+    add_value = values.append
+    at, end = 0, len(data)
+    try:
+        for _ in range(count):
+            size = data[at]
+            if size < 128:
+                at += 1
+                stop = at + (size >> 1)
+            else:
+                size, at = read_varint(data, at)
+                stop = at + size
+            at += 2  # the attributes, and most often the whole of the timestamp's difference
+            if data[at - 1] > 127:
+                _, at = read_varint(data, at - 1, VARLONG_BYTES_MAX)
+            if data[at] < 128:
+                at += 1
+            elif data[at + 1] < 128:
+                at += 2
+            else:
+                _, at = read_varint(data, at)
+            length = data[at]
+            at += 1
+            if length != 1:  # a key
+                length, at = (length >> 1, at) if length < 128 else read_varint(data, at - 1)
+                at += max(0, length)
+            length = data[at]
+            at += 1
+            if length < 128:
+                length = (length >> 1) ^ -(length & 1)
+            else:
+                length, at = read_varint(data, at - 1)
+            after = at + max(0, length)
+            if after >= stop or stop > end or (data[after] == 0) is not (after + 1 == stop):
+                raise malformed(f"a value that ends at {after} in a record that ends at {stop}")
+            add_value(data[at:after] if length >= 0 else None)
+            at = stop
+    except IndexError:
+        raise malformed(f"{count} records do not fit into {end} bytes") from None
+    if at != end:
+        raise malformed(f"{count} records cover {at} of {end} bytes")
+    return values

@@ -1,15 +1,15 @@
-"""Records in batches of our own, through our own client: what `ottla produce` does unless it is told otherwise.
+"""Records in batches of our own, through our own client: how `ottla produce` sends unless told otherwise.
 
-A portion of the input is cut up by partition, made into batches and sent in the background, while the next one
-is read: one request is under way at a time, so records of a partition keep their order. With a producer id, which
-acks=all has, what is sent again after a failover is stored once.
+A portion of the input is cut up by partition, made into batches and sent in the background, while the next
+one is read: one request is under way at a time, so records of a partition keep their order. With a producer
+id, which acks=all has, what is sent again after a failover is stored once.
 
-A batch that a broker refuses is halved and sent again, until the records that it does not want are alone: these
-are named by their lines, and all others are stored. A batch whose fate is not known ends the command, since
-what comes after it could be stored without it.
+A batch that a broker refuses is halved and sent again, until the records that it does not want are alone:
+these are named by their lines, and all others are stored. A batch whose fate is not known ends the command,
+since what comes after it could be stored without it.
 
-Not obvious: partitions are chosen as librdkafka chooses them (`consistent_random`: the CRC-32 of the key; any,
-without one), so that keys stay where they were.
+Not obvious: partitions are chosen as librdkafka chooses them (`consistent_random`: the CRC-32 of the key;
+any, without one), so that keys stay where they were.
 """
 
 import threading
@@ -19,17 +19,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from random import randrange
-from typing import NamedTuple
 
 from ottla.base.command_error import CommandError
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.cli import output
 from ottla.cli.records.deliveries import Deliveries
+from ottla.cli.records.input_records import Columns, Parsed, Records
 from ottla.client.client import Client
 from ottla.client.errors import ClientError
 from ottla.client.formats import Outgoing
-from ottla.client.formats.rows import Pairs
 from ottla.client.librdkafka.errors import DENIED, denial
 from ottla.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, SEQUENCES
 from ottla.records.builder import NewRecord, build_batch
@@ -44,66 +43,47 @@ OF_RECORDS = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.I
 NO_PRODUCER = (NO_PRODUCER_ID, -1)
 
 
-class Columns(NamedTuple):
-    """Records that have a value each, all or none of them a key, and the same headers."""
+def size_of(records: Records) -> int:
+    """Of keys and values, in bytes."""
+    if isinstance(records, Columns):
+        return sum(map(len, records.values)) + sum(map(len, records.keys or ()))
+    return sum(len(record.key or b"") + len(record.value or b"") for record in records)
 
-    values: Sequence[bytes]
-    keys: Sequence[bytes] | None
-    headers: Pairs
+
+def cut(share: Parsed) -> Iterator[Parsed]:
+    """Parts that fit into a batch each, most likely."""
+    total = len(share.lines)
+    mean = size_of(share.records) // total + RECORD_OVERHEAD
+    most = max(1, min(COUNT_MAX, BATCH_BYTES // mean))
+    return (share.part(start, start + most) for start in range(0, total, most))
 
 
-class Share(NamedTuple):
-    """What one partition gets of a portion, with the numbers of the lines."""
+def halves(share: Parsed) -> list[Parsed]:
+    middle = len(share.lines) // 2
+    return [share.part(0, middle), share.part(middle, len(share.lines))]
 
-    lines: Sequence[int]
-    records: Columns | Sequence[Outgoing]
 
-    @property
-    def size(self) -> int:
-        """Of keys and values, in bytes."""
-        if isinstance(self.records, Columns):
-            return sum(map(len, self.records.values)) + sum(map(len, self.records.keys or ()))
-        return sum(len(record.key or b"") + len(record.value or b"") for record in self.records)
-
-    def part(self, start: int, stop: int) -> "Share":
-        if isinstance(self.records, Columns):
-            values, keys, headers = self.records
-            some = None if keys is None else keys[start:stop]
-            return Share(self.lines[start:stop], Columns(values[start:stop], some, headers))
-        return Share(self.lines[start:stop], self.records[start:stop])
-
-    def halves(self) -> "list[Share]":
-        middle = len(self.lines) // 2
-        return [self.part(0, middle), self.part(middle, len(self.lines))]
-
-    def batches(self) -> "Iterator[Share]":
-        """Parts that fit into a batch each, most likely."""
-        total = len(self.lines)
-        mean = self.size // total + RECORD_OVERHEAD
-        most = max(1, min(COUNT_MAX, BATCH_BYTES // mean))
-        return (self.part(start, start + most) for start in range(0, total, most))
-
-    def batch(self, producer: tuple[int, int, int], codec: Codec) -> bytearray:
-        now_ms = int(time.time() * 1000)
-        if isinstance(self.records, Columns):
-            values, keys, headers = self.records
-            return batch_of(values, keys, tuple(headers), timestamp_ms=now_ms, codec=codec, producer=producer)
-        records = [
-            NewRecord(
-                record.key,
-                record.value,
-                tuple(record.headers),
-                now_ms if record.timestamp_ms is None else record.timestamp_ms,
-            )
-            for record in self.records
-        ]
-        return build_batch(
-            records,
-            codec=codec,
-            producer_id=producer[0],
-            producer_epoch=producer[1],
-            base_sequence=producer[2],
+def as_batch(records: Records, producer: tuple[int, int, int], codec: Codec) -> bytearray:
+    """`producer`: id, epoch, and the sequence of the first record."""
+    now_ms = int(time.time() * 1000)
+    if isinstance(records, Columns):
+        headers = tuple(records.headers)
+        return batch_of(
+            records.values, records.keys, headers, timestamp_ms=now_ms, codec=codec, producer=producer
         )
+    new = [
+        NewRecord(
+            record.key,
+            record.value,
+            tuple(record.headers),
+            now_ms if record.timestamp_ms is None else record.timestamp_ms,
+        )
+        for record in records
+    ]
+    producer_id, epoch, sequence = producer
+    return build_batch(
+        new, codec=codec, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+    )
 
 
 class BatchSender:
@@ -140,13 +120,13 @@ class BatchSender:
         if self._partitions:
             self._check_partition(self._partition)
 
-    def send(self, first_line: int, records: Columns | Sequence[Outgoing]) -> None:
+    def send(self, portion: Parsed) -> None:
         """In the background, when the portion before is done."""
         if not self._partitions:
             self._create()
         if self._producer == NO_PRODUCER and self._acks == -1:
             self._producer = self._client.producer_id()
-        shares = self._shares(first_line, records)
+        shares = self._shares(portion)
         self._background.start(lambda: self._deliver(shares))
 
     def finish(self) -> None:
@@ -170,37 +150,33 @@ class BatchSender:
             there = f"only {self._partitions[0]} to {self._partitions[-1]}"
             raise CommandError(f"topic {self._topic} has no partition {wanted}, {there}")
 
-    def _shares(self, first_line: int, records: Columns | Sequence[Outgoing]) -> dict[TopicPartition, Share]:
-        if isinstance(records, Columns):
-            whole = Share(range(first_line, first_line + len(records.values)), records)
-            if self._partition is not None or records.keys is None or len(self._partitions) == 1:
-                return {TopicPartition(self._topic, self._next(self._partition)): whole}
-            return self._by_key(whole, records.keys, records.values, records.headers)
-        rows: dict[int, tuple[list[int], list[Outgoing]]] = {}
+    def _shares(self, portion: Parsed) -> dict[TopicPartition, Parsed]:
+        """What each partition gets."""
+        records = portion.records
+        if not isinstance(records, Columns):
+            numbers = self._numbers(records)
+        elif self._partition is not None or records.keys is None:
+            return {TopicPartition(self._topic, self._next(self._partition)): portion}
+        else:
+            any_one = self._next(None)
+            numbers = [self._of_key(key) if key else any_one for key in records.keys]
+        rows: dict[int, list[int]] = {}
+        for at, number in enumerate(numbers):
+            rows.setdefault(number, []).append(at)
+        return {
+            TopicPartition(self._topic, number): _rows(portion, chosen) for number, chosen in rows.items()
+        }
+
+    def _numbers(self, records: Sequence[Outgoing]) -> list[int]:
         any_one = self._next(None)
-        for line, record in enumerate(records, first_line):
+        numbers = []
+        for record in records:
+            self._check_partition(record.partition)
             number = record.partition
             if number is None:
                 number = self._of_key(record.key) if record.key else any_one
-            else:
-                self._check_partition(number)
-            lines, chosen = rows.setdefault(number, ([], []))
-            lines.append(line)
-            chosen.append(record)
-        return {TopicPartition(self._topic, number): Share(*share) for number, share in rows.items()}
-
-    def _by_key(
-        self, whole: Share, keys: Sequence[bytes], values: Sequence[bytes], headers: Pairs
-    ) -> dict[TopicPartition, Share]:
-        total, partitions, any_one = len(self._partitions), self._partitions, self._next(None)
-        numbers = [partitions[zlib.crc32(key) % total] if key else any_one for key in keys]
-        shares = {}
-        for number in set(numbers):
-            rows = [at for at, chosen in enumerate(numbers) if chosen == number]
-            columns = Columns([values[at] for at in rows], [keys[at] for at in rows], headers)
-            lines = [whole.lines[at] for at in rows]
-            shares[TopicPartition(self._topic, number)] = Share(lines, columns)
-        return shares
+            numbers.append(number)
+        return numbers
 
     def _next(self, wanted: int | None) -> int:
         """The partition of records without a key: another one for every portion."""
@@ -217,17 +193,17 @@ class BatchSender:
 
     # -- in the background --
 
-    def _deliver(self, shares: dict[TopicPartition, Share]) -> None:
-        waiting = {topic_partition: deque(share.batches()) for topic_partition, share in shares.items()}
+    def _deliver(self, shares: dict[TopicPartition, Parsed]) -> None:
+        waiting = {topic_partition: deque(cut(share)) for topic_partition, share in shares.items()}
         while waiting:
             refusals: dict[TopicPartition, ClientError] = {}
             batches = {
-                topic_partition: queue[0].batch(self._producer_of(topic_partition), self._codec)
+                topic_partition: as_batch(queue[0].records, self._producer_of(topic_partition), self._codec)
                 for topic_partition, queue in waiting.items()
             }
             for topic_partition in self._client.produce(batches, acks=self._acks, refusals=refusals):
                 share = waiting[topic_partition].popleft()
-                self._deliveries.on_acknowledged(len(share.lines), share.size)
+                self._deliveries.on_acknowledged(len(share.lines), size_of(share.records))
                 if topic_partition in self._sequences:
                     after = self._sequences[topic_partition] + len(share.lines)
                     self._sequences[topic_partition] = after % SEQUENCES
@@ -240,22 +216,32 @@ class BatchSender:
             return (*NO_PRODUCER, NO_SEQUENCE)
         return (*self._producer, self._sequences.setdefault(topic_partition, 0))
 
-    def _on_refused(self, queue: deque[Share], error: ClientError, size: int) -> None:
+    def _on_refused(self, queue: deque[Parsed], error: ClientError, size: int) -> None:
         if error.code not in OF_RECORDS:
             raise error
         share = queue.popleft()
         is_too_large = error.code == ErrorCode.MESSAGE_TOO_LARGE  # which may be for all of them together
         if len(share.lines) > 1 and (is_too_large or not self._deliveries.is_hopeless):
-            queue.extendleft(reversed(share.halves()))
+            queue.extendleft(reversed(halves(share)))
             return
         self._deliveries.on_refused(len(share.lines), lambda: self._explain(share, error, size))
 
-    def _explain(self, share: Share, error: ClientError, size: int) -> str:
+    def _explain(self, share: Parsed, error: ClientError, size: int) -> str:
         first, last = share.lines[0], share.lines[-1]
         lines = f"line {first}" if first == last else f"lines {first} to {last}"
         if error.code == ErrorCode.MESSAGE_TOO_LARGE:
             return f"{lines}: the record takes {size} bytes, {self._limit()}"
         return f"{lines}: {error}"
+
+
+def _rows(portion: Parsed, chosen: Sequence[int]) -> Parsed:
+    if len(chosen) == len(portion.lines):
+        return portion
+    lines, records = [portion.lines[at] for at in chosen], portion.records
+    if not isinstance(records, Columns):
+        return Parsed(lines, [records[at] for at in chosen])
+    keys = None if records.keys is None else [records.keys[at] for at in chosen]
+    return Parsed(lines, Columns([records.values[at] for at in chosen], keys, records.headers))
 
 
 class Background:

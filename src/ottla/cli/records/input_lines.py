@@ -104,11 +104,17 @@ def _lines(text: bytes, delimiter: bytes) -> list[bytes]:
 
 
 @contextlib.contextmanager
-def progress(read: Read, size: int) -> Iterator[Read]:
-    """The same input, while a bar on stderr shows how much of it was read."""
+def unseen(source: IO[bytes]) -> Iterator[Read]:
+    yield reader(source)
+
+
+@contextlib.contextmanager
+def shown(source: IO[bytes], size: int) -> Iterator[Read]:
+    """While a bar on stderr shows how much was read."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
+    read = reader(source)
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=size or None)
