@@ -128,10 +128,13 @@ def values_of(body: Buffer, count: int) -> list[bytes | None]:
     at, end = 0, len(data)
     try:
         for _ in range(count):
-            size = data[at]
+            size, second = data[at], data[at + 1]
             if size < 128:
                 at += 1
                 stop = at + (size >> 1)
+            elif second < 128:
+                at += 2
+                stop = at + ((size & 127 | second << 7) >> 1)
             else:
                 size, at = read_varint(data, at)
                 stop = at + size
@@ -149,19 +152,22 @@ def values_of(body: Buffer, count: int) -> list[bytes | None]:
             if length != 1:  # a key
                 length, at = (length >> 1, at) if length < 128 else read_varint(data, at - 1)
                 at += max(0, length)
-            length = data[at]
-            at += 1
+            length, second = data[at], data[at + 1]
             if length < 128:
+                at += 1
                 length = (length >> 1) ^ -(length & 1)
+            elif second < 128 and not length & 1:
+                at += 2
+                length = (length & 127 | second << 7) >> 1
             else:
-                length, at = read_varint(data, at - 1)
-            after = at + max(0, length)
-            if after >= stop or stop > end or (data[after] == 0) is not (after + 1 == stop):
+                length, at = read_varint(data, at)
+            after = at + length if length > 0 else at
+            if after + 1 != stop and (after >= stop or not data[after]):
                 raise malformed(f"a value that ends at {after} in a record that ends at {stop}")
             add_value(data[at:after] if length >= 0 else None)
             at = stop
     except IndexError:
         raise malformed(f"{count} records do not fit into {end} bytes") from None
-    if at != end:
+    if at != end:  # positions only ever grow, so this proves every record to lie inside the body
         raise malformed(f"{count} records cover {at} of {end} bytes")
     return values
