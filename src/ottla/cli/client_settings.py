@@ -36,17 +36,14 @@ class Typed:
     profile: str | None = None
 
 
-def resolve(typed: Typed, default: str, *, is_place_typed: bool = False) -> ClientProperties:
-    """`is_place_typed`: only the command line says where the cluster is, the rest may come from elsewhere.
-    ClientError: the properties are wrong, or contradict each other."""
-    lower = [_environment(), _profile(typed.profile)]
-    if is_place_typed:
-        lower = [{name: value for name, value in layer.items() if name != SERVERS} for layer in lower]
+def resolve(typed: Typed, default: str) -> ClientProperties:
+    """ClientError: the properties are wrong, or contradict each other."""
     properties = layered(
         {SERVERS: typed.bootstrap} if typed.bootstrap is not None else {},
         parse_settings(typed.settings, "-X"),
         read_file(typed.config) if typed.config is not None else {},
-        *lower,
+        _environment(),
+        _profile(typed.profile),
     )
     if ignored := sorted(JAVA_ONLY & properties.keys()):
         output.say(f"ottla: only Java's clients have {', '.join(ignored)}; without effect here")

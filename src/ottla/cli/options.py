@@ -83,9 +83,7 @@ def connects(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]
         def run(**given: Any) -> None:
             asked = {name: given.pop(name) for name in own}
             try:
-                where = client_settings.resolve(
-                    _typed(asked), default.bootstrap, is_place_typed=bootstrap.envvar is None
-                )
+                where = client_settings.resolve(_typed(asked), default.bootstrap)
             except ClientError as error:
                 raise CommandError(str(error), USAGE) from None
             command(**given, where=where)

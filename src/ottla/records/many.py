@@ -21,6 +21,7 @@ from ottla.records.record import VARLONG_BYTES_MAX, Headers, malformed, read_var
 COUNT_MAX = 1 << 17
 _WIDTHS = ((0, 64), (64, 1 << 13), (1 << 13, COUNT_MAX))
 _NULL_KEY = b"\x01"
+_NO_KEY = _NULL_KEY[0]
 _NO_DELTA = b"\x00\x00"  # attributes, and the difference to the timestamp of the batch
 
 
@@ -147,11 +148,7 @@ def values_of(body: Buffer, count: int) -> list[bytes | None]:
                 at += 2
             else:
                 _, at = read_varint(data, at)
-            length = data[at]
-            at += 1
-            if length != 1:  # a key
-                length, at = (length >> 1, at) if length < 128 else read_varint(data, at - 1)
-                at += max(0, length)
+            at = at + 1 if data[at] == _NO_KEY else _after_field(data, at)
             length, second = data[at], data[at + 1]
             if length < 128:
                 at += 1
@@ -171,3 +168,8 @@ def values_of(body: Buffer, count: int) -> list[bytes | None]:
     if at != end:  # positions only ever grow, so this proves every record to lie inside the body
         raise malformed(f"{count} records cover {at} of {end} bytes")
     return values
+
+
+def _after_field(data: bytes, at: int) -> int:
+    length, at = read_varint(data, at)
+    return at + max(0, length)

@@ -15,11 +15,11 @@ from ottla.cli import output
 from ottla.cli.cluster import elect, rebalance, secure_zookeeper
 from ottla.cli.cluster.local_cluster import LocalCluster, Process
 from ottla.cli.cluster.zookeeper_servers import class_path, java
-from ottla.cli.options import DIRECTORY, NOWHERE, Directory, Json, connects
+from ottla.cli.options import DIRECTORY, NOWHERE, Directory, Json, WhereOrDirectory, connects
 from ottla.cli.properties import parse_settings
 from ottla.client.librdkafka import connections
 from ottla.client.librdkafka.errors import errors_explained
-from ottla.client.properties import ClientProperties, Where
+from ottla.client.properties import Where
 
 app = typer.Typer(name="cluster", help="Run a cluster on this machine, see how one is.", no_args_is_help=True)
 
@@ -30,15 +30,6 @@ app.command()(secure_zookeeper.secure_zookeeper)
 ZOOKEEPER_PORT_STEP = 100  # from the first broker's port to the first ZooKeeper's
 LISTED_MAX = 20
 METADATA_S = 3.0
-
-# Not out of the environment: without it this is about the cluster in --dir.
-Elsewhere = Annotated[
-    ClientProperties,
-    typer.Option(
-        "--bootstrap", "-b", metavar="HOST:PORT", help="A broker of a cluster that runs elsewhere.",
-        show_default=False,
-    ),
-]  # fmt: skip
 
 
 @app.command()
@@ -177,7 +168,7 @@ def _with_http(local: LocalCluster) -> str:
 
 @app.command()
 @connects()
-def status(directory: Directory = DIRECTORY, where: Elsewhere = NOWHERE, json: Json = False) -> None:
+def status(directory: Directory = DIRECTORY, where: WhereOrDirectory = NOWHERE, json: Json = False) -> None:
     """Show brokers, controller, ZooKeeper, and partitions that lack replicas or a leader.
 
     Exits with 0 if all is well, with 1 if something is missing.
