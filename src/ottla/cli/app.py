@@ -32,6 +32,7 @@ COMMANDS = {
     "ship": "ottla.cli.ship:ship",
     "metrics": "ottla.cli.metrics:metrics",
     "pipeline": "ottla.cli.pipeline:app",
+    "top": "ottla.cli.top:top",
     "profile": "ottla.cli.shells.profiles:app",
     "completion": "ottla.cli.shells.completion:completion",
     "shims": "ottla.cli.shells.shims:shims",

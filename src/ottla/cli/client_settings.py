@@ -70,16 +70,16 @@ def _profile(name: str | None) -> dict[str, str]:
     name = os.environ.get(PROFILE) if name is None else name
     if name == "":
         return {}
-    known = profiles()
+    tables = profiles()
     if name is None:
-        return known.get(chosen() or "", {})
-    check_profile(name, known)
-    return known[name]
+        return tables.get(chosen() or "", {})
+    check_profile(name, tables)
+    return tables[name]
 
 
-def check_profile(name: str, known: Mapping[str, Any]) -> None:
-    if name not in known:
-        there = f"it has {', '.join(sorted(known))}" if known else "it has none"
+def check_profile(name: str, tables: Mapping[str, Any]) -> None:
+    if name not in tables:
+        there = f"it has {', '.join(sorted(tables))}" if tables else "it has none"
         raise CommandError(f"there is no profile {name!r} in {profiles_path()}; {there}", USAGE)
 
 

@@ -48,7 +48,7 @@ def _next(before: list[str], current: str) -> Iterable[Candidate]:
         return []
     if commands:
         return [(name, _summary(some)) for name, some in commands.items()] if not rest else []
-    option, place = _position(command, rest)
+    option, argument_count = _position(command, rest)
     if option is not None:
         return _values(option.opts[0], path, before)
     if current.startswith("-"):
@@ -56,9 +56,11 @@ def _next(before: list[str], current: str) -> Iterable[Candidate]:
     arguments = [some for some in command.params if some.param_type_name == "argument"]
     if not arguments:
         return []
-    argument = arguments[min(place, len(arguments) - 1)]
+    argument = arguments[min(argument_count, len(arguments) - 1)]
     return (
-        _values(str(argument.metavar), path, before) if place < len(arguments) or argument.nargs < 0 else []
+        _values(str(argument.metavar), path, before)
+        if argument_count < len(arguments) or argument.nargs < 0
+        else []
     )
 
 
@@ -76,7 +78,7 @@ def _options(command: Any) -> Iterator[Candidate]:
 def _position(command: Any, words: list[str]) -> tuple[Any, int]:
     """The option that waits for its value, and how many arguments there are."""
     options = {name: option for option in command.params for name in option.opts}
-    waiting, place = None, 0
+    waiting, argument_count = None, 0
     for word in words:
         if waiting is not None:
             waiting = None
@@ -84,8 +86,8 @@ def _position(command: Any, words: list[str]) -> tuple[Any, int]:
             option = options.get(word)
             waiting = option if option is not None and not option.is_flag else None
         else:
-            place += 1
-    return waiting, place
+            argument_count += 1
+    return waiting, argument_count
 
 
 def _values(name: str, path: list[str], words: list[str]) -> list[Candidate]:
@@ -146,10 +148,7 @@ def _topics(cluster: Any, deadline: Any) -> Iterable[str]:
 
 
 def _groups(cluster: Any, deadline: Any) -> Iterable[str]:
-    from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+    from ottla.client.snapshots import group_names
 
     cluster.refresh([], deadline)
-    for address in cluster.brokers.values():
-        with cluster.borrow(address, deadline) as connection:
-            answer = connection.call(ListGroupsRequest(), ListGroupsResponse, deadline)
-        yield from (group.group_id for group in answer.groups)
+    return group_names(cluster, deadline)

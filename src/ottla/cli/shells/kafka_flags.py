@@ -236,8 +236,8 @@ def _describe_groups(given: argparse.Namespace) -> None:
     from ottla.cli.groups import descriptions
     from ottla.client.librdkafka import connections
 
-    found = descriptions.existing(connections.admin(where(given)), _chosen_groups(given))
-    for group in found:
+    described = descriptions.existing(connections.admin(where(given)), _chosen_groups(given))
+    for group in described:
         if not group.members:
             print(f"\nConsumer group '{group.id}' has no active members.", file=sys.stderr)
         if given.state:
