@@ -21,7 +21,8 @@ SECURE = {
     "sasl.mechanism": "PLAIN",
     "sasl.jaas.config": JAAS.format("file"),
 }
-WITHOUT_CONNECTING = {"ottla pipeline init"}  # its address goes into the folder
+# Their addresses go into a folder, and into the file of profiles.
+WITHOUT_CONNECTING = {"ottla pipeline init", "ottla profile add"}
 
 
 def commands(group: Any, prefix: str = "ottla") -> Iterator[tuple[str, set[str]]]:
@@ -55,6 +56,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ClientProperties]:
         raise CommandError("no further")
 
     monkeypatch.setattr("ottla.client.librdkafka.connections.admin", admin)
+    monkeypatch.setattr("ottla.cli.topics.commands.connected", admin)
     return where
 
 

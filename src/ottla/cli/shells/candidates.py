@@ -57,11 +57,8 @@ def _next(before: list[str], current: str) -> Iterable[Candidate]:
     if not arguments:
         return []
     argument = arguments[min(argument_count, len(arguments) - 1)]
-    return (
-        _values(str(argument.metavar), path, before)
-        if argument_count < len(arguments) or argument.nargs < 0
-        else []
-    )
+    is_wanted = argument_count < len(arguments) or argument.nargs < 0
+    return _values(str(argument.metavar), path, before) if is_wanted else []
 
 
 def _summary(command: Any) -> str:
