@@ -197,7 +197,18 @@ def test_an_option_of_its_own_is_above_properties(
 ) -> None:
     made: list[dict[str, Any]] = []
     monkeypatch.setattr("confluent_kafka.Producer", lambda settings, **_: made.append(settings) or _stop())
-    ottla("produce", ottla_topic, "-X", "acks=0", "--acks", "1", "-X", "compression.type=zstd")
+    ottla(
+        "produce",
+        ottla_topic,
+        "-X",
+        "acks=0",
+        "--acks",
+        "1",
+        "-X",
+        "compression.type=zstd",
+        "-X",
+        "linger.ms=0",
+    )
     assert (made[0]["acks"], made[0]["compression.type"]) == ("1", "zstd")
 
 

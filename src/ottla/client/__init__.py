@@ -8,6 +8,7 @@
     produce · offsets · groups · topics · transactions   the requests
     formats/ · registry_settings    keys and values as people read and write them, with a schema registry too
     transaction_states              transactions as coordinators and partitions see them
+    snapshots                       what a cluster holds at a moment, for commands that watch it
     librdkafka/                     the other way to a cluster: confluent-kafka, for commands and products
 
 It speaks to Ottla and to Apache Kafka 0.11 and later: every connection begins with ApiVersions. Topics are
