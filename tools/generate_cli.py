@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from ottla.cli.app import app
+from ottla.cli.app import app, summary
 
 SUMMARIES = Path(__file__).parent.parent / "src" / "ottla" / "cli" / "summaries.py"
 AS_IT_STANDS = "\b\n"  # how a docstring marks a paragraph that keeps its lines
@@ -36,7 +36,7 @@ def page(note: str) -> str:
 
 def summaries() -> str:
     root: Any = typer.main.get_command(app)
-    rows = [f'    "{name}": "{_title(command)}.",' for name, command in root.commands.items()]
+    rows = [f'    "{name}": "{summary(command)}",' for name, command in root.commands.items()]
     opening = (
         "What `ottla --help` says of each command. Made by `make reference`; change the commands, not this."
     )
@@ -53,8 +53,7 @@ def _commands(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _title(command: Any) -> str:
-    first = _cell(command.help.partition("\n\n")[0])
-    return first.partition(". ")[0].removesuffix(".")
+    return _cell(summary(command)).removesuffix(".")
 
 
 def _anchor(name: str) -> str:

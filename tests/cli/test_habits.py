@@ -305,3 +305,14 @@ def test_records_with_a_schema_of_a_registry_go_both_ways(
         assert wrong.code == 2
         assert wrong.err.startswith("ottla: line 2: ")
     assert ottla("consume", ottla_topic, "-c", "1").raw[:5] == b"\x00\x00\x00\x00\x01"
+
+
+def test_a_partition_that_the_topic_does_not_have_is_named_with_its_line(
+    ottla: Run, ottla_topic: str
+) -> None:
+    wrong = ottla("produce", ottla_topic, "--json", stdin=b'{"value": "a"}\n{"value": "b", "partition": 4}\n')
+    assert wrong.code == 1
+    assert wrong.err == (
+        f"ottla: line 2: topic {ottla_topic} has no partition 4, only 0 to 0; give it more, or leave "
+        "`partition` out of the line\n"
+    )

@@ -96,7 +96,16 @@ def _load(name: str, path: str) -> Any:
         single.command(name)(command)
         return typer.main.get_command(single)
     command.rich_markup_mode = None
-    return typer.main.get_group(command)
+    group = typer.main.get_group(command)
+    for part in group.commands.values():
+        part.short_help = summary(part)  # else it is cut off after a few words
+    return group
+
+
+def summary(command: Any) -> str:
+    """The first sentence of its help."""
+    first = " ".join((command.help or "").partition("\n\n")[0].split())
+    return first.partition(". ")[0].removesuffix(".") + "."
 
 
 app = typer.Typer(

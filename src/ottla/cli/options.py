@@ -56,7 +56,7 @@ _Profile = Annotated[
         "--profile",
         metavar="NAME",
         envvar=PROFILE,
-        help="Properties in ~/.config/ottla/config.toml. (default, if it is there)",
+        help="A cluster by its name. (the one that `ottla profile use` chose)",
     ),
 ]
 _SETTING = "A property of a Kafka client or of librdkafka; may be repeated."

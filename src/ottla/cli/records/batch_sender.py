@@ -145,16 +145,20 @@ class BatchSender:
             output.say(f"topic {self._topic} was not there, and was created")
         self._check_partition(self._partition)
 
-    def _check_partition(self, wanted: int | None) -> None:
-        if wanted is not None and wanted not in self._partitions:
-            there = f"only {self._partitions[0]} to {self._partitions[-1]}"
-            raise CommandError(f"topic {self._topic} has no partition {wanted}, {there}")
+    def _check_partition(self, wanted: int | None, line: int | None = None) -> None:
+        if wanted is None or wanted in self._partitions:
+            return
+        first, last = self._partitions[0], self._partitions[-1]
+        there = f"topic {self._topic} has no partition {wanted}, only {first} to {last}"
+        if line is None:
+            raise CommandError(there)
+        raise CommandError(f"line {line}: {there}; give it more, or leave `partition` out of the line")
 
     def _shares(self, portion: Parsed) -> dict[TopicPartition, Parsed]:
         """What each partition gets."""
         records = portion.records
         if not isinstance(records, Columns):
-            numbers = self._numbers(records)
+            numbers = self._numbers(portion.lines, records)
         elif self._partition is not None or records.keys is None:
             return {TopicPartition(self._topic, self._next(self._partition)): portion}
         else:
@@ -167,11 +171,11 @@ class BatchSender:
             TopicPartition(self._topic, number): _rows(portion, chosen) for number, chosen in rows.items()
         }
 
-    def _numbers(self, records: Sequence[Outgoing]) -> list[int]:
+    def _numbers(self, lines: Sequence[int], records: Sequence[Outgoing]) -> list[int]:
         any_one = self._next(None)
         numbers = []
-        for record in records:
-            self._check_partition(record.partition)
+        for line, record in zip(lines, records, strict=True):
+            self._check_partition(record.partition, line)
             number = record.partition
             if number is None:
                 number = self._of_key(record.key) if record.key else any_one

@@ -129,7 +129,11 @@ def consume(
     ] = None,
     kcat: Annotated[
         str | None,
-        typer.Option("-f", metavar="TEMPLATE", help="As kcat has it: %t %p %o %T %k %K %s %S %R %h, \\n."),
+        typer.Option(
+            "-f",
+            metavar="TEMPLATE",
+            help="A template of kcat's: %t %p %o %T %k %K %s %S %R %h, \\n. Not --follow.",
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="JSON, a line for each record.")] = False,
     key_format: KeyFormat = None,

@@ -36,7 +36,7 @@ def candidates(words: list[str]) -> list[Candidate]:
 def _next(before: list[str], current: str) -> Iterable[Candidate]:
     if not before:
         return [*SUMMARIES.items(), ("--help", ""), ("--version", "")]
-    from ottla.cli.app import LazyCommands
+    from ottla.cli.app import LazyCommands, summary
 
     commands: Any = LazyCommands()
     command, path, rest = None, [], list(before)
@@ -47,7 +47,7 @@ def _next(before: list[str], current: str) -> Iterable[Candidate]:
     if command is None:
         return []
     if commands:
-        return [(name, _summary(some)) for name, some in commands.items()] if not rest else []
+        return [(name, summary(some)) for name, some in commands.items()] if not rest else []
     option, argument_count = _position(command, rest)
     if option is not None:
         return _values(option.opts[0], path, before)
@@ -59,10 +59,6 @@ def _next(before: list[str], current: str) -> Iterable[Candidate]:
     argument = arguments[min(argument_count, len(arguments) - 1)]
     is_wanted = argument_count < len(arguments) or argument.nargs < 0
     return _values(str(argument.metavar), path, before) if is_wanted else []
-
-
-def _summary(command: Any) -> str:
-    return " ".join((command.help or "").partition("\n\n")[0].split()).partition(". ")[0]
 
 
 def _options(command: Any) -> Iterator[Candidate]:
