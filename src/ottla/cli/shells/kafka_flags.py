@@ -129,8 +129,9 @@ def _describe_topics(given: argparse.Namespace) -> None:
     ids = {topic.name: topic.topic_id for topic in Cluster(there).topics(names)} if names else {}
     for name in names:
         partitions = states(there, [name])
-        own = resources.describe(client, Resource("topic", name), defaults=False)
-        configs = ",".join(f"{setting.name}={setting.value}" for setting in own)
+        settings = resources.describe(client, Resource("topic", name))  # also what the broker is set to
+        changed = [setting for setting in settings if setting.source != resources.DEFAULT]
+        configs = ",".join(f"{setting.name}={setting.value}" for setting in changed)
         replicas = max((len(partition.replicas) for partition in partitions), default=0)
         print(
             f"Topic: {name}\tTopicId: {_kafka_id(ids[name])}\tPartitionCount: {len(partitions)}\t"
