@@ -46,6 +46,17 @@ def test_every_command_that_connects_takes_client_settings() -> None:
         assert {"--client-config", "-X", "--profile", "-b"} <= options, name
 
 
+def test_whatever_lists_or_describes_has_json() -> None:
+    showing = ("list", "describe", "status", "find-hanging", "top", "verify")
+    found = [
+        (name, options)
+        for name, options in commands(typer.main.get_command(app))
+        if name.split()[-1] in showing
+    ]
+    assert len(found) >= 14
+    assert [name for name, options in found if "--json" not in options] == []
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[ClientProperties]:
     """Where commands want to connect to; they get no further."""

@@ -41,7 +41,8 @@ def shims(
     taken = [name for name in names if (directory / name).exists()]
     if taken and not force:
         raise CommandError(f"{directory / taken[0]} is there already; --force writes over it", USAGE)
-    own = shutil.which("ottla") or os.path.join(os.path.dirname(sys.executable), "ottla")
+    beside = os.path.join(os.path.dirname(sys.executable), "ottla")
+    own = beside if os.path.exists(beside) else shutil.which("ottla") or beside
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name in names:
