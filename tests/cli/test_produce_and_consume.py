@@ -56,6 +56,18 @@ def test_header_keys_that_are_not_utf8_cost_the_headers_and_not_the_command(
         assert shown.err == f"{where}: its headers are left out, as a key is not UTF-8: b'\\xff\\xfe'\n"
 
 
+def test_also_after_many_records_whose_keys_are_utf8(
+    ottla: Any, ottla_topic: str, ottla_broker: Broker
+) -> None:
+    key = b"\xff\xfe".decode("utf-8", "surrogateescape")
+    records = [NewRecord(None, b"usual", [("a", b"1")])] * 40 + [NewRecord(None, b"odd", [(key, b"2")])]
+    with Client(ottla_broker.bootstrap_servers) as client:
+        client.produce({TopicPartition(ottla_topic, 0): build_batch(records)})
+    shown = ottla("consume", ottla_topic, "--json", "-X", "fetch.min.bytes=1")
+    assert [json.loads(line)["value"] for line in lines(shown)] == ["usual"] * 40 + ["odd"]
+    assert "offset 40: its headers are left out, as a key is not UTF-8" in shown.err
+
+
 def test_keys_headers_and_nulls_make_the_whole_way(ottla: Any, ottla_topic: str, tmp_path: Path) -> None:
     path = tmp_path / "letters.tsv"
     path.write_bytes(b"a\tfirst\nb\tNULL\nNULL\t\xff\n")
