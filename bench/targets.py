@@ -54,6 +54,8 @@ FAILOVER = Target(
     "W10F", "writes flow after kill -9 of the leader, beyond the session", Sense.AT_MOST, 2.0, "s"
 )
 
+LINES_AGAINST_KCAT = Target("WC", "two million lines against kcat", Sense.AT_MOST, 2.0, "x")
+COMMAND_TIME = Target("WC", "a command from a cold shell", Sense.BELOW, 0.3, "s")
 COMPACTION_RATIO = Target("W9", "compaction rate against Apache Kafka", Sense.AT_LEAST, 1.0, "x")
 COMPACTION_P99_RATIO = Target("W9", "produce p99 while compacting against before", Sense.AT_MOST, 2.0, "x")
 RECOVERY_RATIO = Target("W10", "recovery after kill -9 against the limit formula", Sense.AT_MOST, 2.0, "x")

@@ -1,4 +1,5 @@
-"""Makes docs/cli.md out of the commands: what `--help` says of each, on one page.
+"""Makes docs/cli.md out of the commands: what `--help` says of each, on one page; and for `ottla --help`,
+which does not load them, the first sentence of each (cli/summaries.py).
 
 `page` reads the same objects that typer makes its help from, so that neither a command nor an option can be
 missing. Run: make reference
@@ -6,12 +7,14 @@ missing. Run: make reference
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
 
-from ottla.cli.app import app
+from ottla.cli.app import app, summary
 
+SUMMARIES = Path(__file__).parent.parent / "src" / "ottla" / "cli" / "summaries.py"
 AS_IT_STANDS = "\b\n"  # how a docstring marks a paragraph that keeps its lines
 DEFAULT_IN_WORDS = re.compile(r"\s*\(([^()]+)\)$")  # how a help text ends where a default is no plain value
 
@@ -31,6 +34,15 @@ def page(note: str) -> str:
     return "\n".join([*lines, ""])
 
 
+def summaries() -> str:
+    root: Any = typer.main.get_command(app)
+    rows = [f'    "{name}": "{summary(command)}",' for name, command in root.commands.items()]
+    opening = (
+        "What `ottla --help` says of each command. Made by `make reference`; change the commands, not this."
+    )
+    return "\n".join([f'"""{opening}"""', "", "SUMMARIES = {", *rows, "}", ""])
+
+
 def _commands(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     """Every command that does something, in the order in which `--help` lists them."""
     for name, command in group.commands.items():
@@ -41,8 +53,7 @@ def _commands(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _title(command: Any) -> str:
-    first = _cell(command.help.partition("\n\n")[0])
-    return first.partition(". ")[0].removesuffix(".")
+    return _cell(summary(command)).removesuffix(".")
 
 
 def _anchor(name: str) -> str:

@@ -154,6 +154,7 @@ def main() -> None:
     for name, text in pages().items():
         (TARGET / name).write_text(text)
     generate_dashboard.TARGET.write_text(generate_dashboard.dashboard())
+    generate_cli.SUMMARIES.write_text(generate_cli.summaries())
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ SECURE = {
     "sasl.mechanism": "PLAIN",
     "sasl.jaas.config": JAAS.format("file"),
 }
-WITHOUT_CONNECTING = {"ottla pipeline init"}  # its address goes into the folder
+# Their addresses go into a folder, and into the file of profiles.
+WITHOUT_CONNECTING = {"ottla pipeline init", "ottla profile add"}
 
 
 def commands(group: Any, prefix: str = "ottla") -> Iterator[tuple[str, set[str]]]:
@@ -45,6 +46,17 @@ def test_every_command_that_connects_takes_client_settings() -> None:
         assert {"--client-config", "-X", "--profile", "-b"} <= options, name
 
 
+def test_whatever_lists_or_describes_has_json() -> None:
+    showing = ("list", "describe", "status", "find-hanging", "top", "verify")
+    found = [
+        (name, options)
+        for name, options in commands(typer.main.get_command(app))
+        if name.split()[-1] in showing
+    ]
+    assert len(found) >= 14
+    assert [name for name, options in found if "--json" not in options] == []
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[ClientProperties]:
     """Where commands want to connect to; they get no further."""
@@ -55,6 +67,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ClientProperties]:
         raise CommandError("no further")
 
     monkeypatch.setattr("ottla.client.librdkafka.connections.admin", admin)
+    monkeypatch.setattr("ottla.cli.topics.commands.connected", admin)
     return where
 
 
@@ -195,7 +208,18 @@ def test_an_option_of_its_own_is_above_properties(
 ) -> None:
     made: list[dict[str, Any]] = []
     monkeypatch.setattr("confluent_kafka.Producer", lambda settings, **_: made.append(settings) or _stop())
-    ottla("produce", ottla_topic, "-X", "acks=0", "--acks", "1", "-X", "compression.type=zstd")
+    ottla(
+        "produce",
+        ottla_topic,
+        "-X",
+        "acks=0",
+        "--acks",
+        "1",
+        "-X",
+        "compression.type=zstd",
+        "-X",
+        "linger.ms=0",
+    )
     assert (made[0]["acks"], made[0]["compression.type"]) == ("1", "zstd")
 
 

@@ -100,7 +100,7 @@ def test_administration_that_is_denied_says_where_the_right_is_written(alice: Ru
 
 
 def test_a_topic_that_may_not_be_seen_is_not_there(alice: Run) -> None:
-    assert alice("topics", "list").out.split()[-3:] == ["letters", "1", "1"]
+    assert alice("topics", "list").out.split()[-5:] == ["letters", "1", "1", "1", "-"]
     assert alice("topics", "describe", "diaries").err == "ottla: there is no topic 'diaries'\n"
 
 

@@ -5,10 +5,17 @@ import json
 import pytest
 
 from ottla.base.command_error import CommandError
+from ottla.cli.records.filters import filter_of
+from ottla.cli.records.formats import Part, delimiter_bytes, format_of, kcat_format, unescape
+from ottla.cli.records.input_records import Layout
 from ottla.base.times import parse_duration_ms, parse_ms, show_duration, show_ms
-from ottla.cli.records.formats import formatter, from_line, unescape
 from ottla.client.formats import Message, Outgoing
 from ottla.client.formats.json_lines import outgoing as from_json
+
+
+def formatter(name: str, separator: str, null: str) -> Part:
+    return format_of(name, separator=separator, null=null, delimiter=b"").write
+
 
 LETTER = Message("letters", 2, 7, 1_700_000_000_123, b"k", b"v", [("h", b"1"), ("h", None)])
 
@@ -79,12 +86,87 @@ def test_json_that_is_no_record_is_explained(line: bytes, complaint: str) -> Non
 
 
 def test_a_line_is_a_value_or_a_key_and_a_value() -> None:
-    assert from_line(b"a:b:c", None, None) == Outgoing(None, b"a:b:c", [])
-    assert from_line(b"a:b:c", b":", None) == Outgoing(b"a", b"b:c", [])
-    assert from_line(b"NULL:NULL", b":", b"NULL") == Outgoing(None, None, [])
-    assert from_line(b"", None, None) == Outgoing(None, b"", [])
+    assert Layout("t").record(b"a:b:c") == Outgoing(None, b"a:b:c", [])
+    assert Layout("t", separator=b":").record(b"a:b:c") == Outgoing(b"a", b"b:c", [])
+    assert Layout("t", separator=b":", null=b"NULL").record(b"NULL:NULL") == Outgoing(None, None, [])
+    assert Layout("t").record(b"") == Outgoing(None, b"", [])
+    assert Layout("t", null=b"", key=b"k").record(b"") == Outgoing(b"k", None, [])
     with pytest.raises(ValueError, match="no ':' between key and value"):
-        from_line(b"abc", b":", None)
+        Layout("t", separator=b":").record(b"abc")
+
+
+@pytest.mark.parametrize(
+    ("template", "written"),
+    [
+        ("%t [%p] %o %T: %k=%s\\n", b"letters [2] 7 1700000000123: k=v\n"),
+        ("%K %S %h%%", b"1 1 h=1,h=NULL%"),
+        ("%R|", b"\x00\x00\x00\x01|"),
+        ("\\x41\\t\\r\\q\\\\%s", b"A\t\rq\\v"),
+        ("\\xff%s", b"\xffv"),
+    ],
+)
+def test_a_template_of_kcat_is_written_as_kcat_does(template: str, written: bytes) -> None:
+    assert kcat_format(template).write(LETTER) == written
+
+
+def test_null_in_a_template_of_kcat_is_nothing_or_the_word_and_has_no_length() -> None:
+    bare = LETTER._replace(key=None, value=b"")
+    assert kcat_format("%k|%K|%s|%S").write(bare) == b"|-1||0"
+    assert kcat_format("%k|%K|%s|%S", shows_null=True).write(bare) == b"NULL|-1|NULL|0"
+    with pytest.raises(ValueError, match="%v is unknown"):
+        kcat_format("%v")
+
+
+def test_a_terminal_gets_no_bytes_that_would_confuse_it() -> None:
+    odd = LETTER._replace(key=b"\x00\xff", value=b"red \x1b[31m text")
+    assert format_of("key-value", separator=" ", is_terminal=True).write(odd) == b"00ff red \\x1b[31m text\n"
+    assert kcat_format("%k %s", is_terminal=True).write(odd) == b"00ff red \\x1b[31m text"
+
+
+def test_rows_of_csv_have_their_names_once() -> None:
+    write = format_of("csv").write
+    assert write(LETTER).count(b"\r\n") == 2
+    assert write(LETTER).startswith(b"letters,2,7,1700000000123,k,v,")
+
+
+def test_a_delimiter_is_any_bytes_but_none() -> None:
+    assert [delimiter_bytes(given) for given in (None, ";", "\\x00", "\\t--")] == [
+        b"\n",
+        b";",
+        b"\x00",
+        b"\t--",
+    ]
+    with pytest.raises(CommandError, match="must not be empty"):
+        delimiter_bytes("")
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_chosen"),
+    [
+        ("key=k", True), ("key!=k", False), ("key~^K", False), ("key~.", True),
+        ("header.h=1", True), ("header.h=2", False), ("header.none!=1", True), ("header.none~.", False),
+        ('value~"id": ?7', True), ("value.id=7", True), ("value.id=8", False), ("value.id!=8", True),
+        ("value.who.city=Prag", True), ("value.list.1=b", True), ("value.list.9=b", False),
+        ("value.gone=null", False), ("value.nothing=null", True), ("value.who.city~^P", True),
+    ],
+)  # fmt: skip
+def test_records_are_chosen_by_key_header_and_field(expression: str, is_chosen: bool) -> None:
+    value = b'{"id": 7, "who": {"city": "Prag"}, "list": ["a", "b"], "nothing": null}'
+    chosen = filter_of([expression], None)
+    assert chosen is not None
+    assert chosen(LETTER._replace(value=value)) is is_chosen
+
+
+def test_all_filters_must_hold_and_what_is_none_is_refused() -> None:
+    chosen = filter_of(["key=k", "value=v"], None)
+    assert chosen is not None
+    assert chosen(LETTER)
+    assert not chosen(LETTER._replace(key=b"other"))
+    assert not chosen(LETTER._replace(value=None))
+    assert filter_of([], None) is None
+    for wrong in ("topic=x", "key", "key~(", "value.=x"):
+        with pytest.raises(CommandError, match="--filter"):
+            filter_of([wrong], None)
 
 
 def test_escapes_of_the_shell_are_understood() -> None:

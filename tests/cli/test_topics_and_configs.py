@@ -32,7 +32,7 @@ def test_a_topic_is_created_listed_described_altered_and_deleted(ottla: Any, nam
     created = ottla("topics", "create", name, "--partitions", "2", "-c", "retention.ms=1000")
     assert (created.code, created.err) == (0, f"created topic {name}\n")
     listed = json.loads(ottla("topics", "list", "--json").out)
-    assert {"name": name, "partitions": 2, "replication": 1} in listed
+    assert {"name": name, "partitions": 2, "replication": 1, "records": 0, "bytes": 0} in listed
     topic = described(ottla, name)
     assert topic["configs"] == {"retention.ms": "1000"}
     assert [one["partition"] for one in topic["partitions"]] == [0, 1]
@@ -123,8 +123,8 @@ def test_partitions_do_not_shrink(ottla: Any, name: str) -> None:
 def test_tables_are_plain_in_a_pipe(ottla: Any, name: str) -> None:
     ottla("topics", "create", name, "-p", "2", "-c", "retention.ms=1000")
     lines = ottla("topics", "list").out.splitlines()
-    assert lines[0].split() == ["TOPIC", "PARTITIONS", "REPLICATION"]
-    assert [name, "2", "1"] in [line.split() for line in lines[1:]]
+    assert lines[0].split() == ["TOPIC", "PARTITIONS", "REPLICATION", "RECORDS", "SIZE"]
+    assert [name, "2", "1", "0", "0", "B"] in [line.split() for line in lines[1:]]
     shown = ottla("topics", "describe", name).out
     assert shown.startswith(f"topic {name} · id ")
     assert "retention.ms" in shown

@@ -465,3 +465,18 @@ def test_a_broker_that_is_away_is_waited_for(tmp_path: Path) -> None:
         finally:
             process.kill()
             process.wait()
+
+
+def test_a_name_that_no_file_has_exits_with_1_with_and_without_a_state(once: Any, tmp_path: Path) -> None:
+    nothing = str(tmp_path / "nosuch.log")
+    assert f"no file matches {nothing}" in once(nothing, code=1).err
+    log = tmp_path / "app.log"
+    log.write_text("first\n")
+    once(log)
+    assert f"no file matches {nothing}" in once(nothing, code=1).err
+    assert once(nothing, log).code == 0
+
+
+def test_a_directory_is_an_error_that_says_what_to_write(once: Any, tmp_path: Path) -> None:
+    refused = once(tmp_path, code=2)
+    assert refused.err == f"ottla: {tmp_path} is a directory; name its files, such as '{tmp_path}/*.log'\n"

@@ -1,5 +1,6 @@
 """`from ottla import Broker`: a real broker in the process."""
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -176,3 +177,25 @@ def test_a_start_that_waits_for_zookeeper_too_long_is_given_up_and_leaves_nothin
         Broker(config={"zookeeper.connect": f"127.0.0.1:{port}"}).start()
     left = [thread.name for thread in threading.enumerate() if thread.ident not in others]
     assert not [name for name in left if name.startswith("ottla-broker")]
+
+
+def test_a_broker_says_in_its_repr_where_it_is_and_in_its_errors_which_argument_to_change(
+    tmp_path: Path,
+) -> None:
+    broker = Broker(data=tmp_path)
+    assert repr(broker) == "<Broker, not running>"
+    with broker:
+        assert repr(broker) == f"<Broker at {broker.bootstrap_servers}, data in {tmp_path}>"
+        with pytest.raises(StartError, match="with another folder, data="):
+            Broker(data=tmp_path).start()
+        with pytest.raises(StartError, match="choose another with port="):
+            Broker(port=int(broker.bootstrap_servers.rpartition(":")[2])).start()
+
+
+async def _in_a_program_that_waits() -> str:
+    async with Broker() as broker:
+        return broker.create_topic("letters")
+
+
+def test_a_broker_may_be_used_by_async_with() -> None:
+    assert asyncio.run(_in_a_program_that_waits()) == "letters"

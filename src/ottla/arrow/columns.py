@@ -22,13 +22,13 @@ from ottla.arrow.headers import HEADER_TYPE, read_headers
 from ottla.arrow.record_starts import record_starts
 from ottla.arrow.slices import column_of, gather, repeated, strings
 from ottla.arrow.words import SPARE_BYTES, Cursor, Ints, Malformed, Words
-from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
-from ottla.records.batch import BatchHeader, crc_ok, split
+from ottla.records.batch import BatchHeader
 from ottla.records.fetched import Fetched
 from ottla.records.record import open_body
-from ottla.records.visible import is_abort, visible
+from ottla.records.visible import damaged, seen
 
 ROWS = 32_768  # of a RecordBatch at least, but the last; twice as many leave the cache (design note 004)
 GROUP_BYTES_MAX = 64 << 20
@@ -94,7 +94,7 @@ def decode_parts(
     wanted = schema(include_headers=include_headers, columns=columns)
     group = _Group()
     for part, chunks in parts:
-        for header, batch in _visible(part, chunks):
+        for header, batch in seen(_topic_partition(part), chunks):
             if header.next_offset <= part.start or not header.count:
                 continue
             if header.base_offset >= part.end:
@@ -130,7 +130,7 @@ class _Group:
         try:
             body = open_body(batch, header, limit=BODY_BYTES_MAX)
         except ApiError as error:
-            raise _damaged(part, header, str(error)) from None
+            raise damaged(_topic_partition(part), header, str(error)) from None
         self._bodies.append(body)
         self._runs.append(_Run(part, header, self.size))
         self.size += len(body)
@@ -148,12 +148,12 @@ class _Group:
             if len(runs) > 1:
                 yield from _one_by_one(runs, bodies, wanted)
                 return
-            raise _damaged(runs[0].part, runs[0].header, str(error)) from None
+            raise damaged(_topic_partition(runs[0].part), runs[0].header, str(error)) from None
         for rows in columns.rows():
             try:
                 yield columns.batch(rows, wanted)
             except Malformed as error:
-                raise _damaged(runs[0].part, runs[0].header, str(error)) from None
+                raise damaged(_topic_partition(runs[0].part), runs[0].header, str(error)) from None
 
 
 def _one_by_one(runs: list[_Run], bodies: list[Buffer], wanted: Any) -> Iterator[Any]:
@@ -269,41 +269,6 @@ class _Columns:
         nth = {name: number for number, name in enumerate(names)}
         indices = column_of(self._each(lambda part: nth[part.topic])[rows], pa.int64())
         return pa.DictionaryArray.from_arrays(indices, strings(names)).cast(pa.string())
-
-
-def _visible(part: Part, chunks: Iterable[Fetched | Buffer]) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Batches whose records a reader sees, with their checksums checked."""
-    for chunk in chunks:
-        records, aborted = chunk if isinstance(chunk, Fetched) else (chunk, ())
-        yield from visible(_checked(part, records), aborted, partial(_is_abort, part))
-
-
-def _checked(part: Part, records: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
-    for header, batch in _split(part, records):
-        if not crc_ok(batch, header):
-            raise _damaged(part, header, "its checksum is wrong")
-        yield header, batch
-
-
-def _split(part: Part, records: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
-    try:
-        yield from split(records)
-    except ApiError as error:
-        sentence = f"{_topic_partition(part)}: what was fetched is no record batch: {error}"
-        raise ApiError(error.code, sentence) from None
-
-
-def _is_abort(part: Part, header: BatchHeader, batch: memoryview) -> bool:
-    try:
-        return is_abort(header, batch)
-    except ApiError as error:
-        raise _damaged(part, header, str(error)) from None
-
-
-def _damaged(part: Part, header: BatchHeader, why: str) -> ApiError:
-    offsets = f"offsets {header.base_offset} to {header.last_offset}"
-    sentence = f"{_topic_partition(part)}: the record batch of {offsets} is damaged: {why}"
-    return ApiError(ErrorCode.CORRUPT_MESSAGE, sentence)
 
 
 def _topic_partition(part: Part) -> TopicPartition:

@@ -9,7 +9,7 @@ understand, `--help` included, goes to typer like any other command, so there is
 messages.
 
     broker · cluster · topics · configs · groups · transactions        the commands, by what they are about
-    records · storage
+    records · storage · shells
     ship · pipeline · metrics · console · demo                         commands that only start a product
     app · options · output · properties · partitions                   what commands share
     requests · interrupts
@@ -99,6 +99,16 @@ def _run(given: list[str]) -> None:
         if options is not None:
             process.serve(options)
             return
+    if given[:1] == ["__kafka"]:
+        from ottla.cli.shells import shims
+
+        shims.run(given[1:])
+        return
+    if given[:1] == ["__complete"]:
+        from ottla.cli.shells import candidates
+
+        candidates.show(given[1:])
+        return
     from ottla.cli.app import app
 
     app(given, prog_name="ottla")

@@ -4,9 +4,13 @@ The first that names a property wins: an option of its own, -X, the file of --cl
 ($OTTLA_BOOTSTRAP, then the file that $OTTLA_CONFIG names), and a profile: a table in config.toml below
 $XDG_CONFIG_HOME/ottla, or ~/.config/ottla:
 
-    [profiles.default]
+    profile = "work"
+
+    [profiles.work]
     bootstrap.servers = "broker.example.com:9093"
     security.protocol = "SSL"
+
+`ottla profile` writes it. Without a line `profile`, the table `default` holds, if it is there.
 """
 
 import os
@@ -27,6 +31,7 @@ from ottla.client.security.sasl_settings import OAUTHBEARER
 BOOTSTRAP, CONFIG, PROFILE = "OTTLA_BOOTSTRAP", "OTTLA_CONFIG", "OTTLA_PROFILE"
 DEFAULT_PROFILE = "default"
 NOBODY = "-"
+CHOSEN = "profile"  # the name in the file of the profile that is used
 
 
 @dataclass(frozen=True)
@@ -39,20 +44,15 @@ class Typed:
     profile: str | None = None
 
 
-def resolve(
-    typed: Typed, default: str, *, is_place_typed: bool = False, is_user_open: bool = False
-) -> ClientProperties:
-    """`is_place_typed`: only the command line says where the cluster is, the rest may come from elsewhere.
-    `is_user_open`: who logs in with SASL is said later, so it need not be said here.
+def resolve(typed: Typed, default: str, *, is_user_open: bool = False) -> ClientProperties:
+    """`is_user_open`: who logs in with SASL is said later, so it need not be said here.
     ClientError: the properties are wrong, or contradict each other."""
-    lower = [_environment(), _profile(typed.profile)]
-    if is_place_typed:
-        lower = [{name: value for name, value in layer.items() if name != SERVERS} for layer in lower]
     properties = layered(
         {SERVERS: typed.bootstrap} if typed.bootstrap is not None else {},
         parse_settings(typed.settings, "-X"),
         read_file(typed.config) if typed.config is not None else {},
-        *lower,
+        _environment(),
+        _profile(typed.profile),
     )
     if is_user_open:
         properties = _with_somebody(properties)
@@ -85,33 +85,52 @@ def profiles_path() -> str:
 
 
 def _profile(name: str | None) -> dict[str, str]:
-    """An empty name is no profile, not even the default."""
+    """An empty name is no profile, not even the one that is used."""
     name = os.environ.get(PROFILE) if name is None else name
     if name == "":
         return {}
-    profiles = _profiles()
+    tables = profiles()
     if name is None:
-        return dict(_flat(profiles.get(DEFAULT_PROFILE, {})))
-    if name not in profiles:
-        there = f"it has {', '.join(sorted(profiles))}" if profiles else "it has none"
+        return tables.get(chosen() or "", {})
+    check_profile(name, tables)
+    return tables[name]
+
+
+def check_profile(name: str, tables: Mapping[str, Any]) -> None:
+    if name not in tables:
+        there = f"it has {', '.join(sorted(tables))}" if tables else "it has none"
         raise CommandError(f"there is no profile {name!r} in {profiles_path()}; {there}", USAGE)
-    return dict(_flat(profiles[name]))
 
 
-def _profiles() -> dict[str, Any]:
+def chosen() -> str | None:
+    """The profile that holds if nobody says another."""
+    content = file_content()
+    name = content.get(CHOSEN, DEFAULT_PROFILE)
+    return name if isinstance(name, str) and name in content.get("profiles", {}) else None
+
+
+def profile_names() -> list[str]:
+    return sorted(profiles())
+
+
+def profiles() -> dict[str, dict[str, str]]:
+    tables = file_content().get("profiles", {})
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise CommandError(f"{profiles_path()}: a profile is a table, such as [profiles.default]", USAGE)
+    return {name: dict(_flat(table)) for name, table in tables.items()}
+
+
+def file_content() -> dict[str, Any]:
     path = profiles_path()
     try:
         with open(path, "rb") as file:
-            profiles = tomllib.load(file).get("profiles", {})
+            return tomllib.load(file)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror}", USAGE) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} is not TOML: {error}", USAGE) from None
-    if not isinstance(profiles, dict) or not all(isinstance(table, dict) for table in profiles.values()):
-        raise CommandError(f"{path}: a profile is a table, such as [profiles.default]", USAGE)
-    return profiles
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

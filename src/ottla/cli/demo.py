@@ -42,7 +42,7 @@ def demo(
         bool, typer.Option("--spark/--no-spark", help="Show a pipeline on Spark too. (if it is there)")
     ] = True,
 ) -> None:
-    """Show the whole: start a broker in this process, produce, consume, run a pipeline, show its tables.
+    """Show the whole: a broker in this process, produce, consume, a pipeline and its tables.
 
     Takes a free port and a temporary folder, and leaves nothing behind. Without Spark it takes seconds.
     """

@@ -16,8 +16,7 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import client_settings
 from ottla.cli.client_settings import BOOTSTRAP, CONFIG, PROFILE, Typed
 from ottla.client.errors import ClientError
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
-from ottla.client.properties import ClientProperties
+from ottla.client.properties import DEFAULT_BOOTSTRAP, ClientProperties
 
 DIRECTORY = Path("ottla-cluster")
 HERE, NOWHERE = ClientProperties(DEFAULT_BOOTSTRAP), ClientProperties("")
@@ -57,7 +56,7 @@ _Profile = Annotated[
         "--profile",
         metavar="NAME",
         envvar=PROFILE,
-        help="Properties in ~/.config/ottla/config.toml. (default, if it is there)",
+        help="A cluster by its name. (the one that `ottla profile use` chose)",
     ),
 ]
 _SETTING = "A property of a Kafka client or of librdkafka; may be repeated."
@@ -86,10 +85,7 @@ def connects(*names: str, is_user_open: bool = False) -> Callable[[Callable[...,
             asked = {name: given.pop(name) for name in own}
             try:
                 where = client_settings.resolve(
-                    _typed(asked),
-                    default.bootstrap,
-                    is_place_typed=bootstrap.envvar is None,
-                    is_user_open=is_user_open,
+                    _typed(asked), default.bootstrap, is_user_open=is_user_open
                 )
             except ClientError as error:
                 raise CommandError(str(error), USAGE) from None

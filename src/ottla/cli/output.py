@@ -73,6 +73,18 @@ def plural(count: int, name: str, form: str = "d") -> str:
     return f"{count:{form}} {name}{ending}"
 
 
+def size_text(size: int | None) -> str:
+    """In the largest unit that leaves a number above one."""
+    if size is None:
+        return "-"
+    amount = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"
+
+
 def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is lost. Without a terminal nobody can be asked, so --yes must say it."""
     if yes:

@@ -1,11 +1,11 @@
-"""Broker properties as operators write them: KEY=VALUE arguments, config files, and what overrides what."""
+"""Properties as operators write them: KEY=VALUE arguments, config files, and what overrides what.
+
+All that a broker can be set to is loaded late: most commands never ask.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from ottla.base.command_error import USAGE, CommandError
-from ottla.base.config import names_of
-from ottla.broker.config_classes import broker_names, broker_rows
-from ottla.broker.kafka_keys import remarks
 
 
 def parse_settings(settings: Iterable[str], option: str) -> dict[str, str]:
@@ -26,9 +26,15 @@ def lay_over(lower: Mapping[str, str], upper: Mapping[str, str]) -> dict[str, st
 
 
 def _same_setting() -> dict[str, set[str]]:
+    from ottla.base.config import names_of
+    from ottla.broker.config_classes import broker_rows
+
     return {name: set(names_of(row)) for row in broker_rows() if row.synonyms for name in names_of(row)}
 
 
 def without_effect(properties: Mapping[str, str]) -> Iterator[str]:
     """A sentence for keys that mean nothing here."""
+    from ottla.broker.config_classes import broker_names
+    from ottla.broker.kafka_keys import remarks
+
     return remarks(properties, broker_names())

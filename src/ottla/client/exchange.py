@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ottla.base.ids import TopicPartition
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
-from ottla.client.errors import Again, check
+from ottla.client.errors import Again, ClientError, check
 from ottla.client.retry import Deadline, until
 from ottla.wire.primitives import ProtocolError
 
@@ -39,13 +39,16 @@ class Exchange(Generic[R, T]):
         answers: Callable[[R], Iterator[Answer[T]]],
         *,
         silent: T | None = None,
+        refusals: dict[TopicPartition, ClientError] | None = None,
     ) -> None:
-        """`silent`: the leaders answer nothing, and this is the value of what was sent."""
+        """`silent`: the leaders answer nothing, and this is the value of what was sent. `refusals` takes the
+        errors of partitions that are refused for good; without it, the first of them is raised."""
         self._what = what
         self._response = response
         self._requests = requests
         self._answers = answers
         self._silent = silent
+        self._refusals = refusals
         self.done: dict[TopicPartition, T] = {}
 
     def run(
@@ -57,14 +60,26 @@ class Exchange(Generic[R, T]):
 
         def attempt() -> None:
             nonlocal fresh
-            waiting = [topic_partition for topic_partition in left if topic_partition not in self.done]
+            waiting = self._undecided(left)
             if not fresh:
                 cluster.refresh({topic_partition.topic for topic_partition in waiting}, deadline)
             fresh = False
             self._round(cluster, waiting, deadline)
 
         until(deadline, self._what, attempt)
-        return {topic_partition: self.done[topic_partition] for topic_partition in left}
+        return {
+            topic_partition: self.done[topic_partition]
+            for topic_partition in left
+            if topic_partition in self.done
+        }
+
+    def _undecided(self, topic_partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        refused = self._refusals or {}
+        return [
+            topic_partition
+            for topic_partition in topic_partitions
+            if topic_partition not in self.done and topic_partition not in refused
+        ]
 
     def _round(self, cluster: Cluster, waiting: list[TopicPartition], deadline: Deadline) -> None:
         failures: list[Exception] = []
@@ -93,7 +108,7 @@ class Exchange(Generic[R, T]):
                 except (OSError, ProtocolError) as error:
                     connection.close()
                     failures.append(error)
-        missing = [topic_partition for topic_partition in waiting if topic_partition not in self.done]
+        missing = self._undecided(waiting)
         if missing and not failures:
             failures.append(Again(f"{missing[0]} is not in the answer"))
         if failures:
@@ -106,6 +121,10 @@ class Exchange(Generic[R, T]):
                     check(answer.error_code, f"{self._what} {answer.topic_partition}", answer.said)
                 except Again as error:
                     failures.append(error)
+                except ClientError as error:
+                    if self._refusals is None:
+                        raise
+                    self._refusals[answer.topic_partition] = error
                 else:
                     self.done[answer.topic_partition] = answer.value
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from ottla.base.ids import TopicPartition
 from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
 from ottla.client.exchange import Answer, Exchange, by_topic
 from ottla.client.retry import Deadline
 from ottla.wire.messages.list_offsets import (
@@ -17,9 +18,15 @@ _CONSUMER = -1
 
 
 def list_offsets(
-    cluster: Cluster, times: Mapping[TopicPartition, int], *, read_committed: bool, deadline: Deadline
+    cluster: Cluster,
+    times: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool,
+    deadline: Deadline,
+    refusals: dict[TopicPartition, ClientError] | None = None,
 ) -> dict[TopicPartition, int]:
-    """The first offset at or after a time in ms, LATEST or EARLIEST; -1 where there is none."""
+    """The first offset at or after a time in ms, LATEST or EARLIEST; -1 where there is none. A partition that
+    may not be asked about is an error, or with `refusals` goes there."""
 
     def requests(topic_partitions: list[TopicPartition]) -> Iterator[ListOffsetsRequest]:
         topics = [
@@ -52,5 +59,5 @@ def list_offsets(
                     partition.offset,
                 )
 
-    ask = Exchange("asking for the offsets of", ListOffsetsResponse, requests, answers)
+    ask = Exchange("asking for the offsets of", ListOffsetsResponse, requests, answers, refusals=refusals)
     return ask.run(cluster, times.keys(), deadline)

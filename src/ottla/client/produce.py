@@ -12,7 +12,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
 from ottla.client.cluster import Cluster
-from ottla.client.errors import check
+from ottla.client.errors import ClientError, check
 from ottla.client.exchange import Answer, Exchange, by_topic
 from ottla.client.retry import ANSWER_S, Deadline, until
 from ottla.records.batch import HEADER_SIZE, LOG_OVERHEAD, read_header
@@ -36,8 +36,10 @@ def produce(
     acks: int,
     transactional_id: str | None,
     deadline: Deadline,
+    refusals: dict[TopicPartition, ClientError] | None = None,
 ) -> dict[TopicPartition, int]:
-    """The base offset of every batch; UNKNOWN_OFFSET where no broker says it (acks=0, old duplicates)."""
+    """The base offset of every batch; UNKNOWN_OFFSET where no broker says it (acks=0, old duplicates). A
+    batch that is refused for good is an error, or with `refusals` goes there."""
     if acks not in {-1, 0, 1}:
         raise ValueError(f"acks is -1, 0 or 1, not {acks}")
     for topic_partition, batch in batches.items():
@@ -62,7 +64,14 @@ def produce(
                 ],
             )
 
-    ask = Exchange("writing to", ProduceResponse, requests, _answers, silent=None if acks else UNKNOWN_OFFSET)
+    ask = Exchange(
+        "writing to",
+        ProduceResponse,
+        requests,
+        _answers,
+        silent=None if acks else UNKNOWN_OFFSET,
+        refusals=refusals,
+    )
     return ask.run(cluster, batches.keys(), deadline)
 
 

@@ -7,14 +7,17 @@ protocol.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.client.registry_settings import is_registry
 from ottla.client.security.names import PROTOCOL, is_security
-from ottla.client.security.sasl_settings import Provider
 from ottla.client.security.settings import NO_SECURITY, ClientSecurity, client_security, uses
 
+if TYPE_CHECKING:
+    from ottla.client.security.sasl_settings import Provider
+
 SERVERS = "bootstrap.servers"
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ Where: TypeAlias = str | ClientProperties
 
 
 def client_properties(
-    properties: Mapping[str, str], default: str = "", provider: Provider | None = None
+    properties: Mapping[str, str], default: str = "", provider: "Provider | None" = None
 ) -> ClientProperties:
     """`default` are the addresses if the properties have none. ClientError: one of them is wrong."""
     return ClientProperties(

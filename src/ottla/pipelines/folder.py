@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlparse
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.file_lock import exclusive
 from ottla.base.properties import read_file
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
+from ottla.client.properties import DEFAULT_BOOTSTRAP
 
 TEMPLATES = ("metrics", "logs", "stream")
 SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")

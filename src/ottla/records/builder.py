@@ -126,12 +126,18 @@ def encode_record(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Headers = ()
 ) -> bytes:
     parts = [b"\x00", varint(timestamp_delta), varint(offset_delta), *_field(key), *_field(value)]
-    parts.append(varint(len(headers)))
+    parts.append(encode_headers(headers))
+    fields = b"".join(parts)
+    return varint(len(fields)) + fields
+
+
+def encode_headers(headers: Headers) -> bytes:
+    """How many there are, and each of them."""
+    parts = [varint(len(headers))]
     for name, content in headers:
         parts += _field(name.encode("utf-8", "surrogateescape"))
         parts += _field(content)
-    fields = b"".join(parts)
-    return varint(len(fields)) + fields
+    return b"".join(parts)
 
 
 def _field(content: bytes | None) -> tuple[bytes, ...]:

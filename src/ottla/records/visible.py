@@ -5,10 +5,14 @@ producer's next abort marker. One that began before the fetch is named as well, 
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
-from ottla.records.batch import BatchHeader
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.files import Buffer
+from ottla.base.ids import TopicPartition
+from ottla.records.batch import BatchHeader, crc_ok, split
 from ottla.records.control import ControlType, control_type
-from ottla.records.fetched import Aborted
+from ottla.records.fetched import Aborted, Fetched
 from ottla.records.record import read_records
 
 
@@ -33,3 +37,41 @@ def visible(
                 dropped.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in dropped):
             yield header, batch
+
+
+def seen(
+    topic_partition: TopicPartition, chunks: Iterable[Fetched | Buffer]
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """What is visible of several fetches, with checksums checked. ApiError: something is damaged, and where."""
+    for chunk in chunks:
+        records, aborted = chunk if isinstance(chunk, Fetched) else (chunk, ())
+        yield from visible(_checked(topic_partition, records), aborted, partial(_is_abort, topic_partition))
+
+
+def _checked(topic_partition: TopicPartition, records: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+    for header, batch in _split(topic_partition, records):
+        if not crc_ok(batch, header):
+            raise damaged(topic_partition, header, "its checksum is wrong")
+        yield header, batch
+
+
+def _split(topic_partition: TopicPartition, records: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+    try:
+        yield from split(records)
+    except ApiError as error:
+        sentence = f"{topic_partition}: what was fetched is no record batch: {error}"
+        raise ApiError(error.code, sentence) from None
+
+
+def _is_abort(topic_partition: TopicPartition, header: BatchHeader, batch: memoryview) -> bool:
+    try:
+        return is_abort(header, batch)
+    except ApiError as error:
+        raise damaged(topic_partition, header, str(error)) from None
+
+
+def damaged(topic_partition: TopicPartition, header: BatchHeader, why: str) -> ApiError:
+    offsets = f"offsets {header.base_offset} to {header.last_offset}"
+    return ApiError(
+        ErrorCode.CORRUPT_MESSAGE, f"{topic_partition}: the record batch of {offsets} is damaged: {why}"
+    )

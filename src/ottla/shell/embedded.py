@@ -39,6 +39,12 @@ TEMPORARY = {
     "group.initial.rebalance.delay.ms": "0",
 }
 
+_ARGUMENTS = {
+    "with --listen": "with port=",
+    "another --data directory": "another folder, data=",
+    "another --id": 'another id, config={"node.id": ...}',
+}
+
 
 class EmbeddedBroker:
     """A real broker. With `data` it keeps its records there; without, in a folder that is removed by
@@ -113,6 +119,9 @@ class EmbeddedBroker:
         except FutureTimeoutError:
             self.stop()
             raise StartError(f"the broker did not start within {START_S:.0f} s; its log says why") from None
+        except StartError as error:
+            self.stop()
+            raise StartError(_in_python(str(error))) from None
         except BaseException:
             self.stop()
             raise
@@ -164,6 +173,18 @@ class EmbeddedBroker:
             and all(broker_id in brokers for broker_id in there)
             and image.controller_id in there
         )
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if not self.is_running:
+            return f"<{name}, failed: {self.failure}>" if self.failure else f"<{name}, not running>"
+        return f"<{name} at {self._address}, data in {self._data}>"
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.stop)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -217,3 +238,10 @@ class EmbeddedBroker:
         self.failure = reason
         if self._ended is not None:
             self._ended.set()
+
+
+def _in_python(message: str) -> str:
+    """What a command names its options by, a program does by arguments."""
+    for option, argument in _ARGUMENTS.items():
+        message = message.replace(option, argument)
+    return message

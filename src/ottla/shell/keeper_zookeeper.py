@@ -56,7 +56,7 @@ FOLDERS = (
     "/config/users",
 )  # fmt: skip
 DEAD_S = 1.0
-SILENCE_S, SILENCE_AGAIN_S = 3.0, 60.0  # at a start, until it is said that ZooKeeper is silent
+SILENCE_S, SILENCE_AGAIN_S = 1.0, 60.0  # at a start, until it is said that ZooKeeper is silent
 STRANGERS_MAX = 3
 LISTED_PER_S, LIST_DELAY_S_MIN = 50_000, 0.01
 

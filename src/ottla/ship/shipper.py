@@ -70,7 +70,8 @@ class Shipper:
 
     def _expect_files(self, *, once: bool) -> None:
         """A name with a typo in it is told before a topic is created for it."""
-        if self.state.files or self.watch.is_matching():
+        self.watch.check()
+        if self.watch.is_matching() or any(map(self.watch.is_meant, self.state.files)):
             return
         if once:
             raise CommandError(self._nothing())

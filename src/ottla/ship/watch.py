@@ -9,6 +9,7 @@
 A name is only where a file was first seen: its records keep it when the file is renamed.
 """
 
+import fnmatch
 import glob
 import os
 import stat
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ottla.base.command_error import USAGE, CommandError
 from ottla.ship.files import Followed, fingerprint, is_beginning_of
 from ottla.ship.state import Position
 
@@ -112,6 +114,17 @@ class Watch:
 
     def is_matching(self) -> bool:
         return any(True for _ in self._matching())
+
+    def is_meant(self, position: Position) -> bool:
+        """Whether a file that was there once had one of the names."""
+        return any(fnmatch.fnmatch(position.path, os.path.abspath(pattern)) for pattern in self.patterns)
+
+    def check(self) -> None:
+        """CommandError: a name is that of a folder."""
+        for pattern in self.patterns:
+            if os.path.isdir(pattern):
+                files = os.path.join(pattern, "*.log")
+                raise CommandError(f"{pattern} is a directory; name its files, such as '{files}'", USAGE)
 
     def _matching(self) -> Iterator[tuple[str, Identity]]:
         for pattern in self.patterns:

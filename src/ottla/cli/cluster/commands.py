@@ -15,8 +15,9 @@ from ottla.cli import output
 from ottla.cli.cluster import elect, rebalance, secure_zookeeper
 from ottla.cli.cluster.local_cluster import LocalCluster, Process
 from ottla.cli.cluster.zookeeper_servers import class_path, java
-from ottla.cli.options import DIRECTORY, NOWHERE, Directory, Json, connects
+from ottla.cli.options import DIRECTORY, NOWHERE, Directory, Json, WhereOrDirectory, connects
 from ottla.cli.properties import parse_settings
+from ottla.cli.watch import EVERY_S, Every, Watch, watched
 from ottla.client.librdkafka import connections
 from ottla.client.librdkafka.errors import errors_explained
 from ottla.client.properties import ClientProperties, Where
@@ -30,15 +31,6 @@ app.command()(secure_zookeeper.secure_zookeeper)
 ZOOKEEPER_PORT_STEP = 100  # from the first broker's port to the first ZooKeeper's
 LISTED_MAX = 20
 METADATA_S = 3.0
-
-# Not out of the environment: without it this is about the cluster in --dir.
-Elsewhere = Annotated[
-    ClientProperties,
-    typer.Option(
-        "--bootstrap", "-b", metavar="HOST:PORT", help="A broker of a cluster that runs elsewhere.",
-        show_default=False,
-    ),
-]  # fmt: skip
 
 
 @app.command()
@@ -177,7 +169,13 @@ def _with_http(local: LocalCluster) -> str:
 
 @app.command()
 @connects()
-def status(directory: Directory = DIRECTORY, where: Elsewhere = NOWHERE, json: Json = False) -> None:
+def status(
+    directory: Directory = DIRECTORY,
+    watch: Watch = False,
+    every: Every = EVERY_S,
+    json: Json = False,
+    where: WhereOrDirectory = NOWHERE,
+) -> None:
     """Show brokers, controller, ZooKeeper, and partitions that lack replicas or a leader.
 
     Exits with 0 if all is well, with 1 if something is missing.
@@ -185,23 +183,32 @@ def status(directory: Directory = DIRECTORY, where: Elsewhere = NOWHERE, json: J
     \b
     Examples:
       ottla cluster status
+      ottla cluster status --watch
       ottla cluster status --bootstrap broker.example.com:9092 --json
     """
     local = LocalCluster.load(directory) if not where.bootstrap else None
     if not where.bootstrap and local is None:
         raise CommandError(f"there is no cluster in {directory}; name it with --dir, or use --bootstrap")
-    if local is not None:
-        said = _metadata(replace(where, bootstrap=local.bootstrap))
-    else:
-        with errors_explained(where.bootstrap):
-            said = connections.admin(where).list_topics(timeout=METADATA_S)
-    state = _state(local, said)
-    if json:
-        output.show_json(state)
-    else:
-        _show(state)
-    if not state["is_well"]:
+
+    def show() -> bool:
+        state = _look(local, where)
+        if json:
+            print(output.json_text(state, indent=None if watch else 2))
+        else:
+            _show(state)
+        return bool(state["is_well"])
+
+    if watch:
+        watched(show, every)
+    elif not show():
         raise typer.Exit(FAILED)
+
+
+def _look(local: LocalCluster | None, where: ClientProperties) -> dict[str, Any]:
+    if local is not None:
+        return _state(local, _metadata(replace(where, bootstrap=local.bootstrap)))
+    with errors_explained(where.bootstrap):
+        return _state(None, connections.admin(where).list_topics(timeout=METADATA_S))
 
 
 @app.command()

@@ -20,8 +20,7 @@ from pathlib import Path
 from ottla.base.command_error import CommandError
 from ottla.cli.cluster.zookeeper_servers import ZooKeeperServer
 from ottla.cli.options import DIRECTORY
-from ottla.client.librdkafka.connections import DEFAULT_BOOTSTRAP
-from ottla.client.properties import ClientProperties
+from ottla.client.properties import DEFAULT_BOOTSTRAP, ClientProperties
 
 FILE = "cluster.json"
 CHROOT = "/ottla"

@@ -1,5 +1,6 @@
 """`ottla groups`: list, describe and delete groups, and with `reset` move what they have committed."""
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,11 +10,13 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
 from ottla.cli.groups import reset
 from ottla.cli.groups.offset_deletion import Refusal, delete_offsets
+from ottla.cli.groups.trends import Trends
 from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.output import Cell
 from ottla.cli.partitions import Chosen, is_chosen, parse_partitions, show_partitions
 from ottla.client.admin import groups as descriptions
 from ottla.client.admin.groups import REBALANCING, STATES, TYPES, Group, Member
+from ottla.cli.watch import EVERY_S, Every, Watch, watched
 from ottla.client.librdkafka import connections
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
 from ottla.client.librdkafka.partition_offsets import Partition
@@ -87,11 +90,14 @@ def describe(
     members: Annotated[
         bool, typer.Option("--members", "-m", help="Show the members and what is assigned to them.")
     ] = False,
+    watch: Watch = False,
+    every: Every = EVERY_S,
     json: Json = False,
     where: WhereOption = HERE,
 ) -> None:
     """Show how far groups have read each partition, and who reads it; or with --members the members.
 
+    With --watch there is also the trend: by how many records a second the lag grows, or shrinks if negative.
     A dash stands for what is not known: no committed offset, or the end of a topic that was deleted.
     JSON has both the partitions and the members.
 
@@ -99,17 +105,30 @@ def describe(
     Examples:
       ottla groups describe billing
       ottla groups describe billing --members
+      ottla groups describe billing --watch
       ottla groups describe billing --json | jq '.[0].partitions[] | select(.lag > 100)'
     """
-    groups = descriptions.existing(connections.admin(where), names, output.say)
-    if json:
-        output.show_json([_as_json(group) for group in groups])
-        return
-    for group in groups:
-        if members:
-            _show_members(group)
-        else:
-            _show_positions(group)
+    client, trends = connections.admin(where), Trends()
+
+    def show() -> None:
+        groups = descriptions.existing(client, names, output.say)
+        trends.look(groups, time.monotonic())
+        if json and watch:
+            print(output.json_text([_as_json(group) | trends.json_of(group) for group in groups]))
+            return
+        if json:
+            output.show_json([_as_json(group) for group in groups])
+            return
+        for group in groups:
+            if members:
+                _show_members(group)
+            else:
+                _show_positions(group, trends if watch else None)
+
+    if watch:
+        watched(show, every)
+    else:
+        show()
 
 
 app.command("reset")(reset.reset)
@@ -182,7 +201,7 @@ def _choices(given: list[str], names: tuple[str, ...], option: str) -> set[str]:
 # -- how to show it --------------------
 
 
-def _show_positions(group: Group) -> None:
+def _show_positions(group: Group, trends: Trends | None) -> None:
     columns = ["topic", "partition", "committed", "end", "lag", "member", "client", "host"]
     rows: list[list[Cell]] = [
         [
@@ -199,6 +218,10 @@ def _show_positions(group: Group) -> None:
         columns.append("metadata")
         for row, position in zip(rows, group.positions, strict=True):
             row.append(position.metadata or None)
+    if trends is not None:
+        columns.insert(5, "lag/s")
+        for row, position in zip(rows, group.positions, strict=True):
+            row.insert(5, trends.of(group, position))
     output.show_table(columns, rows, _title(group))
 
 

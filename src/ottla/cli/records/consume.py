@@ -1,32 +1,45 @@
 """`ottla consume`: records of a topic to stdout, up to its end or for ever.
 
-Without --group partitions are assigned, not subscribed to: nothing is committed, and no group is needed.
-With it, `group_member` does the reading.
+Without --group nothing is committed, and no group is needed: up to the end of a topic our own client reads
+(`partition_reader`), for --follow and with properties of librdkafka's that does (`librdkafka_reader`). With
+it, `group_member` does the reading.
 """
 
 import sys
-import time
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
 from ottla.base.command_error import USAGE, CommandError
-from ottla.base.times import parse_ms
+from ottla.base.errors import ApiError
 from ottla.cli import output
 from ottla.cli.options import HERE, WhereOption, connects
-from ottla.cli.records.formats import VALUE, formatter, shows_headers
-from ottla.cli.records.group_member import PROTOCOLS, Membership
-from ottla.cli.records.messages import Write, writer
-from ottla.client.librdkafka import cluster, connections, partition_offsets
-from ottla.client.librdkafka.errors import REQUEST_S, errors_explained
-from ottla.client.librdkafka.messages import SILENCE_S, assigned_messages, is_end
+from ottla.cli.records import ranges
+from ottla.cli.records.filters import Filter, filter_of
+from ottla.cli.records.formats import (
+    JSON,
+    KEY_VALUE,
+    VALUE,
+    Format,
+    delimiter_bytes,
+    format_of,
+    kcat_format,
+)
+from ottla.cli.records.ranges import Wanted
+from ottla.cli.records.schema_options import KeyFormat, RegistryUrl, ValueFormat, decoders_of
+from ottla.client.errors import ClientError
+from ottla.client.formats import Decoders
+from ottla.client.librdkafka.connections import ASSIGNED, CLIENT_ID, probe, properties_for_librdkafka
+from ottla.client.properties import ClientProperties
 
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer, TopicPartition
-
+PROTOCOLS = ("classic", "consumer")
+ISOLATION, CRCS = "isolation.level", "check.crcs"
 ISOLATIONS = ("read_committed", "read_uncommitted")
 # librdkafka believes every byte unless told otherwise.
-DEFAULTS = {"isolation.level": ISOLATIONS[0], "check.crcs": "true"}
+DEFAULTS = {ISOLATION: ISOLATIONS[0], CRCS: "true"}
+# What our own client does as librdkafka would.
+OWN = frozenset({"client.id", ISOLATION})
 
 
 @connects()
@@ -36,17 +49,28 @@ def consume(
         bool, typer.Option("--from-beginning", help="From the oldest record. (the default without --follow)")
     ] = False,
     offset: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--offset",
             "-o",
             metavar="OFFSET",
-            help="From there: a number, earliest, latest, -N for the last N.",
+            help="From there: a number, beginning, end, -N for the last N of each partition, s@TIME; and "
+            "up to e@TIME.",
         ),
+    ] = None,
+    last: Annotated[
+        int | None,
+        typer.Option("--last", metavar="N", min=1, help="The last N records of all partitions together."),
     ] = None,
     since: Annotated[
         str | None,
         typer.Option("--since", "-s", metavar="TIME", help="From there: 10m, 2h, 1d, or an ISO time."),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until", metavar="TIME", help="Up to there: what is of that time or later is left out."
+        ),
     ] = None,
     partition: Annotated[
         list[int] | None,
@@ -78,23 +102,57 @@ def consume(
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option(
-            "--follow", "-f", help="Go on with what comes; starts at the end unless told otherwise."
-        ),
+        typer.Option("--follow", help="Go on with what comes; starts at the end unless told otherwise."),
+    ] = False,
+    exit_at_end: Annotated[
+        bool, typer.Option("-e", help="Stop at the end, which is the default.", show_default=False)
     ] = False,
     max_: Annotated[
-        int | None, typer.Option("--max", "-n", metavar="N", min=1, help="Stop after N records.")
+        int | None, typer.Option("--max", "-c", "-n", metavar="N", min=1, help="Stop after N records.")
+    ] = None,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="WHAT=X",
+            help="Only records with key=X, header.NAME=X, value.FIELD=X (of JSON), != or ~REGEX; may be "
+            "repeated.",
+        ),
     ] = None,
     form: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--format", metavar="FORMAT", help="value, key-value, json, or a template: %t %p %o %T %k %v %h."
+            "--format",
+            metavar="FORMAT",
+            help="value, key-value, json, csv, or a template: %t %p %o %T %k %v %h. (value)",
         ),
-    ] = VALUE,
+    ] = None,
+    kcat: Annotated[
+        str | None,
+        typer.Option(
+            "-f",
+            metavar="TEMPLATE",
+            help="A template of kcat's: %t %p %o %T %k %K %s %S %R %h, \\n. Not --follow.",
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="JSON, a line for each record.")] = False,
+    key_format: KeyFormat = None,
+    value_format: ValueFormat = None,
+    registry: RegistryUrl = None,
     separator: Annotated[
-        str, typer.Option("--separator", metavar="SEP", help="Between key and value.", show_default="a tab")
-    ] = "\t",
-    null: Annotated[str, typer.Option("--null", metavar="TEXT", help="Write this for null.")] = "null",
+        str | None,
+        typer.Option(
+            "--separator", "-K", metavar="SEP", help="Key and value with this between them. (a tab)"
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option("--delimiter", "-D", metavar="SEP", help="Between records. (the end of a line)"),
+    ] = None,
+    null: Annotated[
+        str | None, typer.Option("--null", metavar="TEXT", help="Write this for null. (null)")
+    ] = None,
+    shows_null: Annotated[bool, typer.Option("-Z", help="Write NULL for null.", show_default=False)] = False,
     where: WhereOption = HERE,
 ) -> None:
     """Print the records of a topic: all there are, or with --follow what comes.
@@ -109,54 +167,138 @@ def consume(
     Examples:
       ottla consume orders
       ottla consume orders --follow --format key-value
-      ottla consume orders --offset -10 --format json | jq .value
+      ottla consume orders --offset -10 --json | jq .value
+      ottla consume orders --last 10 --filter value.country=CZ
       ottla consume orders --since 15m --partition 0 --format '%T %p/%o %k=%v'
       ottla consume orders --group billing
       ottla consume orders --group billing --group-protocol consumer --follow
       ottla consume orders --isolation read_uncommitted --offset -10
     """
+    if exit_at_end and follow:
+        raise CommandError("-e stops at the end, and --follow does not; use one of them", USAGE)
+    decoders = decoders_of(where, key_format, value_format, registry)
     try:
-        write = writer(formatter(form, separator, null), with_headers=shows_headers(form))
-        since_ms = None if since is None else parse_ms(since, int(time.time() * 1000))
+        asked = ranges.wanted(
+            from_beginning=from_beginning,
+            offsets=offset or [],
+            since=since,
+            until=until,
+            last=last,
+            follow=follow,
+        )
+        shown = _format(form, kcat, json, separator, delimiter, null, shows_null, decoders)
     except ValueError as error:
         raise CommandError(str(error), USAGE) from None
-    start = _start(from_beginning, offset, since, follow)
-    own = _membership(group, group_protocol, start, is_placed=bool(offset or since or partition))
+    chosen = filter_of(filters or [], decoders)
+    own = _membership(group, group_protocol, asked, is_placed=asked.is_placed or bool(partition))
     if isolation not in (None, *ISOLATIONS):
         raise CommandError(f"--isolation is {' or '.join(ISOLATIONS)}, not {isolation!r}", USAGE)
     if isolation is not None:
-        own |= {"isolation.level": isolation}
-    if unused := sorted(where.others.keys() & (connections.ASSIGNED.keys() | own.keys())):
+        own |= {ISOLATION: isolation}
+    if unused := sorted(where.others.keys() & (ASSIGNED.keys() | own.keys())):
         output.say(f"ottla: the command itself says what {', '.join(unused)} is; without effect here")
-    client = connections.consumer(where, DEFAULTS, own)
+    reading = Reading(where, topic, partition or [], asked, own, shown, chosen, max_, follow=follow)
     try:
-        partitions = cluster.partitions(client, topic, partition or [])
-        if group is not None:
-            Membership(client, topic, follow=follow).read(max_, write)
-            return
-        with errors_explained(f"topic {topic}"):
-            begin, end = _range(client, topic, partitions, start, since_ms)
-        _print(client, begin, None if follow else end, max_, write)
+        reading.run()
     except KeyboardInterrupt:
         output.say("")
         if not follow:  # with it there is no other end
             raise
-    finally:
-        client.close()
 
 
-def _start(from_beginning: bool, offset: str | None, since: str | None, follow: bool) -> str:
-    """Where to begin, as `--offset` would say it."""
-    if from_beginning + (offset is not None) + (since is not None) > 1:
-        raise CommandError("--from-beginning, --offset and --since exclude each other", USAGE)
-    if offset is None:
-        return "latest" if follow and not from_beginning else "earliest"
-    if offset not in ("earliest", "latest") and not offset.removeprefix("-").isdigit():
-        raise CommandError(f"--offset is a number, earliest, latest or -N, not {offset!r}", USAGE)
-    return offset
+@dataclass(frozen=True)
+class Reading:
+    """All that was asked for, and the way to it."""
+
+    where: ClientProperties
+    topic: str
+    partitions: list[int]
+    asked: Wanted
+    settings: dict[str, str]  # of librdkafka, over all properties
+    shown: Format
+    chosen: Filter | None
+    most: int | None
+    follow: bool
+
+    def run(self) -> None:
+        given = properties_for_librdkafka(self.where)
+        is_own = given.keys() - ASSIGNED.keys() <= OWN and not self.follow
+        if is_own and "group.id" not in self.settings:
+            self._own((DEFAULTS | given | self.settings)[ISOLATION])
+        else:
+            self._librdkafka()
+
+    def _own(self, isolation: str) -> None:
+        from ottla.cli.records.partition_reader import PartitionReader
+        from ottla.client.client import Client
+
+        probe(self.where)
+        client_id = self.where.client_id or CLIENT_ID
+        try:
+            with Client(self.where.bootstrap, client_id=client_id, security=self.where.security) as client:
+                reader = PartitionReader(client, self.topic, read_committed=isolation == ISOLATIONS[0])
+                wanted = reader.ranges(reader.partitions(self.partitions), self.asked)
+                if self.asked.last is None:
+                    reader.print(wanted, self.shown, self.chosen, self.most)
+                else:
+                    reader.print_last(wanted, self.shown, self.chosen, self.asked.last)
+        except (ClientError, ApiError) as error:
+            raise CommandError(str(error)) from None
+
+    def _librdkafka(self) -> None:
+        from ottla.cli.records import librdkafka_reader
+        from ottla.cli.records.group_member import Membership
+        from ottla.cli.records.messages import writer
+        from ottla.client.librdkafka import cluster, connections
+        from ottla.client.librdkafka.errors import errors_explained
+
+        if self.asked.last is not None:
+            raise CommandError("--last goes with no property of librdkafka; use --offset -N", USAGE)
+        write = writer(
+            self.shown, self.chosen, with_headers=self.shown.has_headers or self.chosen is not None
+        )
+        client = connections.consumer(self.where, DEFAULTS, self.settings)
+        try:
+            partitions = cluster.partitions(client, self.topic, self.partitions)
+            if "group.id" in self.settings:
+                Membership(client, self.topic, follow=self.follow).read(self.most, write)
+                return
+            with errors_explained(f"topic {self.topic}"):
+                wanted = librdkafka_reader.ranges(client, self.topic, partitions, self.asked)
+            librdkafka_reader.print_records(client, self.topic, wanted, self.most, write, follow=self.follow)
+        finally:
+            client.close()
 
 
-def _membership(group: str | None, protocol: str | None, start: str, *, is_placed: bool) -> dict[str, str]:
+def _format(
+    form: str | None,
+    kcat: str | None,
+    json: bool,
+    separator: str | None,
+    delimiter: str | None,
+    null: str | None,
+    shows_null: bool,
+    decoders: Decoders | None,
+) -> Format:
+    is_terminal = sys.stdout.isatty()
+    if (form is not None) + (kcat is not None) + json > 1:
+        raise CommandError("--format, -f and --json exclude each other", USAGE)
+    if kcat is not None:
+        return kcat_format(kcat, shows_null=shows_null, decoders=decoders, is_terminal=is_terminal)
+    if null is None:
+        null = "NULL" if shows_null else "null"
+    name = JSON if json else form or (VALUE if separator is None else KEY_VALUE)
+    return format_of(
+        name,
+        separator="\t" if separator is None else separator,
+        null=null,
+        delimiter=delimiter_bytes(delimiter),
+        decoders=decoders,
+        is_terminal=is_terminal,
+    )
+
+
+def _membership(group: str | None, protocol: str | None, asked: Wanted, *, is_placed: bool) -> dict[str, str]:
     """What librdkafka must know of the group, if there is one."""
     if group is None:
         if protocol is not None:
@@ -166,83 +308,10 @@ def _membership(group: str | None, protocol: str | None, start: str, *, is_place
         raise CommandError("--group takes the name of a group", USAGE)
     if protocol not in (None, *PROTOCOLS):
         raise CommandError(f"--group-protocol is {' or '.join(PROTOCOLS)}, not {protocol!r}", USAGE)
-    if is_placed:
+    if is_placed or asked.until_ms is not None:
         raise CommandError(
-            "with --group the committed offsets say where to begin, so --offset, --since and --partition are "
-            f"not for it; `ottla groups reset {group}` moves them",
+            "with --group the committed offsets say where to begin, so --offset, --since, --until, --last "
+            f"and --partition are not for it; `ottla groups reset {group}` moves them",
             USAGE,
         )
-    return {"group.id": group, "group.protocol": protocol or PROTOCOLS[0], "auto.offset.reset": start}
-
-
-def _range(
-    client: "Consumer", topic: str, partitions: list[int], start: str, since_ms: int | None
-) -> "tuple[list[TopicPartition], dict[int, int]]":
-    """Where to begin in each partition, and where each ends by now."""
-    from confluent_kafka import TopicPartition
-
-    bounds = {number: partition_offsets.watermarks(client, topic, number) for number in partitions}
-    begin = {number: _first(start, number, *bounds[number]) for number in partitions}
-    if since_ms is not None:
-        asked = [TopicPartition(topic, number, since_ms) for number in partitions]
-        for at_time in partition_offsets.patiently(lambda: _at_times(client, asked)):
-            begin[at_time.partition] = at_time.offset if at_time.offset >= 0 else bounds[at_time.partition][1]
-    end = {number: bounds[number][1] for number in partitions}
-    return [TopicPartition(topic, number, begin[number]) for number in partitions], end
-
-
-def _at_times(client: "Consumer", asked: "list[TopicPartition]") -> "list[TopicPartition]":
-    from confluent_kafka import KafkaException
-
-    answers = client.offsets_for_times(asked, timeout=REQUEST_S)
-    for answer in answers:
-        if answer.error is not None:
-            raise KafkaException(answer.error)
-    return answers
-
-
-def _first(start: str, partition: int, low: int, high: int) -> int:
-    if start == "earliest":
-        return low
-    if start == "latest":
-        return high
-    wanted = int(start)
-    if start.startswith("-"):
-        return max(low, high + wanted)
-    if not low <= wanted <= high:
-        there = f"begins at {low} and ends before {high}" if low < high else "is empty"
-        raise CommandError(f"offset {wanted} is not there: partition {partition} {there}; see --partition")
-    return wanted
-
-
-def _print(
-    client: "Consumer",
-    begin: "list[TopicPartition]",
-    end: dict[int, int] | None,
-    most: int | None,
-    write: Write,
-) -> None:
-    """Write records until every partition reached its end, or for ever if there is no end."""
-    unfinished = {start.partition for start in begin if end is None or start.offset < end[start.partition]}
-    if not unfinished:
-        return
-    client.assign([start for start in begin if start.partition in unfinished])
-    out, left, heard = sys.stdout.buffer, most, time.monotonic()
-    while unfinished and left != 0:
-        messages = assigned_messages(client, left)
-        for message in messages:
-            if is_end(message):
-                unfinished -= {message.partition()} if end is not None else set()
-                continue
-            partition, position = message.partition() or 0, message.offset() or 0
-            if end is not None and position >= end[partition]:
-                unfinished.discard(partition)
-                continue
-            out.write(write(message) + b"\n")
-            left = None if left is None else left - 1
-            if end is not None and position == end[partition] - 1:
-                unfinished.discard(partition)
-        out.flush()
-        heard = time.monotonic() if messages else heard
-        if end is not None and time.monotonic() - heard > SILENCE_S:
-            raise CommandError(f"no record came for {SILENCE_S:.0f} s, and the end is not reached")
+    return {"group.id": group, "group.protocol": protocol or PROTOCOLS[0], "auto.offset.reset": asked.start}

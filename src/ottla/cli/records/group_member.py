@@ -93,8 +93,11 @@ class Membership:
             self.reached[partition] = self.printed[partition] = position
         if is_no_record or (left <= 0 and not self.follow):
             return False
-        sys.stdout.buffer.write(write(message) + b"\n")
+        written = write(message)
         self.reached[partition] = self.printed[partition] = position + 1
+        if written is None:  # read, but not wanted
+            return False
+        sys.stdout.buffer.write(written)
         return True
 
     # -- the group --

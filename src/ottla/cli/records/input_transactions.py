@@ -5,9 +5,10 @@ from itertools import chain, islice
 
 from ottla.base.command_error import CommandError
 from ottla.cli import output
+from ottla.client.formats import Outgoing
 from ottla.client.librdkafka.transactions import Transactions
 
-Lines = Iterator[tuple[int, bytes]]
+Lines = Iterator[tuple[int, Outgoing]]
 
 
 def in_transactions(
@@ -35,7 +36,7 @@ class _Counted(Lines):
         self._lines = lines
         self.last = 0
 
-    def __next__(self) -> tuple[int, bytes]:
+    def __next__(self) -> tuple[int, Outgoing]:
         line = next(self._lines)
         self.last = line[0]
         return line

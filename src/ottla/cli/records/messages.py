@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.cli import output
-from ottla.cli.records.formats import Formatter
+from ottla.cli.records.filters import Filter
+from ottla.cli.records.formats import Format
 from ottla.client.formats import Message
 from ottla.client.formats.rows import Pairs
 from ottla.client.librdkafka.messages import headers_of
@@ -12,12 +13,18 @@ from ottla.client.librdkafka.messages import headers_of
 if TYPE_CHECKING:
     import confluent_kafka
 
-Write: TypeAlias = "Callable[[confluent_kafka.Message], bytes]"
+Write: TypeAlias = "Callable[[confluent_kafka.Message], bytes | None]"
 
 
-def writer(write: Formatter, *, with_headers: bool) -> Write:
-    """What writes a record of librdkafka's. Headers are looked at only if they are shown."""
-    return lambda message: write(as_message(message, headers_of(message, output.say) if with_headers else []))
+def writer(form: Format, chosen: Filter | None, *, with_headers: bool) -> Write:
+    """What writes a record of librdkafka's, or gives None for one that is not wanted. Headers are looked at
+    only if they are shown or asked for."""
+
+    def write(message: "confluent_kafka.Message") -> bytes | None:
+        record = as_message(message, headers_of(message, output.say) if with_headers else [])
+        return form.write(record) if chosen is None or chosen(record) else None
+
+    return write
 
 
 def as_message(message: "confluent_kafka.Message", headers: Pairs) -> Message:

@@ -1,5 +1,6 @@
 """`ottla topics`: create, list, describe, alter and delete them."""
 
+from collections.abc import Iterable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,12 +11,16 @@ from ottla.base.ids import INTERNAL_TOPICS
 from ottla.cli import output
 from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.properties import parse_settings
-from ottla.cli.topics import replicas
+from ottla.cli.requests import connected
+from ottla.cli.topics import replicas, topic_rows
 from ottla.cli.topics.replicas import Trouble
 from ottla.client.admin import configs as resources
 from ottla.client.admin.configs import Resource
+from ottla.cli.watch import EVERY_S, Every, Watch, watched
 from ottla.client.librdkafka import cluster, connections, partition_offsets
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
+from ottla.client.retry import Deadline
+from ottla.client.snapshots import Snapshot, snapshot
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -96,39 +101,42 @@ def list_(
     under_replicated: UnderReplicated = False,
     under_min_isr: UnderMinIsr = False,
     unavailable: Unavailable = False,
+    watch: Watch = False,
+    every: Every = EVERY_S,
     json: Json = False,
     where: WhereOption = HERE,
 ) -> None:
-    """List the topics, all or those with partitions in trouble.
+    """List the topics, all or those with partitions in trouble; with --watch also how fast they grow.
+
+    RECORDS are offsets from the start to the end, SIZE is that of one replica.
 
     \b
     Examples:
       ottla topics list
+      ottla topics list --watch
       ottla topics list --under-replicated
       ottla topics list --json | jq -r '.[].name'
     """
     trouble = Trouble(under_replicated, under_min_isr, unavailable)
-    client = connections.admin(where)
-    topics = sorted(cluster.metadata(client).topics.items())
-    if any(trouble):
-        names = {partition.topic for partition in replicas.troubled(client, where, trouble)}
-        topics = [(name, topic) for name, topic in topics if name in names]
-    rows = [
-        (
-            name,
-            len(topic.partitions),
-            max((len(partition.replicas) for partition in topic.partitions.values()), default=0),
-        )
-        for name, topic in topics
-    ]
-    if json:
-        output.show_json([dict(zip(("name", "partitions", "replication"), row, strict=True)) for row in rows])
-    elif rows:
-        output.show_table(("topic", "partitions", "replication"), rows)
-    elif any(trouble):
-        output.say(f"no topic has a partition that is {trouble}")
-    else:
-        output.say("there are no topics; create one with `ottla topics create NAME`")
+    with connected(where) as brokers:
+        before: Snapshot | None = None
+
+        def show() -> None:
+            nonlocal before
+            now = snapshot(brokers, Deadline(REQUEST_S))
+            names: Iterable[str] = now.topics
+            if any(trouble):
+                names = {
+                    partition.topic
+                    for partition in replicas.troubled(connections.admin(where), where, trouble)
+                }
+            topic_rows.show(now, before, sorted(names), trouble, json=json, is_watched=watch)
+            before = now
+
+        if watch:
+            watched(show, every)
+        else:
+            show()
 
 
 @app.command()

@@ -10,7 +10,6 @@ from ottla.client.connection import Connection, UnreachableError
 from ottla.client.errors import ClientError
 from ottla.client.librdkafka.errors import REQUEST_S, explain
 from ottla.client.librdkafka.java_names import JAVA_ONLY
-from ottla.client.librdkafka.security import librdkafka_security
 from ottla.client.properties import ClientProperties, Where
 from ottla.client.retry import Deadline
 from ottla.client.security.handshakes import Handshakes
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 CLIENT_ID = "ottla-cli"
 CONNECT_S = 3.0
 # What a consumer must be that is given its partitions. librdkafka wants the name of a group all the same.
@@ -96,6 +94,8 @@ def _settings(where: Where, defaults: Mapping[str, Any], settings: Mapping[str, 
         "client.id": CLIENT_ID,
         "socket.timeout.ms": int(REQUEST_S * 1000),
     }
+    from ottla.client.librdkafka.security import librdkafka_security
+
     try:
         secure = librdkafka_security(properties.security)
     except ClientError as error:

@@ -45,13 +45,17 @@ def explain(error: Any) -> str:
     if not hasattr(inner, "str"):
         return str(inner)
     if inner.code() in DENIED:
-        if _NO_PRODUCER_ID in str(inner.str()):
-            return "you are not allowed to write; an administrator can allow it with `ottla acls add`"
-        return f"{DENIED[inner.code()]}; an administrator can allow it with `ottla acls add`"
+        return denial(inner.code(), of_producer_id=_NO_PRODUCER_ID in str(inner.str()))
     said = str(inner.str() or "").strip()
     for frame in ("Unable to produce message: ", "Broker: ", "Local: "):
         said = said.removeprefix(frame)
     return said or str(inner.name())
+
+
+def denial(code: int, *, of_producer_id: bool = False) -> str:
+    """What somebody may not do, and who can change that; one of `DENIED`."""
+    denied = "you are not allowed to write" if of_producer_id else DENIED[ErrorCode(code)]
+    return f"{denied}; an administrator can allow it with `ottla acls add`"
 
 
 def is_dropped(error: Any) -> bool:

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from operator import methodcaller
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ottla.base.command_error import CommandError
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 Headers: TypeAlias = list[tuple[str, bytes | None]]
 
+_headers_of = methodcaller("headers")
 POLL_S = 0.2
 FLUSH_STEP_S = 0.1
 BATCH = 1000
@@ -77,9 +79,11 @@ def is_end(message: "Message") -> bool:
 
 def headers_of(message: "Message", say: Callable[[str], None]) -> Headers:
     """None, and a remark, if a key is not UTF-8: confluent-kafka makes text of every key, and fails. It must
-    not be asked again: the list that it gives then has a hole, and whoever looks at that crashes."""
+    not be asked again: the list that it gives then has a hole, and whoever looks at that crashes. It gives
+    the list and an error at once, which Python only notices if the method is called by other C code: a call
+    that it has seen a few times goes past that check, and the error comes out of whatever is done next."""
     try:
-        return cast("Headers", message.headers() or [])
+        return cast("Headers", _headers_of(message) or [])
     except (SystemError, UnicodeDecodeError) as error:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, UnicodeDecodeError):

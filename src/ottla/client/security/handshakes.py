@@ -6,18 +6,26 @@ Made once for a client: files are read once, and tokens kept until they are old.
 import socket
 from typing import TYPE_CHECKING
 
-from ottla.client.security.sasl import Authentication
 from ottla.client.security.settings import NO_SECURITY, ClientSecurity
 
 if TYPE_CHECKING:
     import ssl
 
+    from ottla.client.security.sasl import Authentication
+
 
 class Handshakes:
     def __init__(self, security: ClientSecurity = NO_SECURITY) -> None:
         self.security = security
-        self.authentication = Authentication(security.sasl) if security.sasl is not None else None
+        self.authentication = self._authentication()
         self._context: ssl.SSLContext | None = None
+
+    def _authentication(self) -> "Authentication | None":
+        if self.security.sasl is None:
+            return None
+        from ottla.client.security.sasl import Authentication
+
+        return Authentication(self.security.sasl)
 
     def wrapped(self, plain: socket.socket, host: str) -> socket.socket:
         """With TLS on it, if there is to be any."""

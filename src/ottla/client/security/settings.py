@@ -1,23 +1,27 @@
 """A client's security out of Kafka's client properties: what of TLS and SASL, or neither.
 
 A value, to be compared, hashed and sent to other processes; what it needs of files is read where it is used.
+Who has no security loads nothing of it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.client.security.names import PROTOCOL, SASL, TLS, check_names, is_security
-from ottla.client.security.sasl_settings import Provider, SaslSettings, sasl_settings
-from ottla.client.security.tls_settings import TlsSettings, tls_settings
+
+if TYPE_CHECKING:
+    from ottla.client.security.sasl_settings import Provider, SaslSettings
+    from ottla.client.security.tls_settings import TlsSettings
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    tls: TlsSettings | None = None
-    sasl: SaslSettings | None = None
+    tls: "TlsSettings | None" = None
+    sasl: "SaslSettings | None" = None
 
     @property
     def protocol(self) -> str:
@@ -27,7 +31,7 @@ class ClientSecurity:
 NO_SECURITY = ClientSecurity()
 
 
-def client_security(properties: Mapping[str, str], provider: Provider | None = None) -> ClientSecurity:
+def client_security(properties: Mapping[str, str], provider: "Provider | None" = None) -> ClientSecurity:
     """Out of all properties of a client; those that are not about security are not looked at.
 
     `provider` gives tokens for OAUTHBEARER. ClientError: a property is unknown, not supported, or contradicts
@@ -45,9 +49,19 @@ def client_security(properties: Mapping[str, str], provider: Provider | None = N
         _refuse_unused(given, SASL, protocol, "SASL_SSL or SASL_PLAINTEXT")
         if provider is not None:
             raise ClientError(f"a function for tokens is for SASL, and {PROTOCOL} is {protocol}")
-    return ClientSecurity(
-        tls_settings(given) if has_tls else None, sasl_settings(given, provider) if has_sasl else None
-    )
+    return ClientSecurity(_tls(given) if has_tls else None, _sasl(given, provider) if has_sasl else None)
+
+
+def _tls(given: Mapping[str, str]) -> "TlsSettings":
+    from ottla.client.security.tls_settings import tls_settings
+
+    return tls_settings(given)
+
+
+def _sasl(given: Mapping[str, str], provider: "Provider | None") -> "SaslSettings":
+    from ottla.client.security.sasl_settings import sasl_settings
+
+    return sasl_settings(given, provider)
 
 
 def uses(protocol: str) -> tuple[bool, bool]:

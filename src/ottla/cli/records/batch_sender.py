@@ -1,0 +1,287 @@
+"""Records in batches of our own, through our own client: how `ottla produce` sends unless told otherwise.
+
+A portion of the input is cut up by partition, made into batches and sent in the background, while the next
+one is read: one request is under way at a time, so records of a partition keep their order. With a producer
+id, which acks=all has, what is sent again after a failover is stored once.
+
+A batch that a broker refuses is halved and sent again, until the records that it does not want are alone:
+these are named by their lines, and all others are stored. A batch whose fate is not known ends the command,
+since what comes after it could be stored without it.
+
+Not obvious: partitions are chosen as librdkafka chooses them (`consistent_random`: the CRC-32 of the key;
+any, without one), so that keys stay where they were.
+"""
+
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from random import randrange
+
+from ottla.base.command_error import CommandError
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.cli import output
+from ottla.cli.records.deliveries import Deliveries
+from ottla.cli.records.input_records import Columns, Parsed, Records
+from ottla.client.client import Client
+from ottla.client.errors import ClientError
+from ottla.client.formats import Outgoing
+from ottla.client.librdkafka.errors import DENIED, denial
+from ottla.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, SEQUENCES
+from ottla.records.builder import NewRecord, build_batch
+from ottla.records.compression import Codec
+from ottla.records.many import COUNT_MAX, batch_of
+
+BATCH_BYTES = 900_000  # below what a broker takes by default, with room for what a batch adds
+RECORD_OVERHEAD = 12
+SETTLE_S = 5.0
+# What is wrong with records, and not with the way to them.
+OF_RECORDS = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP}
+NO_PRODUCER = (NO_PRODUCER_ID, -1)
+
+
+def size_of(records: Records) -> int:
+    """Of keys and values, in bytes."""
+    if isinstance(records, Columns):
+        return sum(map(len, records.values)) + sum(map(len, records.keys or ()))
+    return sum(len(record.key or b"") + len(record.value or b"") for record in records)
+
+
+def cut(share: Parsed) -> Iterator[Parsed]:
+    """Parts that fit into a batch each, most likely."""
+    total = len(share.lines)
+    mean = size_of(share.records) // total + RECORD_OVERHEAD
+    most = max(1, min(COUNT_MAX, BATCH_BYTES // mean))
+    return (share.part(start, start + most) for start in range(0, total, most))
+
+
+def halves(share: Parsed) -> list[Parsed]:
+    middle = len(share.lines) // 2
+    return [share.part(0, middle), share.part(middle, len(share.lines))]
+
+
+def as_batch(records: Records, producer: tuple[int, int, int], codec: Codec) -> bytearray:
+    """`producer`: id, epoch, and the sequence of the first record."""
+    now_ms = int(time.time() * 1000)
+    if isinstance(records, Columns):
+        headers = tuple(records.headers)
+        return batch_of(
+            records.values, records.keys, headers, timestamp_ms=now_ms, codec=codec, producer=producer
+        )
+    new = [
+        NewRecord(
+            record.key,
+            record.value,
+            tuple(record.headers),
+            now_ms if record.timestamp_ms is None else record.timestamp_ms,
+        )
+        for record in records
+    ]
+    producer_id, epoch, sequence = producer
+    return build_batch(
+        new, codec=codec, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+    )
+
+
+class BatchSender:
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        deliveries: Deliveries,
+        *,
+        acks: int,
+        codec: Codec,
+        partition: int | None,
+        limit: Callable[[], str],
+        quiet: bool,
+    ) -> None:
+        """`limit` says how large a record may be, in words, where that can be known."""
+        self._client = client
+        self._topic = topic
+        self._deliveries = deliveries
+        self._acks = acks
+        self._codec = codec
+        self._partition = partition
+        self._limit = limit
+        self._quiet = quiet
+        self._partitions: list[int] = []
+        self._producer = NO_PRODUCER
+        self._sequences: dict[TopicPartition, int] = {}
+        self._turn = count()
+        self._background = Background()
+
+    def prepare(self) -> None:
+        """Look whether the topic is there; if not, it is created when there is a record for it."""
+        self._partitions = self._client.partitions([self._topic]).get(self._topic, [])
+        if self._partitions:
+            self._check_partition(self._partition)
+
+    def send(self, portion: Parsed) -> None:
+        """In the background, when the portion before is done."""
+        if not self._partitions:
+            self._create()
+        if self._producer == NO_PRODUCER and self._acks == -1:
+            self._producer = self._client.producer_id()
+        shares = self._shares(portion)
+        self._background.start(lambda: self._deliver(shares))
+
+    def finish(self) -> None:
+        """Wait for what is under way."""
+        self._background.wait()
+
+    def settle(self) -> None:
+        """The same after an interrupt, for a while only, and whatever comes of it."""
+        self._background.abandon(SETTLE_S)
+
+    # -- partitions --
+
+    def _create(self) -> None:
+        self._partitions = self._client.partitions([self._topic], may_create=True)[self._topic]
+        if not self._quiet:
+            output.say(f"topic {self._topic} was not there, and was created")
+        self._check_partition(self._partition)
+
+    def _check_partition(self, wanted: int | None, line: int | None = None) -> None:
+        if wanted is None or wanted in self._partitions:
+            return
+        first, last = self._partitions[0], self._partitions[-1]
+        there = f"topic {self._topic} has no partition {wanted}, only {first} to {last}"
+        if line is None:
+            raise CommandError(there)
+        raise CommandError(f"line {line}: {there}; give it more, or leave `partition` out of the line")
+
+    def _shares(self, portion: Parsed) -> dict[TopicPartition, Parsed]:
+        """What each partition gets."""
+        records = portion.records
+        if not isinstance(records, Columns):
+            numbers = self._numbers(portion.lines, records)
+        elif self._partition is not None or records.keys is None:
+            return {TopicPartition(self._topic, self._next(self._partition)): portion}
+        else:
+            any_one = self._next(None)
+            numbers = [self._of_key(key) if key else any_one for key in records.keys]
+        rows: dict[int, list[int]] = {}
+        for at, number in enumerate(numbers):
+            rows.setdefault(number, []).append(at)
+        return {
+            TopicPartition(self._topic, number): _rows(portion, chosen) for number, chosen in rows.items()
+        }
+
+    def _numbers(self, lines: Sequence[int], records: Sequence[Outgoing]) -> list[int]:
+        any_one = self._next(None)
+        numbers = []
+        for line, record in zip(lines, records, strict=True):
+            self._check_partition(record.partition, line)
+            number = record.partition
+            if number is None:
+                number = self._of_key(record.key) if record.key else any_one
+            numbers.append(number)
+        return numbers
+
+    def _next(self, wanted: int | None) -> int:
+        """The partition of records without a key: another one for every portion."""
+        if wanted is not None:
+            return wanted
+        turn = next(self._turn)
+        if not turn:
+            self._turn = count(randrange(len(self._partitions)))  # noqa: S311  # no secret
+            turn = next(self._turn)
+        return self._partitions[turn % len(self._partitions)]
+
+    def _of_key(self, key: bytes) -> int:
+        return self._partitions[zlib.crc32(key) % len(self._partitions)]
+
+    # -- in the background --
+
+    def _deliver(self, shares: dict[TopicPartition, Parsed]) -> None:
+        waiting = {topic_partition: deque(cut(share)) for topic_partition, share in shares.items()}
+        while waiting:
+            refusals: dict[TopicPartition, ClientError] = {}
+            batches = {
+                topic_partition: as_batch(queue[0].records, self._producer_of(topic_partition), self._codec)
+                for topic_partition, queue in waiting.items()
+            }
+            for topic_partition in self._client.produce(batches, acks=self._acks, refusals=refusals):
+                share = waiting[topic_partition].popleft()
+                self._deliveries.on_acknowledged(len(share.lines), size_of(share.records))
+                if topic_partition in self._sequences:
+                    after = self._sequences[topic_partition] + len(share.lines)
+                    self._sequences[topic_partition] = after % SEQUENCES
+            for topic_partition, error in refusals.items():
+                self._on_refused(waiting[topic_partition], error, len(batches[topic_partition]))
+            waiting = {topic_partition: queue for topic_partition, queue in waiting.items() if queue}
+
+    def _producer_of(self, topic_partition: TopicPartition) -> tuple[int, int, int]:
+        if self._producer == NO_PRODUCER:
+            return (*NO_PRODUCER, NO_SEQUENCE)
+        return (*self._producer, self._sequences.setdefault(topic_partition, 0))
+
+    def _on_refused(self, queue: deque[Parsed], error: ClientError, size: int) -> None:
+        if error.code not in OF_RECORDS:
+            raise error
+        share = queue.popleft()
+        is_too_large = error.code == ErrorCode.MESSAGE_TOO_LARGE  # which may be for all of them together
+        if len(share.lines) > 1 and (is_too_large or not self._deliveries.is_hopeless):
+            queue.extendleft(reversed(halves(share)))
+            return
+        self._deliveries.on_refused(len(share.lines), lambda: self._explain(share, error, size))
+
+    def _explain(self, share: Parsed, error: ClientError, size: int) -> str:
+        first, last = share.lines[0], share.lines[-1]
+        lines = f"line {first}" if first == last else f"lines {first} to {last}"
+        if error.code == ErrorCode.MESSAGE_TOO_LARGE:
+            return f"{lines}: the record takes {size} bytes, {self._limit()}"
+        return f"{lines}: {error}"
+
+
+def _rows(portion: Parsed, chosen: Sequence[int]) -> Parsed:
+    if len(chosen) == len(portion.lines):
+        return portion
+    lines, records = [portion.lines[at] for at in chosen], portion.records
+    if not isinstance(records, Columns):
+        return Parsed(lines, [records[at] for at in chosen])
+    keys = None if records.keys is None else [records.keys[at] for at in chosen]
+    return Parsed(lines, Columns([records.values[at] for at in chosen], keys, records.headers))
+
+
+class Background:
+    """One piece of work at a time, in a thread that does not outlive the command."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def start(self, work: Callable[[], None]) -> None:
+        self.wait()
+        self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Until it is done; what went wrong is raised here."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def abandon(self, most_s: float) -> None:
+        if self._thread is not None:
+            self._thread.join(most_s)
+
+    def _run(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001  # told where it is waited for
+            self._error = error
+
+
+def explained(error: ClientError) -> str:
+    """A refusal in the words of the other commands."""
+    if error.code not in DENIED:
+        return str(error)
+    return denial(error.code, of_producer_id=error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -1,0 +1,130 @@
+"""kafka-console-producer and kafka-console-consumer, as scripts call them."""
+
+import argparse
+import sys
+
+from ottla.base.command_error import CommandError
+from ottla.cli.records import input_lines
+from ottla.cli.records.consume import Reading
+from ottla.cli.records.formats import Format, unescape
+from ottla.cli.records.input_records import Layout, parsed
+from ottla.cli.records.ranges import wanted
+from ottla.cli.records.ways import Way
+from ottla.cli.shells.kafka_flags import Parser, connected, where
+from ottla.client.formats import Message
+
+
+def _properties(given: list[str]) -> dict[str, str]:
+    pairs = (setting.partition("=") for setting in given)
+    return {name: value for name, _, value in pairs}
+
+
+def _is_on(properties: dict[str, str], name: str, default: bool = False) -> bool:
+    return properties.get(name, str(default)).lower() == "true"
+
+
+def producer(arguments: list[str]) -> None:
+    parser = Parser("kafka-console-producer")
+    connected(parser, "--producer.config")
+    parser.texts("--topic", "--request-required-acks", "--timeout", "--batch-size", "--max-block-ms")
+    parser.texts("--property", "--reader-property", many=True, default=[], dest="properties")
+    parser.texts("--producer-property", "--command-property", many=True, default=[], dest="settings")
+    parser.add_argument("--compression-codec", nargs="?", const="gzip")
+    parser.flags("--sync")
+    given = parser.parse_args(arguments)
+    _need_topic(given)
+    properties = _properties(given.properties)
+    typed = {"compression.type": given.compression_codec} if given.compression_codec else {}
+    if given.request_required_acks:
+        typed["acks"] = given.request_required_acks
+    null = properties.get("null.marker")
+    layout = Layout(
+        given.topic,
+        separator=unescape(properties.get("key.separator", "\t")).encode()
+        if _is_on(properties, "parse.key")
+        else None,
+        null=None if null is None else null.encode(),
+    )
+    way = Way(where(given, given.settings), given.topic, typed, None, None, None, quiet=True)
+    with input_lines.unseen(sys.stdin.buffer) as read:
+        way.send(parsed(input_lines.portions(read), layout))
+
+
+def consumer(arguments: list[str]) -> None:
+    parser = Parser("kafka-console-consumer")
+    connected(parser, "--consumer.config")
+    parser.texts("--topic", "--partition", "--offset", "--max-messages", "--group", "--isolation-level")
+    parser.texts("--timeout-ms")
+    parser.texts("--property", "--formatter-property", many=True, default=[], dest="properties")
+    parser.texts("--consumer-property", "--command-property", many=True, default=[], dest="settings")
+    parser.flags("--from-beginning", "--enable-systest-events", "--skip-message-on-error")
+    given = parser.parse_args(arguments)
+    _need_topic(given)
+    follow = given.timeout_ms is None
+    asked = wanted(
+        from_beginning=given.from_beginning,
+        offsets=[given.offset] if given.offset else [] if follow or given.from_beginning else ["latest"],
+        since=None,
+        until=None,
+        last=None,
+        follow=follow,
+    )
+    own = {"isolation.level": given.isolation_level or "read_uncommitted"}
+    if given.group:
+        own |= {"group.id": given.group, "auto.offset.reset": asked.start}
+    form = _Counting(_properties(given.properties))
+    reading = Reading(
+        where(given, given.settings),
+        given.topic,
+        [int(given.partition)] if given.partition else [],
+        asked,
+        own,
+        Format(form, has_headers=True),
+        None,
+        int(given.max_messages) if given.max_messages else None,
+        follow=follow,
+    )
+    try:
+        reading.run()
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+    print(f"Processed a total of {form.count} messages", file=sys.stderr)
+
+
+def _need_topic(given: argparse.Namespace) -> None:
+    if not given.topic:
+        raise CommandError("--topic is missing")
+
+
+class _Counting:
+    """Records as Kafka's DefaultMessageFormatter writes them."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        self.count = 0
+        self._shown = [
+            part
+            for name, default, part in (
+                ("print.timestamp", False, lambda message: b"CreateTime:%d" % message.timestamp_ms),
+                ("print.partition", False, lambda message: b"Partition:%d" % message.partition),
+                ("print.offset", False, lambda message: b"Offset:%d" % message.offset),
+                ("print.headers", False, self._headers),
+                ("print.key", False, lambda message: self._content(message.key)),
+                ("print.value", True, lambda message: self._content(message.value)),
+            )
+            if _is_on(properties, name, default)
+        ]
+        self._null = properties.get("null.literal", "null").encode()
+        self._between = unescape(properties.get("key.separator", "\t")).encode()
+        self._end = unescape(properties.get("line.separator", "\n")).encode()
+        self._between_headers = properties.get("headers.separator", ",").encode()
+
+    def __call__(self, message: Message) -> bytes:
+        self.count += 1
+        return self._between.join(part(message) for part in self._shown) + self._end
+
+    def _content(self, content: bytes | None) -> bytes:
+        return self._null if content is None else content
+
+    def _headers(self, message: Message) -> bytes:
+        pairs = [name.encode() + b":" + self._content(value) for name, value in message.headers]
+        return self._between_headers.join(pairs) or b"NO_HEADERS"
