@@ -5,10 +5,10 @@ import json
 import pytest
 
 from ottla.base.command_error import CommandError
+from ottla.base.times import parse_duration_ms, parse_ms, show_duration, show_ms
 from ottla.cli.records.filters import filter_of
 from ottla.cli.records.formats import Part, delimiter_bytes, format_of, kcat_format, unescape
 from ottla.cli.records.input_records import Layout
-from ottla.base.times import parse_duration_ms, parse_ms, show_duration, show_ms
 from ottla.client.formats import Message, Outgoing
 from ottla.client.formats.json_lines import outgoing as from_json
 

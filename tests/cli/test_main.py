@@ -116,7 +116,7 @@ def test_a_broker_that_does_not_answer_is_one_line(run: Any, arguments: tuple[st
 
 
 def test_something_that_is_no_broker_is_one_line(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.cli.requests.REQUEST_S", 0.5)
+    monkeypatch.setattr("ottla.client.admin.requests.REQUEST_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         outcome = run("topics", "list", "--bootstrap", f"127.0.0.1:{silent.getsockname()[1]}")
     assert outcome.code == 1

@@ -12,7 +12,6 @@ damaged ones are an `ApiError` that says which offset, never a row that is not t
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -84,9 +84,7 @@ def connects(*names: str, is_user_open: bool = False) -> Callable[[Callable[...,
         def run(**given: Any) -> None:
             asked = {name: given.pop(name) for name in own}
             try:
-                where = client_settings.resolve(
-                    _typed(asked), default.bootstrap, is_user_open=is_user_open
-                )
+                where = client_settings.resolve(_typed(asked), default.bootstrap, is_user_open=is_user_open)
             except ClientError as error:
                 raise CommandError(str(error), USAGE) from None
             command(**given, where=where)

@@ -15,6 +15,7 @@ SUMMARIES = {
     "consume": "Print the records of a topic: all there are, or with --follow what comes.",
     "ship": "Follow log files and send every line to a topic, once.",
     "metrics": "Measure this host and the cluster, and send the values to a topic, until Ctrl-C.",
+    "console": "Serve a console for the cluster in the browser, until Ctrl-C.",
     "pipeline": "Make, run and look at data pipelines on Spark.",
     "top": "Show a cluster at work: throughput, brokers, lag of groups and busy partitions, until Ctrl-C.",
     "profile": "Name clusters, and choose the one to talk to.",

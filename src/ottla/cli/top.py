@@ -9,8 +9,8 @@ from ottla.base.command_error import CommandError
 from ottla.base.ids import TopicPartition
 from ottla.cli import output
 from ottla.cli.options import HERE, Json, WhereOption, connects
-from ottla.cli.requests import connected
 from ottla.cli.watch import EVERY_S, watched
+from ottla.client.admin.requests import connected
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.groups import committed

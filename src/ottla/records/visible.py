@@ -42,7 +42,7 @@ def visible(
 def seen(
     topic_partition: TopicPartition, chunks: Iterable[Fetched | Buffer]
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """What is visible of several fetches, with checksums checked. ApiError: something is damaged, and where."""
+    """What is visible of several fetches, with checksums checked. ApiError: something is damaged."""
     for chunk in chunks:
         records, aborted = chunk if isinstance(chunk, Fetched) else (chunk, ())
         yield from visible(_checked(topic_partition, records), aborted, partial(_is_abort, topic_partition))

@@ -14,9 +14,9 @@ from ottla.cli.groups.trends import Trends
 from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.output import Cell
 from ottla.cli.partitions import Chosen, is_chosen, parse_partitions, show_partitions
+from ottla.cli.watch import EVERY_S, Every, Watch, watched
 from ottla.client.admin import groups as descriptions
 from ottla.client.admin.groups import REBALANCING, STATES, TYPES, Group, Member
-from ottla.cli.watch import EVERY_S, Every, Watch, watched
 from ottla.client.librdkafka import connections
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
 from ottla.client.librdkafka.partition_offsets import Partition

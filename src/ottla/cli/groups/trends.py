@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ottla.cli.groups.descriptions import Group, Position
+from ottla.client.admin.groups import Group, Position
 
 Key = tuple[str, str, int]
 

@@ -125,8 +125,8 @@ class Way:
 
     def _limit(self) -> str:
         """How large a record may be; somebody who may write need not be allowed to know that."""
-        from ottla.cli.configs import resources
-        from ottla.cli.configs.resources import Resource
+        from ottla.client.admin import configs as resources
+        from ottla.client.admin.configs import Resource
         from ottla.client.librdkafka import connections
 
         try:

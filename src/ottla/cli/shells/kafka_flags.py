@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.ids import INTERNAL_TOPICS
 from ottla.base.properties import read_file
+from ottla.cli import output
 from ottla.client.properties import DEFAULT_BOOTSTRAP, ClientProperties, client_properties
 
 
@@ -109,10 +110,10 @@ def _topics_of(given: argparse.Namespace) -> list[str]:
 
 
 def _describe_topics(given: argparse.Namespace) -> None:
-    from ottla.cli.configs import resources
-    from ottla.cli.configs.resources import Resource
-    from ottla.cli.requests import Cluster
     from ottla.cli.topics.replicas import Trouble, states, troubled
+    from ottla.client.admin import configs as resources
+    from ottla.client.admin.configs import Resource
+    from ottla.client.admin.requests import Cluster
     from ottla.client.librdkafka import connections
 
     there = where(given)
@@ -190,10 +191,10 @@ def _quoted(names: list[str]) -> str:
 
 
 def _group_names(given: argparse.Namespace) -> list[str]:
-    from ottla.cli.groups import descriptions
+    from ottla.client.admin import groups as descriptions
     from ottla.client.librdkafka import connections
 
-    return [group.id for group in descriptions.listed(connections.admin(where(given)))]
+    return [group.id for group in descriptions.listed(connections.admin(where(given)), output.say)]
 
 
 def _chosen_groups(given: argparse.Namespace) -> list[str]:
@@ -234,10 +235,10 @@ def _duration(text: str) -> str:
 
 
 def _describe_groups(given: argparse.Namespace) -> None:
-    from ottla.cli.groups import descriptions
+    from ottla.client.admin import groups as descriptions
     from ottla.client.librdkafka import connections
 
-    described = descriptions.existing(connections.admin(where(given)), _chosen_groups(given))
+    described = descriptions.existing(connections.admin(where(given)), _chosen_groups(given), output.say)
     for group in described:
         if not group.members:
             print(f"\nConsumer group '{group.id}' has no active members.", file=sys.stderr)
@@ -317,8 +318,8 @@ def _pairs(text: str) -> list[str]:
 
 
 def _describe_configs(given: argparse.Namespace, kind: str, name: str) -> None:
-    from ottla.cli.configs import resources
-    from ottla.cli.configs.resources import Resource
+    from ottla.client.admin import configs as resources
+    from ottla.client.admin.configs import Resource
     from ottla.client.librdkafka import connections
 
     settings = resources.describe(connections.admin(where(given)), Resource(kind, name), defaults=given.all)

@@ -11,12 +11,12 @@ from ottla.base.ids import INTERNAL_TOPICS
 from ottla.cli import output
 from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.properties import parse_settings
-from ottla.cli.requests import connected
 from ottla.cli.topics import replicas, topic_rows
 from ottla.cli.topics.replicas import Trouble
+from ottla.cli.watch import EVERY_S, Every, Watch, watched
 from ottla.client.admin import configs as resources
 from ottla.client.admin.configs import Resource
-from ottla.cli.watch import EVERY_S, Every, Watch, watched
+from ottla.client.admin.requests import connected
 from ottla.client.librdkafka import cluster, connections, partition_offsets
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
 from ottla.client.retry import Deadline
