@@ -19,7 +19,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies bench bench-guard messages reference clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies compat bench bench-guard messages reference clean
 
 setup: $(STAMP)
 
@@ -104,6 +104,11 @@ copies: setup
 	  --server $(or $(SERVER),ottla) --runs $(or $(RUNS),1) $(if $(SEED),--seed $(SEED)) \
 	  $(if $(RECORDS),--records $(RECORDS)) $(if $(BYTES),--bytes $(BYTES)) $(if $(KILLS),--kills $(KILLS)) \
 	  $(if $(MEMBERS),--members) $(if $(FOLDER),--folder $(FOLDER))
+
+# Programs that others wrote, against real brokers: all rows of docs/compatibility.md, or `make compat ONLY=storm` (what
+# pytest's -k takes). It writes the results into docs/.
+compat: setup
+	$(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=10 tests/compat/rows $(if $(ONLY),-k "$(ONLY)")
 
 bench: setup
 	$(BIN)/python -m bench

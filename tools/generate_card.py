@@ -1,0 +1,73 @@
+"""docs/compatibility.md, from docs/compatibility.json, where `make compat` writes what it saw."""
+
+from typing import Any
+
+from tests.compat.card import FAILS, KINDS, WORKS, Card
+
+HEAD = """# What runs on Ottla
+
+Made from `docs/compatibility.json` by `make reference`. The results in it are written by `make compat`,
+which runs each of these programs, in the version that is named, against real brokers: one process, and
+where the row says so a cluster of three. Nothing of them is changed but the address they connect to.
+`make compat ONLY=storm` runs some rows and leaves the others as they are.
+[CONTRIBUTING.md](../CONTRIBUTING.md) says how a row is added.
+"""
+
+
+def page(card: Card) -> str:
+    rows = sorted(card.rows.values(), key=lambda row: str(row["name"]).lower())
+    lines = [HEAD, summary(card), ""]
+    for kind in KINDS:
+        of_kind = [row for row in rows if row["kind"] == kind]
+        if not of_kind:
+            continue
+        lines += [f"## {kind}", ""]
+        lines += ["| program | version | what was done | result | date |", "|---|---|---|---|---|"]
+        lines += [_line(row) for row in of_kind]
+        lines.append("")
+    return "\n".join([*lines, *_unserved(rows)])
+
+
+def summary(card: Card) -> str:
+    works = sum(is_working(row) for row in card.rows.values())
+    return f"{works} programs of {len(card.rows)} do all that was tried."
+
+
+def is_working(row: dict[str, Any]) -> bool:
+    return all(step["result"] == WORKS for step in row["steps"].values())
+
+
+def _line(row: dict[str, Any]) -> str:
+    steps = list(row["steps"].values())
+    done = "<br>".join(step["done"] for step in steps)
+    dates = sorted({step["date"] for step in steps})
+    name = f"**{row['name']}**<br>{row['source']}"
+    return f"| {name} | {row['version']} | {done} | {_result(steps)} | {dates[0]} |"
+
+
+def _result(steps: list[dict[str, str]]) -> str:
+    others = [step for step in steps if step["result"] != WORKS]
+    if not others:
+        return WORKS
+    works = f"{WORKS}, but for:<br>" if len(others) < len(steps) else ""
+    return works + "<br>".join(f"*{step['done']}* {_verdict(step)}" for step in others)
+
+
+def _verdict(step: dict[str, str]) -> str:
+    reason = " ".join(step["reason"].replace("|", "\\|").replace("<", "&lt;").split())
+    return f"{step['result']}: {reason}" if step["result"] != FAILS else f"**{FAILS}**: `{reason}`"
+
+
+def _unserved(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "## Requests that were not served",
+        "",
+        "What these programs asked for and did not get, from the brokers' logs, with the client's name.",
+        "",
+    ]
+    asking = [row for row in rows if row["unserved"]]
+    if not asking:
+        return [*lines, "None.", ""]
+    lines += ["| program | asked for |", "|---|---|"]
+    lines += [f"| {row['name']} | {'<br>'.join(row['unserved'])} |" for row in asking]
+    return [*lines, ""]
