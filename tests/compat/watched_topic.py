@@ -13,7 +13,13 @@ QUIET = {"log_level": 0}
 DEADLINE_S = 60.0
 
 
-def produce(bootstrap: str, topic: str, values: Iterable[str], keys: Iterable[str] | None = None) -> None:
+def produce(
+    bootstrap: str,
+    topic: str,
+    values: Iterable[str],
+    keys: Iterable[str] | None = None,
+    timestamps: Iterable[int] | None = None,
+) -> None:
     """All of them are acknowledged, or it fails."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5, **QUIET})
     errors: list[Any] = []
@@ -23,8 +29,10 @@ def produce(bootstrap: str, topic: str, values: Iterable[str], keys: Iterable[st
             errors.append(error)
 
     listed = list(values)
-    for key, value in zip(keys or [None] * len(listed), listed, strict=True):
-        producer.produce(topic, value.encode(), key, on_delivery=report)
+    nothing = [None] * len(listed)
+    for value, key, timestamp in zip(listed, keys or nothing, timestamps or nothing, strict=True):
+        when = {} if timestamp is None else {"timestamp": timestamp}
+        producer.produce(topic, value.encode(), key, on_delivery=report, **when)
     assert producer.flush(DEADLINE_S) == 0
     assert errors == []
 

@@ -13,6 +13,8 @@ from tests.support.processes import OttlaProcess, running
 from tools import generate_card
 from tools.generate_reference import TARGET
 
+pytest.register_assert_rewrite("tests.compat.client_contract")
+
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 ROW_TIMEOUT_S = 600
 _CARD = pytest.StashKey[Card]()
@@ -46,7 +48,7 @@ def _step(item: pytest.Item, report: pytest.TestReport) -> Step | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_CARD], config.stash[_TESTS] = Card.read(), {}
+    config.stash[_CARD], config.stash[_TESTS] = Card(), {}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -67,13 +69,17 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     step = _step(item, report) if program is not None else None
     if program is not None and step is not None:
         made = item.config.stash[_CARD]
+        if program.name not in made.rows:
+            made.rows |= {name: row for name, row in Card.read().rows.items() if name == program.name}
         made.record(program, item.name, step)
         made.keep_only(program.name, item.config.stash[_TESTS][program.name])
     return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    made = session.config.stash[_CARD]
+    """Only what this run did is replaced: another run may have written meanwhile."""
+    made = Card.read()
+    made.rows |= session.config.stash[_CARD].rows
     made.write()
     (TARGET / "compatibility.md").write_text(generate_card.page(made))
 
