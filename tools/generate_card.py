@@ -62,9 +62,9 @@ def _unserved(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "## Requests that were not served",
         "",
-        "What these programs asked for and did not get, from the brokers' own logs. A client that knows a newer",
-        "version of ApiVersions asks in that one first, as it should (KIP-511): it is told what is served, goes on",
-        "with that, and nothing is missing.",
+        "What these programs asked for and did not get, from the brokers' own logs. A client that knows a",
+        "newer version of ApiVersions asks in that one first, as it should (KIP-511): it is told what is",
+        "served, goes on with that, and nothing is missing.",
         "",
     ]
     asking = [row for row in rows if row["unserved"]]

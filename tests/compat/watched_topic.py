@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, Producer
+
+from ottla.client import Client
 
 QUIET = {"log_level": 0}
 DEADLINE_S = 60.0
@@ -39,11 +40,9 @@ def produce(
 
 def committed(bootstrap: str, group: str, topic: str) -> int:
     """The sum over its partitions; -1 if there is nothing."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-    partitions = asked[group].result(DEADLINE_S).topic_partitions
-    offsets = [partition.offset for partition in partitions if partition.topic == topic]
-    return sum(offset for offset in offsets if offset >= 0) if offsets else -1
+    with Client(bootstrap) as client:
+        offsets = client.committed(group).items()
+    return sum(offset for partition, offset in offsets if partition.topic == topic) if offsets else -1
 
 
 class WatchedTopic:
