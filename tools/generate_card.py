@@ -1,9 +1,14 @@
 """docs/compatibility.md, from docs/compatibility.json, where `make compat` writes what it saw."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 from tests.compat.card import FAILS, KINDS, WORKS, Card
 
+ROOT = Path(__file__).parent.parent
+PAGE, README = ROOT / "docs" / "compatibility.md", ROOT / "README.md"
+_FIGURES = re.compile(r"\d+ programs of \d+")
 HEAD = """# What runs on Ottla
 
 Made from `docs/compatibility.json` by `make reference`. The results in it are written by `make compat`,
@@ -16,7 +21,7 @@ where the row says so a cluster of three. Nothing of them is changed but the add
 
 def page(card: Card) -> str:
     rows = sorted(card.rows.values(), key=lambda row: str(row["name"]).lower())
-    lines = [HEAD, summary(card), ""]
+    lines = [HEAD, f"{figures(card)} do all that was tried.", ""]
     for kind in KINDS:
         of_kind = [row for row in rows if row["kind"] == kind]
         if not of_kind:
@@ -28,9 +33,21 @@ def page(card: Card) -> str:
     return "\n".join([*lines, *_unserved(rows)])
 
 
-def summary(card: Card) -> str:
+def write() -> None:
+    """What the file says, into the page and into README.md."""
+    card = Card.read()
+    PAGE.write_text(page(card))
+    README.write_text(in_readme(README.read_text(), card))
+
+
+def in_readme(text: str, card: Card) -> str:
+    """README.md with the figures of the card."""
+    return _FIGURES.sub(figures(card), text)
+
+
+def figures(card: Card) -> str:
     works = sum(is_working(row) for row in card.rows.values())
-    return f"{works} programs of {len(card.rows)} do all that was tried."
+    return f"{works} programs of {len(card.rows)}"
 
 
 def is_working(row: dict[str, Any]) -> bool:

@@ -156,6 +156,7 @@ def main() -> None:
     for name, text in pages().items():
         (TARGET / name).write_text(text)
     generate_dashboard.TARGET.write_text(generate_dashboard.dashboard())
+    generate_card.write()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.compat.card import CLIENTS, DOES_NOT, PROCESSORS, WORKS, Card, Program, Step, unserved
-from tools.generate_card import is_working, page
+from tools.generate_card import README, in_readme, is_working, page
 
 STORM = Program("Storm", "2.8", PROCESSORS, "Maven")
 CLIENT = Program("client", "1.0", CLIENTS, "PyPI")
@@ -47,6 +47,13 @@ def test_what_does_not_work_is_on_the_page_with_its_reason() -> None:
     assert "1 programs of 2 do all that was tried" in text
     assert "works, but for:<br>*Mirrors* does not work: no \\| mirror | 2026-01-01 |" in text
     assert is_working(card.rows["Storm"])
+
+
+def test_the_readme_has_the_figures_of_the_card() -> None:
+    text = README.read_text()
+    assert "](docs/compatibility.md)" in text
+    assert in_readme(text, Card.read()) == text, "run `make reference`"
+    assert in_readme("so 7 programs of 9, as", Card()) == "so 0 programs of 0, as"
 
 
 def test_requests_that_were_not_served_are_read_from_a_brokers_log() -> None:
