@@ -124,4 +124,4 @@ messages: setup
 	$(BIN)/python tools/generate_messages.py
 
 clean:
-	rm -rf .venv data .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .fuzz $(RESULTS)
+	rm -rf .venv data tests/compat/.cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .fuzz $(RESULTS)

@@ -1,17 +1,16 @@
 """Kafka's own programs in Java that are no clients: Connect and MirrorMaker, run as their scripts do."""
 
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from bench.servers import clean_environment
-from tests.compat import toolchains
-from tests.support.processes import die_with_parent
+from tests.compat import background, toolchains
 
 VERSION = "4.3.1"
 _ARTIFACTS = ("connect-runtime", "connect-file", "connect-mirror", "kafka-tools", "kafka_2.13")
-FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xms32m", "-Xmx384m")
+FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xms32m", "-Xmx512m")
 TOOL_S = 120.0
 
 
@@ -28,19 +27,8 @@ def command(main: str, *arguments: str) -> list[str]:
     return ["java", *FLAGS, "-cp", f"{jars()}/*", main, *arguments]
 
 
-@contextmanager
-def running(log: Path, main: str, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
-    """Killed in the end."""
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command(main, *arguments), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-            cwd=log.parent, env=clean_environment(), preexec_fn=die_with_parent,
-        )  # fmt: skip
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+def running(log: Path, main: str, *arguments: str) -> AbstractContextManager[None]:
+    return background.running(command(main, *arguments), log, clean_environment())
 
 
 def tool(main: str, *arguments: str, given: str = "") -> str:

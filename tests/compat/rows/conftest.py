@@ -5,8 +5,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from bench.servers import PeerError
 from tests.cluster.real import RealCluster
 from tests.compat import card
+from tests.compat.apache import Node
 from tests.compat.card import Card, Program, Step, unserved
 from tests.kafka_clients.harness import BUGS, BrokerProcess
 from tests.support.processes import OttlaProcess, running
@@ -114,3 +116,20 @@ def cluster(watched: list[OttlaProcess], tmp_path_factory: pytest.TempPathFactor
     with running(RealCluster(tmp_path_factory.mktemp("cluster"))) as brokers:
         watched.extend(brokers.brokers.values())
         yield brokers
+
+
+@pytest.fixture(scope="class")
+def kafka() -> Iterator[Node]:
+    """Apache Kafka, one node."""
+    try:
+        node = Node({"group.initial.rebalance.delay.ms": "0"})
+    except PeerError as error:
+        pytest.skip(str(error))
+    try:
+        node.prepare()
+        node.start()
+        node.wait_ready()
+        yield node
+    finally:
+        node.stop()
+        node.close()

@@ -6,13 +6,13 @@ The packages are unpacked, not installed: rsyslog and syslog-ng exclude each oth
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pyarrow.parquet as parquet
 import pytest
 from tests.compat import card, toolchains
+from tests.compat.background import running, tail
 from tests.compat.card import Program
 from tests.compat.watched_topic import WatchedTopic
 from tests.kafka_clients.harness import BrokerProcess
@@ -31,24 +31,10 @@ def program(name: str, *packages: str) -> Program:
     )
 
 
-@contextmanager
-def running(root: Path, folder: Path, *command: str) -> Iterator[None]:
+def agent(root: Path, folder: Path, *command: str) -> AbstractContextManager[None]:
     paths = ":".join(str(root / path) for path in LIBRARIES)
-    with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(
-            [str(root / command[0]), *command[1:]], cwd=folder,
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            env=os.environ | {"LD_LIBRARY_PATH": paths}, preexec_fn=toolchains.die_with_parent,
-        )  # fmt: skip
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
-
-
-def log_of(folder: Path) -> str:
-    return (folder / "log").read_text(errors="replace")[-3000:]
+    words = [str(root / command[0]), *command[1:]]
+    return running(words, folder / "log", os.environ | {"LD_LIBRARY_PATH": paths})
 
 
 def send_lines(port: int, numbers: range, folder: Path) -> None:
@@ -60,7 +46,7 @@ def send_lines(port: int, numbers: range, folder: Path) -> None:
             return False
         return True
 
-    wait_for(is_sent, WITHIN_S, lambda: log_of(folder))
+    wait_for(is_sent, WITHIN_S, lambda: tail(folder / "log"))
 
 
 def pipeline(template: str, broker: BrokerProcess, folder: Path) -> Path:
@@ -81,13 +67,17 @@ def ships_lines(broker: BrokerProcess, port: int, folder: Path) -> None:
     with WatchedTopic(broker.bootstrap, "logs") as seen:
         send_lines(port, range(100), folder)
         wait_for(
-            lambda: len(set(seen.values)) == 100, WITHIN_S, lambda: f"{len(seen.values)} {log_of(folder)}"
+            lambda: len(set(seen.values)) == 100,
+            WITHIN_S,
+            lambda: f"{len(seen.values)} {tail(folder / 'log')}",
         )
         broker.kill()
         broker.start()
         send_lines(port, range(100, 200), folder)
         wait_for(
-            lambda: len(set(seen.values)) == 200, WITHIN_S, lambda: f"{len(seen.values)} {log_of(folder)}"
+            lambda: len(set(seen.values)) == 200,
+            WITHIN_S,
+            lambda: f"{len(seen.values)} {tail(folder / 'log')}",
         )
     archive = parquet.read_table(pipeline("logs", broker, folder) / "archive").to_pylist()
     assert {(row["level"], row["host"], row["app"]) for row in archive} == {("ERROR", "web", "nginx")}
@@ -123,7 +113,7 @@ action(type="omkafka" broker=["{broker.bootstrap}"] topic="logs" template="RSYSL
             "-M",
             str(modules),
         )
-        with running(root, tmp_path, "usr/sbin/rsyslogd", *options):
+        with agent(root, tmp_path, "usr/sbin/rsyslogd", *options):
             ships_lines(broker, port, tmp_path)
 
 
@@ -159,7 +149,7 @@ log {{ source(s); destination(d); }};
         (modules,) = (root / "usr/lib/syslog-ng").glob("3.*")
         files = [f"--{name}={tmp_path / name}" for name in ("persist-file", "pidfile", "control")]
         options = ["-F", "--no-caps", f"--cfgfile={tmp_path / 'syslog-ng.conf'}", f"--module-path={modules}"]
-        with running(root, tmp_path, "usr/sbin/syslog-ng", *options, *files):
+        with agent(root, tmp_path, "usr/sbin/syslog-ng", *options, *files):
             ships_lines(broker, port, tmp_path)
 
 
@@ -188,13 +178,13 @@ LoadPlugin write_kafka
 </Plugin>
 """)
         options = ("-f", "-C", str(tmp_path / "collectd.conf"))
-        agent = running(root, tmp_path, "usr/sbin/collectd", *options)
-        with WatchedTopic(broker.bootstrap, "metrics") as seen, agent:
-            wait_for(lambda: len(seen.values) >= 20, WITHIN_S, lambda: log_of(tmp_path))
+        daemon = agent(root, tmp_path, "usr/sbin/collectd", *options)
+        with WatchedTopic(broker.bootstrap, "metrics") as seen, daemon:
+            wait_for(lambda: len(seen.values) >= 20, WITHIN_S, lambda: tail(tmp_path / "log"))
             broker.kill()
             broker.start()
             count = len(seen.values)
-            wait_for(lambda: len(seen.values) >= count + 20, WITHIN_S, lambda: log_of(tmp_path))
+            wait_for(lambda: len(seen.values) >= count + 20, WITHIN_S, lambda: tail(tmp_path / "log"))
         tables = pipeline("metrics", broker, tmp_path)
         rows = parquet.read_table(tables / "measurements").to_pylist()
         assert {row["host"] for row in rows} == {"web"}

@@ -3,15 +3,13 @@
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-from bench.servers import PeerError
 from confluent_kafka.admin import ConfigResource, ResourceType
 from tests.compat import card, java_programs
 from tests.compat.apache import Node
+from tests.compat.background import tail
 from tests.compat.card import Program
 from tests.compat.watched_topic import WatchedTopic, committed, produce
 from tests.kafka_clients.harness import BrokerProcess
@@ -37,15 +35,11 @@ def append(path: Path, some: list[str]) -> None:
         file.writelines(f"{line}\n" for line in some)
 
 
-def log_of(folder: Path) -> str:
-    return (folder / "log").read_text(errors="replace")[-3000:]
-
-
 def wait_written(path: Path, wanted: list[str], folder: Path) -> None:
     """At least once, so lines may be there twice."""
     wait_for(
         lambda: path.exists() and set(path.read_text().splitlines()) >= set(wanted), WITHIN_S,
-        lambda: f"{path.name}\n{log_of(folder)}",
+        lambda: f"{path.name}\n{tail(folder / 'log')}",
     )  # fmt: skip
 
 
@@ -100,7 +94,9 @@ class TestConnect:
                 ("in", {"file": str(source), **SOURCE}),
                 ("out", {"file": str(sink), **SINK}),
             ):
-                wait_for(lambda n=name, s=settings: _put(port, n, s), WITHIN_S, lambda: log_of(tmp_path))
+                wait_for(
+                    lambda n=name, s=settings: _put(port, n, s), WITHIN_S, lambda: tail(tmp_path / "log")
+                )
             wait_written(sink, lines(0, 100), tmp_path)
         append(source, lines(100, 200))
         with java_programs.running(tmp_path / "log", main, file):
@@ -126,22 +122,6 @@ def _put(port: int, name: str, settings: dict[str, str]) -> bool:
             return bool(answer.status in (200, 201))
     except (urllib.error.URLError, ConnectionError, TimeoutError):
         return False
-
-
-@pytest.fixture(scope="class")
-def kafka() -> Iterator[Node]:
-    try:
-        node = Node({"group.initial.rebalance.delay.ms": "0"})
-    except PeerError as error:
-        pytest.skip(str(error))
-    try:
-        node.prepare()
-        node.start()
-        node.wait_ready()
-        yield node
-    finally:
-        node.stop()
-        node.close()
 
 
 class TestMirrorMaker:
@@ -192,14 +172,14 @@ def mirrors(source: str, target: str, topic: str, folder: Path, broker: BrokerPr
     file = java_programs.properties(folder / "mm2.properties", settings)
     main = "org.apache.kafka.connect.mirror.MirrorMaker"
     with WatchedTopic(target, topic) as seen, java_programs.running(folder / "log", main, file):
-        wait_for(lambda: set(seen.values) >= set(values[:200]), WITHIN_S, lambda: log_of(folder))
+        wait_for(lambda: set(seen.values) >= set(values[:200]), WITHIN_S, lambda: tail(folder / "log"))
         broker.kill()
         broker.start()
         produce(source, topic, values[200:], keys=values[200:])
-        wait_for(lambda: set(seen.values) >= set(values), WITHIN_S, lambda: log_of(folder))
+        wait_for(lambda: set(seen.values) >= set(values), WITHIN_S, lambda: tail(folder / "log"))
         read_all(source, topic, group, 400)
         # The mirror knows where the group is as far as it has noted offsets: the first half, at least.
-        wait_for(lambda: committed(target, group, topic) >= 200, WITHIN_S, lambda: log_of(folder))
+        wait_for(lambda: committed(target, group, topic) >= 200, WITHIN_S, lambda: tail(folder / "log"))
     assert seen.keys == seen.values
 
 

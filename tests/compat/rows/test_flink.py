@@ -1,10 +1,10 @@
 """Apache Flink through its Java API, in its local cluster, with its Kafka connector."""
 
 import re
-import subprocess
 from pathlib import Path
 
-from tests.compat import card, toolchains
+from tests.compat import card, java_programs, toolchains
+from tests.compat.background import running, tail
 from tests.compat.card import Program
 from tests.compat.watched_topic import WatchedTopic, produce
 from tests.kafka_clients.harness import BrokerProcess
@@ -30,25 +30,18 @@ class TestFlink:
             broker.create_topic(topic)
         values = [f"value {n}" for n in range(400)]
         wanted = [value.upper() for value in values]
-        flags = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", *OPENS)
         path = f"{folder}/target/classes:{folder}/target/libs/*"
+        arguments = (broker.bootstrap, str(tmp_path / "checkpoints"))
+        command = ["java", *java_programs.FLAGS, *OPENS, "-cp", path, "Upper", *arguments]
         produce(broker.bootstrap, "in", values[:200])
-        with (tmp_path / "log").open("ab") as log:
-            job = subprocess.Popen(
-                ["java", *flags, "-cp", path, "Upper", broker.bootstrap, str(tmp_path / "checkpoints")],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=toolchains.die_with_parent,
-            )  # fmt: skip
 
         def failed() -> str:
-            return f"{len(seen.values)}\n{(tmp_path / 'log').read_text()[-3000:]}"
+            return f"{len(seen.values)}\n{tail(tmp_path / 'log')}"
 
-        try:
-            with WatchedTopic(broker.bootstrap, "out") as seen:
-                wait_for(lambda: sorted(seen.values) == sorted(wanted[:200]), WITHIN_S, failed)
-                broker.kill()
-                broker.start()
-                produce(broker.bootstrap, "in", values[200:])
-                wait_for(lambda: sorted(seen.values) == sorted(wanted), WITHIN_S, failed)
-        finally:
-            job.kill()
-            job.wait()
+        job = running(command, tmp_path / "log")
+        with job, WatchedTopic(broker.bootstrap, "out") as seen:
+            wait_for(lambda: sorted(seen.values) == sorted(wanted[:200]), WITHIN_S, failed)
+            broker.kill()
+            broker.start()
+            produce(broker.bootstrap, "in", values[200:])
+            wait_for(lambda: sorted(seen.values) == sorted(wanted), WITHIN_S, failed)

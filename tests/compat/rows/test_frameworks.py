@@ -1,12 +1,10 @@
 """Python frameworks: the first application of their tutorials, in an environment of its own for each."""
 
 import os
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from tests.compat import card, toolchains
+from tests.compat.background import running, tail
 from tests.compat.card import Program
 from tests.compat.watched_topic import WatchedTopic, produce
 from tests.kafka_clients.harness import BrokerProcess
@@ -18,21 +16,6 @@ WITHIN_S = 90.0
 
 def program(name: str, version: str, package: str) -> Program:
     return Program(name, version, card.FRAMEWORKS, f"PyPI: {package}")
-
-
-@contextmanager
-def running(command: list[str], bootstrap: str, folder: Path, **more: str) -> Iterator[None]:
-    environment = os.environ | {"BOOTSTRAP": bootstrap, "STATE": str(folder), "PYTHONUNBUFFERED": "1", **more}
-    with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(
-            command, cwd=SOURCE, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            preexec_fn=toolchains.die_with_parent,
-        )  # fmt: skip
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 def answers(number: int) -> set[str]:
@@ -50,9 +33,11 @@ def works_over_a_restart(command: list[str], broker: BrokerProcess, folder: Path
         return {" ".join(value.split()[:2]) for value in seen.values}
 
     def failed() -> str:
-        return f"{len(said())} answers\n{(folder / 'log').read_text()[-3000:]}"
+        return f"{len(said())} answers\n{tail(folder / 'log')}"
 
-    with running(command, broker.bootstrap, folder, **more), WatchedTopic(broker.bootstrap, "out") as seen:
+    log, environment = folder / "log", {"BOOTSTRAP": broker.bootstrap, "STATE": str(folder), **more}
+    program = running(command, log, os.environ | environment | {"PYTHONUNBUFFERED": "1"}, SOURCE)
+    with program, WatchedTopic(broker.bootstrap, "out") as seen:
         wait_for(lambda: said() == answers(100), WITHIN_S, failed)
         broker.kill()
         broker.start()

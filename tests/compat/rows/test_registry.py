@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import tarfile
 import urllib.error
 import urllib.request
@@ -11,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.compat import card, toolchains
+from tests.compat import card, java_programs, toolchains
+from tests.compat.background import running, tail
 from tests.compat.card import Program
 from tests.compat.rows.test_frameworks import SOURCE
 from tests.kafka_clients.harness import BrokerProcess
@@ -19,7 +19,7 @@ from tests.support.ports import free_ports
 from tests.support.waiting import wait_for
 
 VERSION = "3.0.9"  # later ones are compiled for Java 21
-PACKAGE = "confluent-kafka[avro,json,protobuf,schemaregistry]==2.16.1"
+PACKAGE = "confluent-kafka[avro,json,protobuf,schemaregistry]==2.15.0"
 WITHIN_S = 120.0
 
 
@@ -41,7 +41,7 @@ def jar() -> Path:
 
 
 @contextmanager
-def running(jar: Path, bootstrap: str, folder: Path) -> Iterator[str]:
+def registry(jar: Path, bootstrap: str, folder: Path) -> Iterator[str]:
     """The address of its API that is compatible with Confluent's."""
     (port,) = free_ports(1)
     settings = {
@@ -50,21 +50,11 @@ def running(jar: Path, bootstrap: str, folder: Path) -> Iterator[str]:
         "QUARKUS_HTTP_HOST": "127.0.0.1",
         "QUARKUS_HTTP_PORT": str(port),
     }
-    flags = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx384m")
-    with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(
-            ["java", *flags, "-jar", str(jar)], env=os.environ | settings, cwd=folder,
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=toolchains.die_with_parent,
-        )  # fmt: skip
+    command = ["java", *java_programs.FLAGS, "-jar", str(jar)]
     address = f"http://127.0.0.1:{port}/apis/ccompat/v7"
-    try:
-        wait_for(
-            lambda: _subjects(address) is not None, WITHIN_S, lambda: (folder / "log").read_text()[-3000:]
-        )
+    with running(command, folder / "log", os.environ | settings):
+        wait_for(lambda: _subjects(address) is not None, WITHIN_S, lambda: tail(folder / "log"))
         yield address
-    finally:
-        process.kill()
-        process.wait()
 
 
 def _subjects(address: str) -> list[str] | None:
@@ -90,10 +80,10 @@ class TestApicurio:
 
         for topic in ("avro", "json", "protobuf"):
             broker.create_topic(topic)
-        with running(jar, broker.bootstrap, tmp_path) as address:
+        with registry(jar, broker.bootstrap, tmp_path) as address:
             run(address, "produce")
         broker.kill()
         broker.start()
-        with running(jar, broker.bootstrap, tmp_path) as address:
+        with registry(jar, broker.bootstrap, tmp_path) as address:
             assert {"avro-value", "json-value", "protobuf-value"} <= set(_subjects(address) or ())
             run(address, "consume")
