@@ -74,13 +74,19 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             made.rows |= {name: row for name, row in Card.read().rows.items() if name == program.name}
         made.record(program, item.name, step)
         made.keep_only(program.name, item.config.stash[_TESTS][program.name])
+        _write(made)
     return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Only what this run did is replaced: another run may have written meanwhile."""
+    _write(session.config.stash[_CARD])
+
+
+def _write(own: Card) -> None:
+    """Only what this run did is replaced: another one may have written meanwhile. After every test, so that a
+    run that is ended in the middle has not been in vain."""
     made = Card.read()
-    made.rows |= session.config.stash[_CARD].rows
+    made.rows |= own.rows
     made.write()
     generate_card.write()
 

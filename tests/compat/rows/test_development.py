@@ -39,23 +39,30 @@ def kafka_version() -> str:
         return str(error)
 
 
+GROUPS = "tests/kafka_clients"
+
+
 class TestConfluentKafka:
     PROGRAM = python_client("confluent-kafka")
 
     def test_contract(self) -> None:
-        """Every codec, headers, tombstones, offsets by time, limits, a broker that is killed."""
+        """Every codec, headers, tombstones, acks, limits, offsets by time."""
         passes("tests/kafka_clients/test_confluent.py")
 
     def test_groups(self) -> None:
-        """Groups of both protocols: rebalances, commits, a killed coordinator."""
-        passes("tests/kafka_clients", "-k", "groups")
+        """Groups of both protocols: rebalances, offsets, patterns, the broker killed (-9)."""
+        passes(GROUPS, "-k", "groups and (classic or modern)")
+
+    def test_crashes(self) -> None:
+        """The broker killed (-9) under producers: what was acknowledged is there once and in order."""
+        passes("tests/kafka_clients/test_crash.py", "-k", "acknowledged or waits")
 
     def test_admin(self) -> None:
         """Admin: topics, configs, records, groups, ACLs, quotas."""
         passes(*(f"tests/kafka_clients/test_{name}.py" for name in ("admin", "acls", "quotas")))
 
     def test_security(self) -> None:
-        """SASL_SSL with PLAIN, SCRAM and OAuth tokens."""
+        """SASL_SSL with PLAIN, SCRAM and OAuth tokens (aiokafka and kafka-python, too)."""
         passes(*(f"tests/kafka_clients/test_{name}.py" for name in ("sasl", "oauthbearer")))
 
     def test_transactions(self) -> None:
@@ -67,23 +74,31 @@ class TestAioKafka:
     PROGRAM = python_client("aiokafka")
 
     def test_contract(self) -> None:
-        """Every codec, headers, tombstones, offsets by time, limits, groups, a broker that is killed."""
+        """Every codec, headers, tombstones, acks, limits, offsets by time, admin."""
         passes("tests/kafka_clients/test_aiokafka.py")
+
+    def test_groups(self) -> None:
+        """Groups: rebalances, offsets, the broker killed (-9)."""
+        passes(GROUPS, "-k", "groups and aio")
 
 
 class TestKafkaPython:
     PROGRAM = python_client("kafka-python")
 
     def test_contract(self) -> None:
-        """Every codec, headers, tombstones, offsets by time, limits, groups, a broker that is killed."""
+        """Every codec, headers, tombstones, acks, limits, offsets by time, admin."""
         passes("tests/kafka_clients/test_kafka_python.py")
+
+    def test_groups(self) -> None:
+        """Groups: rebalances, offsets, the broker killed (-9)."""
+        passes(GROUPS, "-k", "groups and python")
 
 
 class TestKcat:
     PROGRAM = Program("kcat", "1.7.1", card.CLIENTS, "Debian: kcat")
 
     def test_contract(self) -> None:
-        """Produced, consumed, listed and queried by time."""
+        """Every codec, headers, tombstones, offsets by time, metadata, SASL."""
         toolchains.need("kcat")
         passes("tests/kafka_clients/test_kcat.py")
 
@@ -93,7 +108,9 @@ class TestSpark:
 
     def test_source_and_sink(self) -> None:
         """Read and written in batches and streams, exactly once, over restarts."""
-        passes("tests/spark")
+        passes(
+            *(f"tests/spark/test_{name}.py" for name in ("reading", "streaming", "writing", "exactly_once"))
+        )
 
 
 class TestSparkConnector:
