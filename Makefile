@@ -19,7 +19,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies search bench bench-guard messages reference pictures clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies compat search bench bench-guard messages reference pictures clean
 
 setup: $(STAMP)
 
@@ -109,6 +109,11 @@ copies: setup
 search: setup
 	OTTLA_LONG_TESTS=1 $(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=5 tests/console/records/test_search.py
 
+# Programs that others wrote, against real brokers: all rows of docs/compatibility.md, or `make compat ONLY=storm` (what
+# pytest's -k takes). It writes the results into docs/.
+compat: setup
+	$(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=10 tests/compat/rows $(if $(ONLY),-k "$(ONLY)")
+
 bench: setup
 	$(BIN)/python -m bench
 
@@ -127,4 +132,4 @@ messages: setup
 	$(BIN)/python tools/generate_messages.py
 
 clean:
-	rm -rf .venv data .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .fuzz $(RESULTS)
+	rm -rf .venv data tests/compat/.cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .fuzz $(RESULTS)

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 
 import yaml
-from tools import generate_cli, generate_dashboard
+from tests.compat.card import Card
+from tools import generate_card, generate_cli, generate_dashboard
 
 from ottla.api.table import TABLE, Api
 from ottla.base.config import Row, rows, rows_by_group_key
@@ -29,6 +30,7 @@ def pages() -> dict[str, str]:
     return {
         "alerts.md": alerts(),
         "cli.md": generate_cli.page(MADE),
+        "compatibility.md": generate_card.page(Card.read()),
         "reference/apis.md": apis(),
         "reference/configs.md": configs(),
         "reference/errors.md": errors(),
@@ -155,6 +157,7 @@ def main() -> None:
         (TARGET / name).write_text(text)
     generate_dashboard.TARGET.write_text(generate_dashboard.dashboard())
     generate_cli.SUMMARIES.write_text(generate_cli.summaries())
+    generate_card.write()
 
 
 if __name__ == "__main__":

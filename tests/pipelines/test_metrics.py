@@ -21,6 +21,24 @@ def measured(minute: float, metric: str, value: float, host: str = "a", **labels
     return {"time": time_ms, "host": host, "metric": metric, "value": value, "labels": labels}
 
 
+def from_collectd(minute: float) -> list[dict[str, Any]]:
+    """As its plugin write_kafka sends a reading with two values."""
+    return [
+        {
+            "values": [7, 8],
+            "dstypes": ["derive", "derive"],
+            "dsnames": ["rx", "tx"],
+            "time": (BEGIN + timedelta(minutes=minute)).timestamp(),
+            "interval": 10.0,
+            "host": "c",
+            "plugin": "interface",
+            "plugin_instance": "eth0",
+            "type": "if_octets",
+            "type_instance": "",
+        }
+    ]
+
+
 def at(minute: int) -> datetime:
     return BEGIN + timedelta(minutes=minute)
 
@@ -54,6 +72,7 @@ def test_windows_close_late_data_is_left_out_and_alerts_go_out(
         measured(0.6, STALLED, 16, broker="1"),
         measured(0.1, STALLED, 10, broker="2"),  # once, so nobody knows how fast it grows
         measured(0.5, UNDER_REPLICATED, 3, broker="1"),
+        from_collectd(0.5),
         measured(10, "cpu.percent", 20),  # the watermark is at minute 8 now
     )
     process = pipeline.start("--interval", "0", "--master", "local[2]")
@@ -66,6 +85,8 @@ def test_windows_close_late_data_is_left_out_and_alerts_go_out(
         (at(0), "a", f"{STALLED}{{broker=1}}", 2, 10.0, 13.0, 16.0),
         (at(0), "a", f"{STALLED}{{broker=2}}", 1, 10.0, 10.0, 10.0),
         (at(0), "a", f"{UNDER_REPLICATED}{{broker=1}}", 1, 3.0, 3.0, 3.0),
+        (at(0), "c", "interface.if_octets.rx_total{instance=eth0}", 1, 7.0, 7.0, 7.0),
+        (at(0), "c", "interface.if_octets.tx_total{instance=eth0}", 1, 8.0, 8.0, 8.0),
     ]
     assert pipeline.table("by_minute", WINDOW) == sorted(first, key=repr)
     send(
@@ -91,7 +112,7 @@ def test_windows_close_late_data_is_left_out_and_alerts_go_out(
     assert growth[f"{STALLED}{{broker=1}}"] == pytest.approx(0.2)
     assert growth[f"{STALLED}{{broker=2}}"] is None
     assert growth["cpu.percent"] is None
-    assert len(pipeline.table("measurements", ("time",))) == 13  # the late one too
+    assert len(pipeline.table("measurements", ("time",))) == 15  # the late one too
     assert pipeline.table("malformed", ("offset", "raw")) == [(5, "no JSON"), (6, '{"time": 1, "host": "a"}')]
     alerts = [
         (at(0), "a", "cpu.percent", 96.0, 90.0),
@@ -102,14 +123,14 @@ def test_windows_close_late_data_is_left_out_and_alerts_go_out(
     assert pipeline.table("alerts", ("minute", "host", "series", "average", "limit")) == alerts
     assert sorted(one["series"] for one in received("metrics.alerts")) == [one[2] for one in alerts]
     windows = [(one["minute"], one["series"], one["count"]) for one in received("metrics.by-minute")]
-    assert len(windows) == 9
+    assert len(windows) == 11
     assert ("2026-01-01T00:09:00.000Z", "cpu.percent", 1) in windows
 
     out, _ = pipeline.done("pipeline", "status", str(pipeline.folder))
     assert "last run: stopped" in out
     lines = [line.split() for line in out.splitlines()]
-    assert ["by_minute", "9"] in [line[:2] for line in lines]
-    assert ["measurements", "metrics", "15", "15", "0"] in lines
+    assert ["by_minute", "11"] in [line[:2] for line in lines]
+    assert ["measurements", "metrics", "16", "16", "0"] in lines
     assert not os.path.exists(pipeline.folder / "derby.log")
 
 

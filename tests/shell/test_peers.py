@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from ottla import Broker, Cluster
 from ottla.broker.effects import Probe, Send, Sign
 from ottla.controller import znodes
 from ottla.security.peer_handshake import Initiator
-from ottla.shell import peers
+from ottla.shell import peer_versions, peers
 from ottla.shell.keeper_shared import SharedTree
 from ottla.shell.peers import PeerEndpoint, Peers
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -153,6 +154,36 @@ def test_requests_are_answered_in_the_order_of_their_channel(cluster: Cluster) -
         assert [type(answer) for _, answer in answers] == kinds
         assert answers[0][1].brokers[0].port == int(cluster.bootstrap_servers.rpartition(":")[2])
 
+    run(story, cluster)
+
+
+def test_a_request_is_sent_in_a_version_that_both_know(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ListGroups there is none: it is answered with None, as if nobody were there."""
+    own = SimpleNamespace(versions=(0, 9))
+    monkeypatch.setattr(peer_versions, "TABLE", {METADATA.API_KEY: own})
+
+    async def story(host: Host, made: Peers) -> None:
+        host.at(1, cluster.bootstrap_servers)
+        made.send(Send(1, "control", 1, METADATA))
+        ((_, answer),) = await host.until(1)
+        assert isinstance(answer, MetadataResponse)
+        assert answer.brokers[0].port == int(cluster.bootstrap_servers.rpartition(":")[2])
+        assert [frame.version for frame in seen] == [9]
+        made.send(Send(1, "control", 2, ListGroupsRequest()))
+        assert (await host.until(2))[1:] == [(2, None)]
+
+    seen: list[peers.Asked] = []
+    remembered = peers.Asked
+
+    def asked(token: int, number: int, key: int, version: int, answer: type[Any]) -> peers.Asked:
+        made = remembered(token, number, key, version, answer)
+        if key == METADATA.API_KEY:
+            seen.append(made)
+        return made
+
+    monkeypatch.setattr(peers, "Asked", asked)
     run(story, cluster)
 
 

@@ -9,9 +9,9 @@ Rules
 - A connection begins with a handshake, in which both sides prove that they are the brokers they should be
   (design note 009). Nothing is asked of who did not; and what is said by who did not is no sign of life.
 - It is to the peer's inter-broker listener, with TLS and a login before the handshake where that has them.
+- After it the peer is asked for its versions, and every request is sent in the newest that both know: brokers
+  of different releases share a cluster while it is upgraded.
 - A probe has a connection of its own, which stays: its end is a sign, too (`Probes`).
-
-Left out: negotiation of versions. A request is sent in the newest version that we serve ourselves.
 """
 
 import asyncio
@@ -50,7 +50,8 @@ PROBE_S = 2.0
 UNANSWERED_MAX = 256
 ANSWER_BYTES_MAX = 256 << 20
 UNSENT_BYTES_MAX = 16 << 20
-NOBODY = -1  # the token of what the handshake asks
+NOBODY = -1  # the token of what is asked before anything else
+API_VERSIONS = 18
 
 
 class PeerEndpoint(NamedTuple):
@@ -284,9 +285,10 @@ class Channel(asyncio.BufferedProtocol):
         self._splitter = Splitter(ANSWER_BYTES_MAX, host.scratch)
         self._peers = peers
         self._handshake = host.handshake(endpoint.id)
-        self._greeted: deque[Asked] = deque()  # what the handshake asked, ahead of all else
+        self._greeted: deque[Asked] = deque()  # the handshake and the versions, ahead of all else
         self._asked: deque[Asked] = deque()
-        self._unsent: list[bytes] = []  # until the peer has proved to be who it should be
+        self._unsent: list[Send] = []  # until the peer has proved who it is, and said what it knows
+        self._versions: dict[int, int] = {}  # by API, the newest that both know
         self._correlation_id = 0
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -298,20 +300,27 @@ class Channel(asyncio.BufferedProtocol):
     # -- asking --
 
     def send(self, effect: Send) -> None:
-        frame = self._frame(self._asked, effect.token, effect.request)
-        if len(self._asked) > UNANSWERED_MAX:
+        if len(self._asked) + len(self._unsent) >= UNANSWERED_MAX:
             self._loop.call_soon(self.fail, "too much is unanswered")
-        elif self._transport is None or not self._handshake.is_proven:
-            self._unsent.append(frame)
+        if self._versions:
+            self._ask(effect)
         else:
-            self._write(frame)
+            self._unsent.append(effect)
         if self._timer is None:
             self._timer = self._loop.call_later(self._host.timeout_s(), self._on_late, self._correlation_id)
 
-    def _frame(self, asked: deque[Asked], token: int, request: Any) -> bytes:
+    def _ask(self, effect: Send) -> None:
+        version = self._versions.get(type(effect.request).API_KEY)
+        if version is None:
+            self._unsent.append(effect)  # to be answered with None
+            title = type(effect.request).__name__
+            self._loop.call_soon(self.fail, f"there is no version of {title} that both brokers know")
+        else:
+            self._write(self._frame(self._asked, effect.token, effect.request, version))
+
+    def _frame(self, asked: deque[Asked], token: int, request: Any, version: int) -> bytes:
         """The request as bytes; `asked` remembers what its answer will be."""
         kind = type(request)
-        version = TABLE[kind.API_KEY].versions[1]
         self._correlation_id = number = (self._correlation_id + 1) & 0x7FFFFFFF
         answer = getattr(sys.modules[kind.__module__], kind.__name__.removesuffix("Request") + "Response")
         asked.append(Asked(token, number, kind.API_KEY, version, answer))
@@ -321,7 +330,8 @@ class Channel(asyncio.BufferedProtocol):
 
     def _greet(self, requests: list[Any]) -> None:
         for request in requests:
-            self._write(self._frame(self._greeted, NOBODY, request))
+            version = TABLE[request.API_KEY].versions[1]
+            self._write(self._frame(self._greeted, NOBODY, request, version))
 
     def _write(self, frame: bytes) -> None:
         assert self._transport is not None
@@ -332,7 +342,7 @@ class Channel(asyncio.BufferedProtocol):
     def _on_late(self, number: int) -> None:
         """The request that was the oldest when this timer was set had all the time that there is."""
         self._timer = None
-        if self._asked and self._asked[0].correlation_id <= number:
+        if self._unsent or (self._asked and self._asked[0].correlation_id <= number):
             self.fail("no answer in time")
         elif self._asked:
             oldest = self._asked[0].correlation_id
@@ -402,24 +412,34 @@ class Channel(asyncio.BufferedProtocol):
         except ProtocolError:
             waiting.appendleft(asked)
             raise
-        if asked.token == NOBODY:
-            self._on_greeted(answer)
-        else:
+        if asked.token != NOBODY:
             self._host.on_peer_reply(asked.token, answer)
+        elif asked.api_key == API_VERSIONS:
+            self._on_versions(answer)
+        else:
+            self._on_greeted(answer)
 
     def _on_greeted(self, answer: Any) -> None:
         from ottla.security.peer_handshake import HandshakeError  # who is alone asks nobody
+        from ottla.shell.peer_versions import QUESTION, QUESTION_VERSION
 
+        was_proven = self._handshake.is_proven
         try:
             self._greet(self._handshake.on_answer(answer))
         except HandshakeError as error:
             self._peers.on_stranger(self.endpoint, error)
             self.fail(str(error))
             return
-        if self._handshake.is_proven:
-            unsent, self._unsent = self._unsent, []
-            for frame in unsent:
-                self._write(frame)
+        if self._handshake.is_proven and not was_proven:
+            self._write(self._frame(self._greeted, NOBODY, QUESTION, QUESTION_VERSION))
+
+    def _on_versions(self, answer: Any) -> None:
+        from ottla.shell.peer_versions import common_versions
+
+        self._versions = common_versions(answer.api_keys)
+        unsent, self._unsent = self._unsent, []
+        for effect in unsent:
+            self._ask(effect)
 
     def fail(self, reason: str, sign: Sign = Sign.SILENT) -> None:
         """It is over: nothing will be answered any more."""
@@ -434,7 +454,9 @@ class Channel(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
         log.debug("connection to broker %d ended: %s", self.endpoint.id, reason)
-        asked, self._asked = self._asked, deque()
-        for request in asked:
-            self._host.on_peer_reply(request.token, None)
+        tokens = [asked.token for asked in self._asked] + [effect.token for effect in self._unsent]
+        self._asked.clear()
+        self._unsent.clear()
+        for token in tokens:
+            self._host.on_peer_reply(token, None)
         self._host.carry_out()

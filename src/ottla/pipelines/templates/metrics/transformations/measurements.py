@@ -1,5 +1,8 @@
 """Measurements out of the topic `metrics`, and windows and alerts back into topics.
 
+A record is one measurement, as `ottla metrics` sends it, or what collectd's plugin write_kafka makes of one
+(Format JSON): a list of readings with one or more values each.
+
 The windows themselves are in windows.sql: only SQL can declare a watermark over a table of the pipeline.
 """
 
@@ -14,10 +17,27 @@ CLUSTER = {
 }
 ALERTS = str(spark.conf.get("spark.ottla.alerts"))
 MEASUREMENT = "time BIGINT, host STRING, metric STRING, value DOUBLE, labels MAP<STRING, STRING>"
+READINGS = (
+    "ARRAY<STRUCT<values: ARRAY<DOUBLE>, dstypes: ARRAY<STRING>, dsnames: ARRAY<STRING>, time: DOUBLE, "
+    "host: STRING, plugin: STRING, plugin_instance: STRING, type: STRING, type_instance: STRING>>"
+)
+# `interface.if_octets.rx_total{instance=eth0}`: counters end in _total, as they do everywhere here.
+FROM_COLLECTD = """
+    flatten(transform(readings, r -> transform(r.values, (v, i) -> named_struct(
+        'time', CAST(r.time * 1000 AS BIGINT),
+        'host', r.host,
+        'metric', r.plugin || CASE WHEN r.type = r.plugin THEN '' ELSE '.' || r.type END
+            || CASE WHEN r.dsnames[i] = 'value' THEN '' ELSE '.' || r.dsnames[i] END
+            || CASE WHEN r.dstypes[i] IN ('derive', 'counter') THEN '_total' ELSE '' END,
+        'value', v,
+        'labels', map_filter(
+            map('instance', r.plugin_instance, 'type', r.type_instance), (name, label) -> label != '')
+    ))))
+"""
 
 
 def received() -> DataFrame:
-    """The topic from its beginning, each record with what could be read of it."""
+    """The topic from its beginning: each measurement, or the record with null if there is none in it."""
     records = (
         spark.readStream.format("ottla")
         .options(**CLUSTER)
@@ -26,8 +46,14 @@ def received() -> DataFrame:
         .load()
     )
     text = sf.make_valid_utf8(sf.col("value").cast("string"))
-    return records.select(
-        "partition", "offset", text.alias("raw"), sf.from_json(text, MEASUREMENT).alias("m")
+    readings = sf.when(text.startswith("["), sf.from_json(text, READINGS))
+    read = records.select("partition", "offset", text.alias("raw"), readings.alias("readings"))
+    own = sf.array(sf.from_json("raw", MEASUREMENT))
+    return read.select(
+        "partition",
+        "offset",
+        "raw",
+        sf.explode_outer(sf.coalesce(sf.expr(FROM_COLLECTD), own)).alias("m"),
     )
 
 

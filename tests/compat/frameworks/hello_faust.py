@@ -1,0 +1,20 @@
+"""Faust's first application, and a table, which is kept in a compacted topic."""
+
+import os
+
+import faust
+
+app = faust.App(
+    "hello", broker=f"kafka://{os.environ['BOOTSTRAP']}", value_serializer="raw", store="memory://",
+    topic_partitions=1, datadir=os.environ["STATE"],
+)  # fmt: skip
+greetings = app.topic("in")
+answers = app.topic("out")
+seen = app.Table("seen", default=int)
+
+
+@app.agent(greetings)
+async def greet(stream):
+    async for greeting in stream:
+        seen["all"] += 1
+        await answers.send(value=greeting.upper())

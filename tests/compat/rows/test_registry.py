@@ -1,0 +1,89 @@
+"""Apicurio Registry with its storage in topics (KafkaSQL), and confluent-kafka's serializers with it."""
+
+import json
+import os
+import tarfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.compat import card, java_programs, toolchains
+from tests.compat.background import running, tail
+from tests.compat.card import Program
+from tests.compat.rows.test_frameworks import SOURCE
+from tests.kafka_clients.harness import BrokerProcess
+from tests.support.ports import free_ports
+from tests.support.waiting import wait_for
+
+VERSION = "3.0.9"  # later ones are compiled for Java 21
+PACKAGE = "confluent-kafka[avro,json,protobuf,schemaregistry]==2.15.0"
+WITHIN_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def jar() -> Path:
+    toolchains.need("java", "mvn")
+    folder = toolchains.CACHE / f"apicurio-{VERSION}"
+    jar = folder / f"apicurio-registry-app-{VERSION}-runner.jar"
+    if not jar.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        artifact = f"-Dartifact=io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
+        toolchains.build(
+            ["mvn", "-B", "-q", "dependency:copy", artifact, f"-DoutputDirectory={folder}"], folder
+        )
+        (archive,) = folder.glob("*.tar.gz")
+        with tarfile.open(archive) as packed:
+            packed.extractall(folder, filter="data")
+    return jar
+
+
+@contextmanager
+def registry(jar: Path, bootstrap: str, folder: Path) -> Iterator[str]:
+    """The address of its API that is compatible with Confluent's."""
+    (port,) = free_ports(1)
+    settings = {
+        "APICURIO_STORAGE_KIND": "kafkasql",
+        "APICURIO_KAFKASQL_BOOTSTRAP_SERVERS": bootstrap,
+        "QUARKUS_HTTP_HOST": "127.0.0.1",
+        "QUARKUS_HTTP_PORT": str(port),
+    }
+    command = ["java", *java_programs.FLAGS, "-jar", str(jar)]
+    address = f"http://127.0.0.1:{port}/apis/ccompat/v7"
+    with running(command, folder / "log", os.environ | settings):
+        wait_for(lambda: _subjects(address) is not None, WITHIN_S, lambda: tail(folder / "log"))
+        yield address
+
+
+def _subjects(address: str) -> list[str] | None:
+    try:
+        with urllib.request.urlopen(f"{address}/subjects", timeout=20) as answer:
+            found: list[str] = json.load(answer)
+            return found
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return None
+
+
+class TestApicurio:
+    PROGRAM = Program(
+        "Apicurio Registry", VERSION, card.REGISTRIES, "Maven: io.apicurio:apicurio-registry-app"
+    )
+
+    def test_serializers(self, jar: Path, broker: BrokerProcess, tmp_path: Path) -> None:
+        """Schemas in topics; Avro, JSON Schema, Protobuf by confluent-kafka; registry and broker killed."""
+        python = toolchains.environment("serializers", PACKAGE) / "python"
+
+        def run(address: str, step: str) -> None:
+            toolchains.build([str(python), "serializers.py", broker.bootstrap, address, step], SOURCE)
+
+        for topic in ("avro", "json", "protobuf"):
+            broker.create_topic(topic)
+        with registry(jar, broker.bootstrap, tmp_path) as address:
+            run(address, "produce")
+        broker.kill()
+        broker.start()
+        with registry(jar, broker.bootstrap, tmp_path) as address:
+            assert {"avro-value", "json-value", "protobuf-value"} <= set(_subjects(address) or ())
+            run(address, "consume")
