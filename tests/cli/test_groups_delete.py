@@ -159,13 +159,15 @@ def test_a_coordinator_that_is_none_is_one_line() -> None:
 
         other = threading.Thread(target=refuse)
         other.start()
-        with pytest.raises(CommandError, match=f"the coordinator of group g at 127.0.0.1:{port}: the conn"):
-            delete_offsets("127.0.0.1", port, "g", [("t", 0)])
+        with pytest.raises(CommandError, match=f"the coordinator of group g at 127.0.0.1:{port}: "):
+            delete_offsets(f"127.0.0.1:{port}", "127.0.0.1", port, "g", [("t", 0)])
         other.join()
     with pytest.raises(CommandError, match="refused"):
-        delete_offsets("127.0.0.1", port, "g", [("t", 0)])
+        delete_offsets(f"127.0.0.1:{port}", "127.0.0.1", port, "g", [("t", 0)])
 
 
 def test_offsets_of_a_group_that_went_meanwhile_are_refused_as_a_whole(quick_broker: Broker) -> None:
     host, _, port = quick_broker.bootstrap_servers.rpartition(":")
-    assert delete_offsets(host, int(port), "no-such-group", [("t", 0)]) == [Refusal(69)]
+    assert delete_offsets(quick_broker.bootstrap_servers, host, int(port), "no-such-group", [("t", 0)]) == [
+        Refusal(69)
+    ]

@@ -37,6 +37,7 @@ def test_every_kind_of_command_gets_in(secured: Run, request: pytest.FixtureRequ
         ("consume", topic, "--group", f"{topic}-readers"),
         ("groups", "describe", f"{topic}-readers"),
         ("groups", "list"),
+        ("groups", "delete", f"{topic}-readers", "--topic", topic, "--yes"),
         ("transactions", "list"),
         ("transactions", "find-hanging", "--topic", topic),
         ("cluster", "rebalance", "--dry-run"),

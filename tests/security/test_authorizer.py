@@ -1,5 +1,6 @@
 """Who may do what, by the ACLs there are: Kafka's rules."""
 
+import time
 import timeit
 
 import pytest
@@ -180,10 +181,13 @@ def test_decisions_are_those_of_a_walk_over_all_acls(
 
 
 def test_ten_thousand_acls_make_no_decision_slow() -> None:
-    """A tenth of a millisecond is twenty times what it takes; a walk over all would take ten milliseconds."""
+    """A millisecond is two hundred times what it takes; a walk over all would take ten. It is measured in
+    processor time, and a busy machine may take several times as much."""
     rules = authorizer(
         {prefixed(f"team-{number}-"): [allow(f"User:u{number}", READ)] for number in range(10_000)}
     )
     names = iter([f"team-{number}-orders" for number in range(1_000)])
-    seconds = timeit.timeit(lambda: rules.allows(ALICE, HOST, READ, TOPIC, next(names)), number=1_000)
-    assert seconds < 0.1
+    seconds = timeit.timeit(
+        lambda: rules.allows(ALICE, HOST, READ, TOPIC, next(names)), timer=time.process_time, number=1_000
+    )
+    assert seconds < 1

@@ -20,6 +20,7 @@ from ottla.client.admin.groups import REBALANCING, STATES, TYPES, Group, Member
 from ottla.client.librdkafka import connections
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
 from ottla.client.librdkafka.partition_offsets import Partition
+from ottla.client.properties import ClientProperties
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -168,12 +169,11 @@ def delete(
     whole = f"group {', '.join(names)}"
     what = f"what {whole} committed of {', '.join(topic)}" if topic else f"{whole} with all it committed"
     output.confirm(f"Delete {what}?", yes=yes)
-    client = connections.admin(where)
     names = list(dict.fromkeys(names))
     if chosen:
-        problems = _delete_offsets(client, names, chosen, if_exists=if_exists)
+        problems = _delete_offsets(where, names, chosen, if_exists=if_exists)
     else:
-        problems = _delete_groups(client, names, if_exists=if_exists)
+        problems = _delete_groups(connections.admin(where), names, if_exists=if_exists)
     if problems:
         raise CommandError("; ".join(problems))
 
@@ -320,11 +320,13 @@ def _delete_groups(client: "AdminClient", names: list[str], *, if_exists: bool) 
     return problems
 
 
-def _delete_offsets(client: "AdminClient", names: list[str], chosen: Chosen, *, if_exists: bool) -> list[str]:
+def _delete_offsets(
+    where: ClientProperties, names: list[str], chosen: Chosen, *, if_exists: bool
+) -> list[str]:
     from confluent_kafka import KafkaError
 
     problems = []
-    for group in descriptions.described(client, names):
+    for group in descriptions.described(connections.admin(where), names):
         topic_partitions = [
             (position.topic, position.partition)
             for position in group.positions
@@ -336,7 +338,7 @@ def _delete_offsets(client: "AdminClient", names: list[str], chosen: Chosen, *, 
             output.say(f"group {group.id}: no such offset is committed")
         else:
             _, host, port = group.coordinator
-            refused = delete_offsets(host, port, group.id, topic_partitions)
+            refused = delete_offsets(where, host, port, group.id, topic_partitions)
             problems += [_why_offset(group.id, refusal) for refusal in refused]
             count = (
                 0

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ottla.base.command_error import CommandError
 from ottla.base.ids import TopicPartition
 from ottla.client.librdkafka.errors import REQUEST_S
+from ottla.client.properties import Where
 
 
 class Refusal(NamedTuple):
@@ -20,18 +21,18 @@ class Refusal(NamedTuple):
 
 
 def delete_offsets(
-    host: str, port: int, group: str, topic_partitions: Iterable[tuple[str, int]]
+    where: Where, host: str, port: int, group: str, topic_partitions: Iterable[tuple[str, int]]
 ) -> list[Refusal]:
     """Delete a group's committed offsets of some partitions; what was refused comes back."""
     from ottla.base.addresses import Address
     from ottla.client import ClientError, groups
-    from ottla.client.connection import Connection
+    from ottla.client.admin.requests import brokers_of
     from ottla.client.retry import Deadline
     from ottla.wire.primitives import ProtocolError
 
     deadline = Deadline(REQUEST_S)
     try:
-        with Connection(Address(host, port), "ottla-cli", deadline) as connection:
+        with brokers_of(where) as brokers, brokers.borrow(Address(host, port), deadline) as connection:
             wanted = [TopicPartition(*topic_partition) for topic_partition in topic_partitions]
             refused = groups.delete_offsets(connection, group, wanted, deadline)
     except (OSError, ProtocolError, ClientError) as error:

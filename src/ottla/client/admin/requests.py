@@ -43,11 +43,16 @@ def connected(where: Where) -> Iterator[Brokers]:
     bootstrap = ClientProperties.of(where).bootstrap
     deadline = Deadline(REQUEST_S)
     try:
-        with closing(_brokers(where)) as brokers:
+        with brokers_of(where) as brokers:
             until(deadline, f"asking {bootstrap}", lambda: brokers.refresh([], deadline))
             yield brokers
     except ClientError as error:
         raise CommandError(str(error)) from None
+
+
+def brokers_of(where: Where) -> closing[Brokers]:
+    """A client that has not asked anybody yet."""
+    return closing(_brokers(where))
 
 
 def _brokers(where: Where) -> Brokers:
@@ -135,7 +140,7 @@ class Cluster:
 
     def lent(self) -> AbstractContextManager[Brokers]:
         """A client for whoever asks many brokers many things; it knows nobody before its first `refresh`."""
-        return self.pool.lent() if self.pool else closing(_brokers(self.where))
+        return self.pool.lent() if self.pool else brokers_of(self.where)
 
     def racks(self) -> dict[int, str | None]:
         """The brokers that are there, each with its rack."""
