@@ -211,7 +211,21 @@ def test_hex_base64_csv_and_json_lines_go_both_ways(ottla: Run, ottla_topic: str
     assert ottla("produce", ottla_topic, "--csv", "--key-column", "id", stdin=b"id,name\n7,Ottla\n").code == 0
     assert lines(ottla("consume", ottla_topic, "-o", "-1", "-K", " ")) == ['7 {"id":"7","name":"Ottla"}']
     wrong = ottla("produce", ottla_topic, "--csv", stdin=b"id,name\n7\n")
-    assert (wrong.code, wrong.err) == (2, "ottla: line 2: 1 cells where 2 columns are named\n")
+    nothing = "(0 records before it were sent)"
+    assert (wrong.code, wrong.err) == (2, f"ottla: line 2: 1 cells where 2 columns are named {nothing}\n")
+
+
+def test_rows_of_csv_before_one_that_is_wrong_are_sent(ottla: Run, ottla_topic: str) -> None:
+    rows = "".join(f"{number},x\n" for number in range(1500))
+    wrong = ottla("produce", ottla_topic, "--csv", stdin=f"id,name\n{rows}7\n".encode())
+    assert wrong.code == 2
+    assert wrong.err == (
+        "ottla: line 1502: 1 cells where 2 columns are named (1500 records before it were sent)\n"
+    )
+    assert len(lines(ottla("consume", ottla_topic))) == 1500
+    late = ottla("produce", ottla_topic, "--csv", stdin=f"value,timestamp\na,5\nb,{1 << 63}\n".encode())
+    assert late.err.startswith(f"ottla: line 3: {1 << 63} is no time")
+    assert lines(ottla("consume", ottla_topic, "-o", "-1")) == ["a"]
 
 
 def test_records_that_a_broker_refuses_are_named_by_line_and_the_others_are_stored(
@@ -238,6 +252,32 @@ def test_a_record_without_a_key_in_a_compacted_topic_is_named_by_its_line(
     assert outcome.code == 1
     assert "ottla: line 2: " in outcome.err
     assert lines(ottla("consume", topic, "-K", ":")) == ["a:1", "b:3"]
+    ottla_broker.delete_topic(topic)
+
+
+def test_however_many_records_are_refused_the_others_are_stored(
+    ottla: Run, ottla_broker: Broker, fresh: str
+) -> None:
+    topic = ottla_broker.create_topic(fresh, config={"cleanup.policy": "compact"})
+    given = b"".join(
+        b'{"key": %s, "value": "%d"}\n' % (b'"%d"' % number if number % 2 else b"null", number)
+        for number in range(3000)
+    )
+    outcome = ottla("produce", topic, "--json", stdin=given)
+    assert outcome.code == 1
+    assert outcome.err.count("INVALID_RECORD") == 5
+    assert outcome.err.endswith("ottla: records that were not acknowledged: 1500\n")
+    assert lines(ottla("consume", topic)) == [str(number) for number in range(1, 3000, 2)]
+    ottla_broker.delete_topic(topic)
+
+
+def test_batches_that_no_segment_holds_are_cut_until_one_does(
+    ottla: Run, ottla_broker: Broker, fresh: str
+) -> None:
+    topic = ottla_broker.create_topic(fresh, config={"segment.bytes": 2000})
+    given = [str(number) for number in range(1000)]
+    assert ottla("produce", topic, stdin="\n".join(given).encode()).code == 0
+    assert lines(ottla("consume", topic)) == given
     ottla_broker.delete_topic(topic)
 
 
@@ -311,8 +351,9 @@ def test_a_partition_that_the_topic_does_not_have_is_named_with_its_line(
     ottla: Run, ottla_topic: str
 ) -> None:
     wrong = ottla("produce", ottla_topic, "--json", stdin=b'{"value": "a"}\n{"value": "b", "partition": 4}\n')
-    assert wrong.code == 1
+    assert wrong.code == 2
     assert wrong.err == (
         f"ottla: line 2: topic {ottla_topic} has no partition 4, only 0 to 0; give it more, or leave "
-        "`partition` out of the line\n"
+        "`partition` out of the line (1 record before it was sent)\n"
     )
+    assert lines(ottla("consume", ottla_topic)) == ["a"]

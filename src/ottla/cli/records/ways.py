@@ -110,6 +110,9 @@ class Way:
                 except LineError as error:
                     sender.finish()
                     raise CommandError(f"{error}{deliveries.sent}", error.code) from None
+                except (CommandError, ClientError, OSError):  # also of the input: what was read is sent
+                    sender.finish()
+                    raise
                 except KeyboardInterrupt:
                     sender.settle()
                     raise
