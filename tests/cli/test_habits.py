@@ -14,11 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.cli.commands import Run, on_a_terminal
 from tests.support.schema_registry import schema_registry
 
 from ottla import Broker
+from ottla.cli.records.formats import format_of
+from ottla.cli.records.partition_reader import PartitionReader
 from ottla.client import Client, TopicPartition
 
 WITHIN_S = 30.0
@@ -109,15 +113,20 @@ def test_the_end_of_the_input_on_a_terminal_ends_produce(ottla_broker: Broker, o
 
 
 def test_binary_never_goes_raw_to_a_terminal(ottla: Run, ottla_broker: Broker, ottla_topic: str) -> None:
-    ottla("produce", ottla_topic, "-K", ":", stdin=b"\xff\x01:\x1b[2Jclear\n")
+    ottla("produce", ottla_topic, "-K", ":", "-H", "h=\x1b[3J", stdin=b"\xff\x01:\x1b[2Jclear\n")
     for options, shown in (
         ((), "\\x1b[2Jclear"),
         (("-K", "="), "ff01=\\x1b[2Jclear"),
         (("-f", "%k %s\\n"), "ff01 \\x1b[2Jclear"),
         (("--value-format", "hex"), b"\x1b[2Jclear".hex()),
+        (("--format", "%h"), "h=\\x1b[3J"),
+        (("-f", "%h\\n"), "h=\\x1b[3J"),
     ):
         arguments = ["consume", ottla_topic, *options, "-b", ottla_broker.bootstrap_servers]
         assert on_a_terminal(*arguments).rstrip() == shown
+    for options in (("--json",), ("--format", "csv")):
+        arguments = ["consume", ottla_topic, *options, "-b", ottla_broker.bootstrap_servers]
+        assert "\x1b" not in on_a_terminal(*arguments)
     assert ottla("consume", ottla_topic, "-K", ":").raw == b"\xff\x01:\x1b[2Jclear\n"
 
 
@@ -176,6 +185,52 @@ def test_the_last_records_are_counted_per_partition_or_over_all(
     assert lines(ottla("consume", topic, "-o", "-1")) == ["6", "7"]
     assert lines(ottla("consume", topic, "--last", "3")) == ["5", "6", "7"]
     ottla_broker.delete_topic(topic)
+
+
+def test_the_last_records_are_found_behind_markers_aborted_records_and_what_a_filter_leaves_out(
+    ottla: Run, ottla_topic: str
+) -> None:
+    given = "".join(f"{number}\n" for number in range(40)).encode()
+    in_transactions = ("--transactional-id", ottla_topic, "--records-per-transaction", "1")
+    assert ottla("produce", ottla_topic, *in_transactions, "-c", "6", stdin=given).code == 0
+    assert lines(ottla("consume", ottla_topic, "--last", "3")) == ["3", "4", "5"]
+    aborted = ottla("produce", ottla_topic, "-K", ":", "--transactional-id", "t", stdin=b"k:a\nwrong\n")
+    assert aborted.code == 2
+    assert lines(ottla("consume", ottla_topic, "--last", "1")) == ["5"]
+    assert ottla("produce", ottla_topic, stdin=given).code == 0
+    assert lines(ottla("consume", ottla_topic, "--last", "2", "--filter", "value~^[12]$")) == ["1", "2"]
+    assert lines(ottla("consume", ottla_topic, "--last", "99", "--filter", "value=7")) == ["7"]
+    assert ottla("consume", ottla_topic, "--last", "2", "--max", "1").code == 2
+
+
+def test_the_last_records_of_a_partition_stay_in_its_order_and_end_at_a_time(
+    ottla: Run, ottla_topic: str
+) -> None:
+    records = "".join(
+        f'{{"value": "{number}", "timestamp": {1_700_000_000_000 + at_s * 1000}}}\n'
+        for number, at_s in enumerate((1, 3, 2, 9, 8))
+    )
+    assert ottla("produce", ottla_topic, "--json", stdin=records.encode()).code == 0
+    assert lines(ottla("consume", ottla_topic, "--last", "3")) == ["2", "3", "4"]
+    assert lines(ottla("consume", ottla_topic, "--last", "2", "-o", "e@1700000005000")) == ["1", "2"]
+
+
+def test_what_is_deleted_while_a_topic_is_read_is_told_and_the_rest_is_shown(
+    ottla: Run, ottla_broker: Broker, ottla_topic: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    place = TopicPartition(ottla_topic, 0)
+    for number in range(5):
+        assert ottla("produce", ottla_topic, stdin=b"%d\n" % number).code == 0
+    admin = AdminClient({"bootstrap.servers": ottla_broker.bootstrap_servers})
+    upto = confluent_kafka.TopicPartition(ottla_topic, 0, 3)
+    for future in admin.delete_records([upto]).values():
+        future.result(WITHIN_S)
+    with Client(ottla_broker.bootstrap_servers) as client:
+        reader = PartitionReader(client, ottla_topic, read_committed=True)
+        reader.print({0: (0, 5)}, format_of("value"), None, None)
+    shown = capfdbinary.readouterr()
+    assert shown.out == b"3\n4\n"
+    assert shown.err.decode() == f"{place}: offsets 0 to 2 were deleted meanwhile\n"
 
 
 def test_delimiters_keys_and_nulls_go_both_ways(ottla: Run, ottla_topic: str) -> None:
