@@ -176,6 +176,41 @@ def test_topics_are_made_listed_described_and_deleted_with_kafkas_flags(kafka: R
     assert kafka("kafka-topics", "--list", "--zookeeper", "z:1").code == 1
 
 
+def test_what_kafkas_tools_need_is_asked_for_and_nothing_is_done_without_it(
+    kafka: Run, ottla: Run, ottla_topic: str
+) -> None:
+    group = f"{ottla_topic}-g"
+    assert ottla("produce", ottla_topic, stdin=b"a\n").code == 0
+    assert ottla("consume", ottla_topic, "--group", group).code == 0
+    for tool, arguments, missing in (
+        ("kafka-topics", ("--delete",), "--topic is missing"),
+        ("kafka-topics", ("--create",), "--topic is missing"),
+        ("kafka-topics", ("--alter", "--topic", ottla_topic), "--partitions is missing"),
+        (
+            "kafka-topics",
+            ("--alter", "--topic", ottla_topic, "--config", "a=b"),
+            "--config goes with --create",
+        ),
+        ("kafka-consumer-groups", ("--delete-offsets", "--group", group), "--topic is missing"),
+        ("kafka-configs", ("--alter", "--topic", ottla_topic), "--alter needs --add-config"),
+        (
+            "kafka-console-consumer",
+            ("--topic", ottla_topic, "--max-messages", "x"),
+            "--max-messages: invalid",
+        ),
+        (
+            "kafka-console-producer",
+            ("--topic", ottla_topic, "--property", "parse.headers=true"),
+            "parse.headers",
+        ),
+    ):
+        refused = kafka(tool, *arguments, stdin=b"h:1\tvalue\n")
+        assert (refused.code, refused.out) == (1, ""), (tool, arguments)
+        assert missing in refused.err
+    assert ottla("consume", ottla_topic).out == "a\n"
+    assert group in kafka("kafka-consumer-groups", "--list").out.splitlines()
+
+
 def test_consoles_and_groups_work_with_kafkas_flags(kafka: Run, ottla_topic: str) -> None:
     keyed = ("--property", "parse.key=true", "--property", "key.separator=:")
     assert kafka("kafka-console-producer", "--topic", ottla_topic, *keyed, stdin=b"a:1\nb:2\n").code == 0
