@@ -326,6 +326,25 @@ def test_however_many_records_are_refused_the_others_are_stored(
     ottla_broker.delete_topic(topic)
 
 
+def test_what_is_so_large_that_a_broker_would_hang_up_is_refused_before_it_is_sent(
+    ottla: Run, ottla_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    produce = Client.produce
+
+    def noted(client: Client, batches: dict[TopicPartition, bytes], **options: Any) -> Any:
+        sizes.extend(map(len, batches.values()))
+        return produce(client, batches, **options)
+
+    monkeypatch.setattr(Client, "produce", noted)
+    monkeypatch.setattr("ottla.cli.records.batch_sender.ASKED_BYTES", 2_000_000)
+    outcome = ottla("produce", ottla_topic, stdin=b"first\n" + b"x" * 3_000_000 + b"\nlast\n")
+    assert outcome.code == 1
+    assert f"and topic {ottla_topic} takes 1048588 at most (max.message.bytes)" in outcome.err
+    assert max(sizes) < 1000
+    assert lines(ottla("consume", ottla_topic)) == ["first", "last"]
+
+
 def test_batches_that_no_segment_holds_are_cut_until_one_does(
     ottla: Run, ottla_broker: Broker, fresh: str
 ) -> None:

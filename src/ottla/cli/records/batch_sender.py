@@ -39,6 +39,9 @@ from ottla.records.many import COUNT_MAX, batch_of
 
 BATCH_BYTES = 900_000  # below what a broker takes by default, with room for what a batch adds
 RECORD_OVERHEAD = 12
+# So large a batch is compared with the topic's limit before it is sent: a broker that is sent more than it
+# takes in a request (100 MiB, if it is not set otherwise) hangs up, and does not say why.
+ASKED_BYTES = 32 << 20
 SETTLE_S = 5.0
 # What is wrong with records, and not with the way to them.
 TOO_LARGE = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
@@ -99,10 +102,10 @@ class BatchSender:
         acks: int,
         codec: Codec,
         partition: int | None,
-        limit: Callable[[], str],
+        limit: Callable[[], int | None],
         quiet: bool,
     ) -> None:
-        """`limit` says how large a record may be, in words, where that can be known."""
+        """`limit` says how large a batch may be, where that can be known."""
         self._client = client
         self._topic = topic
         self._deliveries = deliveries
@@ -214,12 +217,17 @@ class BatchSender:
     def _deliver(self, shares: dict[TopicPartition, Parsed]) -> None:
         waiting = {topic_partition: deque(cut(share)) for topic_partition, share in shares.items()}
         while waiting:
-            refusals: dict[TopicPartition, ClientError] = {}
             batches = {
                 topic_partition: as_batch(queue[0].records, self._producer_of(topic_partition), self._codec)
                 for topic_partition, queue in waiting.items()
             }
-            for topic_partition in self._client.produce(batches, acks=self._acks, refusals=refusals):
+            refusals = {
+                topic_partition: ClientError("more than the topic takes", ErrorCode.MESSAGE_TOO_LARGE)
+                for topic_partition, batch in batches.items()
+                if self._is_beyond_limit(len(batch))
+            }
+            sent = {place: batch for place, batch in batches.items() if place not in refusals}
+            for topic_partition in self._client.produce(sent, acks=self._acks, refusals=refusals):
                 share = waiting[topic_partition].popleft()
                 self._deliveries.on_acknowledged(len(share.lines), size_of(share.records))
                 if topic_partition in self._sequences:
@@ -233,6 +241,9 @@ class BatchSender:
         if self._producer == NO_PRODUCER:
             return (*NO_PRODUCER, NO_SEQUENCE)
         return (*self._producer, self._sequences.setdefault(topic_partition, 0))
+
+    def _is_beyond_limit(self, size: int) -> bool:
+        return size > ASKED_BYTES and size > (self._limit() or size)
 
     def _on_refused(self, queue: deque[Parsed], error: ClientError, size: int) -> None:
         if error.code not in OF_RECORDS:
@@ -250,7 +261,9 @@ class BatchSender:
 
     def _explain(self, line: int, error: ClientError, size: int) -> str:
         if error.code == ErrorCode.MESSAGE_TOO_LARGE:
-            return f"line {line}: the record takes {size} bytes, {self._limit()}"
+            limit = self._limit()
+            most = f"and topic {self._topic} takes {limit} at most" if limit else "more than the topic takes"
+            return f"line {line}: the record takes {size} bytes, {most} (max.message.bytes)"
         return f"line {line}: {error}"
 
 
