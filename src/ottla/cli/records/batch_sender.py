@@ -226,7 +226,11 @@ class BatchSender:
                 for topic_partition, batch in batches.items()
                 if self._is_beyond_limit(len(batch))
             }
-            sent = {place: batch for place, batch in batches.items() if place not in refusals}
+            sent = {
+                topic_partition: batch
+                for topic_partition, batch in batches.items()
+                if topic_partition not in refusals
+            }
             for topic_partition in self._client.produce(sent, acks=self._acks, refusals=refusals):
                 share = waiting[topic_partition].popleft()
                 self._deliveries.on_acknowledged(len(share.lines), size_of(share.records))

@@ -110,12 +110,12 @@ class PartitionReader:
         step = most
         while end > start and len(newest) < most:
             first = max(start, end - step)
-            found = [
+            messages = [
                 message
                 for header, batch in self._batches(number, first, end)
                 for message in self._messages(number, header, batch, first, end, chosen)
             ]
-            newest.extendleft(reversed(found[len(newest) - most :]))
+            newest.extendleft(reversed(messages[len(newest) - most :]))
             end, step = first, 2 * step
         return newest
 

@@ -20,11 +20,11 @@ FORMATTER = (
 )  # fmt: skip
 
 
-def _properties(given: list[str], known: tuple[str, ...]) -> dict[str, str]:
+def _properties(given: list[str], names: tuple[str, ...]) -> dict[str, str]:
     """One that is not known would change what is sent or shown: headers would become part of values."""
     properties = {name: value for name, _, value in (setting.partition("=") for setting in given)}
-    if unknown := sorted(properties.keys() - set(known)):
-        raise CommandError(f"--property {unknown[0]} is not done here; there are {', '.join(known)}")
+    if unknown := sorted(properties.keys() - set(names)):
+        raise CommandError(f"--property {unknown[0]} is not done here; there are {', '.join(names)}")
     return properties
 
 
