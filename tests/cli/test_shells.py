@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -11,10 +12,13 @@ import pytest
 from tests.cli.commands import Run
 
 from ottla import Broker
+from ottla.base.command_error import CommandError
 from ottla.cli import client_settings
 from ottla.cli.shells.candidates import candidates
 from ottla.cli.shells.completion import SCRIPTS
 from ottla.cli.shells.shims import TOOLS
+from ottla.cli.watch import watched
+from ottla.client.errors import ClientError
 
 WITHIN_S = 60.0
 
@@ -124,6 +128,31 @@ def test_bash_completes_with_the_script(ottla: Run, tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("list\n", "")
     for shell in SCRIPTS:
         assert "__complete" in ottla("completion", shell).out
+
+
+# -- what is watched --------------------
+
+
+def test_a_cluster_that_goes_away_while_it_is_watched_is_told_and_looked_for_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    looks: list[str] = []
+
+    def show() -> None:
+        looks.append("look")
+        if len(looks) == 2:
+            raise ClientError("nobody answers")
+        if len(looks) == 3:
+            raise CommandError("still nobody")
+        if len(looks) == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    watched(show, 0.1)
+    assert len(looks) == 4
+    assert capsys.readouterr().err == "ottla: nobody answers\nottla: still nobody\n"
+    looks[:] = ["look"]
+    with pytest.raises(ClientError):
+        watched(show, 0.1)
 
 
 # -- commands of Kafka's --------------------
