@@ -14,11 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.cli.commands import Run, on_a_terminal
 from tests.support.schema_registry import schema_registry
 
 from ottla import Broker
+from ottla.cli.records.formats import format_of
+from ottla.cli.records.partition_reader import PartitionReader
 from ottla.client import Client, TopicPartition
 
 WITHIN_S = 30.0
@@ -109,15 +113,20 @@ def test_the_end_of_the_input_on_a_terminal_ends_produce(ottla_broker: Broker, o
 
 
 def test_binary_never_goes_raw_to_a_terminal(ottla: Run, ottla_broker: Broker, ottla_topic: str) -> None:
-    ottla("produce", ottla_topic, "-K", ":", stdin=b"\xff\x01:\x1b[2Jclear\n")
+    ottla("produce", ottla_topic, "-K", ":", "-H", "h=\x1b[3J", stdin=b"\xff\x01:\x1b[2Jclear\n")
     for options, shown in (
         ((), "\\x1b[2Jclear"),
         (("-K", "="), "ff01=\\x1b[2Jclear"),
         (("-f", "%k %s\\n"), "ff01 \\x1b[2Jclear"),
         (("--value-format", "hex"), b"\x1b[2Jclear".hex()),
+        (("--format", "%h"), "h=\\x1b[3J"),
+        (("-f", "%h\\n"), "h=\\x1b[3J"),
     ):
         arguments = ["consume", ottla_topic, *options, "-b", ottla_broker.bootstrap_servers]
         assert on_a_terminal(*arguments).rstrip() == shown
+    for options in (("--json",), ("--format", "csv")):
+        arguments = ["consume", ottla_topic, *options, "-b", ottla_broker.bootstrap_servers]
+        assert "\x1b" not in on_a_terminal(*arguments)
     assert ottla("consume", ottla_topic, "-K", ":").raw == b"\xff\x01:\x1b[2Jclear\n"
 
 
@@ -178,6 +187,52 @@ def test_the_last_records_are_counted_per_partition_or_over_all(
     ottla_broker.delete_topic(topic)
 
 
+def test_the_last_records_are_found_behind_markers_aborted_records_and_what_a_filter_leaves_out(
+    ottla: Run, ottla_topic: str
+) -> None:
+    given = "".join(f"{number}\n" for number in range(40)).encode()
+    in_transactions = ("--transactional-id", ottla_topic, "--records-per-transaction", "1")
+    assert ottla("produce", ottla_topic, *in_transactions, "-c", "6", stdin=given).code == 0
+    assert lines(ottla("consume", ottla_topic, "--last", "3")) == ["3", "4", "5"]
+    aborted = ottla("produce", ottla_topic, "-K", ":", "--transactional-id", "t", stdin=b"k:a\nwrong\n")
+    assert aborted.code == 2
+    assert lines(ottla("consume", ottla_topic, "--last", "1")) == ["5"]
+    assert ottla("produce", ottla_topic, stdin=given).code == 0
+    assert lines(ottla("consume", ottla_topic, "--last", "2", "--filter", "value~^[12]$")) == ["1", "2"]
+    assert lines(ottla("consume", ottla_topic, "--last", "99", "--filter", "value=7")) == ["7"]
+    assert ottla("consume", ottla_topic, "--last", "2", "--max", "1").code == 2
+
+
+def test_the_last_records_of_a_partition_stay_in_its_order_and_end_at_a_time(
+    ottla: Run, ottla_topic: str
+) -> None:
+    records = "".join(
+        f'{{"value": "{number}", "timestamp": {1_700_000_000_000 + at_s * 1000}}}\n'
+        for number, at_s in enumerate((1, 3, 2, 9, 8))
+    )
+    assert ottla("produce", ottla_topic, "--json", stdin=records.encode()).code == 0
+    assert lines(ottla("consume", ottla_topic, "--last", "3")) == ["2", "3", "4"]
+    assert lines(ottla("consume", ottla_topic, "--last", "2", "-o", "e@1700000005000")) == ["1", "2"]
+
+
+def test_what_is_deleted_while_a_topic_is_read_is_told_and_the_rest_is_shown(
+    ottla: Run, ottla_broker: Broker, ottla_topic: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    place = TopicPartition(ottla_topic, 0)
+    for number in range(5):
+        assert ottla("produce", ottla_topic, stdin=b"%d\n" % number).code == 0
+    admin = AdminClient({"bootstrap.servers": ottla_broker.bootstrap_servers})
+    upto = confluent_kafka.TopicPartition(ottla_topic, 0, 3)
+    for future in admin.delete_records([upto]).values():
+        future.result(WITHIN_S)
+    with Client(ottla_broker.bootstrap_servers) as client:
+        reader = PartitionReader(client, ottla_topic, read_committed=True)
+        reader.print({0: (0, 5)}, format_of("value"), None, None)
+    shown = capfdbinary.readouterr()
+    assert shown.out == b"3\n4\n"
+    assert shown.err.decode() == f"{place}: offsets 0 to 2 were deleted meanwhile\n"
+
+
 def test_delimiters_keys_and_nulls_go_both_ways(ottla: Run, ottla_topic: str) -> None:
     sent = ottla("produce", ottla_topic, "-K", "=", "-D", ";", "-Z", "-c", "3", stdin=b"a=1;b=;=3;d=4")
     assert sent.code == 0
@@ -211,7 +266,21 @@ def test_hex_base64_csv_and_json_lines_go_both_ways(ottla: Run, ottla_topic: str
     assert ottla("produce", ottla_topic, "--csv", "--key-column", "id", stdin=b"id,name\n7,Ottla\n").code == 0
     assert lines(ottla("consume", ottla_topic, "-o", "-1", "-K", " ")) == ['7 {"id":"7","name":"Ottla"}']
     wrong = ottla("produce", ottla_topic, "--csv", stdin=b"id,name\n7\n")
-    assert (wrong.code, wrong.err) == (2, "ottla: line 2: 1 cells where 2 columns are named\n")
+    nothing = "(0 records before it were sent)"
+    assert (wrong.code, wrong.err) == (2, f"ottla: line 2: 1 cells where 2 columns are named {nothing}\n")
+
+
+def test_rows_of_csv_before_one_that_is_wrong_are_sent(ottla: Run, ottla_topic: str) -> None:
+    rows = "".join(f"{number},x\n" for number in range(1500))
+    wrong = ottla("produce", ottla_topic, "--csv", stdin=f"id,name\n{rows}7\n".encode())
+    assert wrong.code == 2
+    assert wrong.err == (
+        "ottla: line 1502: 1 cells where 2 columns are named (1500 records before it were sent)\n"
+    )
+    assert len(lines(ottla("consume", ottla_topic))) == 1500
+    late = ottla("produce", ottla_topic, "--csv", stdin=f"value,timestamp\na,5\nb,{1 << 63}\n".encode())
+    assert late.err.startswith(f"ottla: line 3: {1 << 63} is no time")
+    assert lines(ottla("consume", ottla_topic, "-o", "-1")) == ["a"]
 
 
 def test_records_that_a_broker_refuses_are_named_by_line_and_the_others_are_stored(
@@ -238,6 +307,51 @@ def test_a_record_without_a_key_in_a_compacted_topic_is_named_by_its_line(
     assert outcome.code == 1
     assert "ottla: line 2: " in outcome.err
     assert lines(ottla("consume", topic, "-K", ":")) == ["a:1", "b:3"]
+    ottla_broker.delete_topic(topic)
+
+
+def test_however_many_records_are_refused_the_others_are_stored(
+    ottla: Run, ottla_broker: Broker, fresh: str
+) -> None:
+    topic = ottla_broker.create_topic(fresh, config={"cleanup.policy": "compact"})
+    given = b"".join(
+        b'{"key": %s, "value": "%d"}\n' % (b'"%d"' % number if number % 2 else b"null", number)
+        for number in range(3000)
+    )
+    outcome = ottla("produce", topic, "--json", stdin=given)
+    assert outcome.code == 1
+    assert outcome.err.count("INVALID_RECORD") == 5
+    assert outcome.err.endswith("ottla: records that were not acknowledged: 1500\n")
+    assert lines(ottla("consume", topic)) == [str(number) for number in range(1, 3000, 2)]
+    ottla_broker.delete_topic(topic)
+
+
+def test_what_is_so_large_that_a_broker_would_hang_up_is_refused_before_it_is_sent(
+    ottla: Run, ottla_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    produce = Client.produce
+
+    def noted(client: Client, batches: dict[TopicPartition, bytes], **options: Any) -> Any:
+        sizes.extend(map(len, batches.values()))
+        return produce(client, batches, **options)
+
+    monkeypatch.setattr(Client, "produce", noted)
+    monkeypatch.setattr("ottla.cli.records.batch_sender.ASKED_BYTES", 2_000_000)
+    outcome = ottla("produce", ottla_topic, stdin=b"first\n" + b"x" * 3_000_000 + b"\nlast\n")
+    assert outcome.code == 1
+    assert f"and topic {ottla_topic} takes 1048588 at most (max.message.bytes)" in outcome.err
+    assert max(sizes) < 1000
+    assert lines(ottla("consume", ottla_topic)) == ["first", "last"]
+
+
+def test_batches_that_no_segment_holds_are_cut_until_one_does(
+    ottla: Run, ottla_broker: Broker, fresh: str
+) -> None:
+    topic = ottla_broker.create_topic(fresh, config={"segment.bytes": 2000})
+    given = [str(number) for number in range(1000)]
+    assert ottla("produce", topic, stdin="\n".join(given).encode()).code == 0
+    assert lines(ottla("consume", topic)) == given
     ottla_broker.delete_topic(topic)
 
 
@@ -311,8 +425,9 @@ def test_a_partition_that_the_topic_does_not_have_is_named_with_its_line(
     ottla: Run, ottla_topic: str
 ) -> None:
     wrong = ottla("produce", ottla_topic, "--json", stdin=b'{"value": "a"}\n{"value": "b", "partition": 4}\n')
-    assert wrong.code == 1
+    assert wrong.code == 2
     assert wrong.err == (
         f"ottla: line 2: topic {ottla_topic} has no partition 4, only 0 to 0; give it more, or leave "
-        "`partition` out of the line\n"
+        "`partition` out of the line (1 record before it was sent)\n"
     )
+    assert lines(ottla("consume", ottla_topic)) == ["a"]

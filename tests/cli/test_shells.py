@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -11,10 +12,13 @@ import pytest
 from tests.cli.commands import Run
 
 from ottla import Broker
+from ottla.base.command_error import CommandError
 from ottla.cli import client_settings
 from ottla.cli.shells.candidates import candidates
 from ottla.cli.shells.completion import SCRIPTS
 from ottla.cli.shells.shims import TOOLS
+from ottla.cli.watch import watched
+from ottla.client.errors import ClientError
 
 WITHIN_S = 60.0
 
@@ -126,6 +130,31 @@ def test_bash_completes_with_the_script(ottla: Run, tmp_path: Path) -> None:
         assert "__complete" in ottla("completion", shell).out
 
 
+# -- what is watched --------------------
+
+
+def test_a_cluster_that_goes_away_while_it_is_watched_is_told_and_looked_for_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    looks: list[str] = []
+
+    def show() -> None:
+        looks.append("look")
+        if len(looks) == 2:
+            raise ClientError("nobody answers")
+        if len(looks) == 3:
+            raise CommandError("still nobody")
+        if len(looks) == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    watched(show, 0.1)
+    assert len(looks) == 4
+    assert capsys.readouterr().err == "ottla: nobody answers\nottla: still nobody\n"
+    looks[:] = ["look"]
+    with pytest.raises(ClientError):
+        watched(show, 0.1)
+
+
 # -- commands of Kafka's --------------------
 
 
@@ -174,6 +203,41 @@ def test_topics_are_made_listed_described_and_deleted_with_kafkas_flags(kafka: R
     assert (gone.code, gone.err) == (1, f"ottla: Topic '{fresh}' does not exist as expected\n")
     assert kafka("kafka-topics", "--delete", "--topic", fresh, "--if-exists").code == 0
     assert kafka("kafka-topics", "--list", "--zookeeper", "z:1").code == 1
+
+
+def test_what_kafkas_tools_need_is_asked_for_and_nothing_is_done_without_it(
+    kafka: Run, ottla: Run, ottla_topic: str
+) -> None:
+    group = f"{ottla_topic}-g"
+    assert ottla("produce", ottla_topic, stdin=b"a\n").code == 0
+    assert ottla("consume", ottla_topic, "--group", group).code == 0
+    for tool, arguments, missing in (
+        ("kafka-topics", ("--delete",), "--topic is missing"),
+        ("kafka-topics", ("--create",), "--topic is missing"),
+        ("kafka-topics", ("--alter", "--topic", ottla_topic), "--partitions is missing"),
+        (
+            "kafka-topics",
+            ("--alter", "--topic", ottla_topic, "--config", "a=b"),
+            "--config goes with --create",
+        ),
+        ("kafka-consumer-groups", ("--delete-offsets", "--group", group), "--topic is missing"),
+        ("kafka-configs", ("--alter", "--topic", ottla_topic), "--alter needs --add-config"),
+        (
+            "kafka-console-consumer",
+            ("--topic", ottla_topic, "--max-messages", "x"),
+            "--max-messages: invalid",
+        ),
+        (
+            "kafka-console-producer",
+            ("--topic", ottla_topic, "--property", "parse.headers=true"),
+            "parse.headers",
+        ),
+    ):
+        refused = kafka(tool, *arguments, stdin=b"h:1\tvalue\n")
+        assert (refused.code, refused.out) == (1, ""), (tool, arguments)
+        assert missing in refused.err
+    assert ottla("consume", ottla_topic).out == "a\n"
+    assert group in kafka("kafka-consumer-groups", "--list").out.splitlines()
 
 
 def test_consoles_and_groups_work_with_kafkas_flags(kafka: Run, ottla_topic: str) -> None:

@@ -109,6 +109,17 @@ def test_a_broker_that_dies_is_left_for_the_others() -> None:
         assert client.starts([PLACE]) == {PLACE: 3}
 
 
+def test_what_is_given_up_for_one_partition_does_not_hide_what_was_acknowledged_for_another() -> None:
+    nowhere, refusals = TopicPartition("t", 1), dict[TopicPartition, ClientError]()
+    with FakeBroker() as broker, Client(broker.bootstrap, timeout_s=30) as client:
+        alone(broker)
+        broker.handlers[ProduceRequest] = appended(7)
+        assert client.produce({PLACE: BATCH, nowhere: BATCH}, refusals=refusals) == {PLACE: 7}
+        assert broker.asked.count("Produce") == 1
+    assert refusals.keys() == {nowhere}
+    assert refusals[nowhere].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def test_an_unanswered_batch_is_sent_again_with_the_same_bytes() -> None:
     seen: list[bytes] = []
 

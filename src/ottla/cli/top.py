@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ottla.base.command_error import CommandError
 from ottla.base.ids import TopicPartition
 from ottla.cli import output
 from ottla.cli.options import HERE, Json, WhereOption, connects
@@ -43,10 +42,7 @@ def top(
         view = View(cluster)
 
         def show() -> None:
-            try:
-                view.look()
-            except ClientError as error:
-                raise CommandError(str(error)) from None
+            view.look()
             if json:
                 print(output.json_text(view.data()))
             else:
@@ -72,7 +68,10 @@ class View:
 
     def _lag_of_groups(self, now: Snapshot, deadline: Deadline) -> Iterator[tuple[str, int]]:
         for name in group_names(self._cluster, deadline)[:GROUPS_MAX]:
-            offsets = committed(self._cluster, name, deadline)
+            try:
+                offsets = committed(self._cluster, name, deadline)
+            except ClientError:  # nobody may ask about it, or its coordinator is away
+                continue
             lags = [
                 max(0, now.ends[partition] - entry.offset)
                 for partition, entry in offsets.items()

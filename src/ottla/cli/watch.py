@@ -9,6 +9,7 @@ import typer
 from ottla.base.command_error import CommandError
 from ottla.cli import output
 from ottla.cli.interrupts import stopping
+from ottla.client.errors import ClientError
 
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")]
 Every = Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="How often, with --watch.")]
@@ -29,7 +30,7 @@ def watched(show: Callable[[], object], every_s: float) -> None:
                     sys.stdout.write((_SCREEN if is_first else "") + _CLEAR)
                 try:
                     show()
-                except CommandError as error:
+                except (CommandError, ClientError) as error:
                     if is_first:
                         raise
                     output.say(f"ottla: {error}")

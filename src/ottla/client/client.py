@@ -187,7 +187,8 @@ class Client:
 
         What may pass is tried again with the same bytes, so a batch should have a producer id and a sequence:
         without them it can end up in the log twice. In a transaction the partitions are added first. A batch
-        that a broker does not want is a ClientError; with `refusals` it goes there, and others are appended.
+        that a broker does not want, or that is given up, is a ClientError; with `refusals` it goes there, and
+        others are appended.
         """
         from ottla.client import produce
 

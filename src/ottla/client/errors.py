@@ -38,6 +38,7 @@ class ClientError(Exception):
     def __init__(self, message: str, code: ErrorCode | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.blamed: tuple[int, ...] = ()  # of a batch, the places of the records that are wrong, if told
 
 
 class OffsetOutOfRange(ClientError):  # noqa: N818  (Kafka's name for it)

@@ -26,6 +26,7 @@ class Answer(NamedTuple, Generic[T]):
     error_code: int
     value: T
     said: str | None = None
+    blamed: tuple[int, ...] = ()  # the records of a batch that are wrong, by their places in it
 
 
 class Exchange(Generic[R, T]):
@@ -42,7 +43,7 @@ class Exchange(Generic[R, T]):
         refusals: dict[TopicPartition, ClientError] | None = None,
     ) -> None:
         """`silent`: the leaders answer nothing, and this is the value of what was sent. `refusals` takes the
-        errors of partitions that are refused for good; without it, the first of them is raised."""
+        errors of partitions that are refused for good or given up; without it, the first is raised."""
         self._what = what
         self._response = response
         self._requests = requests
@@ -66,7 +67,12 @@ class Exchange(Generic[R, T]):
             fresh = False
             self._round(cluster, waiting, deadline)
 
-        until(deadline, self._what, attempt)
+        try:
+            until(deadline, self._what, attempt)
+        except ClientError as error:
+            if self._refusals is None:
+                raise
+            self._refusals |= dict.fromkeys(self._undecided(left), error)
         return {
             topic_partition: self.done[topic_partition]
             for topic_partition in left
@@ -124,6 +130,7 @@ class Exchange(Generic[R, T]):
                 except ClientError as error:
                     if self._refusals is None:
                         raise
+                    error.blamed = answer.blamed
                     self._refusals[answer.topic_partition] = error
                 else:
                     self.done[answer.topic_partition] = answer.value

@@ -26,7 +26,7 @@ def list_offsets(
     refusals: dict[TopicPartition, ClientError] | None = None,
 ) -> dict[TopicPartition, int]:
     """The first offset at or after a time in ms, LATEST or EARLIEST; -1 where there is none. A partition that
-    may not be asked about is an error, or with `refusals` goes there."""
+    may not be asked about or does not answer is an error, or with `refusals` goes there."""
 
     def requests(topic_partitions: list[TopicPartition]) -> Iterator[ListOffsetsRequest]:
         topics = [

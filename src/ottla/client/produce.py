@@ -39,7 +39,7 @@ def produce(
     refusals: dict[TopicPartition, ClientError] | None = None,
 ) -> dict[TopicPartition, int]:
     """The base offset of every batch; UNKNOWN_OFFSET where no broker says it (acks=0, old duplicates). A
-    batch that is refused for good is an error, or with `refusals` goes there."""
+    batch that is refused for good or given up is an error, or with `refusals` goes there."""
     if acks not in {-1, 0, 1}:
         raise ValueError(f"acks is -1, 0 or 1, not {acks}")
     for topic_partition, batch in batches.items():
@@ -96,7 +96,9 @@ def _answers(response: ProduceResponse) -> Iterator[Answer[int]]:
                 code = 0
             if partition.record_errors and partition.record_errors[0].batch_index_error_message:
                 said = partition.record_errors[0].batch_index_error_message
-            yield Answer(TopicPartition(topic.name, partition.index), code, partition.base_offset, said)
+            blamed = tuple(record.batch_index for record in partition.record_errors)
+            topic_partition = TopicPartition(topic.name, partition.index)
+            yield Answer(topic_partition, code, partition.base_offset, said, blamed)
 
 
 def _portions(

@@ -87,11 +87,8 @@ def snapshot(cluster: Cluster, deadline: Deadline) -> Snapshot:
 def _offsets(cluster: Cluster, partitions: list[TopicPartition], which: int) -> dict[TopicPartition, int]:
     if not partitions:
         return {}
-    try:
-        times = dict.fromkeys(partitions, which)
-        return list_offsets(cluster, times, read_committed=False, deadline=Deadline(PARTLY_S), refusals={})
-    except ClientError:
-        return {}
+    times = dict.fromkeys(partitions, which)
+    return list_offsets(cluster, times, read_committed=False, deadline=Deadline(PARTLY_S), refusals={})
 
 
 def _sizes(cluster: Cluster) -> dict[TopicPartition, int]:
@@ -116,10 +113,13 @@ def _sizes(cluster: Cluster) -> dict[TopicPartition, int]:
 
 
 def group_names(cluster: Cluster, deadline: Deadline) -> list[str]:
-    """Every broker knows those that it coordinates."""
+    """Every broker knows those that it coordinates; what one that is away knows is left out."""
     names: set[str] = set()
     for address in cluster.brokers.values():
-        with cluster.borrow(address, deadline) as connection:
-            answer = connection.call(ListGroupsRequest(), ListGroupsResponse, deadline)
+        try:
+            with cluster.borrow(address, deadline) as connection:
+                answer = connection.call(ListGroupsRequest(), ListGroupsResponse, deadline)
+        except (OSError, ProtocolError, ClientError, Again):
+            continue
         names |= {group.group_id for group in answer.groups}
     return sorted(names)

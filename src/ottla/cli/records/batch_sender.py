@@ -4,9 +4,10 @@ A portion of the input is cut up by partition, made into batches and sent in the
 one is read: one request is under way at a time, so records of a partition keep their order. With a producer
 id, which acks=all has, what is sent again after a failover is stored once.
 
-A batch that a broker refuses is halved and sent again, until the records that it does not want are alone:
-these are named by their lines, and all others are stored. A batch whose fate is not known ends the command,
-since what comes after it could be stored without it.
+A batch that a broker refuses is sent again without the records that it blames, or in halves where it does
+not say which, until those that it does not want are alone: these are named by their lines, and all others
+are stored. A batch whose fate is not known ends the command, since what comes after it could be stored
+without it.
 
 Not obvious: partitions are chosen as librdkafka chooses them (`consistent_random`: the CRC-32 of the key;
 any, without one), so that keys stay where they were.
@@ -17,6 +18,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from random import randrange
 
@@ -25,7 +27,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.cli import output
 from ottla.cli.records.deliveries import Deliveries
-from ottla.cli.records.input_records import Columns, Parsed, Records
+from ottla.cli.records.input_records import Columns, LineError, Parsed, Records
 from ottla.client.client import Client
 from ottla.client.errors import ClientError
 from ottla.client.formats import Outgoing
@@ -37,9 +39,13 @@ from ottla.records.many import COUNT_MAX, batch_of
 
 BATCH_BYTES = 900_000  # below what a broker takes by default, with room for what a batch adds
 RECORD_OVERHEAD = 12
+# So large a batch is compared with the topic's limit before it is sent: a broker that is sent more than it
+# takes in a request (100 MiB, if it is not set otherwise) hangs up, and does not say why.
+ASKED_BYTES = 32 << 20
 SETTLE_S = 5.0
 # What is wrong with records, and not with the way to them.
-OF_RECORDS = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP}
+TOO_LARGE = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
+OF_RECORDS = TOO_LARGE | {ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP}
 NO_PRODUCER = (NO_PRODUCER_ID, -1)
 
 
@@ -96,10 +102,10 @@ class BatchSender:
         acks: int,
         codec: Codec,
         partition: int | None,
-        limit: Callable[[], str],
+        limit: Callable[[], int | None],
         quiet: bool,
     ) -> None:
-        """`limit` says how large a record may be, in words, where that can be known."""
+        """`limit` says how large a batch may be, where that can be known."""
         self._client = client
         self._topic = topic
         self._deliveries = deliveries
@@ -118,7 +124,7 @@ class BatchSender:
         """Look whether the topic is there; if not, it is created when there is a record for it."""
         self._partitions = self._client.partitions([self._topic]).get(self._topic, [])
         if self._partitions:
-            self._check_partition(self._partition)
+            self._check_partition()
 
     def send(self, portion: Parsed) -> None:
         """In the background, when the portion before is done."""
@@ -126,8 +132,11 @@ class BatchSender:
             self._create()
         if self._producer == NO_PRODUCER and self._acks == -1:
             self._producer = self._client.producer_id()
-        shares = self._shares(portion)
+        placeable, wrong = self._placeable(portion)
+        shares = self._shares(placeable)
         self._background.start(lambda: self._deliver(shares))
+        if wrong is not None:
+            raise wrong
 
     def finish(self) -> None:
         """Wait for what is under way."""
@@ -143,22 +152,31 @@ class BatchSender:
         self._partitions = self._client.partitions([self._topic], may_create=True)[self._topic]
         if not self._quiet:
             output.say(f"topic {self._topic} was not there, and was created")
-        self._check_partition(self._partition)
+        self._check_partition()
 
-    def _check_partition(self, wanted: int | None, line: int | None = None) -> None:
-        if wanted is None or wanted in self._partitions:
-            return
+    def _check_partition(self) -> None:
+        if self._partition is not None and self._partition not in self._partitions:
+            raise CommandError(self._no_partition(self._partition))
+
+    def _no_partition(self, wanted: int | None) -> str:
         first, last = self._partitions[0], self._partitions[-1]
-        there = f"topic {self._topic} has no partition {wanted}, only {first} to {last}"
-        if line is None:
-            raise CommandError(there)
-        raise CommandError(f"line {line}: {there}; give it more, or leave `partition` out of the line")
+        return f"topic {self._topic} has no partition {wanted}, only {first} to {last}"
+
+    def _placeable(self, portion: Parsed) -> tuple[Parsed, LineError | None]:
+        """What comes before the first line that names a partition which is not there; and that."""
+        there, records = {None, *self._partitions}, portion.records
+        for at, record in enumerate(() if isinstance(records, Columns) else records):
+            if record.partition not in there:
+                said = f"line {portion.lines[at]}: {self._no_partition(record.partition)}"
+                wrong = LineError(f"{said}; give it more, or leave `partition` out of the line")
+                return portion.part(0, at), wrong
+        return portion, None
 
     def _shares(self, portion: Parsed) -> dict[TopicPartition, Parsed]:
         """What each partition gets."""
         records = portion.records
         if not isinstance(records, Columns):
-            numbers = self._numbers(portion.lines, records)
+            numbers = self._numbers(records)
         elif self._partition is not None or records.keys is None:
             return {TopicPartition(self._topic, self._next(self._partition)): portion}
         else:
@@ -171,11 +189,10 @@ class BatchSender:
             TopicPartition(self._topic, number): _rows(portion, chosen) for number, chosen in rows.items()
         }
 
-    def _numbers(self, lines: Sequence[int], records: Sequence[Outgoing]) -> list[int]:
+    def _numbers(self, records: Sequence[Outgoing]) -> list[int]:
         any_one = self._next(None)
         numbers = []
-        for line, record in zip(lines, records, strict=True):
-            self._check_partition(record.partition, line)
+        for record in records:
             number = record.partition
             if number is None:
                 number = self._of_key(record.key) if record.key else any_one
@@ -200,12 +217,21 @@ class BatchSender:
     def _deliver(self, shares: dict[TopicPartition, Parsed]) -> None:
         waiting = {topic_partition: deque(cut(share)) for topic_partition, share in shares.items()}
         while waiting:
-            refusals: dict[TopicPartition, ClientError] = {}
             batches = {
                 topic_partition: as_batch(queue[0].records, self._producer_of(topic_partition), self._codec)
                 for topic_partition, queue in waiting.items()
             }
-            for topic_partition in self._client.produce(batches, acks=self._acks, refusals=refusals):
+            refusals = {
+                topic_partition: ClientError("more than the topic takes", ErrorCode.MESSAGE_TOO_LARGE)
+                for topic_partition, batch in batches.items()
+                if self._is_beyond_limit(len(batch))
+            }
+            sent = {
+                topic_partition: batch
+                for topic_partition, batch in batches.items()
+                if topic_partition not in refusals
+            }
+            for topic_partition in self._client.produce(sent, acks=self._acks, refusals=refusals):
                 share = waiting[topic_partition].popleft()
                 self._deliveries.on_acknowledged(len(share.lines), size_of(share.records))
                 if topic_partition in self._sequences:
@@ -220,22 +246,29 @@ class BatchSender:
             return (*NO_PRODUCER, NO_SEQUENCE)
         return (*self._producer, self._sequences.setdefault(topic_partition, 0))
 
+    def _is_beyond_limit(self, size: int) -> bool:
+        return size > ASKED_BYTES and size > (self._limit() or size)
+
     def _on_refused(self, queue: deque[Parsed], error: ClientError, size: int) -> None:
         if error.code not in OF_RECORDS:
             raise error
         share = queue.popleft()
-        is_too_large = error.code == ErrorCode.MESSAGE_TOO_LARGE  # which may be for all of them together
-        if len(share.lines) > 1 and (is_too_large or not self._deliveries.is_hopeless):
+        total = len(share.lines)
+        blamed = {0} if total == 1 else {at for at in error.blamed if 0 <= at < total}
+        if not blamed:
             queue.extendleft(reversed(halves(share)))
             return
-        self._deliveries.on_refused(len(share.lines), lambda: self._explain(share, error, size))
+        for at in sorted(blamed):
+            self._deliveries.on_refused(partial(self._explain, share.lines[at], error, size))
+        if len(blamed) < total:
+            queue.appendleft(_rows(share, [at for at in range(total) if at not in blamed]))
 
-    def _explain(self, share: Parsed, error: ClientError, size: int) -> str:
-        first, last = share.lines[0], share.lines[-1]
-        lines = f"line {first}" if first == last else f"lines {first} to {last}"
+    def _explain(self, line: int, error: ClientError, size: int) -> str:
         if error.code == ErrorCode.MESSAGE_TOO_LARGE:
-            return f"{lines}: the record takes {size} bytes, {self._limit()}"
-        return f"{lines}: {error}"
+            limit = self._limit()
+            most = f"and topic {self._topic} takes {limit} at most" if limit else "more than the topic takes"
+            return f"line {line}: the record takes {size} bytes, {most} (max.message.bytes)"
+        return f"line {line}: {error}"
 
 
 def _rows(portion: Parsed, chosen: Sequence[int]) -> Parsed:

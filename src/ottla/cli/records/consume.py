@@ -60,7 +60,12 @@ def consume(
     ] = None,
     last: Annotated[
         int | None,
-        typer.Option("--last", metavar="N", min=1, help="The last N records of all partitions together."),
+        typer.Option(
+            "--last",
+            metavar="N",
+            min=1,
+            help="The last N records of all partitions together that --filter takes.",
+        ),
     ] = None,
     since: Annotated[
         str | None,
@@ -176,6 +181,8 @@ def consume(
     """
     if exit_at_end and follow:
         raise CommandError("-e stops at the end, and --follow does not; use one of them", USAGE)
+    if last is not None and max_ is not None:
+        raise CommandError("--last and --max both say how many; use one of them", USAGE)
     decoders = decoders_of(where, key_format, value_format, registry)
     try:
         asked = ranges.wanted(

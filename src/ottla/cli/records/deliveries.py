@@ -21,16 +21,11 @@ class Deliveries:
         self.acknowledged += records
         self.acknowledged_bytes += size
 
-    def on_refused(self, records: int, explain: Callable[[], str]) -> None:
-        self.failed += records
+    def on_refused(self, explain: Callable[[], str]) -> None:
+        self.failed += 1
         self.problems += 1
         if self.is_told and self.problems <= PROBLEMS_SHOWN:
             output.say(f"ottla: {explain()}")
-
-    @property
-    def is_hopeless(self) -> bool:
-        """So much was refused that it is not worth the time to find out which records are to blame."""
-        return self.problems >= PROBLEMS_SHOWN
 
     @property
     def sent(self) -> str:

@@ -1,7 +1,8 @@
 """Records as bytes for stdout: the formats of `ottla consume`.
 
 What a line of JSON or a row of CSV looks like is in `client/formats`. Bytes go out as they are, except to a
-terminal, which some of them would confuse: there a key or value that is no text is shown as hex.
+terminal, which some of them would confuse: there a key or value that is no text is shown as hex, and control
+characters everywhere as escapes.
 """
 
 import codecs
@@ -13,6 +14,7 @@ from struct import Struct
 from ottla.base.command_error import USAGE, CommandError
 from ottla.client.formats import Decoder, Decoders, Message, csv_rows, json_lines
 from ottla.client.formats.codecs import PLAIN
+from ottla.client.formats.content import escaped
 from ottla.client.formats.rows import name_bytes
 
 VALUE, KEY_VALUE, JSON, CSV = "value", "key-value", "json", "csv"
@@ -46,11 +48,10 @@ def format_of(
     is_terminal: bool = False,
 ) -> Format:
     """One of ours: a name, or a template. ValueError for what is neither."""
-    if name == JSON:
+    if name in (JSON, CSV):
         some = decoders or PLAIN
-        return Format(lambda message: json_lines.line(message, some) + delimiter, True)
-    if name == CSV:
-        return Format(_Csv(decoders or PLAIN), True)
+        write = _Csv(some) if name == CSV else lambda message: json_lines.line(message, some) + delimiter
+        return Format((lambda message: _safe(write(message))) if is_terminal else write, True)
     shown = PLAIN if decoders is None and is_terminal else decoders
     none = null.encode()
     key, value = _content("key", shown, none), _content("value", shown, none)
@@ -64,9 +65,9 @@ def format_of(
         raise ValueError(
             f"{name!r} is neither {VALUE}, {KEY_VALUE}, {JSON}, {CSV} nor a template such as '%k %v'"
         )
-    letters = _places() | {"k": key, "v": value, "s": value, "h": lambda message: _headers(message, none)}
-    write = _template(name, letters, unescape)
-    return Format(lambda message: write(message) + delimiter, "%h" in name)
+    letters = _places() | {"k": key, "v": value, "s": value, "h": _headers(none, is_terminal=is_terminal)}
+    filled = _template(name, letters, unescape)
+    return Format(lambda message: filled(message) + delimiter, "%h" in name)
 
 
 def kcat_format(
@@ -83,7 +84,7 @@ def kcat_format(
         "K": lambda message: b"%d" % _length(message.key),
         "S": lambda message: b"%d" % _length(message.value),
         "R": lambda message: _LENGTH.pack(_length(message.value)),
-        "h": lambda message: _headers(message, _KCAT_NULL),
+        "h": _headers(_KCAT_NULL, is_terminal=is_terminal),
     }
     return Format(_template(template, letters, _kcat_unescape), "%h" in template)
 
@@ -134,10 +135,18 @@ def _content(name: str, decoders: Decoders | None, none: bytes) -> Part:
     return decoded
 
 
-def _headers(message: Message, none: bytes) -> bytes:
-    return b",".join(
-        name_bytes(name) + b"=" + (none if value is None else value) for name, value in message.headers
-    )
+def _headers(none: bytes, *, is_terminal: bool) -> Part:
+    def raw(message: Message) -> bytes:
+        return b",".join(
+            name_bytes(name) + b"=" + (none if value is None else value) for name, value in message.headers
+        )
+
+    return (lambda message: _safe(raw(message))) if is_terminal else raw
+
+
+def _safe(shown: bytes) -> bytes:
+    """For a terminal."""
+    return escaped(shown.decode(errors="replace")).encode()
 
 
 def _length(content: bytes | None) -> int:

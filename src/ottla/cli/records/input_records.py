@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli.records.input_lines import Portion, Read
-from ottla.client.formats import Encoder, Encoders, Outgoing, csv_rows, json_lines
+from ottla.client.formats import Encoder, Encoders, FormatError, Outgoing, csv_rows, json_lines
 from ottla.client.formats.rows import Pairs
 
 CSV_ROWS = 1000
@@ -47,10 +47,10 @@ class Parsed(NamedTuple):
 
 
 class LineError(CommandError):
-    """A line is not what it should be."""
+    """A line is not what it should be, and is named in the message. What came before it is sent."""
 
-    def __init__(self, number: int, problem: object) -> None:
-        super().__init__(f"line {number}: {problem}", USAGE)
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem, USAGE)
 
 
 @dataclass(frozen=True)
@@ -128,17 +128,30 @@ def _one_by_one(first: int, lines: list[bytes], parse: Callable[[bytes], Outgoin
         except ValueError as error:
             if records:
                 yield Parsed(range(first, number), records)
-            raise LineError(number, error) from None
+            raise LineError(f"line {number}: {error}") from None
     yield Parsed(range(first, first + len(lines)), records)
 
 
 def parsed_csv(read: Read, layout: Layout, key_column: str | None) -> Iterator[Parsed]:
     rows = csv_rows.outgoing(_texts(read), layout.topic, layout.encoders, key_column=key_column)
-    try:
-        while some := list(islice(rows, CSV_ROWS)):
-            yield Parsed([line for line, _ in some], [layout.completed(record) for _, record in some])
-    except ValueError as error:
-        raise CommandError(str(error), USAGE) from None
+    while True:
+        lines: list[int] = []
+        records: list[Outgoing] = []
+        wrong = None
+        try:
+            for line, record in islice(rows, CSV_ROWS):
+                records.append(layout.completed(record))
+                lines.append(line)
+        except FormatError as error:  # which names the line
+            wrong = str(error)
+        except ValueError as error:
+            wrong = f"line {line}: {error}"
+        if records:
+            yield Parsed(lines, records)
+        if wrong is not None:
+            raise LineError(wrong)
+        if not records:
+            return
 
 
 def _texts(read: Read) -> Iterator[str]:

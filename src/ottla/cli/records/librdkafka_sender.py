@@ -69,7 +69,7 @@ class LibrdkafkaSender:
             elif is_dropped(error):
                 self._deliveries.failed += 1
             else:
-                self._deliveries.on_refused(1, lambda: f"line {line}: {explain(error)}")
+                self._deliveries.on_refused(lambda: f"line {line}: {explain(error)}")
 
         while True:
             try:

@@ -4,17 +4,21 @@ Partitions are read one after the other, in answers of megabytes, and each answe
 """
 
 import sys
+from collections import deque
 from collections.abc import Iterator
+from heapq import merge
 from itertools import islice
 from operator import attrgetter
 
 from ottla.base.command_error import CommandError
 from ottla.base.errors import ApiError
 from ottla.base.ids import TopicPartition
+from ottla.cli import output
 from ottla.cli.records.filters import Filter
 from ottla.cli.records.formats import Format
 from ottla.cli.records.ranges import Wanted, narrowed
 from ottla.client.client import Client
+from ottla.client.errors import OffsetOutOfRange
 from ottla.client.formats import Message
 from ottla.client.librdkafka.errors import meant
 from ottla.records.batch import BatchHeader
@@ -92,24 +96,50 @@ class PartitionReader:
     def print_last(
         self, ranges: dict[int, tuple[int, int]], form: Format, chosen: Filter | None, most: int
     ) -> None:
-        """The newest of all partitions together, in the order of their times."""
-        messages: list[Message] = []
-        for number, (start, end) in ranges.items():
-            for header, batch in self._batches(number, start, end):
-                messages += self._messages(number, header, batch, start, end, chosen)
-        messages.sort(key=attrgetter("timestamp_ms"))
-        sys.stdout.buffer.write(b"".join(map(form.write, messages[-most:])))
+        """The newest of all partitions together, in the order of their times; those of one partition stay in
+        its order."""
+        newest = [self._last(number, start, end, chosen, most) for number, (start, end) in ranges.items()]
+        messages = deque(merge(*newest, key=attrgetter("timestamp_ms")), maxlen=most)
+        sys.stdout.buffer.write(b"".join(map(form.write, messages)))
         sys.stdout.buffer.flush()
 
+    def _last(self, number: int, start: int, end: int, chosen: Filter | None, most: int) -> deque[Message]:
+        """Read backwards in growing steps: markers of transactions, what was aborted or compacted away and
+        what the filter leaves out have offsets too."""
+        newest: deque[Message] = deque()
+        step = most
+        while end > start and len(newest) < most:
+            first = max(start, end - step)
+            messages = [
+                message
+                for header, batch in self._batches(number, first, end)
+                for message in self._messages(number, header, batch, first, end, chosen)
+            ]
+            newest.extendleft(reversed(messages[len(newest) - most :]))
+            end, step = first, 2 * step
+        return newest
+
     def _batches(self, number: int, start: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Those that have something of what is wanted."""
+        """Those that have something of what is wanted. What retention deletes meanwhile is told and left out:
+        a partition may wait for long until those before it are read."""
         topic_partition = TopicPartition(self._topic, number)
-        chunks = self._client.fetch(topic_partition, start, end, read_committed=self._read_committed)
-        for header, batch in seen(topic_partition, chunks):
-            if header.base_offset >= end:
+        after = start
+        while after < end:
+            chunks = self._client.fetch(topic_partition, after, end, read_committed=self._read_committed)
+            try:
+                for header, batch in seen(topic_partition, chunks):
+                    if header.base_offset >= end:
+                        return
+                    if header.next_offset > after and header.count:
+                        yield header, batch
+                    after = max(after, header.next_offset)
+            except OffsetOutOfRange as error:
+                if error.start is None or error.start <= after:
+                    raise
+                output.say(f"{topic_partition}: offsets {after} to {error.start - 1} were deleted meanwhile")
+                after = error.start
+            else:
                 return
-            if header.next_offset > start and header.count:
-                yield header, batch
 
     def _values(self, number: int, header: BatchHeader, batch: memoryview, form: Format) -> bytes:
         assert form.plain is not None

@@ -19,7 +19,7 @@ class Wanted:
     start: str
     since_ms: int | None = None
     until_ms: int | None = None
-    last: int | None = None  # of all partitions together
+    last: int | None = None  # of all partitions together, before where they end
 
     @property
     def is_placed(self) -> bool:
@@ -93,11 +93,7 @@ def narrowed(
     the first offsets at those times, where there are some."""
     ranges = {}
     for number, (low, high) in bounds.items():
-        first = (
-            max(low, high - asked.last)
-            if asked.last is not None
-            else first_offset(asked.start, number, low, high)
-        )
+        first = first_offset(asked.start, number, low, high)
         if asked.since_ms is not None:
             at_time = since[number]
             first = high if at_time is None else at_time

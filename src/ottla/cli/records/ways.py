@@ -99,7 +99,7 @@ class Way:
                     acks=ACKS[self.settings.get("acks", "all")],
                     codec=Codec.from_name(self.settings.get("compression.type", "none")),
                     partition=self.partition,
-                    limit=self._limit,
+                    limit=lambda: self._limit,
                     quiet=self.quiet,
                 )
                 try:
@@ -110,6 +110,9 @@ class Way:
                 except LineError as error:
                     sender.finish()
                     raise CommandError(f"{error}{deliveries.sent}", error.code) from None
+                except (CommandError, ClientError, OSError):  # also of the input: what was read is sent
+                    sender.finish()
+                    raise
                 except KeyboardInterrupt:
                     sender.settle()
                     raise
@@ -123,8 +126,9 @@ class Way:
             self.where.bootstrap, client_id=client_id, timeout_s=DELIVERY_S, security=self.where.security
         )
 
-    def _limit(self) -> str:
-        """How large a record may be; somebody who may write need not be allowed to know that."""
+    @cached_property
+    def _limit(self) -> int | None:
+        """How large a batch may be; somebody who may write need not be allowed to know that."""
         from ottla.client.admin import configs as resources
         from ottla.client.admin.configs import Resource
         from ottla.client.librdkafka import connections
@@ -132,9 +136,9 @@ class Way:
         try:
             settings = resources.describe(connections.admin(self.where), Resource("topic", self.topic))
         except CommandError:
-            return "more than the topic takes (max.message.bytes)"
-        limit = next((setting.value for setting in settings if setting.name == "max.message.bytes"), "?")
-        return f"and topic {self.topic} takes {limit} at most (max.message.bytes)"
+            return None
+        limits = [setting.value for setting in settings if setting.name == "max.message.bytes"]
+        return int(limits[0]) if limits and limits[0] is not None else None
 
     # -- librdkafka --
 

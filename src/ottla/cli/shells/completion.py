@@ -49,7 +49,7 @@ def completion(
 
     Nothing is installed. Topics and groups are those of the cluster that the line names, or the usual one.
 
-    \\b
+    \b
     Examples:
       source <(ottla completion bash)
       ottla completion zsh > ~/.zfunc/_ottla

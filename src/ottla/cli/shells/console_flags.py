@@ -1,6 +1,5 @@
 """kafka-console-producer and kafka-console-consumer, as scripts call them."""
 
-import argparse
 import sys
 
 from ottla.base.command_error import CommandError
@@ -12,11 +11,21 @@ from ottla.cli.records.ranges import wanted
 from ottla.cli.records.ways import Way
 from ottla.cli.shells.kafka_flags import Parser, connected, where
 from ottla.client.formats import Message
+from ottla.client.formats.rows import name_bytes
+
+READER = ("parse.key", "key.separator", "null.marker")
+FORMATTER = (
+    "print.timestamp", "print.partition", "print.offset", "print.headers", "print.key", "print.value",
+    "key.separator", "line.separator", "headers.separator", "null.literal",
+)  # fmt: skip
 
 
-def _properties(given: list[str]) -> dict[str, str]:
-    pairs = (setting.partition("=") for setting in given)
-    return {name: value for name, _, value in pairs}
+def _properties(given: list[str], names: tuple[str, ...]) -> dict[str, str]:
+    """One that is not known would change what is sent or shown: headers would become part of values."""
+    properties = {name: value for name, _, value in (setting.partition("=") for setting in given)}
+    if unknown := sorted(properties.keys() - set(names)):
+        raise CommandError(f"--property {unknown[0]} is not done here; there are {', '.join(names)}")
+    return properties
 
 
 def _is_on(properties: dict[str, str], name: str, default: bool = False) -> bool:
@@ -32,8 +41,8 @@ def producer(arguments: list[str]) -> None:
     parser.add_argument("--compression-codec", nargs="?", const="gzip")
     parser.flags("--sync")
     given = parser.parse_args(arguments)
-    _need_topic(given)
-    properties = _properties(given.properties)
+    parser.need(given, "topic")
+    properties = _properties(given.properties, READER)
     typed = {"compression.type": given.compression_codec} if given.compression_codec else {}
     if given.request_required_acks:
         typed["acks"] = given.request_required_acks
@@ -53,13 +62,13 @@ def producer(arguments: list[str]) -> None:
 def consumer(arguments: list[str]) -> None:
     parser = Parser("kafka-console-consumer")
     connected(parser, "--consumer.config")
-    parser.texts("--topic", "--partition", "--offset", "--max-messages", "--group", "--isolation-level")
-    parser.texts("--timeout-ms")
+    parser.texts("--topic", "--offset", "--group", "--isolation-level")
+    parser.texts("--partition", "--max-messages", "--timeout-ms", type=int)
     parser.texts("--property", "--formatter-property", many=True, default=[], dest="properties")
     parser.texts("--consumer-property", "--command-property", many=True, default=[], dest="settings")
     parser.flags("--from-beginning", "--enable-systest-events", "--skip-message-on-error")
     given = parser.parse_args(arguments)
-    _need_topic(given)
+    parser.need(given, "topic")
     follow = given.timeout_ms is None
     asked = wanted(
         from_beginning=given.from_beginning,
@@ -72,16 +81,16 @@ def consumer(arguments: list[str]) -> None:
     own = {"isolation.level": given.isolation_level or "read_uncommitted"}
     if given.group:
         own |= {"group.id": given.group, "auto.offset.reset": asked.start}
-    form = _Counting(_properties(given.properties))
+    form = _Counting(_properties(given.properties, FORMATTER))
     reading = Reading(
         where(given, given.settings),
         given.topic,
-        [int(given.partition)] if given.partition else [],
+        [] if given.partition is None else [given.partition],
         asked,
         own,
         Format(form, has_headers=True),
         None,
-        int(given.max_messages) if given.max_messages else None,
+        given.max_messages,
         follow=follow,
     )
     try:
@@ -89,11 +98,6 @@ def consumer(arguments: list[str]) -> None:
     except KeyboardInterrupt:
         print(file=sys.stderr)
     print(f"Processed a total of {form.count} messages", file=sys.stderr)
-
-
-def _need_topic(given: argparse.Namespace) -> None:
-    if not given.topic:
-        raise CommandError("--topic is missing")
 
 
 class _Counting:
@@ -126,5 +130,5 @@ class _Counting:
         return self._null if content is None else content
 
     def _headers(self, message: Message) -> bytes:
-        pairs = [name.encode() + b":" + self._content(value) for name, value in message.headers]
+        pairs = [name_bytes(name) + b":" + self._content(value) for name, value in message.headers]
         return self._between_headers.join(pairs) or b"NO_HEADERS"

@@ -25,6 +25,12 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise CommandError(f"{self.prog}: {message}")
 
+    def need(self, given: argparse.Namespace, *names: str) -> None:
+        """Flags that what is asked for cannot do without: no topic is not all topics."""
+        for name in names:
+            if not getattr(given, name):
+                self.error(f"--{name} is missing")
+
     def flags(self, *names: str) -> None:
         for name in names:
             self.add_argument(name, action="store_true")
@@ -72,9 +78,14 @@ def topics(arguments: list[str]) -> None:
     parser.texts("--config", many=True, default=[])
     given = parser.parse_args(arguments)
     _only_one(parser, given, "list", "create", "describe", "alter", "delete")
+    if given.config and not given.create:
+        parser.error("--config goes with --create; kafka-configs changes a topic")
+    if given.create or given.alter or given.delete:
+        parser.need(given, "topic")
     if given.create:
         _create_topic(given)
     elif given.alter:
+        parser.need(given, "partitions")
         ottla(given, "topics", "alter", given.topic, "--partitions", given.partitions)
     elif given.delete:
         names = _topics_of(given)
@@ -177,9 +188,11 @@ def groups(arguments: list[str]) -> None:
     elif given.describe:
         _describe_groups(given)
     elif given.delete:
-        ottla(given, "groups", "delete", *_chosen_groups(given), "--yes")
-        print(f"Deletion of requested consumer groups ({_quoted(_chosen_groups(given))}) was successful.")
+        names = _chosen_groups(given)
+        ottla(given, "groups", "delete", *names, "--yes")
+        print(f"Deletion of requested consumer groups ({_quoted(names)}) was successful.")
     elif given.delete_offsets:
+        parser.need(given, "group", "topic")
         chosen = [text for topic in given.topic for text in ("--topic", topic)]
         ottla(given, "groups", "delete", *given.group, *chosen, "--yes")
     else:
@@ -301,6 +314,8 @@ def configs(arguments: list[str]) -> None:
     if given.describe:
         _describe_configs(given, kind, name)
         return
+    if not given.add_config and not given.delete_config:
+        parser.error("--alter needs --add-config or --delete-config")
     if given.add_config:
         ottla(given, "configs", "set", f"--{kind}", name, *_pairs(given.add_config))
     if given.delete_config:
