@@ -30,7 +30,7 @@ from ottla.console.logins import Attempts, Login, RefusedError, TokenLogin, User
 from ottla.console.routes import ROUTES, Route
 from ottla.console.sessions import Session, Sessions
 from ottla.console.settings import ConsoleSettings
-from ottla.console.shield import Shield
+from ottla.console.shield import HEADERS, NO_STORE, Shield
 from ottla.console.visit import FORBIDDEN, NOT_FOUND, SEE_OTHER, MissingError, Visit, status_of, theme_of
 
 log = logging.getLogger(__name__)
@@ -192,9 +192,12 @@ class Console:
         return self._error(request, error.status_code, sentences.get(error.status_code, str(error.detail)))
 
     async def _on_bug(self, request: Request, error: Exception) -> Response:
-        """Starlette raises it again, and uvicorn logs it."""
+        """Starlette raises it again, and uvicorn logs it. It stands outside the shield, so the headers that
+        every answer carries are put on here."""
         log.error("%s %s failed: %r", request.method, request.url.path, error)
-        return self._error(request, 500, "This page failed: a bug in the console. Its log says more.")
+        answer = self._error(request, 500, "This page failed: a bug in the console. Its log says more.")
+        answer.headers.update(HEADERS | NO_STORE)
+        return answer
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:
