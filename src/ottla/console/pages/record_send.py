@@ -22,6 +22,7 @@ from ottla.console.pages.topics import existing
 from ottla.console.records import positions, rows
 from ottla.console.records.connection import connected, partitions_of
 from ottla.console.records.send import send
+from ottla.console.typed import whole_number
 from ottla.console.visit import Visit, status_of
 
 EDITED_BYTES_MAX = 256 << 10  # a larger value is sent again as it is
@@ -179,6 +180,7 @@ def _content(
 def _partition(text: str) -> int | None:
     if not text:
         return None
-    if not text.isdecimal() or len(text) > 9:
+    number = whole_number(text)
+    if number is None:
         raise CommandError(f"{text!r:.20} is no partition", USAGE)
-    return int(text)
+    return number
