@@ -37,7 +37,7 @@ def test_the_cookie_is_for_this_console_alone(stranger: TestClient) -> None:
     cookie = stranger.post("/login", data={"secret": TOKEN}).headers["set-cookie"]
     assert cookie.startswith("ottla_console_8080=")
     assert "HttpOnly" in cookie
-    assert "SameSite=strict" in cookie
+    assert "SameSite=lax" in cookie
 
 
 def test_a_wrong_token_is_refused_and_after_five_the_right_one_too_for_a_minute(broker: Broker) -> None:

@@ -149,7 +149,7 @@ class Console:
             self._settings.cookie,
             session.key,
             httponly=True,
-            samesite="strict",
+            samesite="lax",  # a link to a record works from anywhere; changes are protected otherwise
             secure=self._settings.origin.startswith("https:"),
         )
         return response
@@ -160,7 +160,7 @@ class Console:
         if session is not None and fields.get("csrf", [""])[-1] == session.csrf:
             await run_sync(self.sessions.end, session)
         response = RedirectResponse("/login", SEE_OTHER)
-        response.delete_cookie(self._settings.cookie, httponly=True, samesite="strict")
+        response.delete_cookie(self._settings.cookie, httponly=True, samesite="lax")
         return response
 
     def _login_page(self, request: Request, following: str, problem: str = "", status: int = 200) -> Response:
