@@ -130,7 +130,10 @@ def _render(visit: Visit, topic: Topic, options: Options, **values: Any) -> Resp
 
 
 def stream_tail(visit: Visit) -> Response:
+    """What comes, or of that what matches, if somebody looks for something."""
     _, options = _asked(visit)
+    looked_for = search_of(visit, options)[1] if is_search(visit) else None
+    around = looked_for.shown if looked_for else ""
 
     def events() -> Generator[tuple[str, Any], None, None]:
         came = tail.tail(
@@ -138,12 +141,13 @@ def stream_tail(visit: Visit) -> Response:
             options.topic,
             options.chosen,
             read_committed=options.read_committed,
+            is_wanted=lambda message: looked_for is None or looked_for.matches(message, options.decoders),
         )
         try:
             for event in came:
                 match event:
                     case tail.Came(messages=fresh, left_out=left_out):
-                        yield "rows", {"html": _rows(options, fresh[::-1]), "left_out": left_out}
+                        yield "rows", {"html": _rows(options, fresh[::-1], around), "left_out": left_out}
                     case tail.Idle():
                         yield "idle", None
                     case tail.Over():
