@@ -239,6 +239,15 @@ def test_a_change_that_a_filter_hides_is_made_all_the_same(page: Page) -> None:
     page.wait_for_url("**/settings")
 
 
+def test_the_lag_of_groups_is_in_sight_on_a_phone(page: Page) -> None:
+    page.set_viewport_size(NARROW)  # type: ignore[arg-type]
+    for path in ("/groups", f"/groups/{GROUP}"):
+        page.goto(path)
+        box = page.get_by_role("columnheader", name="Lag", exact=True).bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= NARROW["width"], path
+
+
 def test_ten_thousand_rows_scroll_and_are_found(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only those in sight are in the document."""
     names = [f"topic-{number:05d}" for number in range(10_000)]
