@@ -1,6 +1,7 @@
 """Who gets into the console, and for how long."""
 
 from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from starlette.testclient import TestClient
@@ -23,6 +24,13 @@ def test_a_stranger_is_sent_to_the_login_and_from_there_to_where_they_wanted(str
     assert (answer.status_code, answer.headers["location"]) == (303, "/login?next=%2F%3Fx%3D1")
     answer = stranger.post("/login", data={"secret": TOKEN, "next": "/?x=1"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/?x=1")
+
+
+def test_a_login_leads_to_the_page_that_was_asked_for_whatever_its_name_is(stranger: TestClient) -> None:
+    to_login = stranger.get("/groups/a%3Fb%20c?x=1").headers["location"]
+    following = parse_qs(urlsplit(to_login).query)["next"][0]
+    answer = stranger.post("/login", data={"secret": TOKEN, "next": following})
+    assert answer.headers["location"] == "/groups/a%3Fb%20c?x=1"
 
 
 @pytest.mark.parametrize(

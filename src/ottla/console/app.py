@@ -30,8 +30,17 @@ from ottla.console.logins import Attempts, Login, RefusedError, TokenLogin, User
 from ottla.console.routes import ROUTES, Route
 from ottla.console.sessions import Session, Sessions
 from ottla.console.settings import ConsoleSettings
-from ottla.console.shield import HEADERS, NO_STORE, Shield
-from ottla.console.visit import FORBIDDEN, NOT_FOUND, SEE_OTHER, MissingError, Visit, status_of, theme_of
+from ottla.console.shield import HEADERS, NO_STORE, READS, Shield
+from ottla.console.visit import (
+    BAD_GATEWAY,
+    FORBIDDEN,
+    NOT_FOUND,
+    SEE_OTHER,
+    MissingError,
+    Visit,
+    status_of,
+    theme_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +111,8 @@ class Console:
             with anyio.fail_after(PAGE_S):
                 return await run_sync(route.handler, visit, limiter=self._workers, abandon_on_cancel=True)
         except TimeoutError:
-            return self._error(request, TOO_LONG, f"The cluster did not answer within {PAGE_S:.0f} s.")
+            doubt = " It may be done all the same: look before you try again." if route.is_change else ""
+            return self._error(request, TOO_LONG, f"The cluster did not answer within {PAGE_S:.0f} s.{doubt}")
         except MissingError as error:
             return self._error(request, NOT_FOUND, str(error))
         except CommandError as error:
@@ -117,7 +127,7 @@ class Console:
     def _to_login(self, request: Request) -> Response:
         if REFRESH in request.headers or request.method != "GET":
             return HTMLResponse("", 401)
-        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        path = quote(request.url.path, safe="/%") + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(
             "/login" + (f"?next={quote(path, safe='')}" if path != "/" else ""), SEE_OTHER
         )
@@ -175,7 +185,13 @@ class Console:
     # -- errors ----------------------------------------------------------------------------------------------
 
     def _error(self, request: Request, status: int, sentence: str) -> Response:
+        """A page that could not be read looks again; a form that failed is not sent again by itself."""
+        is_form = request.method not in READS
         values: dict[str, object] = {
+            "looks_again": status in (BAD_GATEWAY, TOO_LONG) and not is_form,
+            "back": quote(request.url.path.removesuffix("/remove"), safe="/%")
+            if is_form and status != NOT_FOUND
+            else "",
             "console": self._settings,
             "session": self._session(request),
             "path": request.url.path,
