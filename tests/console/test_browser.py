@@ -193,6 +193,10 @@ def test_a_topic_is_made_changed_and_deleted_by_hand(page: Page, fresh: str) -> 
 
 
 def test_a_group_is_reset_by_hand_and_back(page: Page) -> None:
+    page.goto(f"/groups/{GROUP}/reset")
+    page.wait_for_load_state()
+    page.get_by_label("Offset", exact=True).fill("1")
+    expect(page.get_by_label("this offset")).to_be_checked()
     for choice, lag in (("behind the newest record", "0"), ("the oldest record", "100")):
         page.goto(f"/groups/{GROUP}/reset")
         page.get_by_label(choice).check()

@@ -161,8 +161,9 @@ def _content(
     visit: Visit, name: str, target: str, options: Options, before: FormField, original: bytes | None
 ) -> bytes | None:
     typed = _typed(visit, name, before)
-    if typed.is_null:
-        if typed.text and typed.text != before.text:
+    is_typed = bool(typed.text) and typed.text != before.text
+    if typed.is_null and not (is_typed and before.is_null):  # the box was ticked when the form came
+        if is_typed:
             raise FormatError(f"the {name} has text, and is marked as none: which of the two shall it be?")
         return None
     is_same = typed.form == before.form and typed.text == before.text.replace("\r\n", "\n")
