@@ -193,6 +193,10 @@ def test_a_topic_is_made_changed_and_deleted_by_hand(page: Page, fresh: str) -> 
 
 
 def test_a_group_is_reset_by_hand_and_back(page: Page) -> None:
+    page.goto(f"/groups/{GROUP}/reset")
+    page.wait_for_load_state()
+    page.get_by_label("Offset", exact=True).fill("1")
+    expect(page.get_by_label("this offset")).to_be_checked()
     for choice, lag in (("behind the newest record", "0"), ("the oldest record", "100")):
         page.goto(f"/groups/{GROUP}/reset")
         page.get_by_label(choice).check()
@@ -237,6 +241,15 @@ def test_a_change_that_a_filter_hides_is_made_all_the_same(page: Page) -> None:
     expect(page.locator("tbody tr")).to_have_count(2)
     page.get_by_role("link", name="Leave it").click()
     page.wait_for_url("**/settings")
+
+
+def test_the_lag_of_groups_is_in_sight_on_a_phone(page: Page) -> None:
+    page.set_viewport_size(NARROW)  # type: ignore[arg-type]
+    for path in ("/groups", f"/groups/{GROUP}"):
+        page.goto(path)
+        box = page.get_by_role("columnheader", name="Lag", exact=True).bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= NARROW["width"], path
 
 
 def test_ten_thousand_rows_scroll_and_are_found(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:

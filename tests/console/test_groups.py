@@ -1,5 +1,7 @@
 """Groups in the console: lag, members, reset with its plan, deletion."""
 
+import re
+
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from tests.console.test_topics import send
@@ -56,7 +58,11 @@ def test_a_reset_shows_its_plan_then_does_it(visitor: Visitor, broker: Broker, f
         ({"goal": "nowhere"}, "say where to"),
         ({"goal": "offset", "value-offset": "x"}, "is no number"),
         ({"goal": "time", "value-time": "soon"}, "is no time"),
+        ({"goal": "time"}, "say since when"),
+        ({"goal": "time", "value-time": "9" * 400 + "d"}, "is no time"),
         ({"goal": "earliest", "topic": "no-such-topic"}, "there is no topic"),
+        ({"goal": "earliest", "partition": "0"}, "choose the topic"),
+        ({"goal": "earliest", "topic": "any", "partition": "O"}, "is no partition"),
     ],
 )
 def test_a_reset_that_makes_no_sense_is_said(
@@ -67,6 +73,18 @@ def test_a_reset_that_makes_no_sense_is_said(
     answer = visitor.send(f"/groups/{fresh}/reset", **fields)
     assert answer.status_code >= 400
     assert sentence in answer.text
+
+
+def test_a_plan_for_two_hours_ago_is_carried_out_for_the_moment_that_it_was_shown_for(
+    visitor: Visitor, broker: Broker, fresh: str
+) -> None:
+    broker.create_topic(fresh)
+    commit(broker, fresh, fresh, 0)
+    fields = {"goal": "time", "value-time": "2h"}
+    plan = visitor.send(f"/groups/{fresh}/reset", **fields).text
+    moment = re.search(r'name="value-time" value="([^"]+)"', plan)
+    assert moment is not None
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", moment[1])
 
 
 def test_a_group_with_members_is_not_reset(visitor: Visitor, broker: Broker, fresh: str) -> None:

@@ -1,6 +1,7 @@
 """Who gets into the console, and for how long."""
 
 from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from starlette.testclient import TestClient
@@ -25,6 +26,13 @@ def test_a_stranger_is_sent_to_the_login_and_from_there_to_where_they_wanted(str
     assert (answer.status_code, answer.headers["location"]) == (303, "/?x=1")
 
 
+def test_a_login_leads_to_the_page_that_was_asked_for_whatever_its_name_is(stranger: TestClient) -> None:
+    to_login = stranger.get("/groups/a%3Fb%20c?x=1").headers["location"]
+    following = parse_qs(urlsplit(to_login).query)["next"][0]
+    answer = stranger.post("/login", data={"secret": TOKEN, "next": following})
+    assert answer.headers["location"] == "/groups/a%3Fb%20c?x=1"
+
+
 @pytest.mark.parametrize(
     "address", ["//evil.example", "https://evil.example", "/\\evil.example", "x", "/\n/e"]
 )
@@ -37,7 +45,7 @@ def test_the_cookie_is_for_this_console_alone(stranger: TestClient) -> None:
     cookie = stranger.post("/login", data={"secret": TOKEN}).headers["set-cookie"]
     assert cookie.startswith("ottla_console_8080=")
     assert "HttpOnly" in cookie
-    assert "SameSite=strict" in cookie
+    assert "SameSite=lax" in cookie
 
 
 def test_a_wrong_token_is_refused_and_after_five_the_right_one_too_for_a_minute(broker: Broker) -> None:

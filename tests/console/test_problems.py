@@ -38,6 +38,13 @@ def test_a_broker_that_is_gone_is_named_with_what_to_do() -> None:
     assert "Broker 3 is behind or gone" in late.remedy
 
 
+def test_topics_that_people_know_are_named_before_internal_ones() -> None:
+    late = tuple(Partition(number, 1, (1, 2), (1,)) for number in range(5))
+    topics = {name: Topic(name, late) for name in ("__consumer_offsets", "orders")}
+    (problem,) = wrong(Snapshot("c", 1, BROKERS, topics))
+    assert "orders 0, orders 1, orders 2 and 7 more" in problem.what
+
+
 def test_a_partition_that_nobody_leads_comes_first() -> None:
     first, *_ = wrong(seen(FINE, Partition(1, NOBODY, (2, 3), (2,)), controller=NOBODY))
     assert first.tone == "bad"

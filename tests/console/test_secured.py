@@ -1,5 +1,6 @@
 """A console beside a secured broker: people log in as its users, and may do what these may do."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -90,6 +91,14 @@ def test_an_acl_that_cannot_be_is_refused(admin: Visitor, wrong: dict[str, str])
     answer = admin.send("/acls", **words | {"permission": "Allow"} | wrong)
     assert answer.status_code == 400
     assert "bob" not in admin.open("/acls").html.partition("<table")[2].partition("</table>")[0]
+
+
+def test_the_form_of_an_acl_begins_with_little_and_keeps_what_was_chosen(admin: Visitor) -> None:
+    chosen = re.findall(r"<option selected>(\w+)", admin.open("/acls").html)
+    assert chosen == ["Allow", "Read", "Topic", "literal"]
+    words = {"principal": "bob", "operation": "Write", "resource": "Group", "pattern": "prefixed"}
+    answer = admin.send("/acls", **words, permission="Deny", name="")
+    assert re.findall(r"<option selected>(\w+)", answer.text) == ["Deny", "Write", "Group", "prefixed"]
 
 
 def test_records_are_read_and_sent_with_the_rights_of_who_is_logged_in(admin: Visitor) -> None:

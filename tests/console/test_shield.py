@@ -4,6 +4,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.console.visitor import TOKEN, Visitor
 
+from ottla.console.cluster.view import ClusterView
 from ottla.console.shield import is_allowed
 
 
@@ -24,6 +25,9 @@ def test_an_address_is_no_name_and_cannot_lead_astray(host: str) -> None:
     [
         {"origin": "http://evil.example"},
         {"origin": "null"},
+        {"origin": ""},
+        {"origin": "http://[::1"},
+        {"origin": "http://127.0.0.1:8080@evil.example"},
         {"origin": "http://127.0.0.1:9999"},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
@@ -46,6 +50,22 @@ def test_every_answer_forbids_what_is_not_ours(visitor: Visitor) -> None:
         assert "unsafe" not in policy
         assert headers["x-content-type-options"] == "nosniff"
     assert visitor.browser.get("/").headers["cache-control"] == "no-store"
+
+
+def test_a_page_that_fails_says_so_and_nothing_more(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: ClusterView) -> None:
+        raise ZeroDivisionError("a secret of the console")
+
+    monkeypatch.setattr(ClusterView, "snapshot", fail)
+    browser = TestClient(visitor.console.app, visitor.browser.base_url, raise_server_exceptions=False)
+    browser.cookies = visitor.browser.cookies
+    answer = browser.get("/")
+    assert (answer.status_code, "a bug in the console" in answer.text) == (500, True)
+    assert "secret" not in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["cache-control"] == "no-store"
 
 
 def test_pages_have_neither_script_nor_style_of_their_own(visitor: Visitor) -> None:

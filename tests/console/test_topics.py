@@ -1,10 +1,14 @@
 """Topics in the console: shown, created, changed, emptied and deleted, with the consequences first."""
 
+import pytest
 from confluent_kafka import Producer
-from tests.console.visitor import Visitor
+from tests.console.visitor import Seen, Visitor
 from tests.support.waiting import wait_for
 
 from ottla import Broker
+from ottla.base.command_error import CommandError
+from ottla.console.actions import topics as actions
+from ottla.console.pages import topics
 
 
 def send(broker: Broker, topic: str, count: int) -> None:
@@ -94,10 +98,41 @@ def _source(visitor: Visitor, address: str, key: str) -> str:
     return row[: row.index("</tr>")].partition('<span class="chip')[2].partition("</span>")[0]
 
 
+def test_of_very_many_topics_the_first_are_listed_and_the_others_found(
+    visitor: Visitor, broker: Broker, fresh: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        broker.create_topic(f"{fresh}-{number}")
+    monkeypatch.setattr(topics, "ROWS_MAX", 2)
+    visitor.session.cluster.changed()
+    assert "These are the first 2." in visitor.open("/topics")
+    answer = visitor.browser.get("/find", params={"q": f"{fresh}-2"})
+    assert answer.headers["location"] == f"/topics/{fresh}-2"
+
+
+def test_a_form_that_failed_is_not_looked_at_again_by_itself(
+    visitor: Visitor, broker: Broker, fresh: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That would send it once more, and nobody could read why it failed."""
+    broker.create_topic(fresh)
+
+    def fail(*_: object) -> None:
+        raise CommandError("the cluster is tired")
+
+    monkeypatch.setattr(actions, "empty", fail)
+    answer = visitor.send(f"/topics/{fresh}/empty")
+    assert (answer.status_code, "the cluster is tired" in answer.text) == (502, True)
+    assert "data-refresh" not in answer.text
+    assert f'href="/topics/{fresh}/empty">Back' in answer.text
+
+
 def test_settings_that_cannot_be_are_refused(visitor: Visitor, broker: Broker, fresh: str) -> None:
     broker.create_topic(fresh)
     address = f"/topics/{fresh}/settings"
     assert visitor.send(address, **{"set:no.such": "1"}).status_code == 400
+    assert "3600000 1 h" in Seen(visitor.send(address, **{"set:retention.ms": "1h"}).text)
+    answer = visitor.send(address, **{"set:retention.ms": "1x"})
+    assert (answer.status_code, "takes a time with its unit" in answer.text) == (400, True)
     answer = visitor.send(address, **{"set:retention.ms": "much", "confirmed": "1"})
     assert answer.status_code >= 400
     assert "Nothing was changed" in visitor.send_and_follow(address, **{"set:retention.ms": "604800000"})

@@ -5,29 +5,30 @@ from datetime import UTC, datetime
 
 from ottla.base.command_error import USAGE, CommandError
 
-_RELATIVE = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
+_RELATIVE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(ms|s|m|h|d|w)")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _SHOWN = ((86_400, 1 << 40, "d"), (3_600, 24, "h"), (60, 60, "min"), (1, 60, "s"))
 # A bare number below this would be a day in 1970: more likely a year or seconds, so it is not guessed at.
 _MILLISECONDS_MIN = 10**11
+_MILLISECONDS_DIGITS = 15  # the calendar ends with them
 
 
 def parse_ms(text: str, now_ms: int) -> int:
-    """Milliseconds since 1970. A time without a zone is local time. ValueError says what is accepted."""
+    """Milliseconds since 1970, where all that was before begins. A time without a zone is local time.
+    ValueError says what is accepted."""
     given = text.strip()
     match = _RELATIVE.fullmatch(given)
     if match:
-        return now_ms - round(float(match[1]) * _UNIT_MS[match[2]])
-    if given.isdigit() and int(given) >= _MILLISECONDS_MIN:
+        return max(0, now_ms - round(float(match[1]) * _UNIT_MS[match[2]]))
+    if given.isdecimal() and len(given) <= _MILLISECONDS_DIGITS and int(given) >= _MILLISECONDS_MIN:
         return int(given)
     try:
-        moment = datetime.fromisoformat(given)
-    except ValueError:
+        return max(0, round(datetime.fromisoformat(given).timestamp() * 1000))
+    except (ValueError, OverflowError):
         raise ValueError(
-            f"{text!r} is no time: write 10m or 2h for that long ago, 2030-01-31 or 2030-01-31T12:00:00Z, "
-            "or milliseconds since 1970"
+            f"{text!r:.60} is no time: write 10m or 2h for that long ago, 2030-01-31 or "
+            "2030-01-31T12:00:00Z, or milliseconds since 1970"
         ) from None
-    return round(moment.timestamp() * 1000)
 
 
 def show_ms(timestamp_ms: int) -> str:

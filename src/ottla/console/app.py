@@ -30,8 +30,17 @@ from ottla.console.logins import Attempts, Login, RefusedError, TokenLogin, User
 from ottla.console.routes import ROUTES, Route
 from ottla.console.sessions import Session, Sessions
 from ottla.console.settings import ConsoleSettings
-from ottla.console.shield import Shield
-from ottla.console.visit import FORBIDDEN, NOT_FOUND, SEE_OTHER, MissingError, Visit, status_of, theme_of
+from ottla.console.shield import HEADERS, NO_STORE, READS, Shield
+from ottla.console.visit import (
+    BAD_GATEWAY,
+    FORBIDDEN,
+    NOT_FOUND,
+    SEE_OTHER,
+    MissingError,
+    Visit,
+    status_of,
+    theme_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +111,8 @@ class Console:
             with anyio.fail_after(PAGE_S):
                 return await run_sync(route.handler, visit, limiter=self._workers, abandon_on_cancel=True)
         except TimeoutError:
-            return self._error(request, TOO_LONG, f"The cluster did not answer within {PAGE_S:.0f} s.")
+            doubt = " It may be done all the same: look before you try again." if route.is_change else ""
+            return self._error(request, TOO_LONG, f"The cluster did not answer within {PAGE_S:.0f} s.{doubt}")
         except MissingError as error:
             return self._error(request, NOT_FOUND, str(error))
         except CommandError as error:
@@ -117,7 +127,7 @@ class Console:
     def _to_login(self, request: Request) -> Response:
         if REFRESH in request.headers or request.method != "GET":
             return HTMLResponse("", 401)
-        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        path = quote(request.url.path, safe="/%") + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(
             "/login" + (f"?next={quote(path, safe='')}" if path != "/" else ""), SEE_OTHER
         )
@@ -149,7 +159,7 @@ class Console:
             self._settings.cookie,
             session.key,
             httponly=True,
-            samesite="strict",
+            samesite="lax",  # a link to a record works from anywhere; changes are protected otherwise
             secure=self._settings.origin.startswith("https:"),
         )
         return response
@@ -160,7 +170,7 @@ class Console:
         if session is not None and fields.get("csrf", [""])[-1] == session.csrf:
             await run_sync(self.sessions.end, session)
         response = RedirectResponse("/login", SEE_OTHER)
-        response.delete_cookie(self._settings.cookie, httponly=True, samesite="strict")
+        response.delete_cookie(self._settings.cookie, httponly=True, samesite="lax")
         return response
 
     def _login_page(self, request: Request, following: str, problem: str = "", status: int = 200) -> Response:
@@ -175,7 +185,13 @@ class Console:
     # -- errors ----------------------------------------------------------------------------------------------
 
     def _error(self, request: Request, status: int, sentence: str) -> Response:
+        """A page that could not be read looks again; a form that failed is not sent again by itself."""
+        is_form = request.method not in READS
         values: dict[str, object] = {
+            "looks_again": status in (BAD_GATEWAY, TOO_LONG) and not is_form,
+            "back": quote(request.url.path.removesuffix("/remove"), safe="/%")
+            if is_form and status != NOT_FOUND
+            else "",
             "console": self._settings,
             "session": self._session(request),
             "path": request.url.path,
@@ -192,9 +208,12 @@ class Console:
         return self._error(request, error.status_code, sentences.get(error.status_code, str(error.detail)))
 
     async def _on_bug(self, request: Request, error: Exception) -> Response:
-        """Starlette raises it again, and uvicorn logs it."""
+        """Starlette raises it again, and uvicorn logs it. It stands outside the shield, so the headers that
+        every answer carries are put on here."""
         log.error("%s %s failed: %r", request.method, request.url.path, error)
-        return self._error(request, 500, "This page failed: a bug in the console. Its log says more.")
+        answer = self._error(request, 500, "This page failed: a bug in the console. Its log says more.")
+        answer.headers.update(HEADERS | NO_STORE)
+        return answer
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ottla.console.cluster.history import History
 from ottla.console.cluster.measurement import Measurement
 from ottla.console.cluster.sampler import LAG
-from ottla.console.cluster.snapshot import NOBODY, Partition, Snapshot
+from ottla.console.cluster.snapshot import NOBODY, Partition, Snapshot, is_internal
 from ottla.console.figures import count, part, plural, size
 
 NAMED_MAX = 3
@@ -189,7 +189,9 @@ def _last_in_sync(offline: Iterable[tuple[str, Partition]]) -> list[int]:
 
 
 def _partitions(troubled: Sequence[tuple[str, Partition]]) -> str:
-    return _some([f"{name} {partition.number}" for name, partition in troubled])
+    """Internal topics last: people know their own."""
+    known_first = sorted(troubled, key=lambda pair: is_internal(pair[0]))
+    return _some([f"{name} {partition.number}" for name, partition in known_first])
 
 
 def _some(things: Sequence[object]) -> str:

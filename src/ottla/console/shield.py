@@ -39,13 +39,14 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
+NO_STORE = {"cache-control": "no-store"}
 
 
 class Shield:
     def __init__(self, app: App, settings: ConsoleSettings) -> None:
         self._app = app
         self._hosts = allowed_hosts(settings)
-        self._origin = settings.origin.rstrip("/")
+        self._origin = settings.origin.rstrip("/") or None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -72,7 +73,7 @@ class Shield:
         if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
             return False
         origin = headers.get("origin")
-        return origin is None or origin == self._origin or urlsplit(origin).netloc == host
+        return origin in {None, self._origin, f"http://{host}", f"https://{host}"}
 
 
 def guarded(send: Send) -> Send:
@@ -81,7 +82,8 @@ def guarded(send: Send) -> Send:
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers[name] = value
-            headers.setdefault("cache-control", "no-store")
+            for name, value in NO_STORE.items():
+                headers.setdefault(name, value)
         await send(message)
 
     return send_guarded

@@ -99,10 +99,22 @@ def test_records_are_walked_through_opened_tailed_searched_and_sent(
     page.keyboard.press("Escape")
     expect(page.locator("#progress")).to_contain_text("Stopped: 1 record has come")
 
+    page.locator("#q").fill("wanted")
+    tail.click()
+    expect(page.locator("#progress")).to_have_text("Waiting for records that match")
+    for value in (b"another", b"it is Wanted"):
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("it is Wanted")
+    tail.click()
+    page.locator("#q").fill("")
+    page.locator("h1").click()
+
     page.keyboard.press("/")
     page.keyboard.type("PRAHA")
     page.keyboard.press("Enter")
-    expect(page.locator("#progress")).to_contain_text("1 found. Searched 61 records")
+    expect(page.locator("#progress")).to_contain_text("1 found. Searched 63 records")
     expect(rows).to_have_count(1)
     rows.locator("a").first.click()
     page.get_by_role("link", name="Send again").click()

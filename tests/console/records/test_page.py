@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from ottla import Broker
 from ottla.base.command_error import CommandError
 from ottla.client import Client, TopicPartition
+from ottla.console.records import page as page_of_records
 from ottla.console.records import positions
 from ottla.console.records.connection import partitions_of
 from ottla.console.records.page import Page, Source, newer, newest, older
@@ -133,3 +134,45 @@ def test_a_topic_that_is_not_there_and_a_link_that_is_none_are_refused(client: C
     for text in ("", "0", "0:x", "a:1", "0:1,", "0:" + "9" * 30):
         with pytest.raises(CommandError, match="is no place in a topic"):
             positions.parse(text)
+
+
+def test_large_records_are_read_a_few_at_a_time(
+    fill: Any, source: Callable[..., Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a page begins with, no partition holds more than its share of it, and none is left out."""
+    monkeypatch.setattr(page_of_records, "PAGE_BYTES_MAX", 40_000)
+    held: list[int] = []
+    read_on = page_of_records._Reader._read_on
+
+    def counted(reader: page_of_records._Reader) -> None:
+        read_on(reader)
+        held.append(len(reader._read))
+
+    monkeypatch.setattr(page_of_records._Reader, "_read_on", counted)
+    records = spread(120, 2)
+    for record in records:
+        record["value"] = record["value"].rjust(5_000)
+    read = source(fill(records, 2))
+    page, walked = newest(read, 50), []
+    while True:
+        walked += values(page)
+        if page.older is None:
+            break
+        page = older(read, page.older, 50)
+    assert walked == list(range(119, -1, -1))
+    back = values(page)[::-1]
+    while page.newer is not None:
+        page = newer(read, page.newer, 50)
+        back += values(page)[::-1]
+    assert back == list(range(120))
+    assert max(held) == 4
+
+
+def test_a_record_larger_than_a_page_is_shown_alone(
+    fill: Any, source: Callable[..., Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_of_records, "PAGE_BYTES_MAX", 100)
+    read = source(fill([{"value": b"%d" % number * 500} for number in (1, 2, 3)]))
+    page = newest(read, 50)
+    assert ([message.offset for message in page.messages], page.is_whole) == ([2], False)
+    assert page.older == {0: 2}

@@ -180,6 +180,13 @@ def test_a_record_is_written_sent_and_shown(broker: Broker, visitor: Visitor, fi
         f"/topics/{topic}/records/new", topic=topic, partition="1", key="k", value_null="1"
     )
     assert stored(broker, topic, 1, 1).value() is None
+    as_it_comes = {
+        "key": "typed",
+        "key_null": "1",
+        "value": "",
+    }  # the box is ticked until a module unticks it
+    visitor.send_and_follow(f"/topics/{topic}/records/new", topic=topic, partition="1", **as_it_comes)
+    assert stored(broker, topic, 1, 2).key() == b"typed"
 
 
 def test_a_record_is_sent_again_to_another_topic_byte_for_byte(

@@ -1,5 +1,6 @@
 """Searches through a topic: what they find, what they pass over, and how they stop."""
 
+import json
 import os
 import threading
 import time
@@ -159,3 +160,26 @@ def test_aborted_records_are_found_only_by_who_wants_them(
 def test_a_search_where_the_cluster_refuses_says_why(open_client: Connect) -> None:
     with pytest.raises(CommandError, match="nosuch"):
         looked(open_client, Scope("nosuch", [0]), query("anywhere", "x"))
+
+
+def test_a_search_that_breaks_does_not_say_that_it_has_seen_everything(
+    open_client: Connect, fill: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = fill(orders(10))
+    broken: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", broken.append)
+
+    def matches(*_: object) -> bool:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Query, "matches", matches)
+    with pytest.raises(CommandError, match="failed half-way"):
+        looked(open_client, Scope(topic, [0]), query("anywhere", "brno"))
+    assert len(broken) == 1
+
+
+def test_a_field_that_is_nested_without_end_is_no_match(open_client: Connect, fill: Any) -> None:
+    deep = json.dumps({"a": "[" * 20_000}).encode()
+    topic = fill([{"value": deep}, {"value": b'{"a": "7"}'}])
+    messages, _ = looked(open_client, Scope(topic, [0]), query("field", "a = 7"))
+    assert [message.offset for message in messages] == [1]

@@ -13,8 +13,9 @@ from tests.support.waiting import wait_for
 
 from ottla import Broker
 from ottla.base.command_error import CommandError
-from ottla.client import Client
-from ottla.client.formats import Outgoing
+from ottla.base.errors import ErrorCode
+from ottla.client import Client, ClientError
+from ottla.client.formats import Decoder, Decoders, Outgoing
 from ottla.client.partitioner import partition_of
 from ottla.console.records.connection import Extent
 from ottla.console.records.download import download, file_format
@@ -87,3 +88,22 @@ def test_a_record_is_sent_with_everything_it_has(broker: Broker, client: Client,
     assert (second.key(), second.value(), second.timestamp()[1]) == (b"k", None, 12_345)
     with pytest.raises(CommandError, match="has no partition 9; it has 0 to 3"):
         send(client, topic, [0, 1, 2, 3], Outgoing(None, b"", [], 9), 0)
+
+
+def test_who_may_not_have_a_producer_id_sends_without(client: Client, fill: Any) -> None:
+    """Clusters before Kafka 2.8 want a right of its own for it."""
+
+    def refused() -> tuple[int, int]:
+        raise ClientError("no", code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    topic = fill([])
+    client.producer_id = refused  # type: ignore[method-assign]
+    assert send(client, topic, [0], Outgoing(None, b"v", []), int(time.time() * 1000)).offset == 0
+
+
+def test_half_a_pair_of_surrogates_does_not_end_a_download(open_client: Connect, fill: Any) -> None:
+    topic = fill([{"value": rb'{"name": "\ud800"}'}, {"value": b"{}"}])
+    decoders = Decoders(Decoder("key", "auto", None), Decoder("value", "json", None))
+    pieces = download(open_client, topic, {0: Extent(0, 2)}, file_format("jsonl"), decoders)
+    lines = b"".join(pieces).splitlines()
+    assert [json.loads(line)["value"] for line in lines] == [{"name": "\ud800"}, {}]

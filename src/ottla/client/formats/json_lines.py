@@ -36,7 +36,8 @@ def lines(messages: Iterable[Message], decoders: Decoders = PLAIN) -> Iterator[b
 
 
 def line(message: Message, decoders: Decoders = PLAIN) -> bytes:
-    return json.dumps(to_json(message, decoders), ensure_ascii=False).encode()
+    """Half a pair of surrogates, which JSON can name and UTF-8 cannot write, stays named."""
+    return json.dumps(to_json(message, decoders), ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def to_json(message: Message, decoders: Decoders = PLAIN) -> dict[str, Any]:

@@ -1,15 +1,14 @@
 """Groups: move what they have committed, delete them; and what that would mean."""
 
-import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.base.command_error import USAGE, CommandError
-from ottla.base.times import parse_ms
 from ottla.client.admin import group_reset
 from ottla.client.admin.group_reset import Goal, Move
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained
 from ottla.console.cluster.view import ClusterView
+from ottla.console.typed import time_of
 
 GOALS = ("earliest", "latest", "offset", "time", "shift")
 
@@ -44,11 +43,12 @@ def goal_of(kind: str, value: str) -> Goal:
     try:
         if kind in {"offset", "shift"}:
             number = int(value)
-        elif kind == "time":
-            time_ms = parse_ms(value, int(time.time() * 1000))
-    except ValueError as error:
-        said = str(error) if kind == "time" else f"{value!r} is no number"
-        raise CommandError(said, USAGE) from None
+    except ValueError:
+        raise CommandError(f"{value!r:.40} is no number", USAGE) from None
+    if kind == "time":
+        time_ms = time_of(value)
+        if time_ms is None:
+            raise CommandError("say since when: 2h for that long ago, or 2030-01-31T12:00Z", USAGE)
     return Goal(
         kind == "earliest",
         kind == "latest",

@@ -88,8 +88,8 @@ def words_of(binding: AclBinding) -> AclWords:
 def _sentence(words: AclWords) -> str:
     where = "" if words.host in {"", "*"} else f" from {words.host}"
     names = f"{words.name}*" if words.pattern == "prefixed" else words.name
-    verb = "may not" if words.permission == stored_name(Permission.DENY) else "may"
-    return f"{words.principal} {verb} {words.operation} {words.resource} {names}{where}"
+    verb = "is denied" if words.permission == stored_name(Permission.DENY) else "is allowed"
+    return f"{words.principal} {verb} {words.operation} on {words.resource} {names}{where}"
 
 
 def add_acl(visit: Visit) -> Response:

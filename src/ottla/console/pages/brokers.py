@@ -12,6 +12,7 @@ from ottla.console.cluster.reassignments import Reassignment, progress
 from ottla.console.cluster.settings import BROKER
 from ottla.console.cluster.snapshot import BrokerNode
 from ottla.console.pages import settings_plan
+from ottla.console.typed import whole_number
 from ottla.console.visit import MissingError, Visit
 
 MAP_PARTITIONS_MAX = 400
@@ -99,8 +100,7 @@ def change_settings(visit: Visit) -> Response:
 
 
 def existing(visit: Visit) -> BrokerNode:
-    number = visit.path("broker")
-    brokers = visit.cluster.snapshot().brokers
-    if not number.isdecimal() or int(number) not in brokers:
-        raise MissingError(f"There is no broker {number} now.")
-    return brokers[int(number)]
+    number, brokers = whole_number(visit.path("broker")), visit.cluster.snapshot().brokers
+    if number is None or number not in brokers:
+        raise MissingError(f"There is no broker {visit.path('broker'):.20} now.")
+    return brokers[number]

@@ -2,7 +2,9 @@
 
 from starlette.responses import Response
 
-from ottla.base.command_error import CommandError
+from ottla.base.command_error import USAGE, CommandError
+from ottla.base.times import show_ms
+from ottla.client.admin.group_reset import Goal
 from ottla.client.admin.groups import DEAD, EMPTY, Group, Listed
 from ottla.console import figures
 from ottla.console.actions import groups as actions
@@ -10,6 +12,7 @@ from ottla.console.actions.groups import GOALS
 from ottla.console.charts import WIDE, Line, chart, spark
 from ottla.console.cluster.sampler import LAG
 from ottla.console.figures import part, plural
+from ottla.console.typed import whole_number
 from ottla.console.visit import MissingError, Visit, status_of
 
 TONES = {"Stable": "fine", EMPTY: "", DEAD: ""}
@@ -74,14 +77,13 @@ def ask_reset(visit: Visit) -> Response:
 def reset(visit: Visit) -> Response:
     """The first time it shows the plan; the second time it is made again, and carried out."""
     group = existing(visit)
-    topic, number, kind = visit.form("topic"), visit.form("partition"), visit.form("goal")
+    kind = visit.form("goal")
     value = visit.form(f"value-{kind}")
     try:
-        numbers = {int(number)} if number.isdecimal() else None
         goal = actions.goal_of(kind, value)
-        plan = actions.reset_plan(visit.cluster, group.id, {topic: numbers} if topic else {}, goal)
+        plan = actions.reset_plan(visit.cluster, group.id, _chosen(visit), goal)
         if not visit.form("confirmed"):
-            return visit.page("group_reset_plan.html", group=group, plan=plan, fields=_fields(visit))
+            return visit.page("group_reset_plan.html", group=group, plan=plan, fields=_fields(visit, goal))
         with visit.change(
             f"resets group {group.id} ({kind} {value}) in {plural(len(plan.moves), 'partition')}"
         ):
@@ -93,9 +95,24 @@ def reset(visit: Visit) -> Response:
     )
 
 
-def _fields(visit: Visit) -> dict[str, str]:
-    names = ("topic", "partition", "goal", *(f"value-{goal}" for goal in GOALS))
-    return {name: visit.form(name) for name in names}
+def _chosen(visit: Visit) -> dict[str, set[int] | None]:
+    """What to reset; nothing is all that the group has committed, which nobody gets by a slip."""
+    topic, partition = visit.form("topic"), visit.form("partition")
+    if not partition:
+        return {topic: None} if topic else {}
+    number = whole_number(partition)
+    if number is None:
+        raise CommandError(f"{partition!r:.40} is no partition: write its number, or nothing for all", USAGE)
+    if not topic:
+        raise CommandError(f"choose the topic whose partition {number} is to be reset", USAGE)
+    return {topic: {number}}
+
+
+def _fields(visit: Visit, goal: Goal) -> dict[str, str]:
+    """The same plan once more: two hours ago stays the moment that the plan was made for."""
+    names = ("topic", "partition", "goal", *(f"value-{kind}" for kind in GOALS))
+    fields = {name: visit.form(name) for name in names}
+    return fields if goal.to_time_ms is None else fields | {"value-time": show_ms(goal.to_time_ms)}
 
 
 def _reset_form(visit: Visit, group: Group, problem: str = "", status: int = 200) -> Response:

@@ -1,15 +1,12 @@
 """What a visitor of the records page asks for, out of the address: where to begin, what to look for, in which
 formats. All of it is in the address, so that every view is a link."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 from urllib.parse import urlencode
 
 from ottla.base.command_error import USAGE, CommandError
-from ottla.base.times import parse_ms
 from ottla.client.errors import ClientError
 from ottla.client.formats import FORMATS, Decoder, Decoders, Encoder, FormatError, Registry
 from ottla.client.formats.content import AUTO, SCHEMA_FORMATS
@@ -18,6 +15,7 @@ from ottla.client.registry_settings import registry_url
 from ottla.console.records.page import RECORDS
 from ottla.console.records.query import ANYWHERE, KEY, Query, query
 from ottla.console.records.search import RESULTS, RESULTS_MAX, Scope
+from ottla.console.typed import time_of, whole_number
 from ottla.console.visit import Visit
 
 COUNTS = (20, 50, 100, 200)
@@ -132,48 +130,34 @@ def search_of(visit: Visit, options: Options) -> tuple[Scope, Query]:
     return scope, looked_for
 
 
-# -- numbers and times ---------------------------------------------------------------------------------------
-
-
-def time_of(text: str) -> int | None:
-    """Milliseconds since 1970, or None for no text. A time without a zone is UTC, as pages show them."""
-    text = text.strip()
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None and not text.isdigit():
-            return round(moment.replace(tzinfo=UTC).timestamp() * 1000)
-    except ValueError:
-        pass
-    try:
-        return parse_ms(text, int(time.time() * 1000))
-    except ValueError as error:
-        raise CommandError(str(error), USAGE) from None
+# -- numbers -------------------------------------------------------------------------------------------------
 
 
 def is_offset(text: str) -> bool:
     """Whether a place is given by its offset: a time in milliseconds has more digits."""
-    return text.isdecimal() and len(text) < 12
+    return whole_number(text) is not None and len(text) < 12
 
 
 def offset_of(text: str) -> int:
-    if not text.isdecimal() or len(text) > 19:
+    offset = whole_number(text)
+    if offset is None:
         raise CommandError(f"{text!r:.40} is no offset", USAGE)
-    return int(text)
+    return offset
 
 
 def _partition(text: str, partitions: tuple[int, ...]) -> int | None:
     if not text:
         return None
-    if not text.isdecimal() or len(text) > 9 or int(text) not in partitions:
+    number = whole_number(text)
+    if number not in partitions:
         raise CommandError(f"there is no partition {text!r:.40}", USAGE)
-    return int(text)
+    return number
 
 
 def _number(text: str, default: int, most: int, what: str) -> int:
     if not text:
         return default
-    if not text.isdecimal() or not 0 < int(text[:9]) <= most:
+    number = whole_number(text)
+    if number is None or not 0 < number <= most:
         raise CommandError(f"{text!r:.40} is no number of {what}: at most {most}", USAGE)
-    return int(text)
+    return number

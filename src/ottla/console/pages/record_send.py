@@ -22,6 +22,7 @@ from ottla.console.pages.topics import existing
 from ottla.console.records import positions, rows
 from ottla.console.records.connection import connected, partitions_of
 from ottla.console.records.send import send
+from ottla.console.typed import whole_number
 from ottla.console.visit import Visit, status_of
 
 EDITED_BYTES_MAX = 256 << 10  # a larger value is sent again as it is
@@ -160,8 +161,9 @@ def _content(
     visit: Visit, name: str, target: str, options: Options, before: FormField, original: bytes | None
 ) -> bytes | None:
     typed = _typed(visit, name, before)
-    if typed.is_null:
-        if typed.text and typed.text != before.text:
+    is_typed = bool(typed.text) and typed.text != before.text
+    if typed.is_null and not (is_typed and before.is_null):  # the box was ticked when the form came
+        if is_typed:
             raise FormatError(f"the {name} has text, and is marked as none: which of the two shall it be?")
         return None
     is_same = typed.form == before.form and typed.text == before.text.replace("\r\n", "\n")
@@ -179,6 +181,7 @@ def _content(
 def _partition(text: str) -> int | None:
     if not text:
         return None
-    if not text.isdecimal() or len(text) > 9:
+    number = whole_number(text)
+    if number is None:
         raise CommandError(f"{text!r:.20} is no partition", USAGE)
-    return int(text)
+    return number

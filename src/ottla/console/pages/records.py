@@ -24,7 +24,6 @@ from ottla.console.pages.record_options import (
     offset_of,
     options_of,
     search_of,
-    time_of,
 )
 from ottla.console.pages.topics import existing
 from ottla.console.records import page, positions, rows, search, tail
@@ -32,6 +31,7 @@ from ottla.console.records.batches import Problems, messages
 from ottla.console.records.connection import Extent, connect, connected, extents
 from ottla.console.records.download import download, file_format
 from ottla.console.streams import byte_stream, event_stream
+from ottla.console.typed import time_of, whole_number
 from ottla.console.visit import MissingError, Visit
 
 PLAIN_SEARCH_S = 15.0  # for browsers without JavaScript
@@ -130,7 +130,10 @@ def _render(visit: Visit, topic: Topic, options: Options, **values: Any) -> Resp
 
 
 def stream_tail(visit: Visit) -> Response:
+    """What comes, or of that what matches, if somebody looks for something."""
     _, options = _asked(visit)
+    looked_for = search_of(visit, options)[1] if is_search(visit) else None
+    around = looked_for.shown if looked_for else ""
 
     def events() -> Generator[tuple[str, Any], None, None]:
         came = tail.tail(
@@ -138,12 +141,13 @@ def stream_tail(visit: Visit) -> Response:
             options.topic,
             options.chosen,
             read_committed=options.read_committed,
+            is_wanted=lambda message: looked_for is None or looked_for.matches(message, options.decoders),
         )
         try:
             for event in came:
                 match event:
                     case tail.Came(messages=fresh, left_out=left_out):
-                        yield "rows", {"html": _rows(options, fresh[::-1]), "left_out": left_out}
+                        yield "rows", {"html": _rows(options, fresh[::-1], around), "left_out": left_out}
                     case tail.Idle():
                         yield "idle", None
                     case tail.Over():
@@ -221,14 +225,16 @@ def show_one(visit: Visit) -> Response:
 
 
 def record_place(visit: Visit, topic: Topic) -> tuple[int, int]:
-    partition, offset = visit.path("partition"), visit.path("offset")
-    if not partition.isdecimal() or int(partition[:9]) not in [other.number for other in topic.partitions]:
-        raise MissingError(f"{topic.name} has no partition {partition!r:.20}.")
-    return int(partition), offset_of(offset)
+    partition = whole_number(visit.path("partition"))
+    if partition is None:
+        raise MissingError(f"{topic.name} has no partition {visit.path('partition')!r:.20}.")
+    return partition, offset_of(visit.path("offset"))
 
 
 def read_one(client: Client, options: Options, partition: int, offset: int) -> tuple[Message, Extent]:
     """The record with this offset. A marker or an aborted record is not there for who does not want it."""
+    if partition not in options.partitions:
+        raise MissingError(f"{options.topic} has no partition {partition}.")
     reach = extents(client, options.topic, [partition], read_committed=options.read_committed)
     problems = Problems()
     try:
@@ -258,9 +264,9 @@ def read_one(client: Client, options: Options, partition: int, offset: int) -> t
 def stream_file(visit: Visit) -> Response:
     topic, options = _asked(visit)
     file = file_format(visit.query("format", "jsonl"))
-    limit = visit.query("limit")
-    if limit and (not limit.isdecimal() or len(limit) > 12):
-        raise CommandError(f"{limit!r:.40} is no number of records", USAGE)
+    limit = whole_number(visit.query("limit"))
+    if visit.query("limit") and limit is None:
+        raise CommandError(f"{visit.query('limit')!r:.40} is no number of records", USAGE)
     with connected(visit.cluster.where) as client:
         reach = extents(client, options.topic, options.chosen, read_committed=options.read_committed)
         since_ms = time_of(visit.query("since"))
@@ -276,7 +282,7 @@ def stream_file(visit: Visit) -> Response:
         file,
         options.decoders,
         read_committed=options.read_committed,
-        limit=int(limit) if limit else None,
+        limit=limit,
     )
     name = f"{topic.name}.{file.ending}"
     return byte_stream(

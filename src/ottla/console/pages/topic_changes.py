@@ -9,6 +9,7 @@ from ottla.console.cluster.settings import TOPIC
 from ottla.console.figures import part
 from ottla.console.pages import settings_plan
 from ottla.console.pages.topics import existing
+from ottla.console.typed import whole_number
 from ottla.console.visit import Visit, status_of
 
 POLICIES = ("delete", "compact", "compact,delete")
@@ -68,9 +69,10 @@ def _retention_ms(text: str) -> str:
 def _number(text: str, what: str) -> int:
     if not text:
         return 0
-    if not text.isdecimal() or not 0 < int(text) <= actions.PARTITIONS_MAX:
-        raise CommandError(f"{text!r} is no number of {what}", USAGE)
-    return int(text)
+    number = whole_number(text)
+    if number is None or not 0 < number <= actions.PARTITIONS_MAX:
+        raise CommandError(f"{text!r:.40} is no number of {what}", USAGE)
+    return number
 
 
 # -- partitions ----------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from ottla.console.cluster.snapshot import Snapshot, Topic
 from ottla.console.figures import duration, size
 from ottla.console.visit import MissingError, Visit
 
+ROWS_MAX = 20_000  # more take seconds to write and to read
+
 
 class TopicRow(NamedTuple):
     topic: Topic
@@ -32,7 +34,8 @@ def show_all(visit: Visit) -> Response:
     ]
     return visit.page(
         "topics.html",
-        rows=[row(topic, measured) for topic in topics],
+        rows=[row(topic, measured) for topic in topics[:ROWS_MAX]],
+        count=len(topics),
         measured=measured,
         is_troubled=is_troubled,
         is_internal=is_internal,

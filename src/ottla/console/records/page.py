@@ -2,7 +2,8 @@
 
 Partitions are merged by looking at the next record of each, so within a partition the order is that of
 offsets, whatever the timestamps say. Of each partition a little is read at first, and more if the page turns
-out to come from there: compaction, markers and aborted transactions leave holes of any size.
+out to come from there: compaction, markers and aborted transactions leave holes of any size. No partition
+holds more than its share of what a page may hold, or one record: records may be large.
 
     newest(...)             the end of the topic
     older(..., positions)   what comes before these offsets
@@ -20,6 +21,7 @@ from ottla.client.formats import Message
 from ottla.console.records.batches import Problems, messages
 from ottla.console.records.connection import Extent
 from ottla.console.records.positions import Positions
+from ottla.console.records.rows import size_of
 
 RECORDS = 50
 RECORDS_MAX = 500
@@ -108,9 +110,10 @@ class _Merge:
         self.problems = Problems()
         self.is_whole = True
         deadline_s = time.monotonic() + PAGE_S_MAX
-        step = max(STEP_MIN, 2 * count // max(1, len(start)))
+        parts = max(1, len(start))
+        step, share = max(STEP_MIN, 2 * count // parts), PAGE_BYTES_MAX // parts
         readers = {
-            number: _Reader(source, number, at, step, is_backwards, self.problems)
+            number: _Reader(source, number, at, step, share, is_backwards, self.problems)
             for number, at in start.items()
         }
         newest_first: Callable[[tuple[int, Message]], int] = lambda head: head[1].timestamp_ms  # noqa: E731
@@ -127,7 +130,7 @@ class _Merge:
             number, message = max(heads, key=newest_first) if is_backwards else min(heads, key=newest_first)
             readers[number].take()
             self.messages.append(message)
-            size += len(message.key or b"") + len(message.value or b"")
+            size += size_of(message)
         for number, reader in readers.items():
             self.positions[number] = reader.position
 
@@ -136,12 +139,20 @@ class _Reader:
     """One partition, from an offset on, in one direction. `position` is behind what was taken."""
 
     def __init__(
-        self, source: Source, partition: int, at: int, step: int, is_backwards: bool, problems: Problems
+        self,
+        source: Source,
+        partition: int,
+        at: int,
+        step: int,
+        bytes_max: int,
+        is_backwards: bool,
+        problems: Problems,
     ) -> None:
         self._source = source
         self._partition = partition
         self._extent = source.extents[partition]
         self._step = step
+        self._bytes_max = bytes_max
         self._is_backwards = is_backwards
         self._problems = problems
         self._read: deque[Message] = deque()
@@ -165,7 +176,7 @@ class _Reader:
         return self._next <= self._extent.start if self._is_backwards else self._next >= self._extent.end
 
     def _read_on(self) -> None:
-        """The next step of offsets; the longer, the more of them were holes."""
+        """The next step of offsets: longer if these were few records, shorter if they were too many bytes."""
         if self._is_backwards:
             start, end = max(self._extent.start, self._next - self._step), self._next
         else:
@@ -178,11 +189,19 @@ class _Reader:
             read_committed=self._source.read_committed,
             max_bytes=FETCH_BYTES_MAX,
         )
-        got = [
-            message
-            for message in messages(topic_partition.topic, topic_partition.partition, chunks, self._problems)
-            if start <= message.offset < end
-        ]
+        got: deque[Message] = deque()
+        size, is_cut = 0, False
+        for message in messages(topic_partition.topic, topic_partition.partition, chunks, self._problems):
+            if not start <= message.offset < end:
+                continue
+            size += size_of(message)
+            if not self._is_backwards and got and size > self._bytes_max:
+                end, is_cut = message.offset, True
+                break
+            got.append(message)
+            while len(got) > 1 and size > self._bytes_max:
+                size -= size_of(got.popleft())
+                start, is_cut = got[0].offset, True
         self._read.extend(reversed(got) if self._is_backwards else got)
         self._next = start if self._is_backwards else end
-        self._step = min(STEP_MAX, self._step * 4)
+        self._step = len(got) if is_cut else min(STEP_MAX, self._step * 4)

@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 
 from ottla.base.command_error import USAGE, CommandError
+from ottla.console.typed import whole_number
 
 Positions = dict[int, int]
 PARTITIONS_MAX = 10_000
@@ -19,9 +20,10 @@ def parse(text: str) -> Positions:
     positions: Positions = {}
     for part in text.split(","):
         partition, colon, offset = part.partition(":")
-        if not colon or not partition.isdecimal() or not offset.isdecimal() or len(offset) > 19:
+        number, at = whole_number(partition), whole_number(offset)
+        if not colon or number is None or at is None:
             raise CommandError(f"{part!r:.40} is no place in a topic: it is PARTITION:OFFSET", USAGE)
-        positions[int(partition)] = int(offset)
+        positions[number] = at
         if len(positions) > PARTITIONS_MAX:
             raise CommandError("those are too many partitions", USAGE)
     return positions

@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Any
 
 from ottla.base.command_error import USAGE, CommandError
-from ottla.client.formats import Decoders, Message
+from ottla.client.formats import Decoders, FormatError, Message
 from ottla.client.formats.content import parse_json
 
 ANYWHERE, KEY, VALUE, HEADER, FIELD = "anywhere", "key", "value", "header", "field"
@@ -35,9 +35,9 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-_CONDITION = re.compile(
-    r"\s*(?P<path>[^=!<>~]+?)\s*(?:(?P<sign>!=|<=|>=|==|=|<|>|~)\s*(?P<value>.*?)\s*)?", re.DOTALL
-)
+# Each part ends where the next one can begin, and no earlier: there is one way to read a text.
+_CONDITION = re.compile(r"(?P<path>[^=!<>~]+)(?:(?P<sign>!=|<=|>=|==|=|<|>|~)(?P<value>.*))?", re.DOTALL)
+TEXT_MAX = 2000
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 # What every encoder of JSON writes as it is: none escapes these.
 _NEVER_ESCAPED = re.compile(r"[A-Za-z0-9 _.:,;@#%()*-]+")
@@ -173,7 +173,7 @@ class Condition:
             )
         try:
             if isinstance(have, str) and not isinstance(self.value, str):
-                have = json.loads(have)  # "7" is 7 to somebody who types 7
+                have = parse_json(have)  # "7" is 7 to somebody who types 7
             return bool(_OPERATORS[self.sign](have, self.value))
         except (TypeError, ValueError):
             return self.sign == "!="
@@ -182,13 +182,14 @@ class Condition:
 def condition_of(text: str) -> Condition:
     """CommandError: it is none."""
     matched = _CONDITION.fullmatch(text)
-    path = matched["path"].removeprefix("$") if matched else ""
+    path = matched["path"].strip().removeprefix("$") if matched else ""
     steps = tuple(int(index) if index else name for name, index in _STEP.findall(path))
     if matched is None or not steps or "".join(step.group() for step in _STEP.finditer(path)) != path:
         raise CommandError(f"{text!r:.80} is no condition: write user.id = 7 or items[0].name ~ ann", USAGE)
     sign, value = matched["sign"], matched["value"]
     if sign is None:
         return Condition(steps, None, None)
+    value = value.strip()
     return Condition(steps, "=" if sign == "==" else sign, value if sign == "~" else _literal(value))
 
 
@@ -206,6 +207,8 @@ def query(
         raise CommandError(f"{where!r} is no place to look in; there are {', '.join(PLACES)}", USAGE)
     if not text and where != KEY:
         raise CommandError("there is nothing to look for", USAGE)
+    if len(text) > TEXT_MAX:
+        raise CommandError(f"what to look for has at most {TEXT_MAX} characters", USAGE)
     condition = condition_of(text) if where == FIELD else None
     return Query(where, text, key, is_case_sensitive, since_ms, until_ms, condition)
 
@@ -213,8 +216,8 @@ def query(
 def _literal(text: str) -> Any:
     """A number, true, false, null or "text" as JSON has it; anything else is text."""
     try:
-        return json.loads(text)
-    except ValueError:
+        return parse_json(text)
+    except FormatError:
         return text
 
 

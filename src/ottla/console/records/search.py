@@ -221,6 +221,8 @@ class _Work:
             if time.monotonic() - told_s >= TELL_S:
                 told_s = time.monotonic()
                 yield self._progress()
+        if self._unfinished:
+            raise CommandError("The search has failed half-way: a bug in the console. Its log says more.")
         yield Ended("all", self._progress(), list(self.problems))
 
     def stop(self) -> None:

@@ -32,7 +32,7 @@ def send(client: Client, topic: str, partitions: list[int], record: Outgoing, no
         raise CommandError(
             f"{topic} has no partition {number}; it has {partitions[0]} to {partitions[-1]}", USAGE
         )
-    producer_id, epoch = client.producer_id()
+    producer_id, epoch = _producer_id(client)
     timestamp_ms = now_ms if record.timestamp_ms is None else record.timestamp_ms
     batch = build_batch(
         [NewRecord(record.key, record.value, tuple(record.headers), timestamp_ms)],

@@ -11,6 +11,12 @@ live();
 records();
 settings();
 
+// Who types where to go has chosen it.
+for (const field of document.querySelectorAll(".choice input:not([type])")) {
+  const choice = field.closest(".choice").querySelector("[type=radio]");
+  if (choice) field.addEventListener("input", () => (choice.checked = true));
+}
+
 const login = document.querySelector("[data-login]");
 if (login && location.hash.length > 1) {
   // The link that the console prints has the token behind the #, where no server sees it.

@@ -16,17 +16,17 @@ export function togglePause() {
 export function live() {
   const seconds = Number(main?.dataset.refresh || 0);
   if (!seconds) return;
-  const again = () => {
+  const wait = () => {
     clearTimeout(timer);
     timer = setTimeout(async () => {
       if (!paused && !document.hidden) await refresh();
-      again();
+      wait();
     }, seconds * 1000 * pace());
   };
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && !paused) refresh();
   });
-  again();
+  wait();
 }
 
 // A page with a very long table is worth less refreshing: reading it all is work for everybody.
@@ -42,10 +42,10 @@ export async function refresh() {
   } catch {
     return trouble("The console does not answer. It may have been stopped.");
   }
-  if (answer.status === 401) return location.reload();
+  if (answer.status === 401) return again();
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (fresh.querySelector(".error") || document.querySelector(".error")) {
-    if (!fresh.querySelector(".error")) return location.reload();
+    if (!fresh.querySelector(".error")) return again();
     return trouble(fresh.querySelector(".notice")?.textContent || "The cluster does not answer.");
   }
   trouble("");
@@ -53,6 +53,11 @@ export async function refresh() {
     const other = fresh.getElementById(element.id);
     if (other) exchange(element, other);
   }
+}
+
+// Not `reload`: where this page answers a form, that would send the form once more.
+function again() {
+  location.replace(location.pathname + location.search);
 }
 
 function exchange(element, other) {

@@ -196,13 +196,15 @@ class Flow {
 
   beginTail() {
     const params = new URLSearchParams(new FormData(this.form));
-    const kept = ["partition", "key_format", "value_format", "uncommitted"].filter((name) => params.get(name));
+    this.list.words = params.get("q").trim();
+    const sought = this.list.words ? ["q", "in", "case"] : []; // only records that match
+    const kept = ["partition", "key_format", "value_format", "uncommitted", ...sought].filter((name) => params.get(name));
     const query = new URLSearchParams(kept.map((name) => [name, params.get(name)]));
     this.begin(`${location.pathname}/tail?${query}`, true);
-    if (new URLSearchParams(location.search).size) this.list.clear();
+    if (new URLSearchParams(location.search).size || sought.length) this.list.clear();
     this.came = this.missed = 0;
     this.text.textContent = "Looking where the topic ends";
-    this.source.addEventListener("idle", () => (this.text.textContent = "Waiting for records"), { once: true });
+    this.source.addEventListener("idle", () => (this.text.textContent = `Waiting for records${sought.length ? " that match" : ""}`), { once: true });
     this.source.addEventListener("rows", (event) => {
       const { html, left_out } = JSON.parse(event.data);
       const above = this.list.body.firstChild;
@@ -248,9 +250,9 @@ class Flow {
 }
 
 function size(bytes) {
-  const units = ["B", "KB", "MB", "GB", "TB"];
+  const units = ["B", "kB", "MB", "GB", "TB"];
   let at = 0;
-  for (; bytes >= 1024 && at < units.length - 1; at++) bytes /= 1024;
+  for (; bytes >= 1000 && at < units.length - 1; at++) bytes /= 1000;
   return `${bytes.toFixed(at && bytes < 100 ? 1 : 0)} ${units[at]}`;
 }
 
