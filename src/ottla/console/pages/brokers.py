@@ -101,6 +101,6 @@ def change_settings(visit: Visit) -> Response:
 def existing(visit: Visit) -> BrokerNode:
     number = visit.path("broker")
     brokers = visit.cluster.snapshot().brokers
-    if not number.isdecimal() or int(number) not in brokers:
+    if number not in map(str, brokers):
         raise MissingError(f"There is no broker {number} now.")
     return brokers[int(number)]

@@ -77,9 +77,9 @@ def reset(visit: Visit) -> Response:
     topic, number, kind = visit.form("topic"), visit.form("partition"), visit.form("goal")
     value = visit.form(f"value-{kind}")
     try:
-        numbers = {int(number)} if number.isdecimal() else None
+        chosen = actions.chosen_of(topic, int(number) if topic and number.isdecimal() else None)
         goal = actions.goal_of(kind, value)
-        plan = actions.reset_plan(visit.cluster, group.id, {topic: numbers} if topic else {}, goal)
+        plan = actions.reset_plan(visit.cluster, group.id, chosen, goal)
         if not visit.form("confirmed"):
             return visit.page("group_reset_plan.html", group=group, plan=plan, fields=_fields(visit))
         with visit.change(

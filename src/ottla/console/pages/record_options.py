@@ -1,22 +1,21 @@
 """What a visitor of the records page asks for, out of the address: where to begin, what to look for, in which
 formats. All of it is in the address, so that every view is a link."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 from urllib.parse import urlencode
 
 from ottla.base.command_error import USAGE, CommandError
-from ottla.base.times import parse_ms
 from ottla.client.errors import ClientError
 from ottla.client.formats import FORMATS, Decoder, Decoders, Encoder, FormatError, Registry
 from ottla.client.formats.content import AUTO, SCHEMA_FORMATS
 from ottla.client.partitioner import likely_partitions
 from ottla.client.registry_settings import registry_url
 from ottla.console.records.page import RECORDS
+from ottla.console.records.positions import is_offset, time_of
 from ottla.console.records.query import ANYWHERE, KEY, Query, query
+from ottla.console.records.reading import RecordSource
 from ottla.console.records.search import RESULTS, RESULTS_MAX, Scope
 from ottla.console.visit import Visit
 
@@ -43,6 +42,10 @@ class Options:
         return list(self.partitions) if self.partition is None else [self.partition]
 
     @property
+    def source(self) -> RecordSource:
+        return RecordSource(self.topic, self.chosen, self.read_committed)
+
+    @property
     def formats(self) -> list[str]:
         return [form for form in FORMATS if self.has_registry or form not in SCHEMA_FORMATS]
 
@@ -54,13 +57,8 @@ class Options:
 
 def options_of(visit: Visit, topic: str, partitions: tuple[int, ...]) -> Options:
     registry = registry_of(visit)
-    try:
-        decoders = Decoders(
-            Decoder("key", visit.query("key_format", AUTO) or AUTO, registry),
-            Decoder("value", visit.query("value_format", AUTO) or AUTO, registry),
-        )
-    except FormatError as error:
-        raise CommandError(str(error), USAGE) from None
+    key_format, value_format = visit.query("key_format") or AUTO, visit.query("value_format") or AUTO
+    decoders = decoders_of(key_format, value_format, registry)
     return Options(
         topic,
         partitions,
@@ -71,6 +69,13 @@ def options_of(visit: Visit, topic: str, partitions: tuple[int, ...]) -> Options
         registry is not None,
         {name: visit.query(name) for name in KEPT},
     )
+
+
+def decoders_of(key_format: str, value_format: str, registry: Registry | None) -> Decoders:
+    try:
+        return Decoders(Decoder("key", key_format, registry), Decoder("value", value_format, registry))
+    except FormatError as error:
+        raise CommandError(str(error), USAGE) from None
 
 
 def registry_of(visit: Visit) -> Registry | None:
@@ -132,35 +137,7 @@ def search_of(visit: Visit, options: Options) -> tuple[Scope, Query]:
     return scope, looked_for
 
 
-# -- numbers and times ---------------------------------------------------------------------------------------
-
-
-def time_of(text: str) -> int | None:
-    """Milliseconds since 1970, or None for no text. A time without a zone is UTC, as pages show them."""
-    text = text.strip()
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None and not text.isdigit():
-            return round(moment.replace(tzinfo=UTC).timestamp() * 1000)
-    except ValueError:
-        pass
-    try:
-        return parse_ms(text, int(time.time() * 1000))
-    except ValueError as error:
-        raise CommandError(str(error), USAGE) from None
-
-
-def is_offset(text: str) -> bool:
-    """Whether a place is given by its offset: a time in milliseconds has more digits."""
-    return text.isdecimal() and len(text) < 12
-
-
-def offset_of(text: str) -> int:
-    if not text.isdecimal() or len(text) > 19:
-        raise CommandError(f"{text!r:.40} is no offset", USAGE)
-    return int(text)
+# -- numbers -------------------------------------------------------------------------------------------------
 
 
 def _partition(text: str, partitions: tuple[int, ...]) -> int | None:

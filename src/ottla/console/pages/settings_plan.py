@@ -21,6 +21,6 @@ def change(visit: Visit, kind: int, name: str, address: str) -> Response:
         return visit.to(address, "Nothing was changed: that is how it is set.")
     if not visit.form("confirmed"):
         return visit.page("settings_plan.html", whose=whose, changes=changes, address=address)
-    with visit.change(f"sets {', '.join(change.name for change in changes)} of {whose}"):
+    with visit.change(actions.config_doing(changes, kind, name)):
         actions.change_configs(visit.cluster, KINDS[kind], name, new, dropped)
     return visit.to(address, f"{plural(len(changes), 'setting')} of {whose} changed.")
