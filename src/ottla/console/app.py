@@ -28,7 +28,7 @@ from ottla.base.command_error import CommandError
 from ottla.console import templates
 from ottla.console.api.callers import Callers
 from ottla.console.api.endpoints import PREFIX
-from ottla.console.api.service import Api
+from ottla.console.api.service import Api, on_http_error
 from ottla.console.bodies import form_of
 from ottla.console.logins import Attempts, Login, RefusedError, TokenLogin, UserLogin
 from ottla.console.routes import ROUTES, Route
@@ -211,6 +211,10 @@ class Console:
         return HTMLResponse(templates.render("error.html", values), status)
 
     async def _on_http_error(self, request: Request, error: Exception) -> Response:
+        if request.url.path.startswith(
+            f"{PREFIX}/"
+        ):  # what no route of the API matches, such as a line break
+            return await on_http_error(request, error)
         assert isinstance(error, HTTPException), "registered for it"
         sentences = {NOT_FOUND: "There is no such page.", TOO_LARGE: "That is too much at once."}
         return self._error(request, error.status_code, sentences.get(error.status_code, str(error.detail)))

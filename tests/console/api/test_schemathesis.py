@@ -1,5 +1,5 @@
-"""schemathesis asks for everything in the OpenAPI document, with values that fit it and values that do not. No
-answer is a 5xx, each is one that the document has, and what does not fit is refused.
+"""schemathesis asks for everything in the OpenAPI document, with values that fit it and values that do not.
+No answer is a 5xx, each is one that the document has, and what does not fit is refused.
 
 A few examples of each; more with `N=500 .venv/bin/pytest tests/console/api/test_schemathesis.py`.
 """
@@ -22,6 +22,7 @@ from tests.console.visitor import TOKEN, Visitor, settings_for
 
 from ottla import Broker
 from ottla.console.api.endpoints import PREFIX, Endpoint
+from ottla.console.api.openapi import document
 from ottla.console.api.routes import ENDPOINTS
 
 EXAMPLES = int(os.environ.get("N", "5"))
@@ -37,6 +38,9 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[schemathesis.BaseSchema]:
+    # Load all of it first: pytest parses what it loads, and a console that starts compiles its templates in
+    # another thread; Python 3.11 cannot do both at once (cpython#106905).
+    schemathesis.openapi.from_dict(document())
     with Broker() as broker, Visitor.of(settings_for(broker)) as visitor:
         for name in ("0", "A"):  # what it tries first
             broker.create_topic(name)

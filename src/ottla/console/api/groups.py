@@ -63,7 +63,7 @@ class Reset:
         Rule("Where to; three of them take a value."),
     ]
     value: Annotated[
-        str, Rule("An offset, a time such as 2026-01-31T12:00:00Z or -2h, or by how many records.", most=64)
+        str, Rule("An offset, a time such as 2026-01-31T12:00:00Z or 2h, or by how many records.", most=64)
     ] = ""
     topic: Annotated[str | None, Rule("null: everything that the group has committed.", most=NAME_MAX)] = None
     partition: Annotated[int | None, Rule("Only this one, of `topic`.", 0, (1 << 31) - 1)] = None

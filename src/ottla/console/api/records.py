@@ -43,7 +43,10 @@ class FormatQuery:
 class RecordsQuery(FormatQuery):
     partition: Annotated[int | None, Rule("Only this one.", 0, PARTITION_MAX)] = None
     at: Annotated[
-        str, Rule("From this offset or time on, such as 120, 2026-01-31T12:00:00Z or -2h.", most=64)
+        str,
+        Rule(
+            "From this offset or time on, such as 120, 2026-01-31T12:00:00Z, or 2h for so long ago.", most=64
+        ),
     ] = ""
     older: Annotated[str | None, Rule("Before these offsets, as links have them.", pattern=PLACES)] = None
     newer: Annotated[str | None, Rule("From these offsets on, as links have them.", pattern=PLACES)] = None

@@ -56,7 +56,7 @@ class Api:
         self._workers = workers
         self.app = Starlette(
             routes=[Route("/openapi.json", _document, methods=["GET"]), *map(self._route, by_path())],
-            exception_handlers={HTTPException: _on_http_error, Exception: _on_bug},
+            exception_handlers={HTTPException: on_http_error, Exception: _on_bug},
         )
 
     def _route(self, endpoints: list[Endpoint]) -> Route:
@@ -161,7 +161,7 @@ def _problem(status: int, problem: Problem, headers: dict[str, str] | None = Non
     return _json(status, written(problem), headers)
 
 
-async def _on_http_error(_request: Request, error: Exception) -> Response:
+async def on_http_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException), "registered for it"
     return _problem(error.status_code, Problem(str(error.detail)), dict(error.headers or {}))
 
