@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from tests.console.api.script import Script, seen
+from tests.console.visitor import TOKEN
 from tests.support.waiting import wait_for
 
 from ottla import Broker
@@ -247,6 +248,22 @@ def test_every_change_leaves_an_audit_line(
     assert lines[0] == f"token from testclient creates topic {fresh}: done"
     assert lines[1] == f"token from testclient sends 2 records to topic {fresh}: done"
     assert lines[2].startswith(f"token from testclient creates topic {fresh}: refused: ")
+
+
+def test_records_that_the_broker_refuses_are_told_and_audited(
+    script: Script, fresh: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    script.post("/topics", {"name": fresh, "configs": {"max.message.bytes": "100"}}, 201)
+    problem = script.post(f"/topics/{fresh}/records", {"records": [{"value": "x" * 200}]}, 413)
+    assert problem["kafka_error"] == "MESSAGE_TOO_LARGE"
+    assert script.visitor.log_in(TOKEN).status_code == 303
+    answer = script.visitor.send(f"/topics/{fresh}/records/new", value="x" * 200, key_null="1")
+    assert answer.status_code == 413
+    refused = [record.getMessage() for record in caplog.records if "refused" in record.getMessage()]
+    assert [line.partition(": refused")[0] for line in refused] == [
+        f"token from testclient sends 1 record to topic {fresh}",
+        f"token from testclient sends a record to topic {fresh}",
+    ]
 
 
 def test_what_is_not_there_is_said_in_json(script: Script) -> None:

@@ -16,10 +16,10 @@ from ottla.console.figures import part, plural
 from ottla.console.pages.record_options import COUNTS, decoders_of, registry_of
 from ottla.console.pages.records import record_place
 from ottla.console.pages.topics import existing
-from ottla.console.records import positions, reading
+from ottla.console.records import positions, record_source
 from ottla.console.records.connection import connected, partitions_of
 from ottla.console.records.page import RECORDS
-from ottla.console.records.reading import RecordSource
+from ottla.console.records.record_source import RecordSource
 from ottla.console.records.send import send_all
 from ottla.console.visit import Visit
 
@@ -123,7 +123,9 @@ def show_page(asked: Asked) -> RecordPage:
     with naming("at"):
         positions.time_of("" if positions.is_offset(query.at) else query.at)
     with connected(asked.visit.cluster.where) as client:
-        shown = reading.page_of(client, source, query.count, query.older or "", query.newer or "", query.at)
+        shown = record_source.page_of(
+            client, source, query.count, query.older or "", query.newer or "", query.at
+        )
     return RecordPage(
         [_record(message, decoders) for message in shown.messages],
         None if shown.older is None else _link(topic, query, older=positions.show(shown.older)),
@@ -138,7 +140,7 @@ def show(asked: Asked) -> Record:
     partition, offset = record_place(asked.visit, topic)
     decoders = _decoders(asked.visit, asked.query)
     with connected(asked.visit.cluster.where) as client:
-        message, _ = reading.read_one(client, _source(topic, asked.query), partition, offset)
+        message, _ = record_source.read_one(client, _source(topic, asked.query), partition, offset)
     return _record(message, decoders)
 
 
@@ -146,13 +148,13 @@ def send(asked: Asked) -> SentRecords:
     topic, _ = existing(asked.visit)
     records = _outgoing(asked.visit, topic.name, asked.body)
     with (
-        connected(asked.visit.cluster.where) as client,
         asked.visit.change(f"sends {plural(len(records), 'record')} to topic {topic.name}"),
+        connected(asked.visit.cluster.where) as client,
     ):
         sent = send_all(
             client, topic.name, partitions_of(client, topic.name), records, int(time.time() * 1000)
         )
-    return SentRecords([SentRecord(place.partition, place.offset) for place in sent])
+    return SentRecords([SentRecord(spot.partition, spot.offset) for spot in sent])
 
 
 # -- out -----------------------------------------------------------------------------------------------------
@@ -189,7 +191,7 @@ def check_json(value: Any) -> None:
     json.dumps(value, allow_nan=False)
 
 
-def _link(topic: Topic, query: RecordsQuery, **place: str) -> str:
+def _link(topic: Topic, query: RecordsQuery, **start: str) -> str:
     kept = {
         "partition": query.partition,
         "count": query.count if query.count != RECORDS else None,
@@ -198,7 +200,7 @@ def _link(topic: Topic, query: RecordsQuery, **place: str) -> str:
         "uncommitted": "true" if query.uncommitted else None,
     }
     given = {name: value for name, value in kept.items() if value is not None}
-    return f"{PREFIX}/topics/{part(topic.name)}/records?{urlencode(given | place)}"
+    return f"{PREFIX}/topics/{part(topic.name)}/records?{urlencode(given | start)}"
 
 
 # -- in ------------------------------------------------------------------------------------------------------

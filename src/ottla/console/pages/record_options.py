@@ -15,7 +15,7 @@ from ottla.client.registry_settings import registry_url
 from ottla.console.records.page import RECORDS
 from ottla.console.records.positions import is_offset, time_of
 from ottla.console.records.query import ANYWHERE, KEY, Query, query
-from ottla.console.records.reading import RecordSource
+from ottla.console.records.record_source import RecordSource
 from ottla.console.records.search import RESULTS, RESULTS_MAX, Scope
 from ottla.console.visit import Visit
 

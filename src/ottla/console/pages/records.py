@@ -23,7 +23,7 @@ from ottla.console.pages.record_options import (
     search_of,
 )
 from ottla.console.pages.topics import existing
-from ottla.console.records import positions, reading, rows, search, tail
+from ottla.console.records import positions, record_source, rows, search, tail
 from ottla.console.records.connection import Extent, connect, connected, extents
 from ottla.console.records.download import download, file_format
 from ottla.console.records.positions import offset_of, time_of
@@ -39,7 +39,7 @@ def show(visit: Visit) -> Response:
     if is_search(visit):
         return _show_search(visit, topic, options)
     with connected(visit.cluster.where) as client:
-        shown = reading.page_of(
+        shown = record_source.page_of(
             client,
             options.source,
             options.count,
@@ -185,7 +185,7 @@ def show_one(visit: Visit) -> Response:
     topic, options = _asked(visit)
     partition, offset = record_place(visit, topic)
     with connected(visit.cluster.where) as client:
-        message, extent = reading.read_one(client, options.source, partition, offset)
+        message, extent = record_source.read_one(client, options.source, partition, offset)
     decode, headers = options.decoders, message.headers
     return visit.page(
         "record.html",
