@@ -13,13 +13,15 @@ from tests.support.waiting import wait_for
 
 from ottla import Broker
 from ottla.base.command_error import CommandError
-from ottla.client import Client
+from ottla.base.errors import ErrorCode
+from ottla.client import Client, ClientError
 from ottla.client.formats import Outgoing
 from ottla.client.partitioner import partition_of
 from ottla.console.records.connection import Extent
 from ottla.console.records.download import download, file_format
 from ottla.console.records.send import send
 from ottla.console.records.tail import Came, Over, tail
+from ottla.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, read_header
 
 Connect = Callable[[], Client]
 
@@ -87,3 +89,19 @@ def test_a_record_is_sent_with_everything_it_has(broker: Broker, client: Client,
     assert (second.key(), second.value(), second.timestamp()[1]) == (b"k", None, 12_345)
     with pytest.raises(CommandError, match="has no partition 9; it has 0 to 3"):
         send(client, topic, [0, 1, 2, 3], Outgoing(None, b"", [], 9), 0)
+
+
+def test_who_may_not_have_a_producer_id_sends_without_one() -> None:
+    class Refusing:
+        """As older clusters are, to who has no right on the cluster."""
+
+        def producer_id(self) -> tuple[int, int]:
+            raise ClientError("no", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+        def produce(self, batches: dict[Any, bytearray]) -> dict[Any, int]:
+            (header,) = map(read_header, batches.values())
+            assert (header.producer_id, header.base_sequence) == (NO_PRODUCER_ID, NO_SEQUENCE)
+            return dict.fromkeys(batches, 7)
+
+    sent = send(Refusing(), "t", [0], Outgoing(None, b"v", [], None), 0)  # type: ignore[arg-type]
+    assert sent == ("t", 0, 7)
