@@ -8,8 +8,10 @@ USAGE = 2
 
 
 class CommandError(Exception):
-    """Ends the command. The message says what is wrong and, where that helps, what to do."""
+    """Ends the command. The message says what is wrong and, where that helps, what to do. `kafka_error` is
+    Kafka's name for it, such as TOPIC_ALREADY_EXISTS, if a broker has refused something."""
 
-    def __init__(self, message: str, code: int = FAILED) -> None:
+    def __init__(self, message: str, code: int = FAILED, kafka_error: str = "") -> None:
         super().__init__(message)
         self.code = code
+        self.kafka_error = kafka_error

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import quote, urlsplit
 
 import anyio
 from anyio.to_thread import run_sync
@@ -26,6 +26,10 @@ from starlette.staticfiles import StaticFiles
 
 from ottla.base.command_error import CommandError
 from ottla.console import templates
+from ottla.console.api.callers import Callers
+from ottla.console.api.endpoints import PREFIX
+from ottla.console.api.service import Api, on_http_error
+from ottla.console.bodies import form_of
 from ottla.console.logins import Attempts, Login, RefusedError, TokenLogin, UserLogin
 from ottla.console.routes import ROUTES, Route
 from ottla.console.sessions import Session, Sessions
@@ -33,9 +37,14 @@ from ottla.console.settings import ConsoleSettings
 from ottla.console.shield import HEADERS, NO_STORE, READS, Shield
 from ottla.console.visit import (
     BAD_GATEWAY,
+    CSRF,
     FORBIDDEN,
     NOT_FOUND,
+    PAGE_S,
     SEE_OTHER,
+    TOO_LARGE,
+    TOO_LONG,
+    TOO_MANY,
     MissingError,
     Visit,
     status_of,
@@ -45,12 +54,8 @@ from ottla.console.visit import (
 log = logging.getLogger(__name__)
 
 WORKERS = 16
-PAGE_S = 30.0
-FORM_BYTES_MAX = 8 << 20  # a record that is sent may be large
-FORM_FIELDS_MAX = 2000
+SWEEP_S = 30.0
 REFRESH = "x-refresh"  # a page asks for itself again, without its user
-CSRF = "x-csrf-token"
-TOO_MANY, TOO_LARGE, TOO_LONG = 429, 413, 504
 
 
 def console_app(settings: ConsoleSettings, clock: Callable[[], float] = time.monotonic) -> Starlette:
@@ -64,6 +69,7 @@ class Console:
         self.sessions = Sessions(clock, lambda session: self._login.leave(session.cluster))
         self._attempts = Attempts(clock)
         self._workers = anyio.CapacityLimiter(WORKERS)
+        self.callers = Callers(self._login, self._attempts, clock)
         static = StaticFiles(directory=Path(__file__).parent / "static")
         self.app = Starlette(
             routes=[
@@ -71,6 +77,7 @@ class Console:
                 StarletteRoute("/login", self._log_in, methods=["POST"]),
                 StarletteRoute("/logout", self._log_out, methods=["POST"]),
                 Mount("/static", static),
+                Mount(PREFIX, Api(settings, self.sessions, self.callers, self._workers).app),
                 *(self._route(route) for route in ROUTES),
             ],
             middleware=[Middleware(Shield, settings=settings)],
@@ -81,9 +88,18 @@ class Console:
     @asynccontextmanager
     async def _life(self, _app: Starlette) -> AsyncIterator[None]:
         threading.Thread(target=templates.compile_all, daemon=True).start()
-        yield
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._sweep)
+            yield
+            tasks.cancel_scope.cancel()
         await run_sync(self.sessions.end_all)
+        await run_sync(self.callers.end_all)
         await run_sync(self._login.close)
+
+    async def _sweep(self) -> None:
+        while True:
+            await anyio.sleep(SWEEP_S)
+            await run_sync(self.callers.sweep)
 
     # -- pages -----------------------------------------------------------------------------------------------
 
@@ -203,6 +219,10 @@ class Console:
         return HTMLResponse(templates.render("error.html", values), status)
 
     async def _on_http_error(self, request: Request, error: Exception) -> Response:
+        if request.url.path.startswith(
+            f"{PREFIX}/"
+        ):  # what no route of the API matches, such as a line break
+            return await on_http_error(request, error)
         assert isinstance(error, HTTPException), "registered for it"
         sentences = {NOT_FOUND: "There is no such page.", TOO_LARGE: "That is too much at once."}
         return self._error(request, error.status_code, sentences.get(error.status_code, str(error.detail)))
@@ -214,21 +234,6 @@ class Console:
         answer = self._error(request, 500, "This page failed: a bug in the console. Its log says more.")
         answer.headers.update(HEADERS | NO_STORE)
         return answer
-
-
-async def form_of(request: Request) -> dict[str, list[str]]:
-    """The fields of a form, as browsers send them without files."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > FORM_BYTES_MAX:
-            raise HTTPException(TOO_LARGE)
-    try:
-        return parse_qs(
-            body.decode(), keep_blank_values=True, max_num_fields=FORM_FIELDS_MAX, errors="strict"
-        )
-    except ValueError:
-        raise HTTPException(400, "That is not a form.") from None
 
 
 def local_path(address: str) -> str:

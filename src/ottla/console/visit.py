@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ottla.base.command_error import USAGE, CommandError
+from ottla.base.errors import ErrorCode
 from ottla.base.log_fields import UNLIMITED
 from ottla.console import templates
 from ottla.console.cluster.view import ClusterView
@@ -21,7 +22,24 @@ from ottla.console.settings import ConsoleSettings
 AUDIT = "ottla.console.audit"
 log = logging.getLogger(AUDIT)
 
-BAD_REQUEST, FORBIDDEN, NOT_FOUND, BAD_GATEWAY = 400, 403, 404, 502
+BAD_REQUEST, FORBIDDEN, NOT_FOUND, CONFLICT, TOO_LARGE, TOO_MANY = 400, 403, 404, 409, 413, 429
+BAD_GATEWAY, TOO_LONG = 502, 504
+PAGE_S = 30.0  # that an answer may take
+CSRF = "x-csrf-token"
+# What brokers refuse, by Kafka's name, where it is not the cluster that has a problem.
+STATUSES = {
+    **{error.name: BAD_REQUEST for error in ErrorCode if error.name.startswith(("INVALID_", "UNSUPPORTED_"))},
+    **{error.name: FORBIDDEN for error in ErrorCode if error.name.endswith("_AUTHORIZATION_FAILED")},
+    ErrorCode.POLICY_VIOLATION.name: BAD_REQUEST,
+    ErrorCode.SECURITY_DISABLED.name: BAD_REQUEST,
+    ErrorCode.OFFSET_OUT_OF_RANGE.name: NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name: NOT_FOUND,
+    ErrorCode.GROUP_ID_NOT_FOUND.name: NOT_FOUND,
+    ErrorCode.TOPIC_ALREADY_EXISTS.name: CONFLICT,
+    ErrorCode.NON_EMPTY_GROUP.name: CONFLICT,
+    ErrorCode.MESSAGE_TOO_LARGE.name: TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE.name: TOO_LARGE,
+}
 SEE_OTHER = 303
 
 
@@ -102,4 +120,7 @@ def theme_of(request: Request) -> str:
 
 
 def status_of(error: CommandError) -> int:
-    return BAD_REQUEST if error.code == USAGE else BAD_GATEWAY
+    """What HTTP calls a refusal: 4xx is for who asked, 5xx for the cluster."""
+    if error.code == USAGE:
+        return BAD_REQUEST
+    return STATUSES.get(error.kafka_error, BAD_GATEWAY)

@@ -21,6 +21,7 @@ from ottla.console.records.connection import Extent
 from ottla.console.records.download import download, file_format
 from ottla.console.records.send import send
 from ottla.console.records.tail import Came, Over, tail
+from ottla.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, read_header
 
 Connect = Callable[[], Client]
 
@@ -90,15 +91,20 @@ def test_a_record_is_sent_with_everything_it_has(broker: Broker, client: Client,
         send(client, topic, [0, 1, 2, 3], Outgoing(None, b"", [], 9), 0)
 
 
-def test_who_may_not_have_a_producer_id_sends_without(client: Client, fill: Any) -> None:
-    """Clusters before Kafka 2.8 want a right of its own for it."""
+def test_who_may_not_have_a_producer_id_sends_without_one() -> None:
+    class Refusing:
+        """As older clusters are, to who has no right on the cluster."""
 
-    def refused() -> tuple[int, int]:
-        raise ClientError("no", code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        def producer_id(self) -> tuple[int, int]:
+            raise ClientError("no", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
-    topic = fill([])
-    client.producer_id = refused  # type: ignore[method-assign]
-    assert send(client, topic, [0], Outgoing(None, b"v", []), int(time.time() * 1000)).offset == 0
+        def produce(self, batches: dict[Any, bytearray]) -> dict[Any, int]:
+            (header,) = map(read_header, batches.values())
+            assert (header.producer_id, header.base_sequence) == (NO_PRODUCER_ID, NO_SEQUENCE)
+            return dict.fromkeys(batches, 7)
+
+    sent = send(Refusing(), "t", [0], Outgoing(None, b"v", [], None), 0)  # type: ignore[arg-type]
+    assert sent == ("t", 0, 7)
 
 
 def test_half_a_pair_of_surrogates_does_not_end_a_download(open_client: Connect, fill: Any) -> None:

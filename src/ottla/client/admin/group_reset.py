@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.command_error import CommandError
+from ottla.base.errors import ErrorCode
 from ottla.client.admin.groups import DEAD, EMPTY, Group
 from ottla.client.librdkafka import cluster, partition_offsets
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
@@ -48,7 +49,8 @@ def check_idle(group: Group) -> None:
         count = len(group.members)
         raise CommandError(
             f"group {group.id} is {group.state} and has {count} member{'' if count == 1 else 's'}; "
-            "stop them first, then reset"
+            "stop them first, then reset",
+            kafka_error=ErrorCode.NON_EMPTY_GROUP.name,
         )
 
 

@@ -19,4 +19,4 @@ def check_answer(error_code: int, doing: str, said: str | None = None) -> None:
         return
     code = code_of(error_code)
     name = code.name if code == error_code else f"error {error_code}"
-    raise CommandError(f"{doing}: {REMEDIES.get(code) or said or name}")
+    raise CommandError(f"{doing}: {REMEDIES.get(code) or said or name}", kafka_error=code.name)

@@ -69,6 +69,11 @@ def outgoing(given: bytes | str, topic: str = "", encoders: Encoders | None = No
         record = json.loads(given)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"this is not JSON: {error}") from None
+    return outgoing_of(record, topic, encoders)
+
+
+def outgoing_of(record: Any, topic: str = "", encoders: Encoders | None = None) -> Outgoing:
+    """The same of JSON that is parsed already."""
     if not isinstance(record, dict):
         raise FormatError('a record is an object such as {"key": "k", "value": "v"}')
     if unknown := [name for name in record if name not in FIELDS]:

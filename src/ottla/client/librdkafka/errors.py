@@ -31,17 +31,29 @@ def errors_explained(doing: str = "") -> Iterator[None]:
         reason = error.__cause__ if isinstance(error, SystemError) else error
         if not isinstance(reason, KafkaException | KafkaError):
             raise
-        raise CommandError(f"{doing}: {explain(reason)}" if doing else explain(reason)) from None
+        said = f"{doing}: {explain(reason)}" if doing else explain(reason)
+        raise CommandError(said, kafka_error=kafka_name(reason)) from None
     except FutureTimeout:
         raise CommandError(f"{doing or 'the broker'}: no answer within {REQUEST_S:.0f} s") from None
     except ValueError as error:
         raise CommandError(f"{doing}: {error}" if doing else str(error), USAGE) from None
 
 
+def _unframed(error: Any) -> Any:
+    is_framed = isinstance(error, Exception) and error.args and not hasattr(error, "str")
+    return error.args[0] if is_framed else error
+
+
+def kafka_name(error: Any) -> str:
+    """What Kafka calls it, if a broker said it; librdkafka has shorter names, and errors of its own."""
+    inner = _unframed(error)
+    code = inner.code() if hasattr(inner, "code") else 0
+    return ErrorCode(code).name if code > 0 and code in set(ErrorCode) else ""
+
+
 def explain(error: Any) -> str:
     """The reason in an exception or error of confluent-kafka, without the frame around it."""
-    is_framed = isinstance(error, Exception) and error.args and not hasattr(error, "str")
-    inner = error.args[0] if is_framed else error
+    inner = _unframed(error)
     if not hasattr(inner, "str"):
         return str(inner)
     if inner.code() in DENIED:

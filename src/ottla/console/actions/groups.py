@@ -10,6 +10,7 @@ from ottla.client.librdkafka.errors import REQUEST_S, errors_explained
 from ottla.console.cluster.view import ClusterView
 from ottla.console.typed import time_of
 
+OFFSET_MAX = (1 << 63) - 1
 GOALS = ("earliest", "latest", "offset", "time", "shift")
 
 
@@ -34,6 +35,15 @@ class Plan(NamedTuple):
         )
 
 
+def chosen_of(topic: str | None, partition: int | None) -> dict[str, set[int] | None]:
+    """One partition, one topic, or all that is committed."""
+    if not topic:
+        if partition is not None:
+            raise CommandError("a partition is one of a topic: say of which", USAGE)
+        return {}
+    return {topic: None if partition is None else {partition}}
+
+
 def goal_of(kind: str, value: str) -> Goal:
     """earliest, latest, offset N, time T, shift N."""
     if kind not in GOALS:
@@ -43,6 +53,8 @@ def goal_of(kind: str, value: str) -> Goal:
     try:
         if kind in {"offset", "shift"}:
             number = int(value)
+            if abs(number) > OFFSET_MAX:
+                raise ValueError
     except ValueError:
         raise CommandError(f"{value!r:.40} is no number", USAGE) from None
     if kind == "time":
@@ -62,8 +74,15 @@ def reset_plan(view: ClusterView, name: str, chosen: Mapping[str, set[int] | Non
     """What would move. Nothing `chosen` is everything that the group has committed."""
     (group,) = view.groups([name])
     group_reset.check_idle(group)
+    if not chosen and not group.positions:
+        raise CommandError(f"group {name} has no committed offsets: say which topic", USAGE)
     remarks: list[str] = []
     targets = group_reset.targets(view.admin, group, chosen, remarks.append)
+    committed = {
+        (position.topic, position.partition) for position in group.positions if position.committed is not None
+    }
+    if goal.shift_by is not None and (without := [target for target in targets if target not in committed]):
+        raise CommandError(f"{without[0][0]} {without[0][1]} has no committed offset to shift", USAGE)
     moves = group_reset.plan(view.admin, group, targets, goal, remarks.append)
     return Plan(moves, [remark.removeprefix("warning: ") for remark in remarks])
 

@@ -7,7 +7,8 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.client.admin import configs
 from ottla.client.admin.configs import Resource
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained
-from ottla.console.cluster.settings import TOPIC
+from ottla.console.cluster.settings import KINDS, TOPIC
+from ottla.console.cluster.snapshot import Topic
 from ottla.console.cluster.view import ClusterView
 
 PARTITIONS_MAX = 100_000
@@ -44,6 +45,13 @@ def delete(view: ClusterView, name: str) -> None:
     with errors_explained(f"topic {name}"):
         asked = view.admin.delete_topics([name], operation_timeout=REQUEST_S, request_timeout=REQUEST_S)
         asked[name].result(REQUEST_S)
+
+
+def check_growth(topic: Topic, partitions: int) -> None:
+    """CommandError: it has as many already."""
+    there = len(topic.partitions)
+    if partitions <= there:
+        raise CommandError(f"topic {topic.name} has {there} partitions already; they can only grow", USAGE)
 
 
 def add_partitions(view: ClusterView, name: str, partitions: int, *, validate_only: bool = False) -> None:
@@ -107,6 +115,11 @@ class ConfigChange(NamedTuple):
     after: str | None  # None: back to what it inherits
     inherited: str | None
     remark: str
+
+
+def config_doing(changes: list[ConfigChange], kind: int, name: str) -> str:
+    """For the audit line."""
+    return f"sets {', '.join(change.name for change in changes)} of {KINDS[kind]} {name}"
 
 
 def config_plan(

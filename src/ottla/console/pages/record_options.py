@@ -13,7 +13,9 @@ from ottla.client.formats.content import AUTO, SCHEMA_FORMATS
 from ottla.client.partitioner import likely_partitions
 from ottla.client.registry_settings import registry_url
 from ottla.console.records.page import RECORDS
+from ottla.console.records.positions import is_offset
 from ottla.console.records.query import ANYWHERE, KEY, Query, query
+from ottla.console.records.record_source import RecordSource
 from ottla.console.records.search import RESULTS, RESULTS_MAX, Scope
 from ottla.console.typed import time_of, whole_number
 from ottla.console.visit import Visit
@@ -41,6 +43,10 @@ class Options:
         return list(self.partitions) if self.partition is None else [self.partition]
 
     @property
+    def source(self) -> RecordSource:
+        return RecordSource(self.topic, self.chosen, self.read_committed)
+
+    @property
     def formats(self) -> list[str]:
         return [form for form in FORMATS if self.has_registry or form not in SCHEMA_FORMATS]
 
@@ -52,13 +58,8 @@ class Options:
 
 def options_of(visit: Visit, topic: str, partitions: tuple[int, ...]) -> Options:
     registry = registry_of(visit)
-    try:
-        decoders = Decoders(
-            Decoder("key", visit.query("key_format", AUTO) or AUTO, registry),
-            Decoder("value", visit.query("value_format", AUTO) or AUTO, registry),
-        )
-    except FormatError as error:
-        raise CommandError(str(error), USAGE) from None
+    key_format, value_format = visit.query("key_format") or AUTO, visit.query("value_format") or AUTO
+    decoders = decoders_of(key_format, value_format, registry)
     return Options(
         topic,
         partitions,
@@ -69,6 +70,13 @@ def options_of(visit: Visit, topic: str, partitions: tuple[int, ...]) -> Options
         registry is not None,
         {name: visit.query(name) for name in KEPT},
     )
+
+
+def decoders_of(key_format: str, value_format: str, registry: Registry | None) -> Decoders:
+    try:
+        return Decoders(Decoder("key", key_format, registry), Decoder("value", value_format, registry))
+    except FormatError as error:
+        raise CommandError(str(error), USAGE) from None
 
 
 def registry_of(visit: Visit) -> Registry | None:
@@ -131,18 +139,6 @@ def search_of(visit: Visit, options: Options) -> tuple[Scope, Query]:
 
 
 # -- numbers -------------------------------------------------------------------------------------------------
-
-
-def is_offset(text: str) -> bool:
-    """Whether a place is given by its offset: a time in milliseconds has more digits."""
-    return whole_number(text) is not None and len(text) < 12
-
-
-def offset_of(text: str) -> int:
-    offset = whole_number(text)
-    if offset is None:
-        raise CommandError(f"{text!r:.40} is no offset", USAGE)
-    return offset
 
 
 def _partition(text: str, partitions: tuple[int, ...]) -> int | None:

@@ -17,10 +17,10 @@ from ottla.client.formats.json_lines import headers_of, headers_to_json
 from ottla.console.cluster.snapshot import Topic
 from ottla.console.figures import part
 from ottla.console.pages.record_options import Options, options_of
-from ottla.console.pages.records import read_one
 from ottla.console.pages.topics import existing
 from ottla.console.records import positions, rows
-from ottla.console.records.connection import connected, partitions_of
+from ottla.console.records.connection import connected, explained, partitions_of
+from ottla.console.records.record_source import read_one
 from ottla.console.records.send import send
 from ottla.console.typed import whole_number
 from ottla.console.visit import Visit, status_of
@@ -52,7 +52,7 @@ def send_one(visit: Visit) -> Response:
             doing = f"sends a record to topic {target}"
             if origin is not None:
                 doing += f", that of {topic.name}-{origin.partition} at offset {origin.offset}"
-            with visit.change(doing):
+            with visit.change(doing), explained():
                 sent = send(client, target, partitions_of(client, target), record, int(time.time() * 1000))
     except CommandError as error:
         return _form(visit, topic, options, origin, str(error), status_of(error))
@@ -71,7 +71,7 @@ def _origin(visit: Visit, options: Options, text: str) -> Message | None:
         return None
     ((partition, offset),) = list(positions.parse(text).items())[:1]
     with connected(visit.cluster.where) as client:
-        return read_one(client, options, partition, offset)[0]
+        return read_one(client, options.source, partition, offset)[0]
 
 
 # -- the form ------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from starlette.responses import Response
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.ids import TopicPartition
 from ottla.base.times import show_ms
-from ottla.client import Client, OffsetOutOfRange
 from ottla.client.formats import Message, json_lines
 from ottla.client.formats.content import escaped
 from ottla.client.formats.content import show as show_content
@@ -19,17 +18,15 @@ from ottla.console.figures import part
 from ottla.console.pages.record_options import (
     COUNTS,
     Options,
-    is_offset,
     is_search,
-    offset_of,
     options_of,
     search_of,
 )
 from ottla.console.pages.topics import existing
-from ottla.console.records import page, positions, rows, search, tail
-from ottla.console.records.batches import Problems, messages
+from ottla.console.records import positions, record_source, rows, search, tail
 from ottla.console.records.connection import Extent, connect, connected, extents
 from ottla.console.records.download import download, file_format
+from ottla.console.records.positions import offset_of
 from ottla.console.streams import byte_stream, event_stream
 from ottla.console.typed import time_of, whole_number
 from ottla.console.visit import MissingError, Visit
@@ -43,7 +40,14 @@ def show(visit: Visit) -> Response:
     if is_search(visit):
         return _show_search(visit, topic, options)
     with connected(visit.cluster.where) as client:
-        shown = _page(visit, client, options)
+        shown = record_source.page_of(
+            client,
+            options.source,
+            options.count,
+            visit.query("older"),
+            visit.query("newer"),
+            visit.query("at"),
+        )
     return _render(
         visit,
         topic,
@@ -55,26 +59,6 @@ def show(visit: Visit) -> Response:
         problems=shown.problems,
         is_whole=shown.is_whole,
     )
-
-
-def _page(visit: Visit, client: Client, options: Options) -> page.Page:
-    reach = extents(client, options.topic, options.chosen, read_committed=options.read_committed)
-    source = page.Source(client, options.topic, reach, options.read_committed)
-    if visit.query("older"):
-        return page.older(source, positions.parse(visit.query("older")), options.count)
-    if visit.query("newer"):
-        return page.newer(source, positions.parse(visit.query("newer")), options.count)
-    at = visit.query("at").strip()
-    if not at:
-        return page.newest(source, options.count)
-    if is_offset(at):
-        return page.newer(source, dict.fromkeys(options.chosen, int(at)), options.count)
-    time_ms = time_of(at)
-    assert time_ms is not None, "there is text"
-    asked = {TopicPartition(options.topic, number): max(0, time_ms) for number in options.chosen}
-    offsets = client.offsets_at(asked)
-    begin = {of.partition: offset for of, offset in offsets.items() if offset is not None}
-    return page.newer(source, {number: reach[number].end for number in reach} | begin, options.count)
 
 
 def _show_search(visit: Visit, topic: Topic, options: Options) -> Response:
@@ -206,7 +190,7 @@ def show_one(visit: Visit) -> Response:
     topic, options = _asked(visit)
     partition, offset = record_place(visit, topic)
     with connected(visit.cluster.where) as client:
-        message, extent = read_one(client, options, partition, offset)
+        message, extent = record_source.read_one(client, options.source, partition, offset)
     decode, headers = options.decoders, message.headers
     return visit.page(
         "record.html",
@@ -229,33 +213,6 @@ def record_place(visit: Visit, topic: Topic) -> tuple[int, int]:
     if partition is None:
         raise MissingError(f"{topic.name} has no partition {visit.path('partition')!r:.20}.")
     return partition, offset_of(visit.path("offset"))
-
-
-def read_one(client: Client, options: Options, partition: int, offset: int) -> tuple[Message, Extent]:
-    """The record with this offset. A marker or an aborted record is not there for who does not want it."""
-    if partition not in options.partitions:
-        raise MissingError(f"{options.topic} has no partition {partition}.")
-    reach = extents(client, options.topic, [partition], read_committed=options.read_committed)
-    problems = Problems()
-    try:
-        chunks = client.fetch(
-            TopicPartition(options.topic, partition),
-            offset,
-            offset + 1,
-            read_committed=options.read_committed,
-            max_bytes=page.FETCH_BYTES_MAX,
-        )
-        if offset < reach[partition].end:
-            for message in messages(options.topic, partition, chunks, problems):
-                if message.offset == offset:
-                    return message, reach[partition]
-    except OffsetOutOfRange:
-        pass
-    start, end = reach[partition]
-    why = problems[0] if problems else f"the partition begins at {start} and ends before {end}"
-    if start <= offset < end and not problems:
-        why = "it was compacted away, aborted, or is a marker of a transaction"
-    raise MissingError(f"There is no record at offset {offset} of {options.topic}-{partition}: {why}.")
 
 
 # -- files ---------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def change(visit: Visit, kind: int, name: str, address: str) -> Response:
     if not visit.form("confirmed"):
         return visit.page("settings_plan.html", whose=whose, changes=changes, address=address, problem="")
     try:
-        with visit.change(f"sets {', '.join(change.name for change in changes)} of {whose}"):
+        with visit.change(actions.config_doing(changes, kind, name)):
             actions.change_configs(visit.cluster, KINDS[kind], name, new, dropped)
     except CommandError as error:
         return visit.page(

@@ -87,11 +87,7 @@ def add_partitions(visit: Visit) -> Response:
     topic, _ = existing(visit)
     try:
         wanted = _number(visit.form("partitions"), "partitions")
-        if wanted <= len(topic.partitions):
-            raise CommandError(
-                f"topic {topic.name} has {len(topic.partitions)} partitions already; they can only grow",
-                USAGE,
-            )
+        actions.check_growth(topic, wanted)
         with visit.change(f"gives topic {topic.name} {wanted} partitions"):
             actions.add_partitions(visit.cluster, topic.name, wanted)
     except CommandError as error:

@@ -36,7 +36,7 @@ def explained() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        raise CommandError(str(error)) from None
+        raise CommandError(str(error), kafka_error=error.code.name if error.code else "") from None
 
 
 def partitions_of(client: Client, topic: str) -> list[int]:

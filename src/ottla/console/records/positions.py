@@ -1,4 +1,5 @@
-"""Where a page of records begins or ends: an offset for each partition, as links carry it.
+"""Where a page of records begins or ends: an offset for each partition, as links carry it; or one offset,
+as people write it.
 
 `0:120,1:98`. A link stays what it is while records come: it names offsets, not "the second page".
 """
@@ -27,3 +28,15 @@ def parse(text: str) -> Positions:
         if len(positions) > PARTITIONS_MAX:
             raise CommandError("those are too many partitions", USAGE)
     return positions
+
+
+def is_offset(text: str) -> bool:
+    """Whether a place is given by its offset: a time in milliseconds has more digits."""
+    return whole_number(text) is not None and len(text) < 12
+
+
+def offset_of(text: str) -> int:
+    offset = whole_number(text)
+    if offset is None:
+        raise CommandError(f"{text!r:.40} is no offset", USAGE)
+    return offset
