@@ -1,5 +1,6 @@
 """The pytest plugin, used here as anybody would use it, and once in a pytest of its own."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,10 +52,11 @@ def test_second_gets_the_same_broker(ottla_broker):
 
 def test_a_run_of_its_own_has_one_broker_and_pays_for_it_only_when_asked(tmp_path: Path) -> None:
     (tmp_path / "test_example.py").write_text(EXAMPLE)
-    plain = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-W", "error", "-q", str(tmp_path)]
+    plain = ["-p", "no:cacheprovider", "-p", "ottla.testing.plugin", "-W", "error", "-q", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *plain, "--rootdir", str(tmp_path)],
         capture_output=True, text=True, timeout=60, cwd=tmp_path,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # what others load is not ours to pay for
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
