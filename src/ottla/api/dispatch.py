@@ -219,6 +219,7 @@ class Exchange:
         self.broker.waiting.park(parked)
 
     def _reply(self, answer: Any) -> None:
+        self.broker.outbox.is_stirred = True  # it may go on in slices, or wait for something else
         self.meter.wake()
         if isinstance(answer, Parked):
             self.park(answer)
