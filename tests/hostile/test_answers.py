@@ -119,7 +119,9 @@ def test_readers_that_never_read_are_closed_and_their_memory_comes_back(
         for _ in range(readers):
             wire = stack.enter_context(Wire(broker.port))
             with contextlib.suppress(Closed, ConnectionError):
-                wire.send_bytes(frame * 2)
+                wire.send_bytes(frame)
+                wire.wait_for_answer()  # requests that wait, all together, have a budget of their own
+                wire.send_bytes(frame)
         wait_for(lambda: "ottla.unsent.max.bytes" in broker.log, 60, "the slowest readers to be closed")
         rounds = len(healthy.seconds)
         wait_for(lambda: len(healthy.seconds) > rounds + 20, 60, "the healthy client to go on")

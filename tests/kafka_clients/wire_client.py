@@ -88,6 +88,10 @@ class Wire:
         (size,) = struct.unpack(">i", self._exactly(4))
         return memoryview(self._exactly(size))
 
+    def wait_for_answer(self) -> None:
+        """Until it has begun to arrive. It stays unread."""
+        self.socket.recv(1, socket.MSG_PEEK)
+
     def receive(self, request: type, version: int) -> tuple[int, Any]:
         """Correlation id and response."""
         return decode_answer(request, version, self.receive_frame())
