@@ -41,7 +41,6 @@ from ottla.group.group import Caller, Group
 from ottla.group.memory import (
     GROUP_BYTES,
     MEMBER_BYTES,
-    PENDING_OFFSET_BYTES,
     Use,
     check_member,
     heartbeat_bytes,
@@ -342,17 +341,14 @@ class GroupShard:
         self._check_commit_room(group, commit)
 
     def _check_commit_room(self, group: Group | None, commit: Commit) -> None:
-        """What takes no more memory than is taken already is always stored."""
-        made = 0 if self.offsets.has_any(commit.group_id) else GROUP_BYTES + len(commit.group_id)
-        has_members = group is not None and not group.is_empty
-        room = self.room_bytes(Use.COMMITS_OF_MEMBERS if has_members else Use.OTHER_COMMITS)
-        at_most = sum(
-            PENDING_OFFSET_BYTES + len(committed.topic) + len(committed.metadata)
-            for committed in commit.offsets
-        )
-        if made + at_most <= room:
+        """What takes no more memory than is taken already is always stored: most commits do not."""
+        growth = self.offsets.growth_by(commit)
+        if not self.offsets.has_any(commit.group_id):
+            growth += GROUP_BYTES + len(commit.group_id)
+        if growth <= 0:
             return
-        if made + self.offsets.growth_by(commit) > max(room, 0):
+        has_members = group is not None and not group.is_empty
+        if growth > self.room_bytes(Use.COMMITS_OF_MEMBERS if has_members else Use.OTHER_COMMITS):
             raise ApiError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
