@@ -40,8 +40,8 @@ from ottla.wire.header import (
     RequestHeader,
     UnknownApiError,
     decode_request_header,
-    response_header,
     response_is_flexible,
+    response_start,
 )
 from ottla.wire.messages import VERSIONS
 from ottla.wire.primitives import OverLimitError, ProtocolError
@@ -462,11 +462,11 @@ def _refuse_version(broker: Broker, api: Api | None, header: RequestHeader, clie
 
 
 def _framed(header: RequestHeader, chunks: list[Buffer], counts: ApiCounts) -> list[Buffer]:
+    size = len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
     flexible = _has_flexible_answer(header.api_key, header.api_version)
-    start = response_header(header.correlation_id, flexible)
-    size = len(start) + sum(map(len, chunks))
-    counts.answer_bytes += size
-    head = LENGTH.pack(size) + start
+    start = response_start(header.correlation_id, size, flexible)
+    counts.answer_bytes += len(start) - LENGTH.size + size
     if len(chunks[0]) > SHARED_BYTES:
-        return [head, *chunks]
-    return [head + chunks[0], *chunks[1:]]
+        return [start, *chunks]
+    chunks[0] = start + chunks[0]
+    return chunks

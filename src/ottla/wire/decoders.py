@@ -104,6 +104,11 @@ class _DecoderWriter:
         """End the run of fixed-width values: from here on every target is set and `at` is right."""
         if not self._codes:
             return
+        if self._codes == "B":  # without a call, and a tuple for what that returns
+            self.source.line(f"{self._targets.pop()} = view[at]")
+            self.source.line("at += 1")
+            self._codes = ""
+            return
         unpack = self.source.packing(self._codes, "unpack_from")
         self.source.line(f"{', '.join(self._targets)}, = {unpack}(view, at)")
         self.source.line(f"at += {struct.calcsize('>' + self._codes)}")
@@ -153,7 +158,11 @@ class _DecoderWriter:
         if not self.flexible:
             return f"{n} >= 0", n, n
         with self.source.block(f"if {n} > 127:"):
-            self.source.line(f"{n}, at = {long}(view, at - 1)")
+            with self.source.block("if view[at] < 128:"):  # most varints have one byte or two
+                self.source.line(f"{n} += (view[at] << 7) - 128")
+                self.source.line("at += 1")
+            with self.source.block("else:"):
+                self.source.line(f"{n}, at = {long}(view, at - 1)")
         return n, f"{n} - 1", n
 
     def _null(self, nullable: bool, target: str, label: str) -> None:
@@ -243,6 +252,12 @@ class _DecoderWriter:
         self.struct(cls, name)
 
     def _tags(self, tagged: list[Field], target: str) -> None:
+        if not tagged and not self._codes:
+            with self.source.block("if view[at]:"):
+                self.source.line("at, left = skip_tags(view, at, end, left)")
+            with self.source.block("else:"):
+                self.source.line("at += 1")
+            return
         count = self.source.fresh("tags")
         self.take("B", count)
         self.flush()

@@ -23,6 +23,8 @@ _KEY_AND_VERSION: Final = struct.Struct(">hh")
 _REQUEST: Final = struct.Struct(">hhih")
 _CORRELATION_ID: Final = struct.Struct(">i")
 _CORRELATION_ID_AND_NO_TAGS: Final = struct.Struct(">ix")
+_FRAME: Final = struct.Struct(">ii")
+_FRAME_AND_NO_TAGS: Final = struct.Struct(">iix")
 
 FlexibleSince = Mapping[int, int | None]
 
@@ -61,10 +63,8 @@ def decode_request_header(
 ) -> tuple[RequestHeader, int]:
     """The header of a frame and the position of the body after it."""
     try:
-        api_key, api_version = _KEY_AND_VERSION.unpack_from(view)
-        if api_key not in since:
-            raise UnknownApiError(_readable_header(view))
-        _, _, correlation_id, size = _REQUEST.unpack_from(view)
+        api_key, api_version, correlation_id, size = _REQUEST.unpack_from(view)
+        flexible_since = since[api_key]
         at = _REQUEST.size
         client_id = None
         if size >= 0:
@@ -73,9 +73,11 @@ def decode_request_header(
                 raise ProtocolError("the client id runs past the end")
             client_id = str(view[at:to], "utf-8")
             at = to
-        if request_is_flexible(api_key, api_version, since):
+        if flexible_since is not None and api_version >= flexible_since:
             at = skip_tags(view, at, len(view), TAGS_MAX)[0] if view[at] else at + 1
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, KeyError, IndexError, UnicodeDecodeError) as error:
+        if len(view) >= _KEY_AND_VERSION.size and _KEY_AND_VERSION.unpack_from(view)[0] not in since:
+            raise UnknownApiError(_readable_header(view)) from None
         raise ProtocolError(f"request header: {error}") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id), at
 
@@ -101,6 +103,13 @@ def encode_request_header(header: RequestHeader, since: FlexibleSince = FLEXIBLE
 def response_header(correlation_id: int, flexible: bool) -> bytes:
     """`flexible` as `response_is_flexible` says: never for ApiVersions."""
     return (_CORRELATION_ID_AND_NO_TAGS if flexible else _CORRELATION_ID).pack(correlation_id)
+
+
+def response_start(correlation_id: int, body_bytes: int, flexible: bool) -> bytes:
+    """The length of a frame and the header of the response in it, before a body of so many bytes."""
+    if flexible:
+        return _FRAME_AND_NO_TAGS.pack(_CORRELATION_ID_AND_NO_TAGS.size + body_bytes, correlation_id)
+    return _FRAME.pack(_CORRELATION_ID.size + body_bytes, correlation_id)
 
 
 def decode_response_header(view: memoryview, flexible: bool) -> tuple[int, int]:
