@@ -75,11 +75,24 @@ def _converse(
 
 
 def main(kind: str, spec: dict[str, Any]) -> None:
-    from bench import load_bulk, load_fetch, load_raw, load_single, load_steady, load_transactions
+    from bench import (
+        load_bulk,
+        load_fetch,
+        load_keyed,
+        load_latency,
+        load_raw,
+        load_readers,
+        load_single,
+        load_steady,
+        load_transactions,
+    )
 
     prepare: dict[str, Callable[[dict[str, Any]], Run]] = {
         "bulk": load_bulk.prepare,
         "fetch": load_fetch.prepare,
+        "keyed": load_keyed.prepare,
+        "latency": load_latency.prepare,
+        "readers": load_readers.prepare,
         "replay": load_raw.prepare_replay,
         "single-raw": load_raw.prepare_single,
         "single-rdkafka": load_single.prepare,

@@ -16,7 +16,7 @@ from bench import wire
 TIMEOUT_S = 30.0
 
 
-def _address(spec: dict[str, Any]) -> tuple[str, int]:
+def address(spec: dict[str, Any]) -> tuple[str, int]:
     host, port = spec["bootstrap"].rsplit(":", 1)
     return host, int(port)
 
@@ -38,7 +38,7 @@ def prepare_replay(spec: dict[str, Any]) -> Callable[[], dict[str, Any]]:
     batch, count = wire.record_batch(os.urandom(spec["record_bytes"]), spec["batch_bytes"])
     request = wire.produce_request(spec["topic"], batch)
     at = wire.error_offset(spec["topic"])
-    sock = wire.connect(*_address(spec), TIMEOUT_S)
+    sock = wire.connect(*address(spec), TIMEOUT_S)
     _warm(sock, request, at, 1)
     requests = max(1, spec["records"] // count)
 
@@ -74,7 +74,7 @@ def prepare_single(spec: dict[str, Any]) -> Callable[[], dict[str, Any]]:
     batch, _ = wire.record_batch(os.urandom(spec["record_bytes"]), 0)
     request = wire.produce_request(spec["topic"], batch)
     at = wire.error_offset(spec["topic"])
-    sockets = [wire.connect(*_address(spec), TIMEOUT_S) for _ in range(spec["producers"])]
+    sockets = [wire.connect(*address(spec), TIMEOUT_S) for _ in range(spec["producers"])]
     for sock in sockets:
         _warm(sock, request, at, 20)
 

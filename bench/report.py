@@ -85,6 +85,17 @@ def spread(row: Row, key: str) -> float | None:
     return (max(seen) - min(seen)) / statistics.median(seen) if len(seen) > 1 else None
 
 
+def with_ratio(outcome: Outcome, key: str) -> None:
+    """Add to every row how far to trust a figure, and its ratio to Apache Kafka's in the same case."""
+    for at, row in enumerate(outcome.rows):
+        figures = {
+            **row.figures,
+            "spread": spread(row, key),
+            "of_apache": paired_ratio(row, outcome.row(row.case, "Apache"), key),
+        }
+        outcome.rows[at] = Row(row.case, row.peer, figures, row.note, row.rounds)
+
+
 def show(console: Console, outcome: Outcome) -> None:
     table = Table(title=f"{outcome.workload}  {outcome.title}", title_justify="left")
     table.add_column("case", no_wrap=True)

@@ -177,14 +177,14 @@ class Peer:
                 resident, unique = resident + memory.rss, unique + memory.uss
         return resident, unique
 
-    def create_topic(self, topic: str, config: dict[str, str] | None = None) -> None:
-        """One partition, one replica. A peer without CreateTopics gets its topics on first use."""
+    def create_topic(self, topic: str, config: dict[str, str] | None = None, partitions: int = 1) -> None:
+        """One replica. A peer without CreateTopics gets its topics on first use."""
         if not self.takes_topic_configs:
             return
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         try:
-            wanted = NewTopic(topic, num_partitions=1, replication_factor=1, config=config or {})
-            admin.create_topics([wanted], operation_timeout=10, request_timeout=15)[topic].result(20)
+            wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config or {})
+            admin.create_topics([wanted], operation_timeout=60, request_timeout=70)[topic].result(80)
         except TimeoutError as error:
             raise PeerError(f"{self.name} did not answer CreateTopics") from error
         except KafkaException as error:

@@ -13,10 +13,6 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
 from bench import load_groups, load_raw, wire, wire_groups
 from bench.apache import ApacheKafka
 from bench.report import Column, Figures, Outcome
@@ -68,14 +64,6 @@ def _with_settings(brokers: list[Peer]) -> Iterator[list[Peer]]:
     finally:
         for peer in peers:
             peer.close()
-
-
-def _create_topic(peer: Peer, topic: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 0})
-    try:
-        admin.create_topics([NewTopic(topic, num_partitions=partitions)])[topic].result(60)
-    except (KafkaException, TimeoutError) as error:
-        raise PeerError(f"{peer.name} did not create {partitions} partitions") from error
 
 
 def _stable(peer: Peer, kind: str) -> Figures:
@@ -134,8 +122,8 @@ def _contender(peer: Peer, measure: Callable[[Peer], Figures]) -> Contender:
 
 def _prepare(peer: Peer) -> None:
     """Topics, and the coordinator."""
-    _create_topic(peer, WIDE, PARTITIONS)
-    _create_topic(peer, NARROW, OFFSETS_PER_GROUP)
+    peer.create_topic(WIDE, partitions=PARTITIONS)
+    peer.create_topic(NARROW, partitions=OFFSETS_PER_GROUP)
     load_groups.until_coordinated(peer, "commits")
 
 

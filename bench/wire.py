@@ -90,6 +90,12 @@ def fetch_error(frame: bytes, topic: str) -> int:
     return int.from_bytes(frame[at : at + 2], "big", signed=True)
 
 
+def fetch_records_offset(topic: str) -> int:
+    """Where the records of the only partition begin in a framed reply to `fetch_request`, if no transaction
+    was aborted there."""
+    return 4 + 4 + 4 + 2 + 4 + 4 + 2 + len(topic.encode()) + 4 + 4 + 2 + 8 + 8 + 8 + 4 + 4 + 4
+
+
 def error_offset(topic: str) -> int:
     """Where the error code stands in a framed Produce v9 reply for one topic and one partition."""
     name = topic.encode()
