@@ -78,7 +78,7 @@ class Measuring:
         measured = Measurement(time.time())
         missing: list[str] = []
         client = self._client()
-        measured.starts, measured.ends, silent = starts_and_ends(self._cluster, snapshot)
+        measured.starts, measured.ends, silent = starts_and_ends(self._cluster, snapshot.topics.values())
         measured.gaps |= {"offsets": next(iter(silent.values()))} if silent else {}
         with self._part(measured, "log directories"):
             measured.directories, measured.silent = log_directories(self._cluster, snapshot.brokers)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ottla.base.command_error import CommandError
 from ottla.client.admin.requests import Cluster
-from ottla.console.cluster.snapshot import Snapshot
+from ottla.console.cluster.snapshot import Topic
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -21,24 +21,24 @@ LATEST, EARLIEST = -1, -2
 _CONSUMER = -1
 
 
-def starts_and_ends(cluster: Cluster, snapshot: Snapshot) -> tuple[Offsets, Offsets, dict[int, str]]:
+def starts_and_ends(cluster: Cluster, topics: Iterable[Topic]) -> tuple[Offsets, Offsets, dict[int, str]]:
     """Of partitions that have a leader who answers; and why others do not."""
     starts: Offsets = {}
     ends: Offsets = {}
     silent: dict[int, str] = {}
-    for leader, topics in _led(snapshot).items():
+    for leader, led in _by_leader(topics).items():
         try:
             for offsets, time_ms in ((starts, EARLIEST), (ends, LATEST)):
-                offsets |= _asked(cluster, leader, topics, time_ms)
+                offsets |= _asked(cluster, leader, led, time_ms)
         except CommandError as error:
             silent[leader] = str(error)
     return starts, ends, silent
 
 
-def _led(snapshot: Snapshot) -> dict[int, dict[str, list[int]]]:
+def _by_leader(topics: Iterable[Topic]) -> dict[int, dict[str, list[int]]]:
     """The partitions of each leader, by topic."""
     led: dict[int, dict[str, list[int]]] = {}
-    for topic in snapshot.topics.values():
+    for topic in topics:
         for partition in topic.partitions:
             if not partition.is_offline:
                 led.setdefault(partition.leader, {}).setdefault(topic.name, []).append(partition.number)

@@ -63,7 +63,7 @@ def existing(visit: Visit) -> Group:
     name = visit.path("group")
     (group,) = visit.cluster.groups([name])
     if not group.is_there:
-        raise MissingError(f"There is no group {name!r}.")
+        raise MissingError(f"There is no group {name!r}.", ("/groups", "Groups"))
     return group
 
 

@@ -125,5 +125,5 @@ def existing(visit: Visit) -> tuple[Topic, Snapshot]:
     name = visit.path("topic")
     snapshot = visit.cluster.snapshot(having=name)
     if name not in snapshot.topics:
-        raise MissingError(f"There is no topic {name!r}, or you may not see it.")
+        raise MissingError(f"There is no topic {name!r}, or you may not see it.", ("/topics", "Topics"))
     return snapshot.topics[name], snapshot
