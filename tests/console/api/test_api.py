@@ -84,6 +84,15 @@ def test_settings_are_planned_changed_and_given_back(script: Script, broker: Bro
     assert script.patch(address, {"set": {"retention.ms": "x"}}, 400)["kafka_error"] == "INVALID_CONFIG"
 
 
+def test_offsets_of_a_topic_are_those_of_this_moment(script: Script, fresh: str) -> None:
+    script.post("/topics", {"name": fresh, "partitions": 2}, 201)
+    send(script, fresh, {"value": "a", "partition": 1}, {"value": "b", "partition": 1})
+    assert [(one["start"], one["end"]) for one in script.get(f"/topics/{fresh}")["partitions"]] == [
+        (0, 0),
+        (0, 2),
+    ]
+
+
 def test_brokers_and_their_settings(script: Script) -> None:
     (node,) = script.get("/brokers")["brokers"]
     address = f"/brokers/{node['id']}/configs"
