@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from tests.console.api.script import Script, seen
+from tests.console.api.everyday import ask_for_everything
+from tests.console.api.script import Script
 from tests.console.visitor import TOKEN
 from tests.support.waiting import wait_for
 
@@ -291,21 +292,4 @@ def test_the_document_has_every_route_and_each_answers_as_it_says(
     assert sum(map(len, paths.values())) == len(ENDPOINTS)
     names = [operation["operationId"] for methods in paths.values() for operation in methods.values()]
     assert len(set(names)) == len(names)
-    seen.clear()
-    script.get("/topics")
-    script.post("/topics", {"name": fresh}, 201)
-    send(script, fresh, {"value": "x"})
-    commit(broker, fresh, fresh, 0)
-    for path in ("", "/configs", "/records", "/records/0/0"):
-        script.get(f"/topics/{fresh}{path}")
-    (node,) = script.get("/brokers")["brokers"]
-    for address in (f"/topics/{fresh}/configs", f"/brokers/{node['id']}/configs"):
-        script.get(address)
-        script.patch(address, {})
-    script.get("/groups")
-    script.get(f"/groups/{fresh}")
-    script.post(f"/groups/{fresh}/reset", {"to": "latest"})
-    script.patch(f"/topics/{fresh}", {"partitions": 2})
-    for address in (f"/groups/{fresh}", f"/topics/{fresh}/records", f"/topics/{fresh}"):
-        script.delete(address)
-    assert seen == {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS}
+    ask_for_everything(script, broker.client_config, fresh)
