@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from ottla.console.charts import flow_graph
+from ottla.console.graphs import flow_graph
 from ottla.console.pipelines import Pipeline
 from ottla.console.visit import MissingError, Visit
 
