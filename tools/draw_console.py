@@ -75,6 +75,7 @@ def draw_shop(browser: Browser, folder: Path) -> None:
             page = browser.new_page(viewport=WIDE)  # type: ignore[arg-type]
             page.goto(console.login_url)
             page.wait_for_url(f"{console.url}/")
+            fill_access(page, console.url)
             wait_for_lines(page)
             for name, path in PAGES.items():
                 draw(page, console.url + path, "light", WIDE, folder / f"console-{name}.png")
@@ -82,6 +83,27 @@ def draw_shop(browser: Browser, folder: Path) -> None:
                     draw(page, console.url + path, "dark", WIDE, folder / f"console-{name}-dark.png")
                 if name in SMALL:
                     draw(page, console.url + path, "light", NARROW, folder / f"console-{name}-narrow.png")
+
+
+def fill_access(page: Page, url: str) -> None:
+    """Users and quotas, by hand."""
+    for user in ("billing", "shop", "intern"):
+        page.goto(f"{url}/users")
+        page.get_by_label("User", exact=True).fill(user)
+        page.get_by_label("Password").fill("a long password")
+        page.get_by_role("button", name="Set password").click()
+        page.wait_for_selector(".notice.done")
+    for name, key, value in (
+        ("shop", "producer_byte_rate", "5000000"),
+        ("", "consumer_byte_rate", "20000000"),
+    ):
+        page.goto(f"{url}/quotas")
+        page.locator("#name").fill(name)
+        page.locator("#key").select_option(key)
+        page.locator("#value").fill(value)
+        page.get_by_role("button", name="Set quota").click()
+        page.wait_for_selector(".notice.done")
+    page.goto(url)
 
 
 def draw_acls(browser: Browser, folder: Path) -> None:

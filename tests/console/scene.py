@@ -60,6 +60,7 @@ def shop(brokers: int = 3) -> Iterator[Cluster]:
                         )
                     )
                 )
+        stack.enter_context(running(lambda stopped: pay(cluster.client_config, stopped)))
         leave_behind(cluster.client_config, "reports", "orders")
         yield cluster
 
@@ -95,6 +96,24 @@ def produce(client_config: dict[str, Any], stopped: threading.Event) -> None:
                 producer.produce(topic, json.dumps(value), customer)
         producer.poll(0)
     producer.flush(10)
+
+
+def pay(client_config: dict[str, Any], stopped: threading.Event) -> None:
+    """One producer commits every second, and another one has forgotten to."""
+    forgetful = Producer(
+        client_config | {"transactional.id": "nightly-import", "transaction.timeout.ms": 600_000}
+    )
+    forgetful.init_transactions()
+    forgetful.begin_transaction()
+    forgetful.produce("inventory", b"{}", b"item-1")
+    forgetful.flush(10)
+    careful = Producer(client_config | {"transactional.id": "payments-1"})
+    careful.init_transactions()
+    while not stopped.wait(1):
+        careful.begin_transaction()
+        careful.produce("payments", b"{}", b"customer-1")
+        careful.commit_transaction()
+    forgetful.abort_transaction()
 
 
 def consume(client_config: dict[str, Any], group: str, topics: list[str], stopped: threading.Event) -> None:

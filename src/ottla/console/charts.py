@@ -19,7 +19,7 @@ LEFT, RIGHT, TOP, BOTTOM = 58, 8, 8, 22
 GAP_S = 90.0  # a line is not drawn over a longer time without values
 SPAN_S_MIN = 120.0
 SPARK_WIDTH, SPARK_HEIGHT = 96, 22
-MAP_PARTITIONS_MAX = 400
+MAP_PARTITIONS_MAX, MAP_WIDTH = 400, 900
 
 
 class Line(NamedTuple):
@@ -97,7 +97,7 @@ def partition_map(snapshot: Snapshot, topics: Iterable[str] | None = None) -> Ma
     rows = sorted({*snapshot.brokers, *(broker for _, partition in columns for broker in partition.replicas)})
     if not columns or not rows:
         return Markup("")
-    step, height = max(6.0, min(22.0, (WIDE - 70) / len(columns))), 18
+    step, height = max(6.0, min(22.0, (MAP_WIDTH - 70) / len(columns))), 18
     parts = []
     for row, broker in enumerate(rows):
         top = row * height
@@ -128,7 +128,7 @@ def nice_top(value: float) -> float:
     if value <= 0:
         return 1.0
     size = 10.0 ** math.floor(math.log10(value))
-    return next(step * size for step in (1, 2, 5, 10) if value <= step * size)
+    return next(step * size for step in (1, 2, 3, 4, 6, 8, 10) if value <= step * size)
 
 
 def _rules(

@@ -15,8 +15,8 @@ from ottla.console.charts import svg
 from ottla.console.figures import plural
 from ottla.console.pipelines import FLOW, TABLE, TOPIC, Edge, Node, Pipeline
 
-WIDTH, HEIGHT, GAP, ROW = 200, 34, 76, 46
-LETTERS = 26
+HEIGHT, GAP, ROW = 42, 52, 54
+LETTERS, LETTERS_MIN, LETTER_WIDTH = 26, 9, 7.4  # of a name in a box, in the letters of console.css
 NODES_MAX = 300
 SWEEPS = 6
 KINDS = (TOPIC, FLOW, TABLE)
@@ -37,18 +37,18 @@ def flow_graph(pipeline: Pipeline) -> Markup:
     if len(nodes) > NODES_MAX:
         return Markup('<p class="muted">The graph has too many parts to be drawn.</p>')
     drawn = layout(nodes, edges)
-    spots = _spots(drawn.columns)
+    boxes = _boxes(drawn.columns)
     states = {name: state.lower() for name, state in pipeline.flows}
-    parts = [_edge([spots[node] for node in way]) for way in drawn.ways]
+    parts = [_edge([boxes[node] for node in way]) for way in drawn.ways]
     parts += [
-        _box(node, *spots[node], states.get(node.name, "") if node.kind == FLOW else "")
+        _drawn_box(node, boxes[node], states.get(node.name, "") if node.kind == FLOW else "")
         for column in drawn.columns
         for node in column
         if node.kind != WAYPOINT
     ]
     counts = {kind: sum(node.kind == kind for node in nodes) for kind in {*KINDS, *(n.kind for n in nodes)}}
     label = ", ".join(plural(counts[kind], kind) for kind in sorted(counts, key=_rank))
-    width = len(drawn.columns) * (WIDTH + GAP) - GAP + 2
+    width = max(box.right for box in boxes.values()) + 1
     height = max(map(len, drawn.columns)) * ROW - (ROW - HEIGHT) + 2
     return svg("map graph", width, height, label, parts)
 
@@ -131,39 +131,60 @@ def _arrange(column: list[Node], columns: list[list[Node]], neighbours: dict[Nod
     column.sort(key=middle)
 
 
-def _spots(columns: list[list[Node]]) -> dict[Node, tuple[float, float]]:
-    tallest = max(map(len, columns))
-    return {
-        node: (1 + column * (WIDTH + GAP), 1 + (row + (tallest - len(nodes)) / 2) * ROW)
-        for column, nodes in enumerate(columns)
-        for row, node in enumerate(nodes)
-    }
+class Box(NamedTuple):
+    left: float
+    top: float
+    width: float
+
+    @property
+    def right(self) -> float:
+        return self.left + self.width
+
+    @property
+    def middle(self) -> float:
+        return self.top + HEIGHT / 2
+
+
+def _boxes(columns: list[list[Node]]) -> dict[Node, Box]:
+    """A column is as wide as its longest name, and stands in the middle of the height."""
+    tallest, left, boxes = max(map(len, columns)), 1.0, {}
+    for nodes in columns:
+        letters = max(len(_shown(node.name)) for node in nodes)
+        width = round(max(letters, LETTERS_MIN) * LETTER_WIDTH + 24)
+        for row, node in enumerate(nodes):
+            boxes[node] = Box(left, 1 + (row + (tallest - len(nodes)) / 2) * ROW, width)
+        left += width + GAP
+    return boxes
 
 
 # -- lines and boxes -----------------------------------------------------------------------------------------
 
 
-def _edge(spots: list[tuple[float, float]]) -> str:
+def _edge(boxes: list[Box]) -> str:
     """From the right side of the first to the left side of the last, straight through what it passes."""
-    (x, y), *others = [(left, top + HEIGHT / 2) for left, top in spots]
-    path, x = f"M{x + WIDTH},{y}", x + WIDTH
-    for number, (left, middle) in enumerate(others, 1):
-        bend = (x + left) / 2 if left > x else x + GAP / 2
-        path += f" C{bend},{y} {bend if left > x else left - GAP / 2},{middle} {left},{middle}"
-        x, y = left, middle
-        if number < len(others):
-            path, x = f"{path} H{left + WIDTH}", left + WIDTH
+    x, y = boxes[0].right, boxes[0].middle
+    path = f"M{x},{y}"
+    for number, box in enumerate(boxes[1:], 2):
+        bends = ((x + box.left) / 2,) * 2 if box.left > x else (x + GAP / 2, box.left - GAP / 2)
+        path += f" C{bends[0]},{y} {bends[1]},{box.middle} {box.left},{box.middle}"
+        x, y = box.left, box.middle
+        if number < len(boxes):
+            path, x = f"{path} H{box.right}", box.right
     return (
         f'<path class="edge" d="{path}"/><path class="tip" d="M{x - 7},{y - 4} L{x},{y} L{x - 7},{y + 4} Z"/>'
     )
 
 
-def _box(node: Node, x: float, y: float, state: str) -> str:
-    shown = node.name if len(node.name) <= LETTERS else f"{node.name[: LETTERS - 1]}…"
+def _shown(name: str) -> str:
+    return name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…"
+
+
+def _drawn_box(node: Node, box: Box, state: str) -> str:
     kind = "failed" if state == "failed" else node.kind
     title = f"{node.kind} {node.name}{f': {state}' if state else ''}"
     return (
-        f'<rect class="box {escape(kind)}" x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="6">'
-        f"<title>{escape(title)}</title></rect>"
-        f'<text x="{x + 12}" y="{y + HEIGHT / 2 + 4}">{escape(shown)}</text>'
+        f'<rect class="box {escape(kind)}" x="{box.left}" y="{box.top}" width="{box.width}" '
+        f'height="{HEIGHT}" rx="6"><title>{escape(title)}</title></rect>'
+        f'<text class="kind" x="{box.left + 12}" y="{box.top + 15}">{escape(node.kind)}</text>'
+        f'<text x="{box.left + 12}" y="{box.top + 32}">{escape(_shown(node.name))}</text>'
     )
