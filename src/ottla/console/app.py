@@ -38,6 +38,7 @@ from ottla.console.settings import ConsoleSettings
 from ottla.console.shield import HEADERS, NO_STORE, READS, Shield
 from ottla.console.visit import (
     BAD_GATEWAY,
+    BAD_REQUEST,
     CSRF,
     FORBIDDEN,
     NOT_FOUND,
@@ -210,9 +211,9 @@ class Console:
         self, request: Request, status: int, sentence: str, near: tuple[str, str] | None = None
     ) -> Response:
         """A page that could not be read looks again; a form that failed is not sent again by itself. `near`
-        is a page to go on from; of a form it is the form."""
+        is a page to go on from: of a form, and of a question that nobody understands, the page without it."""
         is_form = request.method not in READS
-        if is_form and status != NOT_FOUND:
+        if (is_form and status != NOT_FOUND) or (status == BAD_REQUEST and request.url.query):
             near = quote(request.url.path.removesuffix("/remove"), safe="/%"), "Back"
         values: dict[str, object] = {
             "looks_again": status in (BAD_GATEWAY, TOO_LONG) and not is_form,
