@@ -6,21 +6,20 @@ python -m tools.draw_console [FOLDER]     `make pictures`
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-from playwright.sync_api import Page
-from tests.console.browser import chromium
-from tests.console.scene import shop
+from playwright.sync_api import Browser, Page
+from tests.console.browser import chromium, logged_in
+from tests.console.scene import shop, shop_pipelines
+from tests.console.visitor import settings_for
 
-from ottla.cli.console_pipelines import pipelines_in
+from ottla import Broker
 from ottla.client.properties import ClientProperties
 from ottla.console import charts
 from ottla.console.cluster import sampler
 from ottla.console.server import ConsoleThread
 from ottla.console.settings import ConsoleSettings
-from ottla.pipelines.folder import create_folder
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 TOKEN = "a-token-for-pictures-only"
@@ -44,9 +43,18 @@ PAGES = {
     "users": "/users",
     "quotas": "/quotas",
     "pipelines": "/pipelines",
+    "pipeline": "/pipelines/shop",
 }
-DARK = {"overview"}
-SMALL = {"overview"}
+DARK = {"overview", "records"}
+SMALL = {"overview", "group"}
+ACLS = [
+    ("User:billing", "Read", "Topic", "orders", "literal", "Allow"),
+    ("User:billing", "Read", "Group", "billing", "literal", "Allow"),
+    ("User:shop", "Write", "Topic", "orders", "prefixed", "Allow"),
+    ("User:shop", "IdempotentWrite", "Cluster", "", "literal", "Allow"),
+    ("User:*", "Describe", "Topic", "*", "literal", "Allow"),
+    ("User:intern", "Delete", "Topic", "*", "literal", "Deny"),
+]
 POINTS_MIN, WITHIN_S = 25, 150.0
 
 
@@ -54,18 +62,20 @@ def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     sampler.INTERVAL_S, sampler.SHARE, charts.SPAN_S_MIN = 0.5, 1, 20.0
-    with tempfile.TemporaryDirectory() as pipelines, shop() as cluster, chromium() as browser:
-        create_folder(f"{pipelines}/logs", "logs", None)
-        settings = ConsoleSettings(
-            ClientProperties(cluster.bootstrap_servers),
-            port=0,
-            token=TOKEN,
-            pipelines=pipelines_in([pipelines]),
-        )
+    with chromium() as browser:
+        draw_shop(browser, folder)
+        draw_acls(browser, folder)
+
+
+def draw_shop(browser: Browser, folder: Path) -> None:
+    with shop() as cluster:
+        where = ClientProperties(cluster.bootstrap_servers)
+        settings = ConsoleSettings(where, port=0, token=TOKEN, pipelines=shop_pipelines)
         with ConsoleThread(settings) as console:
             page = browser.new_page(viewport=WIDE)  # type: ignore[arg-type]
             page.goto(console.login_url)
             page.wait_for_url(f"{console.url}/")
+            fill_access(page, console.url)
             wait_for_lines(page)
             for name, path in PAGES.items():
                 draw(page, console.url + path, "light", WIDE, folder / f"console-{name}.png")
@@ -73,6 +83,48 @@ def main() -> None:
                     draw(page, console.url + path, "dark", WIDE, folder / f"console-{name}-dark.png")
                 if name in SMALL:
                     draw(page, console.url + path, "light", NARROW, folder / f"console-{name}-narrow.png")
+
+
+def fill_access(page: Page, url: str) -> None:
+    """Users and quotas, by hand."""
+    for user in ("billing", "shop", "intern"):
+        page.goto(f"{url}/users")
+        page.get_by_label("User", exact=True).fill(user)
+        page.get_by_label("Password").fill("a long password")
+        page.get_by_role("button", name="Set password").click()
+        page.wait_for_selector(".notice.done")
+    for name, key, value in (
+        ("shop", "producer_byte_rate", "5000000"),
+        ("", "consumer_byte_rate", "20000000"),
+    ):
+        page.goto(f"{url}/quotas")
+        page.locator("#name").fill(name)
+        page.locator("#key").select_option(key)
+        page.locator("#value").fill(value)
+        page.get_by_role("button", name="Set quota").click()
+        page.wait_for_selector(".notice.done")
+    page.goto(url)
+
+
+def draw_acls(browser: Browser, folder: Path) -> None:
+    """Of a cluster that has some."""
+    with Broker(secure=True) as broker, ConsoleThread(settings_for(broker, port=0)) as console:
+        security = broker._security
+        assert security is not None
+        cookies = logged_in(browser, console.url, security.username, security.password)
+        context = browser.new_context(storage_state=cookies, viewport=WIDE)  # type: ignore[arg-type]
+        page = context.new_page()
+        for principal, operation, resource, name, pattern, permission in ACLS:
+            page.goto(f"{console.url}/acls")
+            page.locator("#principal").fill(principal)
+            page.locator("#permission").select_option(permission)
+            page.locator("#operation").select_option(operation)
+            page.locator("#resource").select_option(resource)
+            page.locator("#name").fill(name)
+            page.locator("#pattern").select_option(pattern)
+            page.get_by_role("button", name="Add ACL").click()
+            page.wait_for_selector(".notice.done")
+        draw(page, f"{console.url}/acls", "light", WIDE, folder / "console-acls.png")
 
 
 def wait_for_lines(page: Page) -> None:

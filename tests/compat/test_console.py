@@ -6,6 +6,8 @@ import pytest
 from bench import apache
 from bench.servers import PeerError
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from tests.console.api.everyday import ask_for_everything
+from tests.console.api.script import Script
 from tests.console.visitor import TOKEN, Visitor
 from tests.support.waiting import wait_for
 
@@ -74,6 +76,13 @@ def test_topics_groups_and_settings_of_apache_kafka_are_shown_and_changed(
     visitor.send_and_follow("/users/remove", user="alice", confirmed="1")
     visitor.send_and_follow("/groups/billing/delete")
     visitor.send_and_follow("/topics/orders/delete", name="orders")
+
+
+def test_scripts_do_everything_with_apache_kafka(visitor: Visitor, kafka: str) -> None:
+    script = Script(visitor, headers={"authorization": f"Bearer {TOKEN}"})
+    ask_for_everything(script, {"bootstrap.servers": kafka}, "by-script")
+    assert script.post("/topics", {"name": "x", "configs": {"retention.ms": "x"}}, 400)["kafka_error"]
+    script.post("/groups/no-such/reset", {"to": "latest", "topic": "x"}, 404)
 
 
 def test_every_page_opens_with_apache_kafka(visitor: Visitor) -> None:

@@ -6,6 +6,7 @@ Topics of a shop, producers that write, groups that read, one of which has stopp
 import json
 import random
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 
 from ottla import Cluster
+from ottla.console.pipelines import Node, Pipeline, Source, Table
 
 TOPICS = {
     "orders": (12, {"retention.ms": 604800000}),
@@ -23,8 +25,17 @@ TOPICS = {
     "shipments": (3, {}),
     "emails.outgoing": (3, {"retention.ms": 86400000}),
     "audit": (1, {"retention.ms": -1}),
+    "clicks.rejected": (1, {"retention.ms": 604800000}),
 }
-RATES = {"orders": 60, "clicks": 220, "payments": 40, "shipments": 12, "audit": 5, "emails.outgoing": 9}
+RATES = {
+    "orders": 60,
+    "clicks": 220,
+    "payments": 40,
+    "shipments": 12,
+    "audit": 5,
+    "emails.outgoing": 9,
+    "clicks.rejected": 1,
+}
 GROUPS = {
     "billing": ["orders", "payments"],
     "search-indexer": ["inventory", "clicks"],
@@ -49,6 +60,7 @@ def shop(brokers: int = 3) -> Iterator[Cluster]:
                         )
                     )
                 )
+        stack.enter_context(running(lambda stopped: pay(cluster.client_config, stopped)))
         leave_behind(cluster.client_config, "reports", "orders")
         yield cluster
 
@@ -86,6 +98,24 @@ def produce(client_config: dict[str, Any], stopped: threading.Event) -> None:
     producer.flush(10)
 
 
+def pay(client_config: dict[str, Any], stopped: threading.Event) -> None:
+    """One producer commits every second, and another one has forgotten to."""
+    forgetful = Producer(
+        client_config | {"transactional.id": "nightly-import", "transaction.timeout.ms": 600_000}
+    )
+    forgetful.init_transactions()
+    forgetful.begin_transaction()
+    forgetful.produce("inventory", b"{}", b"item-1")
+    forgetful.flush(10)
+    careful = Producer(client_config | {"transactional.id": "payments-1"})
+    careful.init_transactions()
+    while not stopped.wait(1):
+        careful.begin_transaction()
+        careful.produce("payments", b"{}", b"customer-1")
+        careful.commit_transaction()
+    forgetful.abort_transaction()
+
+
 def consume(client_config: dict[str, Any], group: str, topics: list[str], stopped: threading.Event) -> None:
     consumer = Consumer(
         client_config
@@ -101,6 +131,51 @@ def consume(client_config: dict[str, Any], group: str, topics: list[str], stoppe
         consumer.consume(40 if group != "search-indexer" else 9, 0.2)
         stopped.wait(0.1)
     consumer.close()
+
+
+def shop_pipelines(_client: Any) -> list[Pipeline]:
+    """What a console shows of a pipeline that keeps up with the shop, and of one that does not run."""
+    now_ms = int(time.time() * 1000)
+    ways = [
+        ("topic orders", "flow paid_orders", "table paid_orders"),
+        ("topic payments", "flow paid_orders", "table paid_orders"),
+        ("table paid_orders", "flow revenue_by_hour", "table revenue_by_hour"),
+        ("table paid_orders", "flow large_orders", "topic orders.large"),
+        ("topic clicks", "flow sessions", "table sessions"),
+        ("topic clicks", "flow clicks_rejected", "topic clicks.rejected"),
+    ]
+    edges = [
+        (Node(*begin.split()), Node(*end.split()))
+        for way in ways
+        for begin, end in ((way[0], way[1]), (way[1], way[2]))
+    ]
+    flows = dict.fromkeys((way[1].split()[1] for way in ways), "RUNNING")
+    return [
+        Pipeline(
+            "shop",
+            "/srv/pipelines/shop",
+            state="running",
+            master="spark://spark:7077",
+            rounds=1_204,
+            started_ms=now_ms - 6_020_000,
+            ended_ms=now_ms - 2_000,
+            flows=tuple(flows.items()),
+            tables=(
+                Table("paid_orders", 1_840_221, 96_400_000, 212),
+                Table("revenue_by_hour", 2_016, 410_000, 12),
+                Table("sessions", 310_442, 28_100_000, 96),
+            ),
+            sources=(
+                Source("paid_orders", "orders", 1_902_110, 12),
+                Source("paid_orders", "payments", 1_841_007, 4),
+                Source("sessions", "clicks", 9_120_334, 431),
+                Source("clicks_rejected", "clicks", 9_120_334, 431),
+            ),
+            topics=("clicks.rejected",),
+            edges=tuple(dict.fromkeys(edges)),
+        ),
+        Pipeline("reports", "/srv/pipelines/reports", "It has not been run yet.", topics=("orders",)),
+    ]
 
 
 def leave_behind(client_config: dict[str, Any], group: str, topic: str) -> None:

@@ -1,29 +1,39 @@
 """The console in a real browser: every page in two sizes and both colours, keys, changes made and undone.
 
-Each test fails on an error in the browser's console, an exception in a module, or a request to another host.
+Tests share a browser, a console and a login. Each fails on an error in the browser's console, an exception in
+a module, or a request to another host.
 """
 
 import threading
 from collections.abc import Iterator
-from urllib.parse import urlsplit
+from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from confluent_kafka import Consumer, TopicPartition
-from playwright.sync_api import Browser, Page, expect
-from tests.console.browser import chromium, executable
+from playwright.sync_api import Browser, Page, StorageState, expect
+from tests.console.browser import (
+    NARROW,
+    WIDE,
+    WITHIN_MS,
+    chromium,
+    logged_in,
+    needs_chromium,
+    serious_problems,
+    watched_page,
+)
+from tests.console.pipeline_folders import make_pipelines
 from tests.console.test_topics import send
 from tests.console.visitor import TOKEN, settings_for
 from tests.support.waiting import wait_for
 
 from ottla import Broker
+from ottla.cli.console_pipelines import pipelines_in
 from ottla.console.cluster.snapshot import Partition, Snapshot, Topic
 from ottla.console.cluster.view import ClusterView
 from ottla.console.server import ConsoleServer, ConsoleThread
 
-pytestmark = pytest.mark.skipif(executable() is None, reason="Debian's package chromium is not installed")
+pytestmark = needs_chromium
 
-WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
 GROUP = "readers of orders"
 PAGES = [
     "/", "/topics", "/topics?internal=1", "/topics/orders", "/topics/orders/readers",
@@ -31,20 +41,20 @@ PAGES = [
     "/topics/orders/settings", "/topics/orders/partitions", "/topics/orders/empty", "/topics/orders/delete",
     "/new-topic", "/groups", f"/groups/{GROUP}", f"/groups/{GROUP}/members", f"/groups/{GROUP}/reset",
     f"/groups/{GROUP}/delete", "/brokers", "/brokers/1", "/brokers/1/settings", "/transactions", "/users",
-    "/acls", "/quotas", "/find?q=o", "/no-such-page",
+    "/acls", "/quotas", "/find?q=o", "/pipelines", "/pipelines/my-logs", "/no-such-page",
 ]  # fmt: skip
-WITHIN_MS = 30_000
-AUDITED = [(WIDE, "light"), (NARROW, "dark")]
+SECURED_PAGES = ["/", "/users", "/acls", "/quotas"]
 
 
 @pytest.fixture(scope="module")
-def console(broker: Broker) -> Iterator[ConsoleServer]:
+def console(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleServer]:
     broker.create_topic("orders", 3)
     send(broker, "orders", 100)
     consumer = Consumer(broker.client_config | {"group.id": GROUP})
     consumer.commit(offsets=[TopicPartition("orders", number, 5) for number in range(3)], asynchronous=False)
     consumer.close()
-    with ConsoleThread(settings_for(broker, port=0)) as running:
+    folder: Path = make_pipelines(tmp_path_factory.mktemp("pipelines"), broker.bootstrap_servers)
+    with ConsoleThread(settings_for(broker, port=0, pipelines=pipelines_in([str(folder)]))) as running:
         yield running
 
 
@@ -54,57 +64,64 @@ def browser() -> Iterator[Browser]:
         yield running
 
 
-@pytest.fixture
-def page(browser: Browser, console: ConsoleServer) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def cookies(browser: Browser, console: ConsoleServer) -> StorageState:
     """Logged in by the link that the console prints."""
-    context = browser.new_context(viewport=WIDE, base_url=console.url)  # type: ignore[arg-type]
-    context.set_default_timeout(WITHIN_MS)
-    page = context.new_page()
-    wrongs: list[str] = []
-    allowed = urlsplit(console.url).netloc
-    page.on("pageerror", lambda error: wrongs.append(f"exception: {error}"))
-    page.on(
-        "console",
-        lambda message: (
-            wrongs.append(f"{message.type}: {message.text}")
-            if message.type in {"error", "warning"} and "404 (Not Found)" not in message.text
-            else None
-        ),
-    )
-    page.on(
-        "request",
-        lambda request: (
-            wrongs.append(f"request to {request.url}") if urlsplit(request.url).netloc != allowed else None
-        ),
-    )
-    page.goto(console.login_url)
-    page.wait_for_url(f"{console.url}/")
-    yield page
-    context.close()
-    assert wrongs == []
+    return logged_in(browser, console.login_url)
 
 
-def serious_problems(page: Page) -> list[tuple[str, list[str]]]:
-    """What axe-core has to say about who cannot use a page."""
-    return [
-        (violation["id"], [node["html"][:150] for node in violation["nodes"]][:3])
-        for violation in Axe().run(page).response["violations"]
-        if violation["impact"] in {"serious", "critical"}
-    ]
+@pytest.fixture
+def page(browser: Browser, console: ConsoleServer, cookies: StorageState) -> Iterator[Page]:
+    with watched_page(browser, console.url, viewport=WIDE, storage_state=cookies) as opened:
+        yield opened
 
 
-@pytest.mark.parametrize("colour", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_every_page_fits_and_anybody_can_use_it(page: Page, size: dict[str, int], colour: str) -> None:
-    page.set_viewport_size(size)  # type: ignore[arg-type]
-    page.emulate_media(color_scheme=colour)  # type: ignore[arg-type]
-    for path in PAGES:
-        page.goto(path)
-        assert page.locator("h1").count() == 1, path
+def walk(page: Page, path: str, audited: str) -> None:
+    """The page fits in both colours, and in one of them axe-core finds nothing serious."""
+    page.goto(path)
+    assert page.locator("h1").count() == 1, path
+    if path.endswith("/settings"):
+        page.get_by_label("Filter settings").fill("retention")  # all rows are made alike
+    for colour in ("light", "dark"):
+        page.emulate_media(color_scheme=colour)  # type: ignore[arg-type]
         beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert beyond <= 0, f"{path} is {beyond} px too wide"
-        if (size, colour) in AUDITED:
+        if colour == audited:
             assert serious_problems(page) == [], path
+
+
+@pytest.mark.parametrize(("size", "audited"), [(WIDE, "light"), (NARROW, "dark")], ids=["wide", "narrow"])
+def test_every_page_fits_in_both_colours_and_anybody_can_use_it(
+    page: Page, size: dict[str, int], audited: str
+) -> None:
+    page.set_viewport_size(size)  # type: ignore[arg-type]
+    for path in PAGES:
+        walk(page, path, audited)
+
+
+def test_what_a_secured_cluster_has_more_is_walked_and_an_acl_is_added_and_taken_away_by_hand(
+    browser: Browser,
+) -> None:
+    with Broker(secure=True) as secured, ConsoleThread(settings_for(secured, port=0)) as console:
+        security = secured._security
+        assert security is not None
+        cookies = logged_in(browser, console.url, security.username, security.password)
+        with watched_page(browser, console.url, viewport=WIDE, storage_state=cookies) as page:
+            page.goto("/acls")
+            page.get_by_label("Who").fill("alice")
+            page.get_by_label("Name").fill("orders")
+            page.get_by_role("button", name="Add ACL").click()
+            expect(page.locator(".notice.done")).to_have_text("User:alice is allowed Read on Topic orders.")
+            for size, audited in ((WIDE, "dark"), (NARROW, "light")):
+                page.set_viewport_size(size)  # type: ignore[arg-type]
+                for path in SECURED_PAGES:
+                    walk(page, path, audited)
+            page.goto("/acls")
+            page.get_by_role("button", name="Remove this ACL of User:alice").click()
+            page.get_by_role("button", name="Remove", exact=False).last.click()
+            expect(page.locator(".notice.done")).to_contain_text("Removed: User:alice")
+            page.get_by_role("button", name="Log out").click()
+            expect(page.get_by_label("Password")).to_be_visible()
 
 
 def test_the_login_page_is_for_everybody_too(browser: Browser, console: ConsoleServer) -> None:
@@ -265,7 +282,12 @@ def test_ten_thousand_rows_scroll_and_are_found(page: Page, monkeypatch: pytest.
         return Snapshot(seen.cluster_id, seen.controller, seen.brokers, topics)
 
     monkeypatch.setattr(ClusterView, "snapshot", snapshot)
+    performance = page.context.new_cdp_session(page)
+    performance.send("Performance.enable")
     page.goto("/topics")
+    metrics = performance.send("Performance.getMetrics")["metrics"]
+    (laid_out,) = [metric["value"] for metric in metrics if metric["name"] == "LayoutObjects"]
+    assert laid_out < 50_000, "all rows were laid out at once, which takes seconds"
     rows = page.locator("#topics tbody tr:not(.spacer)")
     wait_for(lambda: 0 < rows.count() < 200, what="the window")
     frame = page.locator(".scroll")

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.console.api.everyday import ask_for_everything
+from tests.console.api.script import Script
 from tests.console.visitor import TOKEN, Visitor
 from tests.support.waiting import wait_for
 
@@ -30,11 +32,29 @@ def visitor(cluster: Cluster) -> Iterator[Visitor]:
         yield visitor
 
 
+def troubled(script: Script) -> dict[str, int]:
+    return {topic["name"]: topic["troubled"] for topic in script.get("/topics")["topics"]}
+
+
+def test_scripts_do_everything_with_three_brokers(cluster: Cluster, visitor: Visitor) -> None:
+    script = Script(visitor, headers={"authorization": f"Bearer {TOKEN}"})
+    ask_for_everything(script, cluster.client_config, "by-script", replicas=3)
+    nodes = script.get("/brokers")["brokers"]
+    assert ([node["id"] for node in nodes], sum(node["controller"] for node in nodes)) == ([1, 2, 3], 1)
+    offsets = script.get("/topics/orders")["partitions"]
+    assert [(one["start"], one["end"], len(one["isr"])) for one in offsets] == [(0, 0, 3)] * 6
+    for node in nodes:
+        script.get(f"/brokers/{node['id']}/configs")
+
+
 def test_a_broker_that_dies_is_what_is_wrong_now_until_it_is_back(cluster: Cluster, visitor: Visitor) -> None:
     wait_for(lambda: "Nothing. All brokers are there" in visitor.open("/"), what="a cluster that is fine")
     for broker in (1, 2, 3):
         visitor.open(f"/brokers/{broker}")
     cluster.kill(3)
+    script = Script(visitor, headers={"authorization": f"Bearer {TOKEN}"})
+    wait_for(lambda: script.get("/brokers")["missing"] == [3], what="the same for scripts")
+    wait_for(lambda: troubled(script) == {"orders": 6, "fragile": 1}, what="partitions in trouble")
 
     def is_seen() -> bool:
         page = visitor.open("/")
@@ -45,9 +65,9 @@ def test_a_broker_that_dies_is_what_is_wrong_now_until_it_is_back(cluster: Clust
         )
 
     wait_for(is_seen, what="the broker that is gone")
-    troubled = visitor.open("/topics?trouble=1")
-    assert "1 offline" in troubled
-    assert "6 not in sync" in troubled
+    page = visitor.open("/topics?trouble=1")
+    assert "1 offline" in page
+    assert "6 not in sync" in page
     assert "not there" in visitor.open("/brokers")
     cluster.start(3)
     wait_for(lambda: "No topic is in trouble" in visitor.open("/topics?trouble=1"), what="all in sync again")

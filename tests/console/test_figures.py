@@ -40,7 +40,9 @@ def test_a_figure_is_what_people_read(shown: str, text: str) -> None:
 
 
 def test_a_chart_begins_at_zero_ends_at_a_round_number_and_breaks_where_nothing_was_measured() -> None:
-    assert [nice_top(value) for value in (0, 0.3, 7, 12, 4999)] == [1.0, 0.5, 10.0, 20.0, 5000.0]
+    assert [nice_top(value) for value in (0, 0.3, 7, 12, 4999)] == pytest.approx(
+        [1.0, 0.3, 8.0, 20.0, 6000.0]
+    )
     points = [Point(0.0, 1.0), Point(5.0, 2.0), Point(500.0, 3.0), Point(505.0, None), Point(510.0, 4.0)]
     picture = chart([Line("in", points)], figures.rate, "Through <put>")
     assert picture.count("<polyline") == 3

@@ -1,15 +1,19 @@
 """The other pages: each opens, says what is there, and what a console that is read-only refuses."""
 
+import json
 import logging
 import threading
 import time
 
 import pytest
-from tests.console.visitor import TOKEN, Visitor, settings_for
+from confluent_kafka import Consumer, TopicPartition
+from tests.console.visitor import TOKEN, Seen, Visitor, settings_for
 from tests.support.waiting import wait_for
 
 from ottla import Broker
+from ottla.console.figures import part
 from ottla.console.routes import ROUTES
+from ottla.shell.log_lines import JsonLines, TextLines
 
 FIXED = [route.path for route in ROUTES if not route.is_change and "{" not in route.path]
 
@@ -92,6 +96,46 @@ def test_who_changes_what_is_in_the_audit_log_whether_it_is_done_or_refused(
     assert lines[0] == f"token from testclient creates topic {fresh}: done"
     assert lines[1].startswith(f"token from testclient creates topic {fresh}: refused: ")
     assert "already exists" in lines[1]
+
+
+def test_an_audit_line_says_one_thing_whatever_things_are_called(
+    visitor: Visitor, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A group may have a name that looks like the end of a line, and the next one."""
+    caplog.set_level(logging.INFO, "ottla.console.audit")
+    broker.create_topic("audited")
+    name = "x: done\n2030-01-01 INFO ottla.console.audit: token from 10.0.0.1 deletes topic orders"
+    consumer = Consumer(broker.client_config | {"group.id": name})
+    consumer.commit(offsets=[TopicPartition("audited", 0, 0)], asynchronous=False)
+    consumer.close()
+    assert visitor.send(f"/groups/{part(name)}/delete").status_code == 303
+    (record,) = [record for record in caplog.records if record.name == "ottla.console.audit"]
+    for is_terminal in (False, True):
+        assert "\n" not in TextLines(is_terminal=is_terminal).format(record)
+    line = json.loads(JsonLines().format(record))
+    assert (line["principal"], line["host"], line["allowed"]) == ("User:token", "testclient", True)
+    assert line["on"] == f"deletes group {name}"
+
+
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [
+        ("/topics/no-such", "/topics"),
+        ("/topics/here/records/0/99", "/topics/here/records"),
+        ("/topics/here/records/7/0", "/topics/here/records"),
+        ("/groups/no-such", "/groups"),
+        ("/brokers/77", "/brokers"),
+        ("/pipelines/no-such", "/pipelines"),
+        ("/topics/here/records?at=yesterday", "/topics/here/records"),
+    ],
+)
+def test_a_page_that_is_not_there_leads_to_one_that_is(
+    visitor: Visitor, broker: Broker, path: str, near: str
+) -> None:
+    if not visitor.session.cluster.snapshot(having="here").topics.get("here"):
+        broker.create_topic("here")
+    content = visitor.open(path, status=400 if "?" in path else 404).html.partition("<main")[2]
+    assert Seen(content).links == [near, "/"]
 
 
 def test_what_is_too_large_is_no_form(visitor: Visitor) -> None:

@@ -1,44 +1,20 @@
 """Pipelines in the console, from their folders."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.console.pipeline_folders import make_pipelines
 from tests.console.visitor import TOKEN, Visitor, settings_for
 
 from ottla import Broker
 from ottla.base.command_error import CommandError
 from ottla.cli.console_pipelines import pipelines_in
-from ottla.pipelines.folder import PipelineFolder, create_folder
 
 
 @pytest.fixture
 def folder(tmp_path: Path, broker: Broker) -> Path:
-    """A pipeline that was run: a flow has read 40 records of a topic, and written a table."""
-    import pyarrow
-    from pyarrow import parquet
-
-    create_folder(str(tmp_path / "my-logs"), "logs", broker.bootstrap_servers)
-    create_folder(str(tmp_path / "unused"), "metrics", broker.bootstrap_servers)
-    path = tmp_path / "my-logs"
-    for name in ("events", "rejected"):
-        (path / "tables" / name).mkdir(parents=True)
-        parquet.write_table(pyarrow.table({"a": [1, 2, 3]}), path / "tables" / name / "part.parquet")
-    checkpoint = path / "storage" / "_checkpoints" / "events" / "0"
-    for kind in ("offsets", "commits"):
-        (checkpoint / kind).mkdir(parents=True)
-    (checkpoint / "commits" / "0").write_text("v1\n{}")
-    (checkpoint / "offsets" / "0").write_text("v1\n{}\n" + json.dumps({"logs": {"0": 40}}))
-    (path / ".ottla").mkdir(exist_ok=True)
-    run = {
-        "started_ms": 1_900_000_000_000, "ended_ms": 1_900_000_100_000, "master": "local[2]", "rounds": 7,
-        "bootstrap": broker.bootstrap_servers, "client_config": None, "storage": f"file://{path}/storage",
-        "tables": f"file://{path}/tables", "state": "failed", "reason": "no\nmemory",
-        "flows": {"events": "COMPLETED", "errors": "FAILED"},
-    }  # fmt: skip
-    PipelineFolder(str(path)).note(run)
-    return tmp_path
+    return make_pipelines(tmp_path, broker.bootstrap_servers)
 
 
 @pytest.fixture
@@ -60,7 +36,8 @@ def test_a_pipeline_shows_flows_tables_sources_and_what_it_rejected(visitor: Vis
     assert "events logs 40" in page
     assert "rejected 3" in page
     assert "flow errors: failed" in page
-    assert 'aria-label="1 topics, 2 flows, 2 tables"' in page.html
+    assert 'aria-label="1 topic, 2 flows, 2 tables"' in page.html
+    assert "topic logs to flow events flow events to table events" in page
     visitor.open("/pipelines/no-such", status=404)
 
 

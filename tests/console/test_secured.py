@@ -2,9 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from tests.console.api.everyday import ask_for_everything
+from tests.console.api.script import Script
 from tests.console.visitor import Visitor, settings_for
+from tests.support.waiting import wait_for
 
 from ottla import Broker
 
@@ -65,6 +69,54 @@ def test_a_user_without_rights_sees_and_changes_nothing(admin: Visitor) -> None:
         for path in ("/users", "/acls", "/quotas"):
             assert "not allowed" in alice.open(path)
     assert "bob" not in admin.open("/users")
+
+
+def test_scripts_do_everything_as_a_user_with_all_rights(admin: Visitor, secured: Broker) -> None:
+    security = secured._security
+    assert security is not None
+    script = Script(admin, auth=(security.username, security.password))
+    ask_for_everything(script, secured.client_config, "by-script")
+
+
+def test_a_script_of_a_user_sees_and_changes_no_more_than_the_cluster_lets_that_user(admin: Visitor) -> None:
+    """The first time with no rights at all, then with the right to read one topic."""
+    admin.send_and_follow("/topics/orders/records/new", topic="orders", value="an order", key_null="1")
+    alice = Script(admin, auth=("alice", PASSWORD))
+    assert (alice.get("/topics?internal=true")["topics"], alice.get("/groups")["groups"]) == ([], [])
+    changes: list[tuple[str, str, Any]] = [
+        ("PATCH", "/topics/orders", {"partitions": 9}),
+        ("PATCH", "/topics/orders/configs", {"set": {"retention.ms": "1"}}),
+        ("POST", "/topics/orders/records", {"records": [{"value": "forged"}]}),
+        ("DELETE", "/topics/orders/records", None),
+        ("DELETE", "/topics/orders", None),
+        ("POST", "/topics", {"name": "mine"}),
+        ("POST", "/topics", {"name": "mine", "dry_run": True}),
+        ("PATCH", "/brokers/1/configs", {"set": {"log.retention.ms": "1"}}),
+    ]
+    for rights, status in (((), 404), (("Describe", "Read"), 403)):
+        allowed = [allow(admin, operation) for operation in rights]
+        sees_it = bool(rights)
+        wait_for(lambda sees=sees_it: names(alice) == (["orders"] if sees else []), what="what alice sees")
+        for method, path, body in changes:
+            wanted = 403 if status == 403 or not path.startswith("/topics/orders") else status
+            problem = alice.ask(method, path, wanted, **({"json": body} if body else {}))
+            assert wanted == 404 or problem["kafka_error"].endswith("_AUTHORIZATION_FAILED"), problem
+        for path in ("", "/records", "/records/0/0"):
+            alice.get(f"/topics/orders{path}", 200 if sees_it else 404)
+        for path in ("/topics/orders/configs", "/brokers/1/configs", "/groups/any"):
+            assert alice.client.get(f"/api/v1{path}", auth=("alice", PASSWORD)).status_code in {403, 404}
+        alice.get("/topics/secrets", 404)
+    for words in allowed:
+        admin.send_and_follow("/acls/remove", **words, confirmed="1")
+    root = Script(admin)
+    admin.session.cluster.changed()
+    assert len(root.get("/topics/orders")["partitions"]) == 1
+    assert [record["value"] for record in root.get("/topics/orders/records")["records"]] == ["an order"]
+    assert "mine" not in names(root)
+
+
+def names(script: Script) -> list[str]:
+    return [topic["name"] for topic in script.get("/topics")["topics"]]
 
 
 def test_what_an_acl_allows_is_there_until_it_is_removed(admin: Visitor) -> None:

@@ -3,6 +3,7 @@
     app · routes · visit          what is served: the application, the table of pages, a request
     shield · sessions · logins    who gets in: hosts, other sites, cookies, users
     server · settings             a process with a port
+    charts · graphs · figures     pictures as SVG, numbers as people read them
     cluster/                      what is known of a cluster, as one user may see it
     pages/                        one file per page: reads `visit.cluster`, renders a template
     actions/                      what changes something, once for pages and for scripts

@@ -29,14 +29,16 @@ from ottla.console import templates
 from ottla.console.api.callers import Callers
 from ottla.console.api.endpoints import PREFIX
 from ottla.console.api.service import Api, on_http_error
-from ottla.console.bodies import form_of
-from ottla.console.logins import Attempts, Login, RefusedError, TokenLogin, UserLogin
+from ottla.console.bodies import LOGIN_BYTES_MAX, form_of
+from ottla.console.cluster.view import ClusterView
+from ottla.console.logins import Attempts, Login, RefusedError, TokenLogin, TooManyError, UserLogin
 from ottla.console.routes import ROUTES, Route
 from ottla.console.sessions import Session, Sessions
 from ottla.console.settings import ConsoleSettings
 from ottla.console.shield import HEADERS, NO_STORE, READS, Shield
 from ottla.console.visit import (
     BAD_GATEWAY,
+    BAD_REQUEST,
     CSRF,
     FORBIDDEN,
     NOT_FOUND,
@@ -49,6 +51,7 @@ from ottla.console.visit import (
     Visit,
     status_of,
     theme_of,
+    too_long,
 )
 
 log = logging.getLogger(__name__)
@@ -100,6 +103,7 @@ class Console:
         while True:
             await anyio.sleep(SWEEP_S)
             await run_sync(self.callers.sweep)
+            await run_sync(self.sessions.sweep)
 
     # -- pages -----------------------------------------------------------------------------------------------
 
@@ -127,10 +131,9 @@ class Console:
             with anyio.fail_after(PAGE_S):
                 return await run_sync(route.handler, visit, limiter=self._workers, abandon_on_cancel=True)
         except TimeoutError:
-            doubt = " It may be done all the same: look before you try again." if route.is_change else ""
-            return self._error(request, TOO_LONG, f"The cluster did not answer within {PAGE_S:.0f} s.{doubt}")
+            return self._error(request, TOO_LONG, too_long(is_change=route.is_change))
         except MissingError as error:
-            return self._error(request, NOT_FOUND, str(error))
+            return self._error(request, NOT_FOUND, str(error), error.near)
         except CommandError as error:
             return self._error(request, status_of(error), str(error))
 
@@ -154,20 +157,24 @@ class Console:
         return self._login_page(request, request.query_params.get("next", ""))
 
     async def _log_in(self, request: Request) -> Response:
-        fields = await form_of(request)
+        fields = await form_of(request, LOGIN_BYTES_MAX)
         following = fields.get("next", [""])[-1]
         address = request.client.host if request.client else ""
-        wait_s = self._attempts.wait_s(address)
-        if wait_s > 0:
-            sentence = f"Too many attempts. Try again in {wait_s:.0f} s."
-            return self._login_page(request, following, sentence, TOO_MANY)
         user, secret = fields.get("user", [""])[-1].strip(), fields.get("secret", [""])[-1]
+
+        def enter() -> tuple[str, ClusterView]:
+            return self._attempts.guarded(address, lambda: self._login.log_in(user, secret))
+
         try:
-            name, cluster = await run_sync(self._login.log_in, user, secret, limiter=self._workers)
+            name, cluster = await run_sync(enter, limiter=self._workers)
+        except TooManyError as error:
+            return self._login_page(request, following, str(error), TOO_MANY)
         except RefusedError as error:
-            self._attempts.failed(address)
-            log.warning("a login from %s as %s was refused", address, user or "holder of the token")
+            log.warning("a login from %s as %.80s was refused", address, user or "holder of the token")
             return self._login_page(request, following, str(error), FORBIDDEN)
+        except CommandError as error:
+            return self._login_page(request, following, f"Nobody can log in now: {error}", BAD_GATEWAY)
+        cluster.start()
         session = self.sessions.start(name, cluster)
         log.info("%s has logged in from %s", name, address)
         response = RedirectResponse(local_path(following), SEE_OTHER)
@@ -182,7 +189,7 @@ class Console:
 
     async def _log_out(self, request: Request) -> Response:
         session = self._session(request)
-        fields = await form_of(request)
+        fields = await form_of(request, LOGIN_BYTES_MAX)
         if session is not None and fields.get("csrf", [""])[-1] == session.csrf:
             await run_sync(self.sessions.end, session)
         response = RedirectResponse("/login", SEE_OTHER)
@@ -200,14 +207,17 @@ class Console:
 
     # -- errors ----------------------------------------------------------------------------------------------
 
-    def _error(self, request: Request, status: int, sentence: str) -> Response:
-        """A page that could not be read looks again; a form that failed is not sent again by itself."""
+    def _error(
+        self, request: Request, status: int, sentence: str, near: tuple[str, str] | None = None
+    ) -> Response:
+        """A page that could not be read looks again; a form that failed is not sent again by itself. `near`
+        is a page to go on from: of a form, and of a question that nobody understands, the page without it."""
         is_form = request.method not in READS
+        if (is_form and status != NOT_FOUND) or (status == BAD_REQUEST and request.url.query):
+            near = quote(request.url.path.removesuffix("/remove"), safe="/%"), "Back"
         values: dict[str, object] = {
             "looks_again": status in (BAD_GATEWAY, TOO_LONG) and not is_form,
-            "back": quote(request.url.path.removesuffix("/remove"), safe="/%")
-            if is_form and status != NOT_FOUND
-            else "",
+            "near": near,
             "console": self._settings,
             "session": self._session(request),
             "path": request.url.path,

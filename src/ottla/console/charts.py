@@ -13,15 +13,13 @@ from markupsafe import Markup, escape
 
 from ottla.console.cluster.history import Point
 from ottla.console.cluster.snapshot import Snapshot
-from ottla.console.pipelines import Pipeline
 
 NARROW, WIDE, HEIGHT = 490, 1020, 168  # widths that need no scaling on a usual screen
 LEFT, RIGHT, TOP, BOTTOM = 58, 8, 8, 22
 GAP_S = 90.0  # a line is not drawn over a longer time without values
 SPAN_S_MIN = 120.0
 SPARK_WIDTH, SPARK_HEIGHT = 96, 22
-MAP_PARTITIONS_MAX = 400
-BOX_WIDTH, BOX_HEIGHT, BOX_GAP, BOX_LETTERS = 210, 34, 90, 28
+MAP_PARTITIONS_MAX, MAP_WIDTH = 400, 900
 
 
 class Line(NamedTuple):
@@ -53,7 +51,13 @@ def chart(lines: Sequence[Line], shown: Callable[[float], str], label: str, widt
                 parts.append(f'<polygon class="fill f{number}" points="{ends}"/>')
             parts.append(f'<polyline class="line s{number}" points="{path}"/>')
     now = ", ".join(f"{line.name} {shown(_last(line.points))}" for line in lines)
-    return _svg("chart", width, HEIGHT, f"{label}: {now} now", parts)
+    return svg("chart", width, HEIGHT, f"{label}: {now} now", parts)
+
+
+def wide_chart(lines: Sequence[Line], shown: Callable[[float], str], label: str) -> Markup:
+    """For the whole width of a page. A narrow screen gets one of half the width: letters shrink with it."""
+    wide, narrow = (chart(lines, shown, label, width) for width in (WIDE, NARROW))
+    return Markup('<div class="if-wide">{}</div><div class="if-narrow">{}</div>').format(wide, narrow)
 
 
 def spark(points: Sequence[Point], label: str) -> Markup:
@@ -68,7 +72,7 @@ def spark(points: Sequence[Point], label: str) -> Markup:
         f"{(1 - value / top) * (SPARK_HEIGHT - 4) + 2:.1f}"
         for time_s, value in _thinned(values, SPARK_WIDTH // 2)
     )
-    return _svg(
+    return svg(
         "spark chart", SPARK_WIDTH, SPARK_HEIGHT, label, [f'<polyline class="line s1" points="{path}"/>']
     )
 
@@ -82,7 +86,7 @@ def bar(part: float | None, label: str, tone: str = "f1") -> Markup:
         '<rect width="110" height="8" rx="4"/>',
         f'<rect class="{tone}" width="{width:.1f}" height="8" rx="4"/>',
     ]
-    return _svg("bar-cell", 110, 8, label, parts)
+    return svg("bar-cell", 110, 8, label, parts)
 
 
 def partition_map(snapshot: Snapshot, topics: Iterable[str] | None = None) -> Markup:
@@ -93,7 +97,7 @@ def partition_map(snapshot: Snapshot, topics: Iterable[str] | None = None) -> Ma
     rows = sorted({*snapshot.brokers, *(broker for _, partition in columns for broker in partition.replicas)})
     if not columns or not rows:
         return Markup("")
-    step, height = max(6.0, min(22.0, (WIDE - 70) / len(columns))), 18
+    step, height = max(6.0, min(22.0, (MAP_WIDTH - 70) / len(columns))), 18
     parts = []
     for row, broker in enumerate(rows):
         top = row * height
@@ -108,42 +112,7 @@ def partition_map(snapshot: Snapshot, topics: Iterable[str] | None = None) -> Ma
                 f'height="{height - 5}" rx="2"><title>{title}</title></rect>'
             )
     label = f"{len(columns)} partitions over {len(rows)} brokers"
-    return _svg("map", round(70 + len(columns) * step), len(rows) * height, label, parts)
-
-
-def flow_graph(pipeline: Pipeline) -> Markup:
-    """Topics, the flows that read them, and the tables that flows write, from left to right."""
-    tables = [table.name for table in pipeline.tables]
-    flows = sorted({*(name for name, _ in pipeline.flows), *(source.flow for source in pipeline.sources)})
-    columns = [sorted({source.topic for source in pipeline.sources}), flows, tables]
-    if not flows:
-        return Markup("")
-    boxes = {
-        (column, name): (column * (BOX_WIDTH + BOX_GAP), row * (BOX_HEIGHT + 10))
-        for column, names in enumerate(columns)
-        for row, name in enumerate(names)
-    }
-    edges = [((0, source.topic), (1, source.flow)) for source in pipeline.sources]
-    edges += [((1, flow), (2, flow)) for flow in flows if flow in tables]
-    states, parts = dict(pipeline.flows), []
-    for begin, end in edges:
-        (left, top), (right, bottom) = boxes[begin], boxes[end]
-        x1, y1, x2, y2 = left + BOX_WIDTH, top + BOX_HEIGHT / 2, right, bottom + BOX_HEIGHT / 2
-        middle = (x1 + x2) / 2
-        parts.append(f'<path class="edge" d="M{x1},{y1} C{middle},{y1} {middle},{y2} {x2},{y2}"/>')
-    for (column, name), (x, y) in boxes.items():
-        state = states.get(name, "") if column == 1 else ""
-        kind = "failed" if state == "FAILED" else ("topic", "flow", "table")[column]
-        shown = name if len(name) <= BOX_LETTERS else f"{name[: BOX_LETTERS - 1]}…"
-        title = f"{('topic', 'flow', 'table')[column]} {name}{f': {state.lower()}' if state else ''}"
-        parts.append(
-            f'<rect class="box {kind}" x="{x}" y="{y}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="6">'
-            f"<title>{escape(title)}</title></rect>"
-            f'<text x="{x + 12}" y="{y + BOX_HEIGHT / 2 + 4}">{escape(shown)}</text>'
-        )
-    height = max(map(len, columns)) * (BOX_HEIGHT + 10)
-    label = f"{len(columns[0])} topics, {len(flows)} flows, {len(tables)} tables"
-    return _svg("map graph", 3 * BOX_WIDTH + 2 * BOX_GAP + 2, height, label, parts)
+    return svg("map", round(70 + len(columns) * step), len(rows) * height, label, parts)
 
 
 def _role(snapshot: Snapshot, broker: int, leader: int, isr: tuple[int, ...]) -> tuple[str, str]:
@@ -159,7 +128,7 @@ def nice_top(value: float) -> float:
     if value <= 0:
         return 1.0
     size = 10.0 ** math.floor(math.log10(value))
-    return next(step * size for step in (1, 2, 5, 10) if value <= step * size)
+    return next(step * size for step in (1, 2, 3, 4, 6, 8, 10) if value <= step * size)
 
 
 def _rules(
@@ -201,7 +170,7 @@ def _last(points: Sequence[Point]) -> float:
     return next((point.value for point in reversed(points) if point.value is not None), 0.0)
 
 
-def _svg(kind: str, width: float, height: float, label: str, parts: Iterable[str]) -> Markup:
+def svg(kind: str, width: float, height: float, label: str, parts: Iterable[str]) -> Markup:
     """`parts` are safe already; the label is not."""
     return Markup(  # noqa: S704
         f'<svg class="{kind}" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '

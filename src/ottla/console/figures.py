@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from ottla.base.times import show_duration, show_ms
 
+_PLAIN = re.compile("[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _ESCAPED = re.compile("~(2E|2F|25|7E)")
 ABSENT = "–"
 _BYTES = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -53,7 +54,9 @@ def plural(number: int, name: str) -> str:
 def part(text: str) -> str:
     """A part of an address; groups may have any name. Browsers and proxies decode and shorten addresses, some
     more than once, so what would make a difference to them is written in another way: ~2F is a slash."""
-    name = "".join(f"~{ord(letter):02X}" if letter in "~%/" else letter for letter in str(text))
+    if _PLAIN.fullmatch(text):
+        return text
+    name = "".join(f"~{ord(letter):02X}" if letter in "~%/" else letter for letter in text)
     return quote(name.replace(".", "~2E") if name in {".", ".."} else name, safe="")
 
 

@@ -10,15 +10,16 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ottla.base.command_error import CommandError
-from ottla.client.librdkafka.connections import probe
+from ottla.client.librdkafka.connections import NoBrokerError, probe
 from ottla.client.properties import ClientProperties
 from ottla.client.security.sasl_settings import OAUTHBEARER, SaslSettings, TokenSettings
 from ottla.console.cluster.view import ClusterView
 from ottla.console.settings import ConsoleSettings
 
+T = TypeVar("T")
 FAILURES_MAX = 5  # of one address in WINDOW_S
 FAILURES_IN_ALL_MAX = 50
 WINDOW_S = 60.0
@@ -29,9 +30,18 @@ class RefusedError(Exception):
     """Nobody gets in with that."""
 
 
+class TooManyError(Exception):
+    """Of logins that failed, from this address."""
+
+    def __init__(self, wait_s: float) -> None:
+        super().__init__(f"Too many attempts. Try again in {wait_s:.0f} s.")
+        self.wait_s = wait_s
+
+
 class Login(Protocol):
     def log_in(self, user: str, secret: str) -> tuple[str, ClusterView]:
-        """The name of who is in, and the cluster as they see it. RefusedError: they are not in."""
+        """The name of who is in, and the cluster as they see it. RefusedError: they are not in. CommandError:
+        nobody can say, as the cluster does not answer."""
 
     def leave(self, cluster: ClusterView) -> None:
         """A session is over that saw the cluster like this."""
@@ -48,7 +58,7 @@ class TokenLogin:
             raise ValueError("a console without users needs a token")
         self._token = settings.token
         self.cluster = ClusterView(settings.where)
-        self.cluster.start()
+        self.cluster.start()  # there is a history when the first one comes
 
     def log_in(self, user: str, secret: str) -> tuple[str, ClusterView]:  # noqa: ARG002
         if not hmac.compare_digest(secret.strip().encode(), self._token.encode()):
@@ -73,12 +83,14 @@ class UserLogin:
             raise RefusedError("A user has a name and a password.")
         where = as_user(self._where, user, secret)
         try:
-            probe(where)
+            is_certain = probe(where)
+        except NoBrokerError:
+            raise  # which is no guess that was wrong
         except CommandError as error:
             raise RefusedError(f"The cluster does not let you in: {error}") from None
-        cluster = ClusterView(where)
-        cluster.start()
-        return user, cluster
+        if not is_certain:
+            raise CommandError("the cluster takes too long to say who you are; try again")
+        return user, ClusterView(where)
 
     def leave(self, cluster: ClusterView) -> None:
         cluster.close()
@@ -105,6 +117,18 @@ class Attempts:
         self._clock = clock
         self._failures: deque[tuple[float, str]] = deque(maxlen=FAILURES_IN_ALL_MAX)
         self._lock = threading.Lock()
+
+    def guarded(self, address: str, enter: Callable[[], T]) -> T:
+        """Whoever enters, unless too many from there could not. To be called where `enter` is: whoever asks a
+        thousand times at once is counted too."""
+        wait_s = self.wait_s(address)
+        if wait_s > 0:
+            raise TooManyError(wait_s)
+        try:
+            return enter()
+        except RefusedError:
+            self.failed(address)
+            raise
 
     def wait_s(self, address: str) -> float:
         """How long this address has to wait before it may try; 0 if it need not."""

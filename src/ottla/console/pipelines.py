@@ -4,6 +4,7 @@ stand above this room, and a console without any has no page of them."""
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+TOPIC, FLOW, TABLE = "topic", "flow", "table"
 REJECTED = ("rejected", "unparsed", "invalid", "dead", "late")
 
 
@@ -23,8 +24,19 @@ class Source(NamedTuple):
     lag: int | None
 
 
+class Node(NamedTuple):
+    """A topic, a flow, a table, or whatever else a pipeline reads or writes."""
+
+    kind: str
+    name: str
+
+
+Edge: TypeAlias = tuple[Node, Node]
+
+
 class Pipeline(NamedTuple):
-    """The last run, and what the pipeline has made so far. `problem`: why that is not known."""
+    """The last run, and what the pipeline has made so far. `problem`: why that is not known. `edges` lead
+    from what is read to the flow that reads it, and from there to what it writes."""
 
     name: str
     path: str
@@ -39,6 +51,24 @@ class Pipeline(NamedTuple):
     tables: tuple[Table, ...] = ()
     sources: tuple[Source, ...] = ()
     topics: tuple[str, ...] = ()
+    edges: tuple[Edge, ...] = ()
+
+    @property
+    def known_edges(self) -> list[Edge]:
+        """If nobody says what flows where: flows read their sources, and write the table of their name."""
+        if self.edges:
+            return list(self.edges)
+        tables = {table.name for table in self.tables}
+        reads = [(Node(TOPIC, source.topic), Node(FLOW, source.flow)) for source in self.sources]
+        names = {name for name, _ in self.flows} | {source.flow for source in self.sources}
+        return reads + [(Node(FLOW, name), Node(TABLE, name)) for name in sorted(names & tables)]
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All that is to be drawn, by their names."""
+        nodes = {node for edge in self.known_edges for node in edge}
+        nodes |= {Node(FLOW, name) for name, _ in self.flows}
+        return sorted(nodes | {Node(TABLE, table.name) for table in self.tables})
 
     @property
     def rejecting(self) -> list[str]:

@@ -25,6 +25,7 @@ class Session:
     key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     notices: list[tuple[str, str]] = field(default_factory=list)  # kind and sentence, for the next page
+    is_ended: bool = False  # whatever goes on for it stops
 
     def is_over(self, now_s: float) -> bool:
         return now_s - self.seen_s > IDLE_S or now_s - self.started_s > LIFE_S
@@ -52,9 +53,16 @@ class Sessions:
                 over.append(min(self._sessions.values(), key=lambda other: other.seen_s).key)
             ended = [self._sessions.pop(key) for key in over]
             self._sessions[session.key] = session
-        for other in ended:
-            self._on_end(other)
+        self._all_over(ended)
         return session
+
+    def sweep(self) -> None:
+        """End those that are over, though nobody asks for them any more; to be called from time to time."""
+        now_s = self._clock()
+        with self._lock:
+            over = [key for key, session in self._sessions.items() if session.is_over(now_s)]
+            ended = [self._sessions.pop(key) for key in over]
+        self._all_over(ended)
 
     def find(self, key: str, *, is_refresh: bool = False) -> Session | None:
         now_s = self._clock()
@@ -67,7 +75,7 @@ class Sessions:
                     session.seen_s = now_s
                 return session
             del self._sessions[key]
-        self._on_end(session)
+        self._all_over([session])
         return None
 
     def all(self) -> list[Session]:
@@ -78,10 +86,14 @@ class Sessions:
         with self._lock:
             was_there = self._sessions.pop(session.key, None)
         if was_there is not None:
-            self._on_end(session)
+            self._all_over([session])
 
     def end_all(self) -> None:
         with self._lock:
             sessions, self._sessions = list(self._sessions.values()), {}
+        self._all_over(sessions)
+
+    def _all_over(self, sessions: list[Session]) -> None:
         for session in sessions:
+            session.is_ended = True
             self._on_end(session)

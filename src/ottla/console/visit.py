@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.errors import ErrorCode
-from ottla.base.log_fields import UNLIMITED
+from ottla.base.log_fields import UNLIMITED, fields
 from ottla.console import templates
 from ottla.console.cluster.view import ClusterView
 from ottla.console.figures import from_part
@@ -39,12 +39,21 @@ STATUSES = {
     ErrorCode.NON_EMPTY_GROUP.name: CONFLICT,
     ErrorCode.MESSAGE_TOO_LARGE.name: TOO_LARGE,
     ErrorCode.RECORD_LIST_TOO_LARGE.name: TOO_LARGE,
+    ErrorCode.TOPIC_DELETION_DISABLED.name: FORBIDDEN,
+    ErrorCode.RESOURCE_NOT_FOUND.name: NOT_FOUND,
+    ErrorCode.REASSIGNMENT_IN_PROGRESS.name: CONFLICT,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED.name: TOO_MANY,
 }
 SEE_OTHER = 303
 
 
 class MissingError(Exception):
-    """What was asked for is not there; the sentence says so."""
+    """What was asked for is not there; the sentence says so. `near` is a page to go on from: its address, and
+    its name."""
+
+    def __init__(self, sentence: str, near: tuple[str, str] | None = None) -> None:
+        super().__init__(sentence)
+        self.near = near
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +112,28 @@ class Visit:
         `doing` goes on after the name of the user: "deletes topic orders".
         """
         host = self.request.client.host if self.request.client else "?"
+        named = {"at": "console", "principal": f"User:{self.session.user}", "host": host, "on": doing}
         try:
             yield
         except CommandError as error:
-            log.warning("%s from %s %s: refused: %s", self.session.user, host, doing, error, extra=UNLIMITED)
+            extra = UNLIMITED | fields(**named, allowed=False, reason=str(error))
+            log.warning("%s from %s %s: refused: %s", self.session.user, host, doing, error, extra=extra)
             raise
         finally:
             self.cluster.changed()
-        log.info("%s from %s %s: done", self.session.user, host, doing, extra=UNLIMITED)
+        extra = UNLIMITED | fields(**named, allowed=True)
+        log.info("%s from %s %s: done", self.session.user, host, doing, extra=extra)
 
 
 def theme_of(request: Request) -> str:
     """What the person chose: light, dark, or nothing, which is what the system has."""
     chosen = request.cookies.get("ottla_theme", "")
     return chosen if chosen in {"light", "dark"} else ""
+
+
+def too_long(*, is_change: bool) -> str:
+    doubt = " It may be done all the same: look before you try again." if is_change else ""
+    return f"The cluster did not answer within {PAGE_S:.0f} s.{doubt}"
 
 
 def status_of(error: CommandError) -> int:

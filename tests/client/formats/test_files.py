@@ -1,5 +1,6 @@
 """Many records as JSON Lines, CSV and Parquet, out and in again."""
 
+import csv
 import io
 import json
 
@@ -36,11 +37,25 @@ def test_json_lines_come_back_as_the_same_records(records: list[Message]) -> Non
     ]
 
 
-@given(st.lists(messages, max_size=5))
-def test_csv_comes_back_as_the_same_records(records: list[Message]) -> None:
-    text = b"".join(csv_rows.lines(records)).decode()
+@given(st.lists(messages, max_size=5), st.booleans())
+def test_csv_comes_back_as_the_same_records(records: list[Message], is_guarded: bool) -> None:
+    text = b"".join(csv_rows.lines(records, is_guarded=is_guarded)).decode()
     back = [record for _, record in csv_rows.outgoing(io.StringIO(text, newline=""))]
     assert back == [as_outgoing(message) for message in records]
+
+
+@pytest.mark.parametrize("value", ["=1+2", "@SUM(A1)", "+cmd|' /C calc'!A0", "-1+2", "\t=1", "\n=1", "＝1"])
+def test_no_spreadsheet_takes_a_guarded_cell_for_a_formula(value: str) -> None:
+    record = Message("t", 0, 0, 0, value.encode(), value.encode(), [])
+    (_, row) = csv.reader(io.StringIO(b"".join(csv_rows.lines([record], is_guarded=True)).decode()))
+    assert row[4:] == [f"'{value}", f"'{value}", "", "key:quoted value:quoted"]
+
+
+@pytest.mark.parametrize("value", ["-1", "+1.5e-3", "a=1", "'=1", ""])
+def test_other_cells_stay_as_they_are(value: str) -> None:
+    record = Message("t", 0, 0, 0, b"k", value.encode(), [])
+    (_, row) = csv.reader(io.StringIO(b"".join(csv_rows.lines([record], is_guarded=True)).decode()))
+    assert row[4:] == ["k", value, "", ""]
 
 
 @settings(max_examples=25)

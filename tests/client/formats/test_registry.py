@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -180,6 +181,27 @@ def test_json_schema_is_checked_both_ways(remote: SchemaRegistry, registry: Regi
     assert wrong.format == "hex"
     assert wrong.problem is not None
     assert "'x' is a required property" in wrong.problem
+
+
+def test_a_json_schema_that_refers_to_an_address_asks_nobody_there(
+    remote: SchemaRegistry, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever writes a schema must not choose where a console connects to."""
+    asked: list[object] = []
+    resolve = socket.getaddrinfo
+
+    def noted(host: Any, *rest: Any, **more: Any) -> Any:
+        asked.append(host)
+        return resolve(host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", noted)
+    text = json.dumps({"type": "object", "properties": {"x": {"$ref": "http://schemas.invalid/x.json"}}})
+    number = remote.add("far-value", text, "JSON")
+    shown = Decoder("value", "auto", registry)("far", b"\0" + number.to_bytes(4, "big") + b'{"x": 1}')
+    assert shown.problem == "Unresolvable: http://schemas.invalid/x.json"
+    with pytest.raises(FormatError, match="Unresolvable"):
+        Encoder("value", "json-schema", registry)("far", '{"x": 1}')
+    assert "schemas.invalid" not in asked
 
 
 def test_a_schema_that_a_header_names_is_found() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from tests.console.api.script import Script, seen
+from tests.console.api.everyday import ask_for_everything
+from tests.console.api.script import Script
 from tests.console.visitor import TOKEN
 from tests.support.waiting import wait_for
 
@@ -82,6 +83,15 @@ def test_settings_are_planned_changed_and_given_back(script: Script, broker: Bro
     assert script.patch(address, {"set": {"no.such": "1"}}, 400)["field"] == "set, reset"
     assert script.patch(address, {"set": {"a": "1"}, "reset": ["a"]}, 400)["field"] == "reset"
     assert script.patch(address, {"set": {"retention.ms": "x"}}, 400)["kafka_error"] == "INVALID_CONFIG"
+
+
+def test_offsets_of_a_topic_are_those_of_this_moment(script: Script, fresh: str) -> None:
+    script.post("/topics", {"name": fresh, "partitions": 2}, 201)
+    send(script, fresh, {"value": "a", "partition": 1}, {"value": "b", "partition": 1})
+    assert [(one["start"], one["end"]) for one in script.get(f"/topics/{fresh}")["partitions"]] == [
+        (0, 0),
+        (0, 2),
+    ]
 
 
 def test_brokers_and_their_settings(script: Script) -> None:
@@ -282,21 +292,4 @@ def test_the_document_has_every_route_and_each_answers_as_it_says(
     assert sum(map(len, paths.values())) == len(ENDPOINTS)
     names = [operation["operationId"] for methods in paths.values() for operation in methods.values()]
     assert len(set(names)) == len(names)
-    seen.clear()
-    script.get("/topics")
-    script.post("/topics", {"name": fresh}, 201)
-    send(script, fresh, {"value": "x"})
-    commit(broker, fresh, fresh, 0)
-    for path in ("", "/configs", "/records", "/records/0/0"):
-        script.get(f"/topics/{fresh}{path}")
-    (node,) = script.get("/brokers")["brokers"]
-    for address in (f"/topics/{fresh}/configs", f"/brokers/{node['id']}/configs"):
-        script.get(address)
-        script.patch(address, {})
-    script.get("/groups")
-    script.get(f"/groups/{fresh}")
-    script.post(f"/groups/{fresh}/reset", {"to": "latest"})
-    script.patch(f"/topics/{fresh}", {"partitions": 2})
-    for address in (f"/groups/{fresh}", f"/topics/{fresh}/records", f"/topics/{fresh}"):
-        script.delete(address)
-    assert seen == {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS}
+    ask_for_everything(script, broker.client_config, fresh)

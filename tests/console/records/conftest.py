@@ -47,10 +47,9 @@ def fill(broker: Broker) -> Fill:
     return filled
 
 
-@pytest.fixture
-def half_way(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Searches take small steps, and wait when half of the offsets are done, until this is set: however fast
-    or slow a machine is, they are stopped in the middle."""
+def wait_half_way(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Searches wait when half of the offsets are done, until this is set: however fast or slow a machine is,
+    they are stopped in the middle."""
     go_on = threading.Event()
     look_through = _Work._look_through
 
@@ -60,7 +59,14 @@ def half_way(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         look_through(work, client, partition)
 
     monkeypatch.setattr(_Work, "_look_through", gated)
+    return go_on
+
+
+@pytest.fixture
+def half_way(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """They take small steps, so that also a short search has a middle."""
     monkeypatch.setattr("ottla.console.records.search.SPAN_MAX", 500)
+    go_on = wait_half_way(monkeypatch)
     yield go_on
     go_on.set()
 

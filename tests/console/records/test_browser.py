@@ -1,6 +1,7 @@
 """The Records page in a real browser: keys, live tail, a search that is stopped, both sizes and colours."""
 
 import json
+import os
 import re
 import threading
 import time
@@ -9,21 +10,22 @@ from typing import Any
 
 import anyio
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from confluent_kafka import Producer
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, StorageState, expect
 from tests.console import browser as browsers
+from tests.console.browser import NARROW, WIDE, WITHIN_MS, needs_chromium, serious_problems, watched_page
+from tests.console.records.conftest import wait_half_way
 from tests.console.visitor import settings_for
 
 from ottla import Broker
 from ottla.console.server import ConsoleServer, ConsoleThread
 
-pytestmark = pytest.mark.skipif(browsers.executable() is None, reason="Chromium is not installed")
-WITHIN_MS = 30_000
+pytestmark = needs_chromium
 expect.set_options(timeout=WITHIN_MS)
 # anyio loads this when it is first asked for; pytest rewrites it then, at which Python 3.11 fails in threads.
 assert anyio.open_file
-SIZES = {"wide": {"width": 1280, "height": 860}, "narrow": {"width": 400, "height": 860}}
+SIZES = {"wide": WIDE, "narrow": NARROW}
+MANY = 2_000_000
 
 
 @pytest.fixture(scope="module")
@@ -32,38 +34,26 @@ def chromium() -> Iterator[Browser]:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def console(broker: Broker) -> Iterator[ConsoleServer]:
     with ConsoleThread(settings_for(broker, port=0)) as server:
         yield server
 
 
+@pytest.fixture(scope="module")
+def cookies(chromium: Browser, console: ConsoleServer) -> StorageState:
+    return browsers.logged_in(chromium, console.login_url)
+
+
 @pytest.fixture
-def page(request: pytest.FixtureRequest, chromium: Browser, console: ConsoleServer) -> Iterator[Page]:
-    """Somebody who is logged in. No error in the page, and no request to another host, may be left behind."""
+def page(
+    request: pytest.FixtureRequest, chromium: Browser, console: ConsoleServer, cookies: StorageState
+) -> Iterator[Page]:
+    """Somebody who is logged in."""
     size, colours = getattr(request, "param", ("wide", "light"))
-    context = chromium.new_context(viewport=SIZES[size], color_scheme=colours, base_url=console.url)  # type: ignore[arg-type]
-    context.set_default_timeout(WITHIN_MS)
-    opened = context.new_page()
-    problems: list[str] = []
-    opened.on("pageerror", lambda error: problems.append(str(error)))
-    opened.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
-    opened.on("request", lambda asked: asked.url.startswith(console.url) or problems.append(asked.url))
-    opened.goto(console.login_url)
-    opened.wait_for_url(console.url + "/")
-    yield opened
-    context.close()
-    assert problems == []
-
-
-def serious(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{violation['id']}: {node['html']}"
-        for violation in found
-        if violation["impact"] in ("serious", "critical")
-        for node in violation["nodes"]
-    ]
+    context = {"viewport": SIZES[size], "color_scheme": colours, "storage_state": cookies}
+    with watched_page(chromium, console.url, **context) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("page", [("wide", "light"), ("narrow", "dark")], ids="-".join, indirect=True)
@@ -82,7 +72,7 @@ def test_records_are_walked_through_opened_tailed_searched_and_sent(
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.locator("tr.peek pre[data-text=value]")).to_contain_text('"id": 58')
-    assert serious(page) == []
+    assert serious_problems(page) == []
     page.keyboard.press("]")
     expect(rows).to_have_count(10)
     expect(tail).to_be_visible()  # with it the page hears keys
@@ -120,7 +110,7 @@ def test_records_are_walked_through_opened_tailed_searched_and_sent(
     page.get_by_role("link", name="Send again").click()
     page.locator("#value").fill("sent again, <b>changed</b>")
     page.locator("select[name=value_form]").select_option("text")
-    assert serious(page) == []
+    assert serious_problems(page) == []
     page.get_by_role("button", name="Send", exact=True).click()
     expect(page.locator("#notices")).to_contain_text("Sent to partition 0")
     expect(page.locator("pre[data-text=value]")).to_have_text("sent again, <b>changed</b>")
@@ -135,3 +125,40 @@ def test_a_search_is_stopped_half_way(page: Page, fill: Any, half_way: threading
     expect(page.locator("#progress")).to_contain_text(re.compile("^Stopped at [5-9][0-9] %"))
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     half_way.set()
+
+
+@pytest.mark.skipif("OTTLA_LONG_TESTS" not in os.environ, reason="`make search` does it")
+@pytest.mark.timeout(1_800)
+def test_two_million_records_are_searched_and_a_search_of_them_is_stopped_half_way(
+    page: Page, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("very-many", 4)
+    settings = {"linger.ms": 50, "batch.size": 200_000, "queue.buffering.max.messages": 500_000}
+    producer = Producer(broker.client_config | settings)
+    for number in range(MANY):
+        value = b'{"id": %d, "customer": "customer-%d", "city": "%s", "total": %d}' % (
+            number, number % 1000, b"Brno" if number in (7, MANY // 2, MANY - 1) else b"Praha", number % 400,
+        )  # fmt: skip
+        while True:
+            try:
+                producer.produce("very-many", value, partition=number % 4)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    assert producer.flush(300) == 0
+    progress = page.locator("#progress")
+    for looked_for in ("q=brno", "q=city+%3D+Brno&in=field"):
+        page.goto(f"/topics/very-many/records?{looked_for}")
+        expect(progress).to_contain_text("3 found. Searched 2M records", timeout=600_000)
+        print(looked_for, progress.text_content())
+    go_on = wait_half_way(monkeypatch)
+    page.goto("/topics/very-many/records?q=nowhere")
+    expect(progress).to_contain_text(re.compile("^[5-9][0-9] %"), timeout=600_000)
+    page.get_by_role("button", name="Stop").click()
+    expect(progress).to_contain_text(re.compile("^Stopped at [5-9][0-9] %"))
+    print("stopped", progress.text_content())
+    go_on.set()
+    deadline_s = time.monotonic() + 60
+    while any(thread.name.startswith("search-") for thread in threading.enumerate()):
+        assert time.monotonic() < deadline_s, "the search goes on"
+        page.wait_for_timeout(50)

@@ -5,7 +5,9 @@
     orders,0,8,1700000000001,k,,,value:null
 
 A cell is text. `encoding` names what is not: `key:null value:base64`. So nothing is lost on the way out, and
-the same file goes in again. Other people's files go in too: one with a column `value` has records like
+the same file goes in again. A spreadsheet takes a cell that begins with = for a formula, whoever wrote that
+record: in a file for people (`is_guarded`) such a cell has an apostrophe before it, which `encoding` calls
+`value:quoted`. Other people's files go in too: one with a column `value` has records like
 these, any other has rows of data, of which each becomes a JSON object, with one column as the key.
 """
 
@@ -13,6 +15,7 @@ import base64
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator
 
 from ottla.client.formats.codecs import PLAIN, Decoder, Decoders, Encoders
@@ -24,15 +27,20 @@ MEDIA_TYPE = "text/csv; charset=utf-8"
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "encoding")
 ROW = "value"  # with this column a file is one of records
 FIELD_BYTES_MAX = 128 << 20
+QUOTED = "quoted"
+_FORMULA = re.compile(r"[=+\-@\t\r\n＝＋－＠]")
+_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
-def lines(messages: Iterable[Message], decoders: Decoders = PLAIN) -> Iterator[bytes]:
+def lines(
+    messages: Iterable[Message], decoders: Decoders = PLAIN, *, is_guarded: bool = False
+) -> Iterator[bytes]:
     """All of them with the names before, in chunks of whole rows."""
     text = io.StringIO(newline="")
     rows = csv.writer(text)
     rows.writerow(COLUMNS)
     for message in messages:
-        rows.writerow(_row(message, decoders))
+        rows.writerow(_row(message, decoders, is_guarded))
         if text.tell() >= CHUNK_BYTES:
             yield text.getvalue().encode("utf-8", "surrogateescape")
             text.seek(0)
@@ -40,10 +48,12 @@ def lines(messages: Iterable[Message], decoders: Decoders = PLAIN) -> Iterator[b
     yield text.getvalue().encode("utf-8", "surrogateescape")
 
 
-def _row(message: Message, decoders: Decoders) -> list[object]:
+def _row(message: Message, decoders: Decoders, is_guarded: bool) -> list[object]:
     encodings: list[str] = []
     key = _cell(decoders.key, message, message.key, encodings)
     value = _cell(decoders.value, message, message.value, encodings)
+    if is_guarded:
+        key, value = _guarded("key", key, encodings), _guarded("value", value, encodings)
     headers = compact_json(headers_to_json(message.headers)) if message.headers else ""
     where = [message.topic, message.partition, message.offset, message.timestamp_ms]
     return [*where, key, value, headers, " ".join(encodings)]
@@ -63,6 +73,13 @@ def _cell(decoder: Decoder, message: Message, content: bytes | None, encodings: 
         encodings.append(f"{decoder.field}:base64")
         return base64.b64encode(content).decode()
     return text
+
+
+def _guarded(field: str, cell: str, encodings: list[str]) -> str:
+    if not _FORMULA.match(cell) or _NUMBER.fullmatch(cell):
+        return cell
+    encodings.append(f"{field}:{QUOTED}")
+    return f"'{cell}"
 
 
 def outgoing(
@@ -137,7 +154,7 @@ def _record(cells: dict[str, str], topic: str, encoders: Encoders) -> Outgoing:
 
 def _encoding(part: str) -> tuple[str, str]:
     name, _, encoding = part.partition(":")
-    if name not in ("key", "value") or encoding not in ("null", "base64", *SCHEMA_FORMATS):
+    if name not in ("key", "value") or encoding not in ("null", "base64", QUOTED, *SCHEMA_FORMATS):
         raise FormatError(f"{part!r} is no encoding; one is such as key:null or value:base64")
     return name, encoding
 
@@ -145,6 +162,8 @@ def _encoding(part: str) -> tuple[str, str]:
 def _decoded(cell: str, encoding: str | None) -> str | bytes | None:
     if encoding == "null":
         return None
+    if encoding == QUOTED:
+        return cell.removeprefix("'")
     return from_base64(cell) if encoding == "base64" else cell
 
 

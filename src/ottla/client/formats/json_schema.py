@@ -1,8 +1,14 @@
-"""JSON with a schema, by confluent-kafka's JSONSerializer and JSONDeserializer, which check it."""
+"""JSON with a schema, by confluent-kafka's JSONSerializer and JSONDeserializer, which check it.
 
-from typing import TYPE_CHECKING, Any
+A schema refers to others by the references that the registry keeps. One that refers to an address is refused:
+confluent-kafka would ask whatever host somebody has written into a schema.
+"""
 
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import attrs
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from referencing.exceptions import NoSuchResource
 
 from ottla.client.formats.content import FormatError
 from ottla.client.formats.schemas import no_subject, reason, written_with
@@ -11,10 +17,30 @@ if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 
+def _refuse(address: str) -> NoReturn:
+    raise NoSuchResource(address)
+
+
+def _alone(parsed: tuple[Any, Any]) -> tuple[Any, Any]:
+    """A schema, and the schemas that it may refer to."""
+    schema, references = parsed
+    return schema, None if references is None else attrs.evolve(references, retrieve=_refuse)
+
+
+class _Deserializer(JSONDeserializer):
+    def _get_parsed_schema(self, schema: "Schema") -> tuple[Any, Any]:
+        return _alone(super()._get_parsed_schema(schema))
+
+
+class _Serializer(JSONSerializer):
+    def _get_parsed_schema(self, schema: "Schema | None") -> tuple[Any, Any]:
+        return _alone(super()._get_parsed_schema(schema))
+
+
 class JsonSchemaCodec:
     def __init__(self, client: "SchemaRegistryClient") -> None:
         self._client = client
-        self._deserializer = JSONDeserializer(
+        self._deserializer = _Deserializer(
             None, schema_registry_client=client, conf={"subject.name.strategy": no_subject}
         )
         self._serializers: dict[int, Any] = {}
@@ -31,7 +57,7 @@ class JsonSchemaCodec:
         serializer = self._serializers.get(schema_id)
         try:
             if serializer is None:
-                serializer = self._serializers[schema_id] = JSONSerializer(
+                serializer = self._serializers[schema_id] = _Serializer(
                     schema, self._client, conf=written_with("JSON", schema_id)
                 )
             return bytes(serializer(data, context))

@@ -103,9 +103,13 @@ def _settings(where: Where, defaults: Mapping[str, Any], settings: Mapping[str, 
     return own | dict(defaults) | properties_for_librdkafka(where) | dict(settings) | secure
 
 
-def probe(where: Where) -> None:
-    """Refuse at once what librdkafka would try again and again in silence: nobody listens there, or does not
-    like how we come."""
+class NoBrokerError(CommandError):
+    """Nobody listens there."""
+
+
+def probe(where: Where) -> bool:
+    """Refuse at once what librdkafka would try again and again in silence: nobody listens there
+    (NoBrokerError), or does not like how we come. False: somebody is there, and takes long to say."""
     properties, problem, closed = ClientProperties.of(where), "", ""
     handshakes = Handshakes(properties.security)
     for address in properties.bootstrap.split(","):
@@ -121,13 +125,13 @@ def probe(where: Where) -> None:
             raise CommandError(str(error)) from None
         except (OSError, OverflowError, UnicodeError) as error:
             if isinstance(error, TimeoutError) and not isinstance(error, UnreachableError):
-                return  # one that is slow gets more time from librdkafka
+                return False  # one that is slow gets more time from librdkafka
             problem = problem or f"{getattr(error, 'strerror', None) or error}"
             if type(error) is ConnectionError:  # ours: somebody is there, and did not like how we came
                 closed = closed or f"broker {target}: {error}"
         else:
-            return
-    raise CommandError(
+            return True
+    raise NoBrokerError(
         closed
         or f"no broker answers at {properties.bootstrap} ({problem}); start one with `ottla start`, or use "
         "--bootstrap"

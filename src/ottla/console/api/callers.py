@@ -27,14 +27,6 @@ class Credentials(NamedTuple):
     secret: str
 
 
-class TooManyError(Exception):
-    """Of logins that failed, from this address."""
-
-    def __init__(self, wait_s: float) -> None:
-        super().__init__(f"Too many attempts. Try again in {wait_s:.0f} s.")
-        self.wait_s = wait_s
-
-
 def credentials_of(authorization: str, *, has_users: bool) -> Credentials:
     """What a header says. RefusedError: it is not what this console takes."""
     scheme, _, rest = authorization.strip().partition(" ")
@@ -70,12 +62,12 @@ class Callers:
 
     @contextmanager
     def entered(self, credentials: Credentials, address: str) -> Iterator[Session]:
-        """Blocks while the cluster is asked. RefusedError, TooManyError: they are not in."""
-        wait_s = self._attempts.wait_s(address)
-        if wait_s > 0:
-            raise TooManyError(wait_s)
-        digest = hmac.digest(self._pepper, "\0".join(credentials).encode("utf-8", "replace"), hashlib.sha256)
-        caller = self._kept(digest) or self._let_in(digest, credentials, address)
+        """Blocks while the cluster is asked. RefusedError, TooManyError: they are not in; CommandError: the
+        cluster does not answer."""
+        digest = hmac.digest(self._pepper, repr(credentials).encode("utf-8", "replace"), hashlib.sha256)
+        caller = self._attempts.guarded(
+            address, lambda: self._kept(digest) or self._let_in(digest, credentials)
+        )
         try:
             yield caller.session
         finally:
@@ -99,12 +91,8 @@ class Callers:
             caller.uses += 1
             return caller
 
-    def _let_in(self, digest: bytes, credentials: Credentials, address: str) -> _Caller:
-        try:
-            name, cluster = self._login.log_in(*credentials)
-        except RefusedError:
-            self._attempts.failed(address)
-            raise
+    def _let_in(self, digest: bytes, credentials: Credentials) -> _Caller:
+        name, cluster = self._login.log_in(*credentials)
         now_s = self._clock()
         caller = _Caller(Session(name, cluster, now_s, now_s), now_s + KEPT_S)
         with self._lock:

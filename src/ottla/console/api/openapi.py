@@ -33,10 +33,11 @@ REFUSALS = {
     401: "Nobody is logged in with that.",
     403: "That is not allowed, or the console is read-only.",
     404: "There is no such thing, or it may not be seen.",
+    408: "The body did not come in time.",
     409: "It is there already, or in use.",
     413: "That is too much at once.",
     415: "A body is JSON.",
-    429: "Too many logins have failed; `Retry-After` says for how long.",
+    429: "Too many logins have failed (`Retry-After` says for how long), or a quota is used up.",
     502: "The cluster does not answer, or has a problem.",
     504: "The cluster did not answer in time.",
 }

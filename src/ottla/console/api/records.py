@@ -89,7 +89,10 @@ class NewRecord:
         Rule("Pairs of a name and a value.", most=1000),
     ] = field(default_factory=list)
     partition: Annotated[
-        int | None, Rule("null: the key decides, as for Java's clients.", 0, PARTITION_MAX)
+        int | None,
+        Rule(
+            "null: the key decides, as for Java's clients; without a key it is the first.", 0, PARTITION_MAX
+        ),
     ] = None
     timestamp: Annotated[int | None, Rule("In milliseconds since 1970; null is now.", 0, TIMESTAMP_MAX)] = (
         None

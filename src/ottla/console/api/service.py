@@ -8,8 +8,9 @@ import hmac
 import json
 import logging
 import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
@@ -20,13 +21,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ottla.base.command_error import CommandError
-from ottla.console.api.callers import Callers, Credentials, TooManyError, credentials_of
+from ottla.console.api.callers import Callers, Credentials, credentials_of
 from ottla.console.api.endpoints import NO_CONTENT, PATH_PARTS, Asked, Endpoint
 from ottla.console.api.openapi import JSON, Problem, document
 from ottla.console.api.routes import ENDPOINTS
 from ottla.console.api.shapes import ShapeError, read, read_query, written
-from ottla.console.bodies import json_of
-from ottla.console.logins import RefusedError
+from ottla.console.bodies import json_bytes_of, json_of
+from ottla.console.logins import RefusedError, TooManyError
 from ottla.console.sessions import Session, Sessions
 from ottla.console.settings import ConsoleSettings
 from ottla.console.visit import (
@@ -40,9 +41,11 @@ from ottla.console.visit import (
     MissingError,
     Visit,
     status_of,
+    too_long,
 )
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 UNAUTHORIZED = 401
 
 
@@ -69,14 +72,11 @@ class Api:
 
     async def _answer(self, endpoint: Endpoint, request: Request) -> Response:
         try:
-            entry = self._entry(endpoint, request)
-            query, body = await _given(endpoint, request)
-            with anyio.fail_after(PAGE_S):
-                return await run_sync(
-                    lambda: self._act(endpoint, request, entry, query, body),
-                    limiter=self._workers,
-                    abandon_on_cancel=True,
-                )
+            entry, body = self._entry(endpoint, request), b""
+            if endpoint.body is not None:
+                await self._in_worker(lambda: self._let_in(request, entry))  # before anything large is read
+                body = await json_bytes_of(request)
+            return await self._in_worker(lambda: self._act(endpoint, request, entry, body))
         except ShapeError as error:
             return _problem(BAD_REQUEST, Problem(str(error), error.field or None))
         except RefusedError as error:
@@ -84,11 +84,15 @@ class Api:
         except TooManyError as error:
             return _problem(TOO_MANY, Problem(str(error)), {"retry-after": f"{error.wait_s:.0f}"})
         except TimeoutError:
-            return _problem(TOO_LONG, Problem(f"The cluster did not answer within {PAGE_S:.0f} s."))
+            return _problem(TOO_LONG, Problem(too_long(is_change=endpoint.is_change)))
         except MissingError as error:
             return _problem(NOT_FOUND, Problem(str(error)))
         except CommandError as error:
             return _problem(status_of(error), Problem(str(error), kafka_error=error.kafka_error or None))
+
+    async def _in_worker(self, work: Callable[[], T]) -> T:
+        with anyio.fail_after(PAGE_S):
+            return await run_sync(work, limiter=self._workers, abandon_on_cancel=True)
 
     def _entry(self, endpoint: Endpoint, request: Request) -> Credentials | Session:
         """Who asks, as far as that is known without the cluster. RefusedError: nobody."""
@@ -103,19 +107,28 @@ class Api:
             raise HTTPException(FORBIDDEN, "A change with a cookie needs the session's X-CSRF-Token.")
         return session
 
+    def _let_in(self, request: Request, entry: Credentials | Session) -> None:
+        with self._entered(request, entry):
+            """Who was let in is kept for a moment: for what comes next."""
+
+    def _entered(self, request: Request, entry: Credentials | Session) -> AbstractContextManager[Session]:
+        """In a worker thread: the cluster may have to be asked."""
+        if isinstance(entry, Session):
+            return nullcontext(entry)
+        return self._callers.entered(entry, request.client.host if request.client else "")
+
     def _act(
-        self, endpoint: Endpoint, request: Request, entry: Credentials | Session, query: Any, body: Any
+        self, endpoint: Endpoint, request: Request, entry: Credentials | Session, body: bytes
     ) -> Response:
         """In a worker thread."""
-        address = request.client.host if request.client else ""
-        entered: AbstractContextManager[Session] = (
-            nullcontext(entry) if isinstance(entry, Session) else self._callers.entered(entry, address)
-        )
-        with entered as session:
+        with self._entered(request, entry) as session:
             if endpoint.is_change and self._settings.is_read_only:
                 return _problem(FORBIDDEN, Problem("This console is read-only. Nothing was done."))
-            given = endpoint.answer(Asked(Visit(request, self._settings, session, {}), query, body))
-        return Response(status_code=NO_CONTENT) if given is None else _json(endpoint.status, written(given))
+            query, given = _given(endpoint, request, body)
+            answer = endpoint.answer(Asked(Visit(request, self._settings, session, {}), query, given))
+            if answer is None:
+                return Response(status_code=NO_CONTENT)
+            return _json(endpoint.status, written(answer))
 
     def _refused(self, sentence: str) -> Response:
         """Not `Basic` by that name: a browser would ask its user for a password, and send it from then on
@@ -132,8 +145,8 @@ def by_path() -> list[list[Endpoint]]:
     return list(paths.values())
 
 
-async def _given(endpoint: Endpoint, request: Request) -> tuple[Any, Any]:
-    """What is declared, out of the request. ShapeError: it does not fit."""
+def _given(endpoint: Endpoint, request: Request, body: bytes) -> tuple[Any, Any]:
+    """What is declared, out of the request: its query and its body. ShapeError: it does not fit."""
     for name, text in request.path_params.items():
         if PATH_PARTS[name][0] is int and not re.fullmatch("[0-9]{1,19}", text):
             raise MissingError(f"There is no {name} {text!r:.40}.")
@@ -141,8 +154,7 @@ async def _given(endpoint: Endpoint, request: Request) -> tuple[Any, Any]:
     if doubled:
         raise ShapeError(doubled[0], "this is given more than once")
     query = read_query(endpoint.query, request.query_params)
-    body = None if endpoint.body is None else read(endpoint.body, await json_of(request))
-    return query, body
+    return query, None if endpoint.body is None else read(endpoint.body, json_of(body))
 
 
 # -- answers -------------------------------------------------------------------------------------------------

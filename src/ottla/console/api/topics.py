@@ -61,9 +61,11 @@ class Partition:
 
 @dataclass(frozen=True)
 class TopicDetail:
+    """Offsets are those of this moment."""
+
     name: str
     internal: bool
-    bytes: int | None
+    bytes: Annotated[int | None, Rule("As it was measured last, replicas included; null before that.")]
     partitions: list[Partition]
 
 
@@ -128,8 +130,8 @@ def _summary(topic: snapshot.Topic, measured: Measurement | None) -> TopicSummar
 
 def show(asked: Asked) -> TopicDetail:
     topic, _ = existing(asked.visit)
-    measured = asked.visit.cluster.measured(wait_s=MEASURED_S)
-    starts, ends = (measured.starts, measured.ends) if measured else ({}, {})
+    measured = asked.visit.cluster.measured()
+    starts, ends = asked.visit.cluster.offsets(topic)
     return TopicDetail(
         topic.name,
         topic.is_internal,

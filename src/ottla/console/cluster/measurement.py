@@ -16,16 +16,17 @@ from ottla.client.admin import groups as descriptions
 from ottla.client.admin.broker_metrics import BrokerMetrics
 from ottla.client.admin.groups import Group, Listed
 from ottla.client.admin.requests import Cluster
-from ottla.client.librdkafka import partition_offsets
 from ottla.client.librdkafka.partition_offsets import Partition
 from ottla.console.cluster import settings
 from ottla.console.cluster.log_dirs import LogDirectory, log_directories, topic_sizes
+from ottla.console.cluster.offsets import starts_and_ends
 from ottla.console.cluster.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 GROUPS_MAX = 300  # of which the lag is measured
+CONFIGS_S = 60.0  # configs change rarely, and are what costs brokers most
 TOPIC_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "min.insync.replicas")
 TRAFFIC = "kafka_server_brokertopicmetrics_"
 BYTES_IN, BYTES_OUT = f"{TRAFFIC}bytesin_total", f"{TRAFFIC}bytesout_total"
@@ -65,22 +66,20 @@ class Measuring:
         self._cluster = cluster
         self._metrics: BrokerMetrics | None = None
         self._metrics_problem = ""
+        self._configs: dict[str, dict[str, str]] = {}
+        self._configs_until_s = 0.0
+
+    def forget(self) -> None:
+        """Something was changed: the next measurement asks for everything."""
+        self._configs_until_s = 0.0
 
     def measure(self, snapshot: Snapshot) -> Measurement:
         began_s = time.monotonic()
         measured = Measurement(time.time())
         missing: list[str] = []
         client = self._client()
-        names = [name for name, topic in snapshot.topics.items() if not topic.is_internal]
-        partitions = [
-            (name, partition.number)
-            for name in snapshot.topics
-            for partition in snapshot.topics[name].partitions
-            if not partition.is_offline
-        ]
-        with self._part(measured, "offsets"):
-            measured.starts = partition_offsets.starts(client, partitions)
-            measured.ends = partition_offsets.ends(client, partitions)
+        measured.starts, measured.ends, silent = starts_and_ends(self._cluster, snapshot.topics.values())
+        measured.gaps |= {"offsets": next(iter(silent.values()))} if silent else {}
         with self._part(measured, "log directories"):
             measured.directories, measured.silent = log_directories(self._cluster, snapshot.brokers)
             measured.sizes = topic_sizes(measured.directories)
@@ -89,11 +88,21 @@ class Measuring:
             measured.groups = self._groups(measured)
         measured.gaps |= {"groups": missing[0]} if missing else {}
         with self._part(measured, "configs"):
-            measured.configs = settings.of_topics(self._cluster, names, TOPIC_KEYS)
+            measured.configs = self._topic_configs(snapshot)
         with self._part(measured, "metrics"):
             self._read_metrics(client, measured)
         measured.took_s = time.monotonic() - began_s
         return measured
+
+    def _topic_configs(self, snapshot: Snapshot) -> dict[str, dict[str, str]]:
+        """Those of new topics, and from time to time of all."""
+        names = [name for name, topic in snapshot.topics.items() if not topic.is_internal]
+        now_s = time.monotonic()
+        if now_s >= self._configs_until_s:
+            self._configs, self._configs_until_s = {}, now_s + CONFIGS_S
+        unknown = [name for name in names if name not in self._configs]
+        self._configs |= settings.of_topics(self._cluster, unknown, TOPIC_KEYS)
+        return {name: self._configs[name] for name in names if name in self._configs}
 
     @contextmanager
     def _part(self, measured: Measurement, name: str) -> Iterator[None]:

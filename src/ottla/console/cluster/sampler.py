@@ -49,6 +49,7 @@ class Sampler:
 
     def soon(self) -> None:
         """Something has changed: measure now."""
+        self._measuring.forget()
         self._wake.set()
 
     def stop(self) -> None:

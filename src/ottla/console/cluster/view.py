@@ -18,10 +18,11 @@ from ottla.client.properties import ClientProperties
 from ottla.console.cluster import reassignments, settings
 from ottla.console.cluster.kept import Kept
 from ottla.console.cluster.measurement import Measurement, Measuring
+from ottla.console.cluster.offsets import Offsets, starts_and_ends
 from ottla.console.cluster.reassignments import Reassignment
 from ottla.console.cluster.sampler import Sampler
 from ottla.console.cluster.settings import Setting
-from ottla.console.cluster.snapshot import Snapshot, snapshot_of
+from ottla.console.cluster.snapshot import Snapshot, Topic, snapshot_of
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -70,6 +71,10 @@ class ClusterView:
     def measured(self, wait_s: float = FIRST_S) -> Measurement | None:
         """Sizes, offsets, groups: as they were measured last; None before the first time."""
         return self._sampler.last(wait_s)
+
+    def offsets(self, topic: Topic) -> tuple[Offsets, Offsets]:
+        """Where the partitions of a topic begin and end, now."""
+        return starts_and_ends(self.cluster, [topic])[:2]
 
     def groups(self, names: list[str]) -> list[Group]:
         """Those groups, now. Who is not there is dead, and has no offsets."""

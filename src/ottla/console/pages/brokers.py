@@ -102,5 +102,5 @@ def change_settings(visit: Visit) -> Response:
 def existing(visit: Visit) -> BrokerNode:
     number, brokers = whole_number(visit.path("broker")), visit.cluster.snapshot().brokers
     if number is None or number not in brokers:
-        raise MissingError(f"There is no broker {visit.path('broker'):.20} now.")
+        raise MissingError(f"There is no broker {visit.path('broker'):.20} now.", ("/brokers", "Brokers"))
     return brokers[number]

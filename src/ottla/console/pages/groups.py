@@ -9,7 +9,7 @@ from ottla.client.admin.groups import DEAD, EMPTY, Group, Listed
 from ottla.console import figures
 from ottla.console.actions import groups as actions
 from ottla.console.actions.groups import GOALS
-from ottla.console.charts import WIDE, Line, chart, spark
+from ottla.console.charts import Line, spark, wide_chart
 from ottla.console.cluster.sampler import LAG
 from ottla.console.figures import part, plural
 from ottla.console.typed import whole_number
@@ -40,9 +40,7 @@ def show(visit: Visit) -> Response:
         "group.html",
         group=group,
         tone=TONES.get(group.state, "warn"),
-        trend=chart(
-            [Line("lag", history.points((LAG, group.id)))], figures.short, f"Lag of {group.id}", WIDE
-        ),
+        trend=wide_chart([Line("lag", history.points((LAG, group.id)))], figures.short, f"Lag of {group.id}"),
         sparks={
             (position.topic, position.partition): spark(
                 history.points((LAG, group.id, position.topic, position.partition)),
@@ -63,7 +61,7 @@ def existing(visit: Visit) -> Group:
     name = visit.path("group")
     (group,) = visit.cluster.groups([name])
     if not group.is_there:
-        raise MissingError(f"There is no group {name!r}.")
+        raise MissingError(f"There is no group {name!r}.", ("/groups", "Groups"))
     return group
 
 

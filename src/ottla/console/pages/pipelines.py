@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from ottla.console.charts import flow_graph
+from ottla.console.graphs import flow_graph
 from ottla.console.pipelines import Pipeline
 from ottla.console.visit import MissingError, Visit
 
@@ -17,7 +17,7 @@ def show(visit: Visit) -> Response:
     name = visit.path("pipeline")
     pipeline = next((pipeline for pipeline in _pipelines(visit) if pipeline.name == name), None)
     if pipeline is None:
-        raise MissingError(f"There is no pipeline {name!r} here.")
+        raise MissingError(f"There is no pipeline {name!r} here.", ("/pipelines", "Pipelines"))
     measured = visit.cluster.measured()
     topics = visit.cluster.snapshot().topics
     rejected = [

@@ -14,7 +14,6 @@ from ottla.client.formats.content import escaped
 from ottla.client.formats.content import show as show_content
 from ottla.console import templates
 from ottla.console.cluster.snapshot import Topic
-from ottla.console.figures import part
 from ottla.console.pages.record_options import (
     COUNTS,
     Options,
@@ -27,7 +26,7 @@ from ottla.console.records import positions, record_source, rows, search, tail
 from ottla.console.records.connection import Extent, connect, connected, extents
 from ottla.console.records.download import download, file_format
 from ottla.console.records.positions import offset_of
-from ottla.console.streams import byte_stream, event_stream
+from ottla.console.streams import event_stream, file_stream
 from ottla.console.typed import time_of, whole_number
 from ottla.console.visit import MissingError, Visit
 
@@ -139,7 +138,7 @@ def stream_tail(visit: Visit) -> Response:
         except CommandError as error:
             yield "problem", str(error)
 
-    return event_stream(events())
+    return event_stream(visit.session, events())
 
 
 def stream_search(visit: Visit) -> Response:
@@ -162,7 +161,7 @@ def stream_search(visit: Visit) -> Response:
         except CommandError as error:
             yield "problem", str(error)
 
-    return event_stream(events())
+    return event_stream(visit.session, events())
 
 
 def _progress(progress: search.Progress) -> dict[str, Any]:
@@ -211,7 +210,8 @@ def show_one(visit: Visit) -> Response:
 def record_place(visit: Visit, topic: Topic) -> tuple[int, int]:
     partition = whole_number(visit.path("partition"))
     if partition is None:
-        raise MissingError(f"{topic.name} has no partition {visit.path('partition')!r:.20}.")
+        sentence = f"{topic.name} has no partition {visit.path('partition')!r:.20}."
+        raise MissingError(sentence, record_source.records_of(topic.name))
     return partition, offset_of(visit.path("offset"))
 
 
@@ -241,12 +241,7 @@ def stream_file(visit: Visit) -> Response:
         read_committed=options.read_committed,
         limit=limit,
     )
-    name = f"{topic.name}.{file.ending}"
-    return byte_stream(
-        pieces,
-        file.media_type,
-        {"content-disposition": f"attachment; filename*=UTF-8''{part(name)}"},
-    )
+    return file_stream(visit.session, pieces, file.media_type, f"{topic.name}.{file.ending}")
 
 
 def _asked(visit: Visit) -> tuple[Topic, Options]:

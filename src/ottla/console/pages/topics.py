@@ -16,7 +16,10 @@ ROWS_MAX = 20_000  # more take seconds to write and to read
 
 
 class TopicRow(NamedTuple):
+    """What a line of the list shows. All of them are made for every page, so nothing is worked out twice."""
+
     topic: Topic
+    is_fine: bool
     records: int | None
     rate: float | None
     bytes: int | None
@@ -46,12 +49,13 @@ def show_all(visit: Visit) -> Response:
 
 def row(topic: Topic, measured: Measurement | None) -> TopicRow:
     if measured is None:
-        return TopicRow(topic, None, None, None, "", "")
+        return TopicRow(topic, not topic.troubled, None, None, None, "", "")
     records = [measured.records(topic.name, partition.number) for partition in topic.partitions]
     there = [number for number in records if number is not None]
     configs = measured.configs.get(topic.name, {})
     return TopicRow(
         topic,
+        not topic.troubled,
         sum(there) if there else None,
         measured.rates.get(topic.name),
         measured.sizes.get(topic.name),
@@ -121,5 +125,5 @@ def existing(visit: Visit) -> tuple[Topic, Snapshot]:
     name = visit.path("topic")
     snapshot = visit.cluster.snapshot(having=name)
     if name not in snapshot.topics:
-        raise MissingError(f"There is no topic {name!r}, or you may not see it.")
+        raise MissingError(f"There is no topic {name!r}, or you may not see it.", ("/topics", "Topics"))
     return snapshot.topics[name], snapshot

@@ -4,6 +4,7 @@ The records are those of the topic as it ends now, partition after partition, fr
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from ottla.base.command_error import USAGE, CommandError
@@ -27,7 +28,7 @@ FILE_FORMATS = {
     file.name: file
     for file in (
         FileFormat("jsonl", "jsonl", json_lines.MEDIA_TYPE, json_lines.lines),
-        FileFormat("csv", "csv", csv_rows.MEDIA_TYPE, csv_rows.lines),
+        FileFormat("csv", "csv", csv_rows.MEDIA_TYPE, partial(csv_rows.lines, is_guarded=True)),
         FileFormat("parquet", "parquet", parquet.MEDIA_TYPE, parquet.pieces),
     )
 }

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from ottla.base.ids import TopicPartition
 from ottla.client import Client, OffsetOutOfRange
 from ottla.client.formats import Message
+from ottla.console.figures import part
 from ottla.console.records import page, positions
 from ottla.console.records.batches import Problems, messages
 from ottla.console.records.connection import Extent, extents
@@ -46,7 +47,7 @@ def page_of(client: Client, source: RecordSource, count: int, older: str, newer:
 def read_one(client: Client, source: RecordSource, partition: int, offset: int) -> tuple[Message, Extent]:
     """The record with this offset. A marker or an aborted record is not there for who does not want it."""
     if partition not in source.partitions:
-        raise MissingError(f"{source.topic} has no partition {partition}.")
+        raise MissingError(f"{source.topic} has no partition {partition}.", records_of(source.topic))
     reach = extents(client, source.topic, [partition], read_committed=source.read_committed)
     problems = Problems()
     try:
@@ -67,4 +68,12 @@ def read_one(client: Client, source: RecordSource, partition: int, offset: int) 
     why = problems[0] if problems else f"the partition begins at {start} and ends before {end}"
     if start <= offset < end and not problems:
         why = "it was compacted away, aborted, or is a marker of a transaction"
-    raise MissingError(f"There is no record at offset {offset} of {source.topic}-{partition}: {why}.")
+    raise MissingError(
+        f"There is no record at offset {offset} of {source.topic}-{partition}: {why}.",
+        records_of(source.topic),
+    )
+
+
+def records_of(topic: str) -> tuple[str, str]:
+    """The page to go on from, if something of them is not there."""
+    return f"/topics/{part(topic)}/records", f"Records of {topic}"

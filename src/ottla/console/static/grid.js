@@ -53,6 +53,7 @@ class Grid {
     this.windowed = this.rows.length > WINDOWED && this.frame && !this.isForm;
     if (this.windowed) this.beginWindow();
     this.draw();
+    table.classList.add("ready");
   }
 
   heads() {
@@ -140,7 +141,9 @@ class Grid {
   beginWindow() {
     this.height = this.rows[0].getBoundingClientRect().height || 29;
     const columns = this.rows[0].cells.length;
-    for (const cell of this.table.tHead.rows[0].cells) cell.width = Math.ceil(cell.getBoundingClientRect().width);
+    const heads = [...this.table.tHead.rows[0].cells];
+    const widths = heads.map((cell) => Math.ceil(cell.getBoundingClientRect().width)); // all before the first changes: each would lay out every row again
+    heads.forEach((cell, at) => (cell.width = widths[at]));
     this.above = spacer(columns);
     this.below = spacer(columns);
     this.frame.classList.add("windowed");
