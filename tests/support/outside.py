@@ -3,10 +3,18 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 RUN_S = 300.0
-_UNSET = ("VIRTUAL_ENV", "PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME")
+_UNSET = (
+    "VIRTUAL_ENV",
+    "OTTLA_BOOTSTRAP",
+    "PYTHONPATH",
+    "PYSPARK_PYTHON",
+    "PYSPARK_DRIVER_PYTHON",
+    "SPARK_HOME",
+)
 
 
 def environment() -> dict[str, str]:
@@ -16,10 +24,15 @@ def environment() -> dict[str, str]:
     return {**kept, "PATH": os.pathsep.join(paths), "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
-def run(command: list[str], folder: Path) -> str:
+def run(command: list[str], folder: Path, more: Mapping[str, str] | None = None) -> str:
     """What it has written, if it has ended well."""
     result = subprocess.run(
-        command, env=environment(), cwd=folder, capture_output=True, text=True, timeout=RUN_S
+        command,
+        env={**environment(), **(more or {})},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
     )
     assert result.returncode == 0, f"{command}:\n{result.stdout}\n{result.stderr}"
     return result.stdout
