@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-RUN_S = 300.0
+RUN_S = 500.0
 _UNSET = (
     "VIRTUAL_ENV",
     "OTTLA_BOOTSTRAP",
