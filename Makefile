@@ -12,7 +12,7 @@ PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PU
 COPIES := tests/transactions/test_copies.py
 REAL_TESTS := tests/test_second_chance.py tests/testing tests/cli tests/console tests/kafka_clients tests/hostile \
   tests/security_real $(wildcard tests/compat/test_*.py) $(filter-out $(COPIES),$(wildcard tests/transactions/test_*.py))
-LONG_TESTS := tests/shell tests/client tests/cluster tests/metrics tests/arrow tests/spark tests/compat/spark tests/pipelines tests/ship $(COPIES)
+LONG_TESTS := tests/shell tests/client tests/cluster tests/metrics tests/arrow tests/spark tests/compat/spark tests/pipelines tests/examples tests/ship $(COPIES)
 COVERED_MIN := 95
 comma := ,
 empty :=

@@ -156,19 +156,12 @@ def _micro(spark: Any, task: dict[str, Any]) -> dict[str, float]:
 
 
 def _session(settings: dict[str, str]) -> Any:
-    from pyspark.sql import SparkSession as Spark
+    from ottla.spark.session import linked, spark_session
 
-    from ottla.pipelines import spark_environment
-
-    # Without Spark's archive of its Python code, which every process beside it would compile anew.
-    os.environ["SPARK_HOME"] = spark_environment.linked(os.path.join(ROOT, "bench", ".cache", "spark-home"))
+    # The same folder for every session: what is measured should not pay for making one.
+    os.environ["SPARK_HOME"] = linked(os.path.join(ROOT, "bench", ".cache", "spark-home"))
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = Spark.builder.master("local[1]").config("spark.ui.enabled", "false")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return spark_session("bench", master="local[1]", settings={"spark.ui.enabled": "false", **settings})
 
 
 def main() -> None:

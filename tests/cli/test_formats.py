@@ -1,6 +1,7 @@
 """Records to text and back."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -224,3 +225,10 @@ def test_a_length_of_time_without_one_is_refused_with_what_to_write(text: str) -
 )  # fmt: skip
 def test_a_length_of_time_is_shown_in_its_two_largest_units(duration_ms: int, expected: str) -> None:
     assert show_duration(duration_ms) == expected
+
+
+def test_csv_has_lines_and_takes_no_other_delimiter(ottla: Any, ottla_topic: str) -> None:
+    for command in (["produce", ottla_topic, "--csv"], ["consume", ottla_topic, "--format", "csv"]):
+        refused = ottla(*command, "--delimiter", ";", stdin=b"value\na\n")
+        assert refused.code == 2
+        assert "leave out --delimiter" in refused.err

@@ -205,6 +205,48 @@ def test_topics_are_made_listed_described_and_deleted_with_kafkas_flags(kafka: R
     assert kafka("kafka-topics", "--list", "--zookeeper", "z:1").code == 1
 
 
+def test_a_topic_that_is_there_is_not_said_to_be_created(kafka: Run, fresh: str) -> None:
+    create = ("kafka-topics", "--create", "--topic", fresh, "--if-not-exists")
+    assert kafka(*create).out == f"Created topic {fresh}.\n"
+    again = kafka(*create)
+    assert (again.code, again.out, again.err) == (0, "", "")
+    alter = ("kafka-topics", "--alter", "--partitions", "2", "--if-exists", "--topic")
+    gone = kafka(*alter, f"{fresh}-gone")
+    assert (gone.code, gone.out) == (0, "")
+    assert kafka(*alter, fresh).code == 0
+    assert kafka("kafka-topics", "--describe", "--if-exists", "--topic", f"{fresh}-gone").code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [
+        ("kafka-topics --list --partitions 3", "--partitions"),
+        ("kafka-topics --create --topic t --under-replicated-partitions", "--under-replicated-partitions"),
+        ("kafka-topics --delete --topic t --if-not-exists", "--if-not-exists"),
+        ("kafka-consumer-groups --list --state", "--state"),
+        ("kafka-consumer-groups --delete --group g --topic t", "--topic"),
+        ("kafka-consumer-groups --describe --group g --execute", "--execute"),
+        ("kafka-consumer-groups --list --timeout 5000", "--timeout"),
+        ("kafka-consumer-groups --reset-offsets --group g --to-latest --dry-run --execute", "--dry-run"),
+        ("kafka-configs --describe --topic t --add-config a=b", "--add-config"),
+        ("kafka-console-producer --topic t --max-block-ms 5", "--max-block-ms"),
+        ("kafka-console-consumer --topic t --enable-systest-events", "--enable-systest-events"),
+    ],
+)
+def test_a_flag_that_would_have_no_effect_is_refused(kafka: Run, command: str, flag: str) -> None:
+    refused = kafka(*command.split())
+    assert (refused.code, refused.out) == (1, "")
+    assert flag in refused.err
+
+
+def test_how_the_console_producer_makes_batches_reaches_librdkafka(kafka: Run, ottla_topic: str) -> None:
+    command = ("kafka-console-producer", "--topic", ottla_topic, "--sync", "--timeout", "10")
+    assert kafka(*command, "--batch-size", "1000", stdin=b"a\n").code == 0
+    wrong = kafka(*command, "--batch-size", "many", stdin=b"a\n")
+    assert wrong.code != 0
+    assert "batch.size" in wrong.err
+
+
 def test_what_kafkas_tools_need_is_asked_for_and_nothing_is_done_without_it(
     kafka: Run, ottla: Run, ottla_topic: str
 ) -> None:

@@ -242,3 +242,31 @@ def test_a_dump_leaves_out_the_files_of_deleted_topics_unless_only_they_are_name
     assert both.err.startswith("1 file of deleted partitions left out")
     alone = run("dump", str(deleted))
     assert (alone.code, alone.out, alone.err) == (0, both.out, "")
+
+
+@pytest.mark.parametrize(
+    ("setting", "hint"),
+    [
+        ("retention.ms=1d", "retention.ms=86400000"),
+        ("segment.ms=1.5h", "segment.ms=5400000"),
+        ("segment.bytes=1G", "segment.bytes=1073741824"),
+        ("max.message.bytes=512 KiB", "max.message.bytes=524288"),
+        ("log.retention.hours=7d", "log.retention.hours=168"),
+    ],
+)
+def test_a_config_with_a_unit_is_refused_with_the_number_to_write(
+    ottla: Any, ottla_topic: str, setting: str, hint: str
+) -> None:
+    for command in (["topics", "alter", ottla_topic, "-c"], ["configs", "set", "--topic", ottla_topic]):
+        refused = ottla(*command, setting)
+        assert refused.code == 2
+        assert refused.err.endswith(f"takes a number without a unit: {hint}\n")
+
+
+def test_a_config_that_is_no_number_with_a_unit_is_for_the_broker_to_judge(
+    ottla: Any, ottla_topic: str
+) -> None:
+    for setting in ("retention.ms=soon", "retention.ms=-1d", "cleanup.policy=1d"):
+        refused = ottla("configs", "set", "--topic", ottla_topic, setting)
+        assert refused.code == 1
+        assert "without a unit" not in refused.err

@@ -139,6 +139,23 @@ def test_an_unanswered_batch_is_sent_again_with_the_same_bytes() -> None:
     assert seen == [BATCH, BATCH]
 
 
+def test_a_refusal_says_how_often_the_batch_had_been_sent() -> None:
+    """After a connection that was lost half way, nobody knows what became of the first time."""
+
+    def hang_up(request: Any, version: int) -> Any:
+        raise Hangup
+
+    forgotten = appended(-1, ErrorCode.UNKNOWN_PRODUCER_ID)
+    for answers, times in (((forgotten,), 1), ((hang_up, forgotten), 2)):
+        refusals = dict[TopicPartition, ClientError]()
+        with FakeBroker() as broker, Client(broker.bootstrap, timeout_s=30) as client:
+            alone(broker)
+            broker.handlers[ProduceRequest] = in_turn(*answers)
+            assert client.produce({PLACE: BATCH}, refusals=refusals) == {}
+        assert refusals[PLACE].code is ErrorCode.UNKNOWN_PRODUCER_ID
+        assert refusals[PLACE].times_sent == times
+
+
 def test_a_duplicate_is_a_success() -> None:
     with FakeBroker() as broker, Client(broker.bootstrap, timeout_s=30) as client:
         alone(broker)

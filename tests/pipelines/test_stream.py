@@ -16,6 +16,7 @@ import pytest
 from tests.pipelines.conftest import QUICK_JAVA, WAIT_S, Pipeline, die_with_parent, quick
 
 from ottla.pipelines import spark_environment
+from ottla.spark.session import linked
 
 ENRICHED = ("order_id", "customer_id", "amount", "name", "country", "tier")
 SESSION = ("customer_id", "begin", "end", "orders", "amount")
@@ -40,9 +41,7 @@ def master(spark_is_there: None, tmp_path: Path) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        environment = quick() | spark_environment.environment(
-            spark_environment.linked(str(tmp_path / "spark"))
-        )
+        environment = quick() | spark_environment.environment(linked(str(tmp_path / "spark")))
         environment |= {"SPARK_NO_DAEMONIZE": "1", "SPARK_LOCAL_IP": "127.0.0.1"}
         environment |= {"SPARK_LOG_DIR": str(tmp_path), "SPARK_WORKER_DIR": str(tmp_path / "work")}
         launcher = os.path.join(environment["SPARK_HOME"], "bin", "spark-class")

@@ -1,14 +1,9 @@
 """A Spark session for tests, topics to write to, and how to wait for things."""
 
-import atexit
-import functools
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
-import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,8 +20,8 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from pyarrow import parquet
 
 from ottla.client import Client
-from ottla.pipelines import spark_environment
 from ottla.spark import clients
+from ottla.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,25 +62,8 @@ def java_version() -> int:
     return int(found[1]) if found else 0
 
 
-@functools.cache
-def spark_home() -> str:
-    """For this process: without the archive of Spark's Python code, which every worker would compile anew."""
-    folder = tempfile.mkdtemp(prefix="ottla-spark-home-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return spark_environment.linked(folder)
-
-
 def new_session(name: str, settings: Mapping[str, str] | None = None, cores: int = 2) -> "SparkSession":
-    from pyspark.sql import SparkSession
-
-    os.environ.setdefault("SPARK_HOME", spark_home())
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["PYSPARK_UDS_MODE"] = "true"
-    builder = SparkSession.builder.master(f"local[{cores},4]").appName(name)
-    for key, value in (SETTINGS | dict(settings or {})).items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return spark_session(name, master=f"local[{cores},4]", settings=SETTINGS | dict(settings or {}))
 
 
 _shared: "list[SparkSession]" = []

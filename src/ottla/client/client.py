@@ -15,7 +15,7 @@ from ottla.base.ids import TopicPartition
 from ottla.base.offset_times import EARLIEST, LATEST
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
-from ottla.client.retry import Deadline
+from ottla.client.retry import Deadline, until
 from ottla.client.security.names import check_names
 from ottla.client.security.settings import NO_SECURITY, ClientSecurity, client_security
 
@@ -58,6 +58,12 @@ class Client:
 
     def close(self) -> None:
         self._cluster.close()
+
+    def reach(self, within_s: float) -> None:
+        """Until a broker has answered, if none ever has; ClientError after `within_s`."""
+        if not self._cluster.brokers:
+            deadline = self._deadline(within_s)
+            until(deadline, "asking for the brokers", lambda: self._cluster.refresh([], deadline))
 
     # -- topics ----------------------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ class ClientError(Exception):
         super().__init__(message)
         self.code = code
         self.blamed: tuple[int, ...] = ()  # of a batch, the places of the records that are wrong, if told
+        self.times_sent = 0  # how often a batch had been sent when this was the answer; 0 if none came
 
 
 class OffsetOutOfRange(ClientError):  # noqa: N818  (Kafka's name for it)

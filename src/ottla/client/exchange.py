@@ -4,6 +4,7 @@ The requests of a round are all sent before the first answer is awaited, so that
 same time. Partitions that were answered are done, also when others of the round have to be asked again.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -50,6 +51,7 @@ class Exchange(Generic[R, T]):
         self._answers = answers
         self._silent = silent
         self._refusals = refusals
+        self._times_sent: Counter[TopicPartition] = Counter()
         self.done: dict[TopicPartition, T] = {}
 
     def run(
@@ -101,6 +103,7 @@ class Exchange(Generic[R, T]):
                 try:
                     connection = cluster.take(cluster.address_of(node), deadline)
                     stack.callback(cluster.give_back, connection)  # which closes one that still owes
+                    self._times_sent.update(topic_partitions)
                     for request in self._requests(topic_partitions):
                         connection.send(request, self._response, deadline, answered=self._silent is None)
                     asked.append(connection)
@@ -131,6 +134,7 @@ class Exchange(Generic[R, T]):
                     if self._refusals is None:
                         raise
                     error.blamed = answer.blamed
+                    error.times_sent = self._times_sent[answer.topic_partition]
                     self._refusals[answer.topic_partition] = error
                 else:
                     self.done[answer.topic_partition] = answer.value

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from ottla.pipelines import spark_environment
 from ottla.pipelines.folder import PipelineFolder
 from ottla.pipelines.progress import COMPLETED, FAILED, RUNNING, STOPPED, Progress
+from ottla.spark.session import linked
 
 LOG = "driver.log"
 STOP_S = 30.0
@@ -32,7 +33,7 @@ class DriverProcess:
 
     def __init__(self, folder: PipelineFolder, arguments: list[str]) -> None:
         self.log = folder.own(LOG)
-        environment = spark_environment.environment(spark_environment.linked(folder.own("spark")))
+        environment = spark_environment.environment(linked(folder.own("spark")))
         reading, writing = os.pipe()
         command = [sys.executable, "-m", "ottla.pipelines.driver", "--spec", folder.specification]
         with open(self.log, "wb") as log:

@@ -1,6 +1,5 @@
 """What a pipeline needs of this machine: Java, PySpark, and an environment in which they find each other."""
 
-import contextlib
 import importlib.util
 import os
 import re
@@ -9,6 +8,7 @@ import subprocess
 import sys
 
 from ottla.base.command_error import CommandError
+from ottla.spark.session import this_python
 
 JAVA_MIN = 17
 ASK_JAVA_S = 20.0
@@ -71,36 +71,11 @@ def _java_version(java: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def installed() -> str:
-    """The folder of the Spark that comes with PySpark."""
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    return os.path.dirname(spec.origin)
-
-
-def linked(folder: str) -> str:
-    """A Spark home that is all links, without Spark's archive of its own Python code.
-
-    Workers that import from that archive compile it anew at every start, which takes more than a second of
-    processor time each, of the ten that Spark allows. Without it they take the modules that are installed.
-    """
-    os.makedirs(folder, exist_ok=True)
-    for name in os.listdir(source := installed()):
-        path, target = os.path.join(folder, name), os.path.join(source, name)
-        if name != "python" and (not os.path.islink(path) or os.readlink(path) != target):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-            os.symlink(target, path)
-    return folder
-
-
 def environment(home: str) -> dict[str, str]:
     """Of the driver: this interpreter for all of Spark's Python, and the Spark that is installed with it."""
     own = {
         "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **this_python(),
         "SPARK_HOME": home,
         "PYTHONUNBUFFERED": "1",
     }

@@ -7,6 +7,8 @@
     reader · stream            reading: batch, and micro-batches
     writer                     writing: what a task does
     decision · batch_commit    writing exactly once: what makes a batch, pure; what the driver does
+    session                    a session that finds the source from any virtual environment
+    lag                        how far behind a query is, out of its progress
     offsets · errors · schema · clients
 
 It is a drop-in for the official connector: its options, columns, offset JSON and error classes. Rules: it

@@ -6,12 +6,26 @@ forked from a daemon, and a socket must not be shared between processes: the pro
 
 import os
 
-from ottla.client import Client
+from ottla.client import Client, ClientError
+from ottla.spark import errors
 from ottla.spark.options import Where
 
 CLIENTS_MAX = 8
 
 _clients: dict[tuple[int, Where], Client] = {}
+
+
+def reached(where: Where) -> Client:
+    """The same for whoever begins something: a cluster that this process has never reached is most likely
+    down, or somewhere else, and is not waited for as long as one that is lost on the way."""
+    source = client(where)
+    try:
+        source.reach(min(where.reach_s, where.timeout_s))
+    except ClientError as error:
+        if isinstance(error.__cause__, OSError):
+            raise errors.unreachable(where.bootstrap, str(error)) from None
+        raise
+    return source
 
 
 def client(where: Where) -> Client:

@@ -4,9 +4,14 @@
 person through Spark, which puts a Python traceback around them: the message has to say everything by itself.
 """
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, TypeVar
 
-from ottla.client import TopicPartition
+from ottla.client import ClientError, TopicPartition
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _DATA_LOSS = (
     "Some data may have been lost because they are not available any more; either the data was aged out by "
@@ -42,6 +47,20 @@ class DataLoss(SourceError):  # noqa: N818  (it is what happened)
 
     def __reduce__(self) -> tuple[type["DataLoss"], tuple[str, str]]:
         return type(self), (self.error_class.partition(".")[2], self.reason)
+
+
+def briefly(method: Callable[P, R]) -> Callable[P, R]:
+    """For what Spark calls: an error that says everything by itself leaves without the trace of how we came
+    to it, which Spark would print before it."""
+
+    @functools.wraps(method)
+    def brief(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except (OptionError, SourceError, ClientError) as error:
+            raise error.with_traceback(None) from None
+
+    return brief
 
 
 def named(topic_partitions: Iterable[TopicPartition]) -> str:
@@ -141,6 +160,21 @@ def different_partitions(start: Iterable[TopicPartition], end: Iterable[TopicPar
         "The specified start offset and end offset should have the same topic-partitions. Topic-partitions "
         "for start "
         f"offset: {named(start)}, topic-partitions for end offset: {named(end)}.",
+    )
+
+
+def end_after_log_end(option: str, topic_partition: TopicPartition, asked: int, end: int) -> SourceError:
+    return SourceError(
+        "KAFKA_END_OFFSET_PAST_END_OF_LOG",
+        f"{option} asks for {named([topic_partition])} up to offset {asked}, and its log ends at {end}: give "
+        f"{end} or less, or -1 for whatever its end is. With failOnDataLoss=false the read ends there.",
+    )
+
+
+def unreachable(bootstrap: str, reason: str) -> SourceError:
+    return SourceError(
+        "KAFKA_BROKER_UNREACHABLE",
+        f"{reason}: start the broker, or correct kafka.bootstrap.servers, which is {bootstrap}.",
     )
 
 

@@ -30,6 +30,8 @@ READ_HONOURED = {
     "groupIdPrefix",
     "client.id": "the name in the brokers' logs and quotas; default ottla-spark",
     "isolation.level": "read_committed (default) or read_uncommitted",
+    "default.api.timeout.ms": "how long a query waits at its start for brokers that cannot be reached; "
+    "default 10,000",
     "max.partition.fetch.bytes": "the most that one request for one partition brings; default 8 MiB",
 }
 WRITE_HONOURED = {
@@ -41,6 +43,8 @@ WRITE_HONOURED = {
     "batch.size": "the largest record batch in bytes; default 1,000,000 (a single larger record is a batch "
     "of its own)",
     "max.request.size": "the largest record batch that is sent; default 1,048,576",
+    "max.block.ms": "how long a write waits at its start for brokers that cannot be reached; default "
+    "10,000, and 30,000 in a stream",
     "delivery.timeout.ms": "how long one request is tried before the task fails; default 120,000",
     "transaction.timeout.ms": "with delivery=exactly-once: how long a batch may take; default 900,000",
 }
@@ -71,7 +75,7 @@ READ_IGNORED = frozenset(
     (
         _BOTH_IGNORED
         + """
-    allow.auto.create.topics auto.commit.interval.ms check.crcs client.rack default.api.timeout.ms
+    allow.auto.create.topics auto.commit.interval.ms check.crcs client.rack
     exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.instance.id
     group.protocol group.remote.assignor heartbeat.interval.ms max.poll.interval.ms max.poll.records
     partition.assignment.strategy session.timeout.ms
@@ -83,7 +87,7 @@ WRITE_IGNORED = frozenset(
         _BOTH_IGNORED
         + """
     buffer.memory compression.gzip.level compression.lz4.level compression.zstd.level linger.ms
-    max.block.ms max.in.flight.requests.per.connection metadata.max.idle.ms
+    max.in.flight.requests.per.connection metadata.max.idle.ms
     partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms
     partitioner.ignore.keys retries
 """

@@ -70,6 +70,8 @@ CLIENT_ID = "ottla-spark"
 GROUP_PREFIX = "spark-kafka-source"
 GROUP_NAME_MAX = 100
 POLL_TIMEOUT_MS = 120_000
+REACH_MS = 10_000
+REACH_MS_SINK = 30_000  # of a stream: its tasks may be new to a cluster that is just being restarted
 TRIGGER_DELAY = "15m"
 FETCH_BYTES = 8 << 20
 BATCH_BYTES = 1_000_000
@@ -128,6 +130,7 @@ class Where:
     client_id: str = CLIENT_ID
     timeout_s: float = POLL_TIMEOUT_MS / 1000
     security: ClientSecurity = NO_SECURITY
+    reach_s: float = REACH_MS / 1000  # how long to wait for a cluster that was never reached
 
 
 @dataclass(frozen=True)
@@ -227,6 +230,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
             kafka.get("client.id") or CLIENT_ID,
             (given.number("kafkaConsumer.pollTimeoutMs", 1) or POLL_TIMEOUT_MS) / 1000,
             security,
+            _kafka_number(kafka, "default.api.timeout.ms", REACH_MS) / 1000,
         ),
         subscription=subscription,
         start=start,
@@ -248,7 +252,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     )
 
 
-def write_options(options: Mapping[str, str]) -> WriteOptions:
+def write_options(options: Mapping[str, str], *, is_stream: bool = False) -> WriteOptions:
     _check_names(options, WRITE, SPARK_WRITE)
     kafka, security = kafka_options.kafka_options(
         options, kafka_options.WRITE_HONOURED, kafka_options.WRITE_REFUSED, kafka_options.WRITE_IGNORED
@@ -281,6 +285,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
             kafka.get("client.id") or CLIENT_ID,
             _kafka_number(kafka, "delivery.timeout.ms", DELIVERY_TIMEOUT_MS) / 1000,
             security,
+            _kafka_number(kafka, "max.block.ms", REACH_MS_SINK if is_stream else REACH_MS) / 1000,
         ),
         topic=topic,
         timestamp_column=given.text("timestampColumn"),

@@ -18,12 +18,13 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.client import Begun, Client, ClientError, Fetched, OffsetOutOfRange, TopicPartition
 from ottla.records.batch import read_header
 from ottla.spark import errors
-from ottla.spark.clients import client
-from ottla.spark.errors import DataLoss
+from ottla.spark.clients import client, reached
+from ottla.spark.errors import DataLoss, briefly
 from ottla.spark.filters import Bounds, push
+from ottla.spark.offsets import Offsets
 from ottla.spark.options import ReadOptions
 from ottla.spark.plan import Range, Ranges, plan
-from ottla.spark.positions import resolve
+from ottla.spark.positions import ByOffset, resolve
 from ottla.spark.topics import Subscribed
 
 log = logging.getLogger(__name__)
@@ -183,9 +184,10 @@ class BatchReader(DataSourceReader):
         self.columns = columns
         self.bounds = Bounds()
 
+    @briefly
     def partitions(self) -> list[InputPartition]:
         options = self.options
-        source = client(options.where)
+        source = reached(options.where)
         topic_partitions = Subscribed(source, options.subscription).must_exist()
         starts, ends = (
             resolve(
@@ -193,6 +195,8 @@ class BatchReader(DataSourceReader):
             )
             for position, is_start in ((options.start, True), (options.end, False))
         )
+        if isinstance(options.end, ByOffset):
+            ends = self._in_the_log(source, ends)
         for topic_partition in sorted(starts):
             if starts[topic_partition] > ends[topic_partition]:
                 raise errors.start_after_end(
@@ -206,6 +210,23 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_rows(self.options, self.columns, partition)
+
+    def _in_the_log(self, source: Client, ends: Offsets) -> Offsets:
+        """Ends as they were asked for, if logs have that much: a task would wait for what is not there. What
+        is in the log and belongs to an open transaction is waited for."""
+        log_ends = source.ends(ends)
+        for topic_partition in sorted(ends):
+            if ends[topic_partition] > log_ends[topic_partition]:
+                past = errors.end_after_log_end(
+                    "endingOffsets", topic_partition, ends[topic_partition], log_ends[topic_partition]
+                )
+                if self.options.fail_on_data_loss:
+                    raise past
+                log.warning("%s", past)
+        return {
+            topic_partition: min(offset, log_ends[topic_partition])
+            for topic_partition, offset in ends.items()
+        }
 
     def _within(self, source: Client, ranges: list[Range]) -> list[Range]:
         """What the pushed filters leave of the ranges."""

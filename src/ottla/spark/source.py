@@ -16,7 +16,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla.spark.errors import OptionError
+from ottla.spark.clients import reached
+from ottla.spark.errors import OptionError, briefly
 from ottla.spark.options import BATCH_ONLY, read_options, write_options
 from ottla.spark.reader import BatchReader, FilteringReader
 from ottla.spark.schema import check_written, columns_of, read_schema
@@ -28,21 +29,25 @@ class OttlaSource(DataSource):
     def name(cls) -> str:
         return "ottla"
 
+    @briefly
     def schema(self) -> StructType:
         """Called by `load()`, which does not say whether it is a stream: what only one of them may have
         passes here."""
         stream = {name: value for name, value in self.options.items() if not _is_one_of(name, BATCH_ONLY)}
         return read_schema(include_headers=read_options(stream, is_stream=True).include_headers)
 
+    @briefly
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.options, is_stream=False)
         columns = columns_of(schema, include_headers=options.include_headers)
         return (FilteringReader if options.push_filters else BatchReader)(options, columns)
 
+    @briefly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
         options = read_options(self.options, is_stream=True)
         return StreamReader(options, columns_of(schema, include_headers=options.include_headers))
 
+    @briefly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         if overwrite:
             raise OptionError("mode overwrite is not supported: a log is only appended to; use mode append")
@@ -50,8 +55,10 @@ class OttlaSource(DataSource):
         check_written(schema, options.topic, options.timestamp_column)
         from ottla.spark.writer import BatchWriter
 
+        reached(options.where)
         return BatchWriter(options)
 
+    @briefly
     def streamWriter(  # noqa: N802  (Spark's name)
         self,
         schema: StructType,
@@ -59,7 +66,7 @@ class OttlaSource(DataSource):
     ) -> DataSourceStreamWriter:
         """`overwrite` is the output mode complete, in which every batch has all rows: they are all
         appended."""
-        options = write_options(self.options)
+        options = write_options(self.options, is_stream=True)
         check_written(schema, options.topic, options.timestamp_column)
         from ottla.spark.writer import StreamWriter
 

@@ -29,7 +29,8 @@ from pyspark.sql.streaming.datasource import (
 
 from ottla.client import Client, ClientError, TopicPartition
 from ottla.spark import errors
-from ottla.spark.clients import client
+from ottla.spark.clients import client, reached
+from ottla.spark.errors import briefly
 from ottla.spark.offsets import START, Json, Offsets, first_end, from_json, limited, started_at, to_json
 from ottla.spark.options import ReadOptions
 from ottla.spark.plan import Range, plan
@@ -70,6 +71,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's name)
         self.is_available_now = True
 
+    @briefly
     def initialOffset(self) -> Json:  # noqa: N802  (Spark's name)
         """Spark asks twice for one batch, and has to hear the same."""
         if self.initial is None:
@@ -82,6 +84,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return to_json(self.initial)
 
+    @briefly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         begin = from_json(start)
         is_first = START not in start and begin == self.initial
@@ -94,6 +97,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> Json | None:  # noqa: N802  (Spark's name)
         return None if self.latest is None else to_json(self.latest)
 
+    @briefly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         source = self._source()
         first = started_at(start, end)
@@ -202,7 +206,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return starts
 
     def _source(self) -> Client:
-        return client(self.options.where)
+        return reached(self.options.where)
 
     def _subscribed(self) -> Subscribed:
         if self.subscribed is None:

@@ -34,9 +34,9 @@ from ottla.client import Client, ClientError, TopicPartition, Transaction
 from ottla.client.errors import UNKNOWN_TOPIC
 from ottla.records.compression import Codec
 from ottla.spark.batch_commit import abort_batch, abort_job, commit_batch, commit_job, last_decided
-from ottla.spark.clients import client
+from ottla.spark.clients import client, reached
 from ottla.spark.decision import Staged, Standing, Task, set_back, standing
-from ottla.spark.errors import SourceError, not_created, null_topic
+from ottla.spark.errors import SourceError, briefly, not_created, null_topic
 from ottla.spark.options import WriteOptions
 
 STAGED_ROWS_MAX = 65_536
@@ -68,6 +68,7 @@ class BatchWriter(DataSourceArrowWriter):
         self.options = options
         self.job = uuid.uuid4().hex
 
+    @briefly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self.options.is_exactly_once:
             return stage(self.options, this_task(self.job), iterator)
@@ -85,7 +86,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
 
+    @briefly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        reached(self.options.where)
         if self.options.is_exactly_once:
             return stage(self.options, this_task(), iterator)
         return send(self.options, iterator)

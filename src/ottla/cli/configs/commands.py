@@ -7,7 +7,7 @@ import typer
 from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
 from ottla.cli.options import HERE, Json, WhereOption, connects
-from ottla.cli.properties import parse_settings, without_effect
+from ottla.cli.properties import parse_configs, without_effect
 from ottla.client.admin import configs as resources
 from ottla.client.admin.configs import Resource
 from ottla.client.librdkafka import cluster, connections
@@ -72,7 +72,7 @@ def set_(
       ottla configs set --topic orders retention.ms=86400000 cleanup.policy=compact
       ottla configs set --broker 1 log.retention.ms=3600000
     """
-    new = parse_settings(pairs, "configs set")
+    new = parse_configs(pairs, "configs set")
     client = _client(topic, broker, where)
     for sentence in without_effect(new) if broker is not None else ():
         output.say(sentence)  # the broker keeps it all the same, as Kafka does

@@ -9,6 +9,10 @@ not say which, until those that it does not want are alone: these are named by t
 are stored. A batch whose fate is not known ends the command, since what comes after it could be stored
 without it.
 
+A broker may have forgotten the producer (UNKNOWN_PRODUCER_ID: its records were deleted, or it was silent for
+long). Nothing of a batch that was sent once is stored then, and a new producer id goes on with it; one that
+was sent before, and not answered, may be stored, and ends the command.
+
 Not obvious: partitions are chosen as librdkafka chooses them (`consistent_random`: the CRC-32 of the key;
 any, without one), so that keys stay where they were.
 """
@@ -43,6 +47,7 @@ RECORD_OVERHEAD = 12
 # takes in a request (100 MiB, if it is not set otherwise) hangs up, and does not say why.
 ASKED_BYTES = 32 << 20
 SETTLE_S = 5.0
+METADATA_S = 30.0  # then it is looked whether the topic has more partitions
 # What is wrong with records, and not with the way to them.
 TOO_LARGE = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
 OF_RECORDS = TOO_LARGE | {ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP}
@@ -115,6 +120,7 @@ class BatchSender:
         self._limit = limit
         self._quiet = quiet
         self._partitions: list[int] = []
+        self._looked_s = 0.0
         self._producer = NO_PRODUCER
         self._sequences: dict[TopicPartition, int] = {}
         self._turn = count()
@@ -122,7 +128,7 @@ class BatchSender:
 
     def prepare(self) -> None:
         """Look whether the topic is there; if not, it is created when there is a record for it."""
-        self._partitions = self._client.partitions([self._topic]).get(self._topic, [])
+        self._look()
         if self._partitions:
             self._check_partition()
 
@@ -130,9 +136,13 @@ class BatchSender:
         """In the background, when the portion before is done."""
         if not self._partitions:
             self._create()
+        elif time.monotonic() - self._looked_s > METADATA_S:
+            self._look()
         if self._producer == NO_PRODUCER and self._acks == -1:
             self._producer = self._client.producer_id()
         placeable, wrong = self._placeable(portion)
+        if wrong is not None and self._look():
+            placeable, wrong = self._placeable(portion)
         shares = self._shares(placeable)
         self._background.start(lambda: self._deliver(shares))
         if wrong is not None:
@@ -147,6 +157,19 @@ class BatchSender:
         self._background.abandon(SETTLE_S)
 
     # -- partitions --
+
+    def _look(self) -> bool:
+        """Whether the topic has other partitions than before. What is under way comes first: a client is used
+        by one thread at a time."""
+        self._background.wait()
+        there = self._client.partitions([self._topic]).get(self._topic, [])
+        self._looked_s = time.monotonic()
+        if there in ([], self._partitions):  # also a topic that is being deleted has none
+            return False
+        if self._partitions and not self._quiet:
+            output.say(f"topic {self._topic} has {len(there)} partitions now")
+        self._partitions = there
+        return True
 
     def _create(self) -> None:
         self._partitions = self._client.partitions([self._topic], may_create=True)[self._topic]
@@ -238,13 +261,41 @@ class BatchSender:
                     after = self._sequences[topic_partition] + len(share.lines)
                     self._sequences[topic_partition] = after % SEQUENCES
             for topic_partition, error in refusals.items():
-                self._on_refused(waiting[topic_partition], error, len(batches[topic_partition]))
+                if error.code != ErrorCode.UNKNOWN_PRODUCER_ID:
+                    self._on_refused(waiting[topic_partition], error, len(batches[topic_partition]))
+            forgotten = {
+                topic_partition: error
+                for topic_partition, error in refusals.items()
+                if error.code == ErrorCode.UNKNOWN_PRODUCER_ID
+            }
+            if forgotten:
+                self._on_forgotten(forgotten, waiting)
             waiting = {topic_partition: queue for topic_partition, queue in waiting.items() if queue}
 
     def _producer_of(self, topic_partition: TopicPartition) -> tuple[int, int, int]:
         if self._producer == NO_PRODUCER:
             return (*NO_PRODUCER, NO_SEQUENCE)
         return (*self._producer, self._sequences.setdefault(topic_partition, 0))
+
+    def _on_forgotten(
+        self, forgotten: dict[TopicPartition, ClientError], waiting: dict[TopicPartition, deque[Parsed]]
+    ) -> None:
+        """Everything else of this round is decided, so a new producer begins at sequence 0 everywhere."""
+        for topic_partition, error in forgotten.items():
+            lines = waiting[topic_partition][0].lines
+            if error.times_sent > 1:
+                which = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]} to {lines[-1]}"
+                raise ClientError(
+                    f"{error}: {which} had been sent before, without an answer, and may be stored: look "
+                    "before you send them again",
+                    error.code,
+                )
+            if not self._sequences.get(topic_partition):
+                raise error  # it has nothing to forget
+        self._producer = self._client.producer_id()
+        self._sequences.clear()
+        if not self._quiet:
+            output.say("the broker has forgotten this producer: a new one goes on, and no record is in doubt")
 
     def _is_beyond_limit(self, size: int) -> bool:
         return size > ASKED_BYTES and size > (self._limit() or size)

@@ -18,6 +18,7 @@ from ottla.cli.options import HERE, WhereOption, connects
 from ottla.cli.records import ranges
 from ottla.cli.records.filters import Filter, filter_of
 from ottla.cli.records.formats import (
+    CSV,
     JSON,
     KEY_VALUE,
     VALUE,
@@ -295,6 +296,8 @@ def _format(
     if null is None:
         null = "NULL" if shows_null else "null"
     name = JSON if json else form or (VALUE if separator is None else KEY_VALUE)
+    if delimiter is not None and name == CSV:
+        raise CommandError("CSV has lines, and cells that may have some: leave out --delimiter", USAGE)
     return format_of(
         name,
         separator="\t" if separator is None else separator,

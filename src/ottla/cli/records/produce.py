@@ -122,6 +122,8 @@ def produce(
     """
     if key_column is not None and not csv:
         raise CommandError("--key-column needs --csv", USAGE)
+    if delimiter is not None and csv:
+        raise CommandError("CSV has lines, and cells that may have some: leave out --delimiter", USAGE)
     layout = Layout(
         topic,
         separator=_separator(key_separator, is_said=json or csv),

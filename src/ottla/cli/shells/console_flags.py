@@ -35,17 +35,21 @@ def _is_on(properties: dict[str, str], name: str, default: bool = False) -> bool
 def producer(arguments: list[str]) -> None:
     parser = Parser("kafka-console-producer")
     connected(parser, "--producer.config")
-    parser.texts("--topic", "--request-required-acks", "--timeout", "--batch-size", "--max-block-ms")
+    parser.texts("--topic", "--request-required-acks", "--timeout", "--batch-size")
     parser.texts("--property", "--reader-property", many=True, default=[], dest="properties")
     parser.texts("--producer-property", "--command-property", many=True, default=[], dest="settings")
     parser.add_argument("--compression-codec", nargs="?", const="gzip")
-    parser.flags("--sync")
+    parser.flags("--sync")  # as it is: one request is answered before the next one is sent
     given = parser.parse_args(arguments)
     parser.need(given, "topic")
     properties = _properties(given.properties, READER)
     typed = {"compression.type": given.compression_codec} if given.compression_codec else {}
     if given.request_required_acks:
         typed["acks"] = given.request_required_acks
+    if given.timeout:
+        typed["linger.ms"] = given.timeout
+    if given.batch_size:
+        typed["batch.size"] = given.batch_size
     null = properties.get("null.marker")
     layout = Layout(
         given.topic,
@@ -66,7 +70,7 @@ def consumer(arguments: list[str]) -> None:
     parser.texts("--partition", "--max-messages", "--timeout-ms", type=int)
     parser.texts("--property", "--formatter-property", many=True, default=[], dest="properties")
     parser.texts("--consumer-property", "--command-property", many=True, default=[], dest="settings")
-    parser.flags("--from-beginning", "--enable-systest-events", "--skip-message-on-error")
+    parser.flags("--from-beginning", "--skip-message-on-error")  # no message is an error: bytes are shown
     given = parser.parse_args(arguments)
     parser.need(given, "topic")
     follow = given.timeout_ms is None

@@ -77,15 +77,26 @@ def topics(arguments: list[str]) -> None:
     parser.texts("--topic", "--partitions", "--replication-factor")
     parser.texts("--config", many=True, default=[])
     given = parser.parse_args(arguments)
-    _only_one(parser, given, "list", "create", "describe", "alter", "delete")
     if given.config and not given.create:
         parser.error("--config goes with --create; kafka-configs changes a topic")
+    trouble = ("under_replicated_partitions", "under_min_isr_partitions", "unavailable_partitions")
+    _only_one(
+        parser,
+        given,
+        list=("topic", "exclude_internal"),
+        create=("topic", "partitions", "replication_factor", "config", "if_not_exists"),
+        describe=("topic", "exclude_internal", "if_exists", *trouble),
+        alter=("topic", "partitions", "if_exists"),
+        delete=("topic", "if_exists"),
+    )
     if given.create or given.alter or given.delete:
         parser.need(given, "topic")
     if given.create:
         _create_topic(given)
     elif given.alter:
         parser.need(given, "partitions")
+        if given.if_exists and given.topic not in _topic_names(given):
+            return
         ottla(given, "topics", "alter", given.topic, "--partitions", given.partitions)
     elif given.delete:
         names = _topics_of(given)
@@ -103,18 +114,24 @@ def _create_topic(given: argparse.Namespace) -> None:
     counts = [("--partitions", given.partitions), ("--replication-factor", given.replication_factor)]
     options = [text for name, value in counts if value is not None for text in (name, value)]
     options += [text for setting in given.config for text in ("--config", setting)]
+    if given.if_not_exists and given.topic in _topic_names(given):
+        return  # in silence, as Kafka does it
     options += ["--if-not-exists"] if given.if_not_exists else []
     ottla(given, "topics", "create", given.topic, *options)
     print(f"Created topic {given.topic}.")
+
+
+def _topic_names(given: argparse.Namespace) -> list[str]:
+    from ottla.client.librdkafka import cluster, connections
+
+    return sorted(cluster.metadata(connections.admin(where(given))).topics)
 
 
 def _topics_of(given: argparse.Namespace) -> list[str]:
     """Those that --topic, a regular expression, names."""
     import re
 
-    from ottla.client.librdkafka import cluster, connections
-
-    names = sorted(cluster.metadata(connections.admin(where(given))).topics)
+    names = _topic_names(given)
     if given.exclude_internal:
         names = [name for name in names if name not in INTERNAL_TOPICS]
     return [name for name in names if given.topic is None or re.fullmatch(given.topic, name)]
@@ -133,6 +150,8 @@ def _describe_topics(given: argparse.Namespace) -> None:
         given.under_replicated_partitions, given.under_min_isr_partitions, given.unavailable_partitions
     )
     if given.topic is not None and not names:
+        if given.if_exists:
+            return
         raise CommandError(f"Topic '{given.topic}' does not exist as expected")
     if any(trouble):
         for partition in troubled(client, there, trouble, names):
@@ -180,9 +199,22 @@ def groups(arguments: list[str]) -> None:
     parser.flags("--offsets", "--members", "--state", "--all-topics", "--dry-run", "--execute")
     parser.flags("--to-earliest", "--to-latest")
     parser.texts("--group", "--topic", many=True, default=[])
-    parser.texts("--to-offset", "--shift-by", "--to-datetime", "--by-duration", "--timeout")
+    parser.texts("--to-offset", "--shift-by", "--to-datetime", "--by-duration")
     given = parser.parse_args(arguments)
-    _only_one(parser, given, "list", "describe", "delete", "reset_offsets", "delete_offsets")
+    chosen_groups, ways = ("group", "all_groups"), ("to_offset", "shift_by", "to_datetime", "by_duration")
+    _only_one(
+        parser,
+        given,
+        list=(),
+        describe=(*chosen_groups, "offsets", "members", "state"),
+        delete=chosen_groups,
+        reset_offsets=(
+            *chosen_groups, *ways, "to_earliest", "to_latest", "topic", "all_topics", "dry_run", "execute",
+        ),
+        delete_offsets=("group", "topic"),
+    )  # fmt: skip
+    if given.dry_run and given.execute:
+        parser.error("--dry-run and --execute exclude each other")
     if given.list:
         print("".join(f"{name}\n" for name in _group_names(given)), end="")
     elif given.describe:
@@ -302,7 +334,8 @@ def configs(arguments: list[str]) -> None:
     parser.flags("--describe", "--alter", "--all")
     parser.texts("--entity-type", "--entity-name", "--topic", "--broker", "--add-config", "--delete-config")
     given = parser.parse_args(arguments)
-    _only_one(parser, given, "describe", "alter")
+    entity = ("entity_type", "entity_name", "topic", "broker")
+    _only_one(parser, given, describe=(*entity, "all"), alter=(*entity, "add_config", "delete_config"))
     kinds = {"topics": "topic", "brokers": "broker"}
     kind, name = kinds.get(given.entity_type or ""), given.entity_name
     if given.topic or given.broker:
@@ -343,7 +376,16 @@ def _describe_configs(given: argparse.Namespace, kind: str, name: str) -> None:
         print(f"  {setting.name}={setting.value}")
 
 
-def _only_one(parser: Parser, given: argparse.Namespace, *names: str) -> None:
-    if sum(getattr(given, name) for name in names) != 1:
-        listed = ", ".join("--" + name.replace("_", "-") for name in names)
-        parser.error(f"exactly one of {listed} is needed")
+def _only_one(parser: Parser, given: argparse.Namespace, **actions: tuple[str, ...]) -> None:
+    """One of these, and no flag that it would pass over: each has those that go with it."""
+    chosen = [name for name in actions if getattr(given, name)]
+    if len(chosen) != 1:
+        parser.error(f"exactly one of {', '.join(map(_flag, actions))} is needed")
+    (action,) = chosen
+    for name, value in vars(given).items():
+        if value and name not in (action, *actions[action], "servers", "config_file"):
+            parser.error(f"{_flag(name)} has no effect with {_flag(action)}: leave it out")
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

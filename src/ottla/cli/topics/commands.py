@@ -10,7 +10,7 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.base.ids import INTERNAL_TOPICS
 from ottla.cli import output
 from ottla.cli.options import HERE, Json, WhereOption, connects
-from ottla.cli.properties import parse_settings
+from ottla.cli.properties import parse_configs
 from ottla.cli.topics import replicas, topic_rows
 from ottla.cli.topics.replicas import Trouble
 from ottla.cli.watch import EVERY_S, Every, Watch, watched
@@ -84,7 +84,7 @@ def create(
     from confluent_kafka import KafkaError
     from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
-    own = parse_settings(config or [], "--config")
+    own = parse_configs(config or [], "--config")
     client = connections.admin(where)
     wanted = [
         NewTopic(name, num_partitions=partitions or -1, replication_factor=replication or -1, config=own)
@@ -221,7 +221,7 @@ def alter(
     """
     from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
-    new, dropped = parse_settings(config or [], "--config"), delete_config or []
+    new, dropped = parse_configs(config or [], "--config"), delete_config or []
     if partitions is None and not new and not dropped:
         raise CommandError("say what to alter: --partitions, --config or --delete-config", USAGE)
     client = connections.admin(where)

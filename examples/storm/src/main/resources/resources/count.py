@@ -8,7 +8,7 @@ import storm
 class CountBolt(storm.BasicBolt):
     """BasicBolt anchors what is emitted to the word it came from, and acks that: at least once."""
 
-    def initialize(self, conf, context):  # noqa: ARG002
+    def initialize(self, conf, context):
         self.counts = Counter()
 
     def process(self, tup):
