@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 from tests.console.browser import chromium
 from tests.console.scene import shop
 
-from ottla.cli.console_pipelines import pipelines_in
+from ottla.cli.pipelines.console_pipelines import pipelines_in
 from ottla.client.properties import ClientProperties
 from ottla.console import charts
 from ottla.console.cluster import sampler

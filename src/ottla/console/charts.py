@@ -13,7 +13,8 @@ from markupsafe import Markup, escape
 
 from ottla.console.cluster.history import Point
 from ottla.console.cluster.snapshot import Snapshot
-from ottla.console.pipelines import Pipeline
+from ottla.console.flow_layout import laid_out
+from ottla.console.pipelines import Part, Pipeline
 
 NARROW, WIDE, HEIGHT = 490, 1020, 168  # widths that need no scaling on a usual screen
 LEFT, RIGHT, TOP, BOTTOM = 58, 8, 8, 22
@@ -112,38 +113,54 @@ def partition_map(snapshot: Snapshot, topics: Iterable[str] | None = None) -> Ma
 
 
 def flow_graph(pipeline: Pipeline) -> Markup:
-    """Topics, the flows that read them, and the tables that flows write, from left to right."""
-    tables = [table.name for table in pipeline.tables]
-    flows = sorted({*(name for name, _ in pipeline.flows), *(source.flow for source in pipeline.sources)})
-    columns = [sorted({source.topic for source in pipeline.sources}), flows, tables]
-    if not flows:
-        return Markup("")
-    boxes = {
-        (column, name): (column * (BOX_WIDTH + BOX_GAP), row * (BOX_HEIGHT + 10))
-        for column, names in enumerate(columns)
-        for row, name in enumerate(names)
-    }
-    edges = [((0, source.topic), (1, source.flow)) for source in pipeline.sources]
-    edges += [((1, flow), (2, flow)) for flow in flows if flow in tables]
+    """Topics and tables, and the flows between them, from left to right."""
+    edges = list(pipeline.edges) or _edges_by_name(pipeline)
     states, parts = dict(pipeline.flows), []
-    for begin, end in edges:
-        (left, top), (right, bottom) = boxes[begin], boxes[end]
-        x1, y1, x2, y2 = left + BOX_WIDTH, top + BOX_HEIGHT / 2, right, bottom + BOX_HEIGHT / 2
+    tables = [Part("table", table.name) for table in pipeline.tables]
+    layout = laid_out([*(Part("flow", name) for name in sorted(states)), *tables], edges)
+    if not layout.columns:
+        return Markup("")
+    step = BOX_HEIGHT + 10
+
+    def spot(column: int, row: int) -> tuple[float, float]:
+        above = (layout.rows - len(layout.columns[column])) * step / 2
+        return column * (BOX_WIDTH + BOX_GAP), above + row * step
+
+    for column, row, next_row in layout.links:
+        (left, top), (x2, bottom) = spot(column, row), spot(column + 1, next_row)
+        x1, y1, y2 = left + BOX_WIDTH, top + BOX_HEIGHT / 2, bottom + BOX_HEIGHT / 2
         middle = (x1 + x2) / 2
-        parts.append(f'<path class="edge" d="M{x1},{y1} C{middle},{y1} {middle},{y2} {x2},{y2}"/>')
-    for (column, name), (x, y) in boxes.items():
-        state = states.get(name, "") if column == 1 else ""
-        kind = "failed" if state == "FAILED" else ("topic", "flow", "table")[column]
-        shown = name if len(name) <= BOX_LETTERS else f"{name[: BOX_LETTERS - 1]}…"
-        title = f"{('topic', 'flow', 'table')[column]} {name}{f': {state.lower()}' if state else ''}"
-        parts.append(
-            f'<rect class="box {kind}" x="{x}" y="{y}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="6">'
-            f"<title>{escape(title)}</title></rect>"
-            f'<text x="{x + 12}" y="{y + BOX_HEIGHT / 2 + 4}">{escape(shown)}</text>'
-        )
-    height = max(map(len, columns)) * (BOX_HEIGHT + 10)
-    label = f"{len(columns[0])} topics, {len(flows)} flows, {len(tables)} tables"
-    return _svg("map graph", 3 * BOX_WIDTH + 2 * BOX_GAP + 2, height, label, parts)
+        passing = f"M{left},{y1} L{x1},{y1}" if layout.columns[column][row].node is None else f"M{x1},{y1}"
+        parts.append(f'<path class="edge" d="{passing} C{middle},{y1} {middle},{y2} {x2},{y2}"/>')
+    for column, cells in enumerate(layout.columns):
+        for row, cell in enumerate(cells):
+            if cell.node is not None:
+                parts.append(_flow_box(cell.node, *spot(column, row), states))
+    nodes = [cell.node for cells in layout.columns for cell in cells if cell.node is not None]
+    counts = {kind: sum(node.kind == kind for node in nodes) for kind in ("topic", "flow", "table")}
+    label = ", ".join(f"{count} {kind}s" for kind, count in counts.items())
+    width = len(layout.columns) * (BOX_WIDTH + BOX_GAP) - BOX_GAP + 2
+    return _svg("map graph", width, layout.rows * step, label, parts)
+
+
+def _edges_by_name(pipeline: Pipeline) -> list[tuple[Part, Part]]:
+    """Of a run that has not told them: sources are known, and a flow usually has the name of its table."""
+    tables = {table.name for table in pipeline.tables}
+    edges = [(Part("topic", source.topic), Part("flow", source.flow)) for source in pipeline.sources]
+    flows = sorted({*(name for name, _ in pipeline.flows), *(source.flow for source in pipeline.sources)})
+    return edges + [(Part("flow", flow), Part("table", flow)) for flow in flows if flow in tables]
+
+
+def _flow_box(part: Part, x: float, y: float, states: dict[str, str]) -> str:
+    state = states.get(part.name, "") if part.kind == "flow" else ""
+    kind = "failed" if state == "FAILED" else part.kind
+    shown = part.name if len(part.name) <= BOX_LETTERS else f"{part.name[: BOX_LETTERS - 1]}…"
+    title = f"{part.kind} {part.name}{f': {state.lower()}' if state else ''}"
+    return (
+        f'<rect class="box {kind}" x="{x}" y="{y}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="6">'
+        f"<title>{escape(title)}</title></rect>"
+        f'<text x="{x + 12}" y="{y + BOX_HEIGHT / 2 + 4}">{escape(shown)}</text>'
+    )
 
 
 def _role(snapshot: Snapshot, broker: int, leader: int, isr: tuple[int, ...]) -> tuple[str, str]:
