@@ -27,7 +27,7 @@ from tests.console.visitor import TOKEN, settings_for
 from tests.support.waiting import wait_for
 
 from ottla import Broker
-from ottla.cli.console_pipelines import pipelines_in
+from ottla.cli.pipelines.console_pipelines import pipelines_in
 from ottla.console.cluster.snapshot import Partition, Snapshot, Topic
 from ottla.console.cluster.view import ClusterView
 from ottla.console.server import ConsoleServer, ConsoleThread

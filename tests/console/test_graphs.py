@@ -4,7 +4,8 @@ from itertools import pairwise
 
 from tests.console.visitor import Seen
 
-from ottla.console.graphs import WAYPOINT, flow_graph, layout
+from ottla.console.flow_layout import laid_out
+from ottla.console.graphs import flow_graph
 from ottla.console.pipelines import Edge, Node, Pipeline, Source, Table
 
 
@@ -24,8 +25,8 @@ def edges(*lines: str) -> tuple[Edge, ...]:
 
 def columns(*lines: str) -> list[list[str]]:
     pipeline = Pipeline("p", "/p", edges=edges(*lines))
-    drawn = layout(pipeline.nodes, pipeline.known_edges)
-    return [[" ".join(spot) for spot in column if spot.kind != WAYPOINT] for column in drawn.columns]
+    layout = laid_out(pipeline.nodes, pipeline.known_edges)
+    return [[" ".join(cell.node) for cell in column if cell.node] for column in layout.columns]
 
 
 def test_everything_stands_right_of_what_leads_to_it() -> None:
@@ -55,9 +56,9 @@ def test_lines_that_need_not_cross_do_not_cross() -> None:
 
 def test_an_edge_over_several_columns_keeps_a_place_in_each() -> None:
     pipeline = Pipeline("p", "/p", edges=edges("topic a > flow f > table t > flow g", "topic a > flow g"))
-    drawn = layout(pipeline.nodes, pipeline.known_edges)
-    assert [len(way) for way in drawn.ways] == [2, 2, 2, 4]
-    assert [len(column) for column in drawn.columns] == [1, 2, 2, 1]
+    layout = laid_out(pipeline.nodes, pipeline.known_edges)
+    assert [len(column) for column in layout.columns] == [1, 2, 2, 1]
+    assert len(layout.links) == 6
 
 
 def test_the_picture_names_everything_and_what_failed() -> None:

@@ -9,7 +9,10 @@ from tests.console.visitor import TOKEN, Visitor, settings_for
 
 from ottla import Broker
 from ottla.base.command_error import CommandError
-from ottla.cli.console_pipelines import pipelines_in
+from ottla.cli.pipelines.console_pipelines import pipelines_in
+from ottla.pipelines import dataflow
+from ottla.pipelines.dataflow import Flow, Node
+from ottla.pipelines.folder import PipelineFolder, create_folder
 
 
 @pytest.fixture
@@ -39,6 +42,19 @@ def test_a_pipeline_shows_flows_tables_sources_and_what_it_rejected(visitor: Vis
     assert 'aria-label="1 topic, 2 flows, 2 tables"' in page.html
     assert "topic logs to flow events flow events to table events" in page
     visitor.open("/pipelines/no-such", status=404)
+
+
+def test_a_pipeline_that_told_what_flows_where_is_drawn_from_topic_to_topic(
+    visitor: Visitor, folder: Path
+) -> None:
+    path = str(folder / "my-logs" / ".ottla" / "dataflow.json")
+    topic, events, errors = Node("topic", "logs"), Node("table", "events"), Node("topic", "logs.errors")
+    flows = (Flow("events", (topic,), events), Flow("errors", (events,), errors))
+    dataflow.store(path, dataflow.Dataflow((events,), flows), "of these files")
+    page = visitor.open("/pipelines/my-logs")
+    assert 'aria-label="2 topics, 2 flows, 2 tables"' in page.html
+    assert page.html.count('class="edge"') == 4
+    assert "topic logs.errors" in page
 
 
 def test_a_console_without_pipelines_says_how_to_have_them(broker: Broker) -> None:

@@ -38,6 +38,11 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("2000", YEAR)).replace(tzinfo=UTC)
 
 
+def archive_rows(pipeline: Pipeline) -> int:
+    folder = pipeline.folder / "tables" / "archive"
+    return int(dataset.dataset(folder, format="parquet", partitioning="hive").count_rows())
+
+
 def test_lines_are_parsed_kept_by_day_counted_and_routed(
     pipeline: Pipeline, received: Callable[[str], list[Any]], tmp_path: Path
 ) -> None:
@@ -126,3 +131,13 @@ def test_lines_are_parsed_kept_by_day_counted_and_routed(
         "sshd",
     ]
     assert len(received("logs.unparsed")) == 3
+
+    _, said = pipeline.run("--once", "--master", "local[2]", "--full-refresh", "--yes")
+    assert (
+        "a full refresh removes what is in archive (13 rows), error_counts (4 rows), errors (5 rows)" in said
+    )
+    assert "read again from the beginning: 1 topic logs\n" in said
+    assert "gets every record once more: topic logs.errors, logs.unparsed" in said
+    assert archive_rows(pipeline) == 13, "the archive is made anew, not twice"
+    assert len(pipeline.table("errors", ("app",))) == 5
+    assert len(received("logs.errors")) == 10

@@ -134,18 +134,21 @@ def test_windows_close_late_data_is_left_out_and_alerts_go_out(
     assert not os.path.exists(pipeline.folder / "derby.log")
 
 
-def test_a_mistake_in_the_pipeline_is_one_line_and_code_1(pipeline: Pipeline) -> None:
+def test_a_mistake_in_the_pipeline_is_a_block_with_file_and_line_and_code_1(pipeline: Pipeline) -> None:
     pipeline.init("metrics")
     (pipeline.folder / "transformations" / "wrong.sql").write_text(
         "CREATE MATERIALIZED VIEW x AS SELECT nothing"
     )
     _, errors = pipeline.run("--dry-run", "--master", "local[2]", code=1)
-    said = [line for line in errors.splitlines() if line.startswith("ottla: ")]
-    assert len(said) == 1
-    assert said[0].startswith("ottla: the pipeline failed: ")
-    assert said[0].endswith(f"(more in {pipeline.folder}/.ottla/driver.log)")
+    said = errors.splitlines()
+    block = said[said.index("ottla: the pipeline failed") + 1 :]
+    assert block[0] == "transformations/wrong.sql, line 1, flow x"
+    assert block[1:3] == ["    CREATE MATERIALIZED VIEW x AS SELECT nothing", " " * 41 + "^"]
+    assert block[3].startswith("  [UNRESOLVED_COLUMN.WITHOUT_SUGGESTION] ")
+    assert block[4:] == [f"(more in {pipeline.folder}/.ottla/driver.log)"]
     out, _ = pipeline.done("pipeline", "status", str(pipeline.folder))
     assert "last run: failed" in out
+    assert "reason: transformations/wrong.sql, line 1, flow x: [UNRESOLVED_COLUMN" in out
 
 
 def test_a_command_that_is_killed_takes_its_spark_with_it(pipeline: Pipeline) -> None:

@@ -12,7 +12,8 @@ from pyarrow import parquet
 
 from ottla import Broker
 from ottla.pipelines import spark_environment
-from ottla.pipelines.driver import flow_of, reason_of
+from ottla.pipelines.driver import flow_of
+from ottla.pipelines.mistakes import reason_of
 
 
 @pytest.mark.parametrize("template", ["metrics", "logs", "stream"])
@@ -109,7 +110,9 @@ def test_no_broker_and_a_specification_that_is_none_are_one_sentence(run: Any, f
     (folder / "spark-pipeline.yml").write_text("name: [")
     outcome = run("pipeline", "run", str(folder))
     assert outcome.code == 1
-    assert outcome.err.startswith(f"ottla: {folder}/spark-pipeline.yml: ")
+    assert outcome.err.startswith(
+        f"ottla: {folder}/spark-pipeline.yml, line 1, column 8: while parsing a flow"
+    )
     assert outcome.err.count("\n") == 1
 
 

@@ -9,8 +9,8 @@ understand, `--help` included, goes to typer like any other command, so there is
 messages.
 
     broker · cluster · topics · configs · groups · transactions        the commands, by what they are about
-    records · storage · shells
-    ship · pipeline · metrics · console · demo                         commands that only start a product
+    records · storage · shells · pipelines
+    ship · metrics · console · demo                         commands that only start a product
     app · options · output · properties · partitions                   what commands share
     requests · interrupts
 """

@@ -32,7 +32,7 @@ COMMANDS = {
     "ship": "ottla.cli.ship:ship",
     "metrics": "ottla.cli.metrics:metrics",
     "console": "ottla.cli.console:console",
-    "pipeline": "ottla.cli.pipeline:app",
+    "pipeline": "ottla.cli.pipelines.commands:app",
     "top": "ottla.cli.top:top",
     "profile": "ottla.cli.shells.profiles:app",
     "completion": "ottla.cli.shells.completion:completion",

@@ -70,7 +70,7 @@ def console(
     if log_format not in FORMATS:
         raise CommandError(f"--log-format is one of {', '.join(FORMATS)}, not {log_format!r}", USAGE)
     try:
-        from ottla.cli.console_pipelines import pipelines_in
+        from ottla.cli.pipelines.console_pipelines import pipelines_in
         from ottla.console.server import ConsoleServer
         from ottla.console.settings import ConsoleSettings
     except ImportError as error:

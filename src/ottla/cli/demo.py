@@ -13,7 +13,7 @@ import typer
 
 from ottla.base.command_error import CommandError
 from ottla.cli import output
-from ottla.cli.pipeline import run_in
+from ottla.cli.pipelines.run_display import run_in
 from ottla.client.librdkafka import connections
 from ottla.client.librdkafka.errors import errors_explained, explain
 from ottla.client.properties import ClientProperties

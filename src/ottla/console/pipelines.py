@@ -1,11 +1,17 @@
 """Pipelines as a console shows them. What is read, and from where, whoever starts the console says: pipelines
 stand above this room, and a console without any has no page of them."""
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 TOPIC, FLOW, TABLE = "topic", "flow", "table"
-REJECTED = ("rejected", "unparsed", "invalid", "dead", "late")
+REJECTED = ("rejected", "unparsed", "malformed", "invalid", "dead", "late")
+
+
+def is_rejecting(name: str) -> bool:
+    """Whether a topic or a table takes what a pipeline could not use, by the last word of its name."""
+    return re.split(r"[._-]", name)[-1] in REJECTED
 
 
 class Table(NamedTuple):
@@ -72,12 +78,11 @@ class Pipeline(NamedTuple):
 
     @property
     def rejecting(self) -> list[str]:
-        """Topics that take what the pipeline could not use, by their name."""
-        return [topic for topic in self.topics if topic.rpartition(".")[2] in REJECTED]
+        return [topic for topic in self.topics if is_rejecting(topic)]
 
     @property
     def rejected_tables(self) -> list[Table]:
-        return [table for table in self.tables if table.name.rpartition("_")[2] in REJECTED]
+        return [table for table in self.tables if is_rejecting(table.name)]
 
     @property
     def lag(self) -> int | None:

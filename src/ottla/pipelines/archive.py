@@ -113,6 +113,15 @@ class ParquetWriter(DataSourceStreamArrowWriter):
                     files.delete_file(path)
 
 
+def remove_files(address: str) -> None:
+    """All that the sink has written there: its flow begins anew."""
+    from pyarrow import fs
+
+    files, root = fs.FileSystem.from_uri(address)
+    if files.get_file_info(root).type == fs.FileType.Directory:
+        files.delete_dir_contents(root)
+
+
 def split(batch: pa.RecordBatch, by: str) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of each value of the column, without the column, and the name of their folder."""
     values = batch.column(by)

@@ -1,9 +1,9 @@
 """The driver of a declarative pipeline: `ottla pipeline run` starts it as a process of its own.
 
-It does what `spark-pipelines run` does, with PySpark's own functions, and three things more: a run can be
+It does what `spark-pipelines run` does, with PySpark's own functions, and four things more: a run can be
 repeated in one session, so that following a topic does not pay for a start of Spark each time; what happens
-is told as one JSON object a line, on a pipe of its own, since everybody writes to stdout; and it ends with
-whoever started it, because it reads the other end of its stdin.
+is told as one JSON object a line, on a pipe of its own, since everybody writes to stdout; a mistake is told
+with its file and line; and it ends with whoever started it, because it reads the other end of its stdin.
 
 A run is a triggered one: every flow processes what is there (Trigger.AvailableNow) and stops. Declarative
 pipelines of Spark 4 have no other kind.
@@ -18,12 +18,17 @@ import signal
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-REASON_CHARACTERS_MAX = 2000
+from ottla.pipelines.mistakes import Mistake, as_json, first_line, of_event, reason_of
+
+if TYPE_CHECKING:
+    from ottla.pipelines.definitions import Definitions
+
 # A server of our own: on this host only, and on a port that nobody else has.
 OWN_SERVER = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": "0"}
 
@@ -47,6 +52,9 @@ def main() -> None:
     parser.add_argument("--interval", type=float, default=0.0)
     parser.add_argument("--once", action="store_true")
     parser.add_argument("--dry", action="store_true")
+    parser.add_argument("--full-refresh-all", action="store_true")
+    parser.add_argument("--full-refresh", action="append", default=[])
+    parser.add_argument("--refresh", action="append", default=[])
     parser.add_argument("--set", action="append", default=[])
     given = parser.parse_args()
     events = Events(given.events)
@@ -58,8 +66,8 @@ def main() -> None:
     except KeyboardInterrupt:
         events.tell("stopped")
     except Exception as error:  # noqa: BLE001  # whatever Spark or the pipeline raises is the answer
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        events.tell("failed", reason=reason_of(error))
+        traceback.print_exc()
+        events.tell("failed", reason=reason_of(error), mistakes=as_json(getattr(error, "mistakes", [])))
         sys.exit(1)
     finally:
         _leave_nobody()
@@ -86,11 +94,18 @@ def _end_with_parent() -> None:
 def _run(given: argparse.Namespace, events: Events) -> None:
     from pyspark.pipelines.cli import load_pipeline_spec
 
+    from ottla.pipelines.archive import remove_files
+
     path = Path(given.spec).resolve()
     spec = load_pipeline_spec(path)
     own = dict(setting.split("=", 1) for setting in given.set)
     # A flow sets the pipeline's configuration again in its own session, where nothing static may be in it.
     settings = {name: own.get(name, value) for name, value in spec.configuration.items()}
+    selection = {
+        "full_refresh": given.full_refresh,
+        "full_refresh_all": given.full_refresh_all,
+        "refresh": given.refresh,
+    }
     with _session(given.master, {**settings, **own}) as spark:
         events.tell("session", version=spark.version)
         number = 0
@@ -98,11 +113,19 @@ def _run(given: argparse.Namespace, events: Events) -> None:
             number += 1
             began_s = time.monotonic()
             events.tell("round", number=number)
-            _round(spark, path, spec, settings, events, dry=given.dry)
+            if selection["full_refresh_all"] and not given.dry:
+                # Spark empties its own tables, and nothing else; first see that something new will come.
+                checked = _round(spark, path, spec, settings, events, selection, dry=True)
+                for address in checked.archives.values():
+                    remove_files(address)
+            _round(spark, path, spec, settings, events, selection, dry=given.dry)
             events.tell("completed", number=number, took_s=round(time.monotonic() - began_s, 3))
             if given.once or given.dry:
                 return
-            time.sleep(max(0.0, given.interval - (time.monotonic() - began_s)))
+            selection |= {"full_refresh": [], "full_refresh_all": False}
+            pause_s = max(0.0, given.interval - (time.monotonic() - began_s))
+            events.tell("waiting", pause_s=pause_s)
+            time.sleep(pause_s)
 
 
 @contextlib.contextmanager
@@ -142,21 +165,60 @@ def _find_own_server() -> None:
     DefaultChannelBuilder.default_port = staticmethod(port)  # type: ignore[method-assign]
 
 
-def _round(spark: Any, path: Path, spec: Any, settings: dict[str, str], events: Events, *, dry: bool) -> None:
-    from pyspark.pipelines.cli import register_definitions
-    from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
+def _round(
+    spark: Any,
+    path: Path,
+    spec: Any,
+    settings: dict[str, str],
+    events: Events,
+    selection: dict[str, Any],
+    *,
+    dry: bool,
+) -> "Definitions":
+    """One run, in a graph of its own: Spark takes no second run of the same."""
     from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
 
+    from ottla.pipelines.definitions import Definitions
+
     graph = create_dataflow_graph(spark, spec.catalog, spec.database, settings)
-    registry = SparkConnectGraphElementRegistry(spark, graph)
-    register_definitions(path, registry, spec, spark, graph)
-    for result in start_run(
-        spark, graph, full_refresh=[], full_refresh_all=False, refresh=[], dry=dry, storage=spec.storage
-    ):
-        if "pipeline_event_result" in result:
-            message = result["pipeline_event_result"].event.message
-            sys.stdout.write(message + "\n")
-            events.tell("event", **flow_of(message))
+    definitions = Definitions(spark, graph, path.parent)
+    definitions.load(path, spec, spark, graph)
+    dataflow = definitions.dataflow()
+    events.tell("dataflow", **dataflow.as_json())
+    tables = [name for name in dataflow.names("table") if name not in definitions.archives]
+    check_tables([*selection["full_refresh"], *selection["refresh"]], tables)
+    _follow(start_run(spark, graph, **selection, dry=dry, storage=spec.storage), definitions, events)
+    return definitions
+
+
+def check_tables(named: list[str], tables: list[str]) -> None:
+    """Spark passes over a name that it does not know, and over a sink."""
+    for name in named:
+        if name not in tables:
+            raise ValueError(
+                f"the pipeline has no table {name}; it has {', '.join(sorted(tables)) or 'none'} "
+                "(sinks are refreshed only together with everything else)"
+            )
+
+
+def _follow(results: Iterator[dict[str, Any]], definitions: "Definitions", events: Events) -> None:
+    """Tell what a run does. If flows failed, that is the reason why it has, and not that some did."""
+    from ottla.pipelines.definitions import MistakesError
+
+    failures: dict[str, Mistake] = {}
+    try:
+        for result in results:
+            if "pipeline_event_result" in result:
+                message = result["pipeline_event_result"].event.message
+                sys.stdout.write(message + "\n")
+                mistake = of_event(message, definitions.origins)
+                if mistake is not None:
+                    failures[mistake.flow] = mistake
+                events.tell("event", **flow_of(message))
+    except Exception as error:
+        if not failures:
+            raise
+        raise MistakesError(list(failures.values())) from error
 
 
 def flow_of(message: str) -> dict[str, str]:
@@ -168,21 +230,6 @@ def flow_of(message: str) -> dict[str, str]:
         return {"message": message}
     flow = (match["flow"] or "").rsplit(".", 1)[-1]
     return {"flow": flow, "state": match["state"], "message": message}
-
-
-def first_line(text: str) -> str:
-    """Without the stack of Java behind it; it may stand in the same line: ... at org.apache.X.y(X.scala:1)"""
-    line = text.strip().split("\n", 1)[0]
-    return re.split(r"\s+at [\w.$/<>]+\(", line, maxsplit=1)[0].strip()
-
-
-def reason_of(error: BaseException) -> str:
-    """What went wrong, without the traces of two languages around it, in one line."""
-    text = first_line(str(error).split("JVM stacktrace:")[0]) or type(error).__name__
-    causes = re.findall(r"^(?:Caused by: )?[\w.$]*(?:Exception|Error): (.+)$", str(error), re.MULTILINE)
-    if causes and causes[-1] not in text:
-        text += f" ({first_line(causes[-1])})"
-    return text[:REASON_CHARACTERS_MAX]
 
 
 if __name__ == "__main__":

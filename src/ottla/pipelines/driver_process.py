@@ -18,11 +18,12 @@ from typing import Any, TypeAlias
 from ottla.pipelines import spark_environment
 from ottla.pipelines.folder import PipelineFolder
 from ottla.pipelines.progress import COMPLETED, FAILED, RUNNING, STOPPED, Progress
+from ottla.pipelines.run_logs import RunLog, last_lines
 from ottla.spark.session import linked
 
-LOG = "driver.log"
 STOP_S = 30.0
 GONE_S = 10.0
+STOP_LOOK_S = 1.0
 
 # Told what is being done now, and a sentence that is worth keeping, if there is one.
 Show: TypeAlias = Callable[[str, str | None], None]
@@ -32,17 +33,20 @@ class DriverProcess:
     """The driver, and all that it starts, for as long as the context lasts."""
 
     def __init__(self, folder: PipelineFolder, arguments: list[str]) -> None:
-        self.log = folder.own(LOG)
+        self.log = RunLog(folder)
         environment = spark_environment.environment(linked(folder.own("spark")))
         reading, writing = os.pipe()
         command = [sys.executable, "-m", "ottla.pipelines.driver", "--spec", folder.specification]
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(  # noqa: S603  # our own module
-                [*command, "--events", str(writing), *arguments],
-                stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=(writing,),
-                env=environment, cwd=folder.path, start_new_session=True,
-            )  # fmt: skip
+        said, saying = os.pipe()
+        self.process = subprocess.Popen(  # noqa: S603  # our own module
+            [*command, "--events", str(writing), *arguments],
+            stdin=subprocess.PIPE, stdout=saying, stderr=saying, pass_fds=(writing,),
+            env=environment, cwd=folder.path, start_new_session=True,
+        )  # fmt: skip
         os.close(writing)
+        os.close(saying)
+        self._logging = threading.Thread(target=self.log.take, args=(said,), daemon=True)
+        self._logging.start()
         self._events = os.fdopen(reading, encoding="utf-8")
 
     def events(self) -> Iterator[dict[str, Any]]:
@@ -73,6 +77,7 @@ class DriverProcess:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(member, signal.SIGKILL)
             time.sleep(0.05)
+        self._logging.join(GONE_S)
         return code
 
 
@@ -92,24 +97,29 @@ def session_members(session: int) -> list[int]:
     return members
 
 
-def follow(driver: DriverProcess, progress: Progress, stopped: threading.Event, show: Show) -> Iterator[None]:
-    """Show what happens until the driver has ended; yields after each event."""
+def follow(
+    driver: DriverProcess, progress: Progress, stopped: threading.Event, show: Show
+) -> Iterator[dict[str, Any]]:
+    """Show what happens until the driver has ended; yields each event when it is shown."""
     threading.Thread(target=_stop_when, args=(driver, stopped), daemon=True).start()
     show(progress.doing(), None)
     for event in driver.events():
-        show(progress.doing(), progress.take(event))
-        yield
+        sentence = progress.take(event)
+        show(progress.doing(), sentence)
+        yield event
     if stopped.is_set():
         show("stopping", None)
     code = driver.end()
     if progress.state == RUNNING:
         progress.state = COMPLETED if code == 0 else STOPPED if stopped.is_set() else FAILED
     if progress.state == FAILED and not progress.reason:
-        progress.reason = f"the driver ended with {code}: {_last_line(driver.log)}"
+        progress.reason = f"the driver ended with {code}: {_last_line(driver.log.path)}"
 
 
 def _stop_when(driver: DriverProcess, stopped: threading.Event) -> None:
-    stopped.wait()
+    while not stopped.wait(STOP_LOOK_S):
+        if driver.process.returncode is not None:
+            return
     driver.stop()
     try:
         driver.process.wait(STOP_S)
@@ -118,6 +128,5 @@ def _stop_when(driver: DriverProcess, stopped: threading.Event) -> None:
 
 
 def _last_line(path: str) -> str:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        lines = [line.strip() for line in file if line.strip()]
+    lines = [line.strip() for line in last_lines(path, None) if line.strip()]
     return lines[-1] if lines else "it said nothing"

@@ -1,5 +1,6 @@
 """The folder of a pipeline: template, specification, properties, and what Ottla keeps about its runs."""
 
+import glob
 import importlib.resources
 import json
 import os
@@ -8,7 +9,7 @@ from importlib.resources.abc import Traversable
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from ottla.base.command_error import USAGE, CommandError
+from ottla.base.command_error import FAILED, USAGE, CommandError
 from ottla.base.file_lock import exclusive
 from ottla.base.properties import read_file
 from ottla.client.properties import DEFAULT_BOOTSTRAP
@@ -34,6 +35,10 @@ class PipelineFolder:
             )
         self.specification = os.path.join(self.path, there[0])
 
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.path)
+
     def read(self) -> dict[str, Any]:
         """The specification, checked as far as we use it. Spark checks the rest."""
         import yaml  # type: ignore[import-untyped]
@@ -41,6 +46,11 @@ class PipelineFolder:
         try:
             with open(self.specification, encoding="utf-8") as file:
                 specification = yaml.safe_load(file)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            at = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+            words = " ".join(part for part in (error.context, error.problem) if part)
+            raise CommandError(f"{self.specification}{at}: {words}") from None
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise CommandError(f"{self.specification}: {' '.join(str(error).split())}") from None
         if not isinstance(specification, dict) or not isinstance(
@@ -48,6 +58,32 @@ class PipelineFolder:
         ):
             raise CommandError(f"{self.specification} is not the specification of a pipeline")
         return specification
+
+    def sources(self) -> list[str]:
+        """The files that make up the pipeline. One that the specification names and that is not there is an
+        error here; Spark would go on without it."""
+        files: list[str] = []
+        libraries = self.read().get("libraries") or []
+        for include in _includes(self.specification, libraries):
+            pattern = os.path.join(glob.escape(self.path), include)
+            matching = [
+                path
+                for path in sorted(
+                    glob.glob(f"{pattern}/*" if include.endswith("/**") else pattern, recursive=True)
+                )
+                if os.path.isfile(path) and "__pycache__" not in path
+            ]
+            if not matching:
+                raise CommandError(
+                    f"{self.specification}: libraries name {include}, and no file is there", FAILED
+                )
+            files += matching
+        if not files:
+            raise CommandError(
+                f"{self.specification} names no files of the pipeline: "
+                "`libraries: [{glob: {include: transformations/**}}]` does"
+            )
+        return list(dict.fromkeys(files))
 
     def defaults(self) -> dict[str, str]:
         """Properties that Spark must know before it starts."""
@@ -85,6 +121,15 @@ class PipelineFolder:
         except (OSError, ValueError):
             return None
         return run
+
+
+def _includes(specification: str, libraries: Any) -> list[str]:
+    try:
+        return [str(entry["glob"]["include"]) for entry in libraries]
+    except (TypeError, KeyError):
+        raise CommandError(
+            f"{specification}: an entry of libraries is not `glob: {{include: transformations/**}}`"
+        ) from None
 
 
 def local_path(address: str) -> str | None:

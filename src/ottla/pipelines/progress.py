@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.pipelines.mistakes import Mistake
+
 COMPLETED, FAILED, STOPPED, RUNNING = "completed", "failed", "stopped", "running"
 
 
@@ -11,11 +13,14 @@ class Progress:
     """What the driver has told so far."""
 
     version: str = ""
+    rounds_before: int = 0  # of drivers that were started before this one
     rounds: int = 0
     flows: dict[str, str] = field(default_factory=dict)
     state: str = RUNNING
     reason: str = ""
     took_s: float = 0.0
+    mistakes: list[Mistake] = field(default_factory=list)
+    pause_s: float | None = None
 
     def take(self, event: dict[str, Any]) -> str | None:
         """A sentence for the person, if there is something to say."""
@@ -25,25 +30,37 @@ class Progress:
                 return f"Spark {self.version} is up"
             case "round":
                 self.flows.clear()
+                self.pause_s = None
+            case "waiting":
+                self.pause_s = event["pause_s"]
             case "event" if event.get("flow"):
                 self.flows[event["flow"]] = event["state"]
                 if event["state"] == "FAILED":
                     return f"flow {event['flow']} has failed: {' '.join(event['message'].split()[4:])}"
             case "completed":
-                self.rounds, self.took_s = event["number"], event["took_s"]
-                flows = "1 flow" if len(self.flows) == 1 else f"{len(self.flows)} flows"
+                self.rounds, self.took_s = self.rounds_before + event["number"], event["took_s"]
+                count = sum(state != "EXCLUDED" for state in self.flows.values())
+                if not count:
+                    return f"nothing is wrong with the pipeline; that took {self.took_s:.1f} s"
+                flows = "1 flow" if count == 1 else f"{count} flows"
                 return f"run {self.rounds}: {flows} completed in {self.took_s:.1f} s"
             case "stopped":
                 self.state = STOPPED
             case "failed":
                 self.state, self.reason = FAILED, event["reason"]
+                self.mistakes = [Mistake(**mistake) for mistake in event.get("mistakes", [])]
         return None
 
     def doing(self) -> str:
         if not self.version:
             return "starting Spark"
+        if self.pause_s is not None:
+            return f"waiting for {self.pause_s:.0f} s, then run {self.rounds + 1}"
+        name = f"run {self.rounds + 1}"
         if not self.flows:
-            return "reading the pipeline"
-        done = sum(state == "COMPLETED" for state in self.flows.values())
-        busy = [flow for flow, state in self.flows.items() if state == "RUNNING"]
-        return f"{done} of {len(self.flows)} flows done" + (f", running: {', '.join(busy)}" if busy else "")
+            return f"{name}: reading the pipeline"
+        wanted = {flow: state for flow, state in self.flows.items() if state != "EXCLUDED"}
+        done = sum(state == "COMPLETED" for state in wanted.values())
+        busy = [flow for flow, state in wanted.items() if state == "RUNNING"]
+        running = f", running: {', '.join(busy)}" if busy else ""
+        return f"{name}: {done} of {len(wanted)} flows done{running}"

@@ -1,5 +1,6 @@
 """A run of a pipeline: what Spark is told, the topics it needs, and the note of it that the folder keeps."""
 
+import contextlib
 import os
 import threading
 import time
@@ -11,15 +12,21 @@ from ottla.base.command_error import CommandError
 from ottla.client.librdkafka import cluster, connections
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained
 from ottla.client.properties import ClientProperties
-from ottla.pipelines import client_file
-from ottla.pipelines.driver_process import LOG, DriverProcess, Show, follow
+from ottla.pipelines import client_file, dataflow, mistakes
+from ottla.pipelines.dataflow import Dataflow
+from ottla.pipelines.driver_process import DriverProcess, Show, follow
 from ottla.pipelines.folder import SERVERS, TOPICS, WAREHOUSE, PipelineFolder
+from ottla.pipelines.mistakes import Mistake
+from ottla.pipelines.pauses import GrowingPauses
 from ottla.pipelines.progress import FAILED, Progress
+from ottla.pipelines.report import Report, Reporter
+from ottla.pipelines.run_logs import LOG
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 NOWHERE = ClientProperties("")
+DATAFLOW = "dataflow.json"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # What a run sets unless the pipeline says otherwise. Unix sockets save a third of a small batch's time.
 DEFAULTS = {
@@ -33,14 +40,24 @@ DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """`settings` are properties of Spark, over those of the folder."""
+    """`settings` are properties of Spark, over those of the folder.
+
+    continuous    a run that fails is tried again, with growing pauses
+    full_refresh  what was made is thrown away, and made again from the topics
+    tables        the only ones that are wanted; none means all
+    looks         only to see what flows where: no topic is created, and the run is not noted
+    """
 
     once: bool = False
     dry: bool = False
     master: str = "local[*]"
-    interval_s: float = 10.0
+    every_s: float = 10.0
     settings: Mapping[str, str] = field(default_factory=dict)
     where: ClientProperties = NOWHERE
+    continuous: bool = False
+    full_refresh: bool = False
+    tables: tuple[str, ...] = ()
+    looks: bool = False
 
 
 class PipelineRun:
@@ -48,7 +65,11 @@ class PipelineRun:
 
     def __init__(self, folder: PipelineFolder, options: RunOptions, say: Callable[[str], None]) -> None:
         self.folder = folder
+        self.options = options
         declared = folder.read()
+        files = folder.sources()
+        if wrong := mistakes.of_files(files):
+            raise CommandError(failure(folder, "", wrong))
         conf = {**DEFAULTS, **folder.defaults(), **options.settings}
         said = {**declared.get("configuration", {}), **options.settings}
         servers = options.settings.get(SERVERS) or options.where.bootstrap or said.get(SERVERS)
@@ -56,19 +77,25 @@ class PipelineRun:
         is_remote = options.master.startswith(client_file.REMOTE)
         client_file.check_master(options.master, options.where, named)
         self._properties = client_file.properties_of(folder, options.where, None if is_remote else named)
+        self._client: AdminClient | None = None
+        topics = str(said.get(TOPICS, ""))
         if servers:
             conf[SERVERS] = servers
+        if servers and not options.looks:
             where = client_file.checked(self._properties | {"bootstrap.servers": servers})
-            _create_topics(connections.admin(where), str(said.get(TOPICS, "")), say)
+            self._client = connections.admin(where)
+            _create_topics(self._client, topics, say)
         if self._properties and not is_remote:
             conf[client_file.CONFIG] = folder.own(client_file.NAME)
         derby_log = folder.own("derby.log")
         conf[JAVA_OPTIONS] = f"{conf.get(JAVA_OPTIONS, '')} -Dderby.stream.error.file={derby_log}"
         self.tables = conf.get(WAREHOUSE)
-        self._arguments = ["--master", options.master, "--interval", str(options.interval_s)]
+        self._topics = [word.partition(":")[0] for word in topics.split()]
+        self._arguments = ["--master", options.master, "--interval", str(options.every_s)]
         self._arguments += [f"--set={name}={value}" for name, value in conf.items()]
         self._arguments += ["--once"] * options.once + ["--dry"] * options.dry
-        self._note = {
+        self.report: Report | None = None
+        self._note: dict[str, Any] = {
             "started_ms": time.time_ns() // 1_000_000,
             "master": options.master,
             "bootstrap": servers,
@@ -78,21 +105,65 @@ class PipelineRun:
         }
 
     def supervise(self, stopped: threading.Event, show: Show) -> Progress:
-        """Run the driver until it ends or is to be stopped. A run that fails is a `CommandError`."""
-        progress = Progress()
+        """Run the driver until it ends or is to be stopped, and again if it is to go on after a failure.
+        Otherwise a run that fails is a `CommandError`."""
+        progress, pauses = Progress(), GrowingPauses()
+        refresh = self._refresh()
         with self.folder.locked():
-            self._write_note(progress)
-            with client_file.written(self.folder, self._properties):
-                self._drive(progress, stopped, show)
-        if progress.state == FAILED:
-            reason = " ".join(progress.reason.split())
-            raise CommandError(f"the pipeline failed: {reason} (more in {self.folder.own(LOG)})")
-        return progress
+            reporter = self._reporter()
+            while True:
+                self._write_note(progress)
+                with client_file.written(self.folder, self._properties):
+                    self._drive(progress, [*self._arguments, *refresh], reporter, stopped, show)
+                if progress.state != FAILED:
+                    return progress
+                if not self.options.continuous:
+                    raise CommandError(failure(self.folder, progress.reason, progress.mistakes))
+                if progress.rounds > progress.rounds_before:
+                    pauses.on_success()
+                    refresh = [] if self.options.full_refresh else refresh
+                pause_s = pauses.after_failure()
+                show(
+                    "",
+                    f"{failure(self.folder, progress.reason, progress.mistakes)}\nagain in {pause_s:.0f} s",
+                )
+                show(f"waiting for {pause_s:.0f} s after a run that failed", None)
+                if stopped.wait(pause_s):
+                    return progress
+                progress = Progress(rounds_before=progress.rounds, rounds=progress.rounds)
 
-    def _drive(self, progress: Progress, stopped: threading.Event, show: Show) -> None:
-        driver = DriverProcess(self.folder, self._arguments)
+    def _refresh(self) -> list[str]:
+        if not self.options.full_refresh:
+            return [f"--refresh={table}" for table in self.options.tables]
+        return [f"--full-refresh={table}" for table in self.options.tables] or ["--full-refresh-all"]
+
+    def _reporter(self) -> Reporter | None:
+        if self.options.dry:
+            return None
+        return Reporter(self.tables, self._note["storage"], self._topics, self._client)
+
+    def _drive(
+        self,
+        progress: Progress,
+        arguments: list[str],
+        reporter: Reporter | None,
+        stopped: threading.Event,
+        show: Show,
+    ) -> None:
+        specified = dataflow.fingerprint([self.folder.specification])
+        driver = DriverProcess(self.folder, arguments)
+        rounds, of = progress.rounds, ""
         try:
-            for _ in follow(driver, progress, stopped, show):
+            for event in follow(driver, progress, stopped, show):
+                if event["kind"] == "round":
+                    with contextlib.suppress(CommandError):  # a file is gone; Spark will say so
+                        of = specified + dataflow.fingerprint(self.folder.sources())
+                if event["kind"] == "dataflow":
+                    dataflow.store(self.folder.own(DATAFLOW), dataflow.from_json(event), of)
+                if progress.rounds > rounds and reporter is not None:
+                    rounds = progress.rounds
+                    self.report = reporter.look()
+                    show(progress.doing(), f"run {rounds}: {self.report.sentence()}")
                 self._write_note(progress)
         finally:
             driver.stop()
@@ -105,9 +176,34 @@ class PipelineRun:
             "rounds": progress.rounds,
             "ended_ms": time.time_ns() // 1_000_000,
             "flows": progress.flows,
-            "reason": progress.reason,
+            "reason": one_line(self.folder, progress.reason, progress.mistakes),
         }
-        self.folder.note({**self._note, **state})
+        if not self.options.looks:
+            self.folder.note({**self._note, **state})
+
+
+def known_dataflow(folder: PipelineFolder) -> Dataflow | None:
+    """As the last run found it, if the files are still the same."""
+    of = dataflow.fingerprint([folder.specification]) + dataflow.fingerprint(folder.sources())
+    return dataflow.stored(folder.own(DATAFLOW), of)
+
+
+def failure(folder: PipelineFolder, reason: str, found_mistakes: list[Mistake]) -> str:
+    """Why a run failed: for mistakes in its files a block with file, line and reason, else one line."""
+    more = f"more in {folder.own(LOG)}"
+    if not found_mistakes or not any(mistake.file for mistake in found_mistakes):
+        return f"the pipeline failed: {' '.join(reason.split())} ({more})"
+    is_of_spark = bool(reason)
+    shown = f"the pipeline failed\n{mistakes.block(found_mistakes, folder.path)}"
+    return f"{shown}\n({more})" if is_of_spark else shown
+
+
+def one_line(folder: PipelineFolder, reason: str, found_mistakes: list[Mistake]) -> str:
+    """For a note, and for a table."""
+    if not found_mistakes:
+        return reason
+    head, *rest = found_mistakes[0].lines(folder.path)
+    return f"{head}: {rest[-1].strip()}" if rest else head.strip()
 
 
 def _create_topics(client: "AdminClient", wanted: str, say: Callable[[str], None]) -> None:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
 from ottla.base.command_error import CommandError
-from ottla.client.librdkafka import partition_offsets
+from ottla.client.librdkafka import cluster, partition_offsets
 from ottla.client.librdkafka.partition_offsets import Partition
+from ottla.console.pipelines import is_rejecting
 from ottla.pipelines.folder import local_path
 
 if TYPE_CHECKING:
@@ -43,13 +44,15 @@ class Source(NamedTuple):
         return partition_offsets.lag(self.position, self.end)
 
 
-def tables(warehouse: str) -> list[Table]:
-    """The tables below a folder. Rows are counted in the footers of the files."""
+def tables(warehouse: str, counted: dict[str, tuple[int, int]] | None = None) -> list[Table]:
+    """The tables below a folder. Rows are counted in the footers of the files. A file never changes, so with
+    `counted` each is looked at once: rows and bytes by path."""
     folder = local_path(warehouse)
     if folder is None or not os.path.isdir(folder):
         return []
+    counted = {} if counted is None else counted
     return [
-        _table(entry.path)
+        _table(entry.path, counted)
         for entry in sorted(os.scandir(folder), key=lambda entry: entry.name)
         if _is_table(entry)
     ]
@@ -59,16 +62,18 @@ def _is_table(entry: "os.DirEntry[str]") -> bool:
     return entry.is_dir() and not entry.name.startswith(("_", "."))
 
 
-def _table(folder: str) -> Table:
+def _table(folder: str, counted: dict[str, tuple[int, int]]) -> Table:
     from pyarrow import ArrowException, parquet
 
-    rows = size = count = 0
+    own = []
     for path in files(folder):
         with contextlib.suppress(OSError, ArrowException):  # replaced while we look
-            rows += parquet.read_metadata(path).num_rows
-            size += os.path.getsize(path)
-            count += 1
-    return Table(os.path.basename(folder), rows, size, count)
+            if path not in counted:
+                counted[path] = (parquet.read_metadata(path).num_rows, os.path.getsize(path))
+            own.append(counted[path])
+    return Table(
+        os.path.basename(folder), sum(rows for rows, _ in own), sum(size for _, size in own), len(own)
+    )
 
 
 def files(folder: str) -> list[str]:
@@ -105,11 +110,8 @@ def sources(storage: str, client: "AdminClient | None") -> list[Source]:
     if folder is None:
         return []
     read: dict[str, dict[Partition, int]] = {}
-    for path in sorted(
-        glob.glob(os.path.join(glob.escape(folder), "_checkpoints", "**", "offsets"), recursive=True)
-    ):
-        flow = os.path.basename(os.path.dirname(os.path.dirname(path)))
-        read.setdefault(flow, {}).update(_positions(os.path.dirname(path)))
+    for checkpoint in checkpoints(folder):
+        read[os.path.basename(os.path.dirname(checkpoint))] = _positions(checkpoint)
     ends: dict[Partition, int] = {}
     if client is not None:
         with contextlib.suppress(CommandError):
@@ -131,6 +133,17 @@ def sources(storage: str, client: "AdminClient | None") -> list[Source]:
     return sources_read
 
 
+def checkpoints(storage: str) -> list[str]:
+    """The one of each flow that counts: `FLOW/2`. A full refresh begins a new one, and leaves the others."""
+    paths = glob.glob(os.path.join(glob.escape(storage), "_checkpoints", "**", "offsets"), recursive=True)
+    youngest: dict[str, int] = {}
+    for path in paths:
+        flow, number = os.path.split(os.path.dirname(path))
+        if number.isdigit():
+            youngest[flow] = max(int(number), youngest.get(flow, 0))
+    return sorted(os.path.join(flow, str(number)) for flow, number in youngest.items())
+
+
 def _positions(checkpoint: str) -> dict[Partition, int]:
     """Of the last batch that was committed. Sources of other kinds are passed over."""
     done = [int(name) for name in _names(os.path.join(checkpoint, "commits")) if name.isdigit()]
@@ -146,6 +159,32 @@ def _positions(checkpoint: str) -> dict[Partition, int]:
         with contextlib.suppress(ValueError):
             positions.update(_offsets(json.loads(line)))
     return positions
+
+
+class Rejected(NamedTuple):
+    """A table or a topic, by its name, of what the pipeline could not use."""
+
+    kind: str
+    name: str
+    records: int | None
+
+
+def rejected(made: list[Table], topics: list[str], client: "AdminClient | None") -> list[Rejected]:
+    rows = [Rejected("table", table.name, table.rows) for table in made if is_rejecting(table.name)]
+    named = [topic for topic in topics if is_rejecting(topic)]
+    return rows + [Rejected("topic", topic, _records(topic, client)) for topic in named]
+
+
+def _records(topic: str, client: "AdminClient | None") -> int | None:
+    """How many are there now; None if nobody says."""
+    if client is None:
+        return None
+    with contextlib.suppress(CommandError):
+        described = cluster.metadata(client).topics.get(topic)
+        partitions = [(topic, number) for number in described.partitions] if described else []
+        ends = partition_offsets.ends(client, partitions)
+        return sum(ends.values()) - sum(partition_offsets.starts(client, partitions).values())
+    return None
 
 
 def _offsets(value: Any) -> dict[Partition, int]:

@@ -14,6 +14,7 @@ CLUSTER = {
     "kafka.bootstrap.servers": str(spark.conf.get("spark.ottla.bootstrap.servers")),
     "clientConfig": str(spark.conf.get("spark.ottla.client.config", "")),
 }
+GROUPS = str(spark.conf.get("spark.ottla.group.prefix"))
 TABLES = str(spark.conf.get("spark.sql.warehouse.dir"))
 
 MOMENT = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|[+-]\d\d:?\d\d))?"
@@ -135,13 +136,14 @@ def parsed(records: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def lines() -> DataFrame:
+def lines(flow: str) -> DataFrame:
     """The topic from its beginning. Each flow reads it for itself; a log does not mind."""
     records = (
         spark.readStream.format("ottla")
         .options(**CLUSTER)
         .option("subscribe", "logs")
         .option("startingOffsets", "earliest")
+        .option("groupIdPrefix", f"{GROUPS}.{flow}")
         .option("includeHeaders", "true")
         .load()
     )
@@ -153,12 +155,12 @@ dp.create_sink("archive", "parquet_by", {"path": f"{TABLES}/archive", "by": "day
 
 @dp.append_flow(target="archive")
 def archive_rows() -> DataFrame:
-    return lines()
+    return lines("archive")
 
 
 @dp.table(comment="Lines of level ERROR and FATAL.")
 def errors() -> DataFrame:
-    return lines().where("level IN ('ERROR', 'FATAL')")
+    return lines("errors").where("level IN ('ERROR', 'FATAL')")
 
 
 def as_records(rows: DataFrame) -> DataFrame:
@@ -181,4 +183,4 @@ def errors_records() -> DataFrame:
 
 @dp.append_flow(target="unparsed_topic")
 def unparsed_records() -> DataFrame:
-    return as_records(lines().where("format = 'unknown'"))
+    return as_records(lines("unparsed").where("format = 'unknown'"))

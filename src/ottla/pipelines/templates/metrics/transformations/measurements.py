@@ -15,6 +15,7 @@ CLUSTER = {
     "kafka.bootstrap.servers": str(spark.conf.get("spark.ottla.bootstrap.servers")),
     "clientConfig": str(spark.conf.get("spark.ottla.client.config", "")),
 }
+GROUPS = str(spark.conf.get("spark.ottla.group.prefix"))
 ALERTS = str(spark.conf.get("spark.ottla.alerts"))
 MEASUREMENT = "time BIGINT, host STRING, metric STRING, value DOUBLE, labels MAP<STRING, STRING>"
 READINGS = (
@@ -36,13 +37,14 @@ FROM_COLLECTD = """
 """
 
 
-def received() -> DataFrame:
+def received(flow: str) -> DataFrame:
     """The topic from its beginning: each measurement, or the record with null if there is none in it."""
     records = (
         spark.readStream.format("ottla")
         .options(**CLUSTER)
         .option("subscribe", "metrics")
         .option("startingOffsets", "earliest")
+        .option("groupIdPrefix", f"{GROUPS}.{flow}")
         .load()
     )
     text = sf.make_valid_utf8(sf.col("value").cast("string"))
@@ -68,7 +70,7 @@ def measurements() -> DataFrame:
     labels = "array_join(transform(array_sort(map_entries(m.labels)), e -> e.key || '=' || e.value), ',')"
     series = sf.expr(f"m.metric || CASE WHEN size(m.labels) > 0 THEN '{{' || {labels} || '}}' ELSE '' END")
     return (
-        received()
+        received("measurements")
         .where(is_whole())
         .select(
             sf.timestamp_millis("m.time").alias("time"),
@@ -82,7 +84,7 @@ def measurements() -> DataFrame:
 
 @dp.table(comment="Records that are no measurements, as they came.")
 def malformed() -> DataFrame:
-    return received().where(~is_whole()).select("partition", "offset", "raw")
+    return received("malformed").where(~is_whole()).select("partition", "offset", "raw")
 
 
 def limits() -> Column:

@@ -13,6 +13,7 @@ CLUSTER = {
     "kafka.bootstrap.servers": str(spark.conf.get("spark.ottla.bootstrap.servers")),
     "clientConfig": str(spark.conf.get("spark.ottla.client.config", "")),
 }
+GROUPS = str(spark.conf.get("spark.ottla.group.prefix"))
 ORDER = "order_id STRING, customer_id STRING, amount DECIMAL(12, 2), time TIMESTAMP"
 CUSTOMER = "name STRING, country STRING, tier STRING"
 
@@ -29,13 +30,14 @@ def customers() -> DataFrame:
     )
 
 
-def received() -> DataFrame:
+def received(flow: str) -> DataFrame:
     """The topic from its beginning, each record with what could be read of it."""
     records = (
         spark.readStream.format("ottla")
         .options(**CLUSTER)
         .option("subscribe", "orders")
         .option("startingOffsets", "earliest")
+        .option("groupIdPrefix", f"{GROUPS}.{flow}")
         .load()
     )
     text = sf.make_valid_utf8(sf.col("value").cast("string"))
@@ -50,13 +52,13 @@ IS_WHOLE = (
 
 @dp.table(comment="Every order once; the same order_id within an hour is a repetition.")
 def orders() -> DataFrame:
-    whole = received().where(IS_WHOLE).select("o.*")
+    whole = received("orders").where(IS_WHOLE).select("o.*")
     return whole.withWatermark("time", "1 hour").dropDuplicatesWithinWatermark(["order_id"])
 
 
 @dp.table(comment="Records that are no orders, as they came.")
 def rejected() -> DataFrame:
-    return received().where(f"NOT {IS_WHOLE}").select("partition", "offset", "raw")
+    return received("rejected").where(f"NOT {IS_WHOLE}").select("partition", "offset", "raw")
 
 
 @dp.table(comment="Orders with what was known of their customer.")

@@ -1,28 +1,28 @@
-"""`ottla pipeline`: make, run and look at data pipelines on Spark. `ottla.pipelines` does the work."""
+"""`ottla pipeline`: make, run and look at data pipelines on Spark."""
 
-import contextlib
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.base.command_error import CommandError
-from ottla.base.times import show_ms
+from ottla.base.command_error import USAGE, CommandError
+from ottla.base.times import parse_duration_ms, show_ms
 from ottla.cli import output
-from ottla.cli.interrupts import INTERRUPTED, stopping
 from ottla.cli.options import NOWHERE, Json, bootstrap_option, connects
+from ottla.cli.pipelines.graph import graph
+from ottla.cli.pipelines.logs import logs
+from ottla.cli.pipelines.run_display import confirm_refresh, run_in, show_sources
+from ottla.cli.pipelines.trial import trial
 from ottla.cli.properties import parse_settings
 from ottla.client.librdkafka import connections
 from ottla.client.properties import ClientProperties
 from ottla.pipelines import client_file, spark_environment
 from ottla.pipelines import status as pipeline_status
-from ottla.pipelines.driver_process import Show
 from ottla.pipelines.folder import TEMPLATES, PipelineFolder, create_folder
-from ottla.pipelines.progress import RUNNING, STOPPED
-from ottla.pipelines.run import PipelineRun, RunOptions
+from ottla.pipelines.progress import RUNNING
+from ottla.pipelines.run import RunOptions
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -64,24 +64,40 @@ def init(
 @connects("-X")
 def run(
     folder: Folder,
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TABLE...", help="Only these tables. (all)", show_default=False),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Process what is there, and exit.")] = False,
+    continuous: Annotated[
+        bool,
+        typer.Option("--continuous", help="After a run that failed try again, with growing pauses."),
+    ] = False,
+    every: Annotated[
+        str,
+        typer.Option(
+            "--every", "--interval", "-i", metavar="TIME", help="From one run to the next: 30s, 5m, 1h."
+        ),
+    ] = "10s",
+    full_refresh: Annotated[
+        bool,
+        typer.Option("--full-refresh", help="Throw away what was made, and make it again from the topics."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a full refresh.")] = False,
     master: Annotated[
         str,
         typer.Option(
             "--master", "-m", metavar="URL", help="local[N], spark://HOST:PORT, yarn, k8s://..., sc://..."
         ),
     ] = "local[*]",
-    interval: Annotated[
-        float,
-        typer.Option(
-            "--interval", "-i", metavar="SECONDS", min=0, help="From one run to the next, without --once."
-        ),
-    ] = 10.0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A property of Spark; may be repeated."),
     ] = None,
     dry: Annotated[bool, typer.Option("--dry-run", help="Check the pipeline, and process nothing.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show Spark's log after a failure.")
+    ] = False,
     where: WhereOrFolder = NOWHERE,
 ) -> None:
     """Run a pipeline again and again until Ctrl-C, or once.
@@ -94,13 +110,24 @@ def run(
     Examples:
       ottla pipeline run my-logs
       ottla pipeline run my-logs --once --bootstrap broker:9092
+      ottla pipeline run my-logs --continuous --every 5m
+      ottla pipeline run my-logs --once --full-refresh errors
       ottla pipeline run my-logs --master spark://host:7077 --set spark.executor.memory=2g
     """
+    if continuous and (once or dry):
+        raise CommandError("--continuous goes on until Ctrl-C: leave out --once and --dry-run", USAGE)
     pipeline_folder = PipelineFolder(folder)
     spark_environment.check()
     where, spark = _apart(where)
     properties = {**spark, **parse_settings(settings or [], "--set")}
-    run_in(pipeline_folder, RunOptions(once, dry, master, interval, properties, where))
+    every_s = (
+        parse_duration_ms(f"{every}s" if every.replace(".", "", 1).isdigit() else every, "--every") / 1000
+    )
+    chosen = tuple(tables or ())
+    if full_refresh and not dry:
+        confirm_refresh(pipeline_folder, chosen, yes=yes)
+    options = RunOptions(once, dry, master, every_s, properties, where, continuous, full_refresh, chosen)
+    run_in(pipeline_folder, options, verbose=verbose)
 
 
 def _apart(where: ClientProperties) -> tuple[ClientProperties, dict[str, str]]:
@@ -108,39 +135,6 @@ def _apart(where: ClientProperties) -> tuple[ClientProperties, dict[str, str]]:
     spark = {name: value for name, value in where.given if name.startswith("spark.")}
     client = tuple((name, value) for name, value in where.given if name not in spark)
     return replace(where, given=client), spark
-
-
-def run_in(folder: PipelineFolder, options: RunOptions) -> None:
-    """Run a pipeline, show what it does, and at the end of a single run what it has made."""
-    pipeline = PipelineRun(folder, options, output.say)
-    with stopping() as stopped, _display() as show:
-        progress = pipeline.supervise(stopped, show)
-    if not (options.once or options.dry):
-        return
-    if progress.state == STOPPED:
-        raise typer.Exit(INTERRUPTED)
-    tables = pipeline_status.tables(pipeline.tables or "")
-    if tables:
-        output.show_table(("table", "rows", "bytes", "files"), tables)
-
-
-@contextlib.contextmanager
-def _display() -> Iterator[Show]:
-    """On a terminal a line that moves; else only the sentences."""
-    if not sys.stderr.isatty():
-        yield lambda _doing, sentence: output.say(sentence) if sentence else None
-        return
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    with console.status("") as status:
-
-        def show(doing: str, sentence: str | None) -> None:
-            if sentence:
-                console.print(sentence, markup=False, highlight=False)
-            status.update(doing)
-
-        yield show
 
 
 @app.command()
@@ -179,8 +173,12 @@ def status(
     if tables:
         output.show_table(("table", "rows", "bytes", "files"), tables)
     if sources:
-        rows = [(source.flow, source.topic, source.position, source.end, source.lag) for source in sources]
-        output.show_table(("flow", "topic", "position", "end", "lag"), rows)
+        show_sources(sources)
+
+
+app.command("logs")(logs)
+app.command("graph")(graph)
+app.command("test")(trial)
 
 
 def _client(folder: PipelineFolder, where: ClientProperties, last: dict[str, Any]) -> "AdminClient | None":

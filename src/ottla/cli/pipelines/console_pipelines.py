@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.base.command_error import USAGE, CommandError
-from ottla.console.pipelines import Pipeline, Pipelines, Source, Table
-from ottla.pipelines import status
+from ottla.console.pipelines import Edge, Node, Pipeline, Pipelines, Source, Table
+from ottla.pipelines import dataflow, status
 from ottla.pipelines.folder import SPECIFICATIONS, TOPICS, PipelineFolder
 from ottla.pipelines.progress import RUNNING
+from ottla.pipelines.run import DATAFLOW
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -74,4 +75,10 @@ def _pipeline(path: str, client: "AdminClient") -> Pipeline:
             for source in status.sources(last["storage"] or "", client)
         ),
         topics=topics,
+        edges=_edges(folder),
     )
+
+
+def _edges(folder: PipelineFolder) -> tuple[Edge, ...]:
+    flowing = dataflow.stored(folder.own(DATAFLOW))
+    return tuple((Node(*begin), Node(*end)) for begin, end in flowing.edges) if flowing else ()
