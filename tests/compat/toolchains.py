@@ -8,10 +8,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.support.processes import die_with_parent as die_with_parent
 
 CACHE = Path(__file__).parent / ".cache"
 BUILD_S = 560.0
@@ -31,9 +31,14 @@ def copied(source: Path, name: str = "") -> Path:
     return target
 
 
-def build(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=BUILD_S)
+def build(command: list[str], folder: Path, environment: Mapping[str, str] | None = None) -> str:
+    """What it printed; it must end well. The environment is this one's, and what is given."""
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=BUILD_S,
+        env=os.environ | dict(environment or {}),
+    )  # fmt: skip
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+    return done.stdout
 
 
 def maven(source: Path, phase: str) -> Path:

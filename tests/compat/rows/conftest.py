@@ -1,6 +1,7 @@
 """Brokers for the rows of the card, and what writes the card."""
 
 import datetime
+import fcntl
 import re
 from collections.abc import Iterator
 
@@ -12,6 +13,8 @@ from tests.compat.apache import Node
 from tests.compat.card import Card, Program, Step, unserved
 from tests.kafka_clients.harness import BUGS, BrokerProcess
 from tests.support.processes import OttlaProcess, running
+from tests.transactions import servers
+from tests.transactions.servers import Brokers
 from tools import generate_card
 
 pytest.register_assert_rewrite("tests.compat.client_contract")
@@ -85,10 +88,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def _write(own: Card) -> None:
     """Only what this run did is replaced: another one may have written meanwhile. After every test, so that a
     run that is ended in the middle has not been in vain."""
-    made = Card.read()
-    made.rows |= own.rows
-    made.write()
-    generate_card.write()
+    with card.FILE.parent.joinpath("README.md").open() as place:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        made = Card.read()
+        made.rows |= own.rows
+        made.write()
+        generate_card.write()
 
 
 @pytest.fixture(scope="class")
@@ -114,6 +119,16 @@ def broker(watched: list[OttlaProcess], tmp_path_factory: pytest.TempPathFactory
         assert process.is_running, process.log[-4000:]
     finally:
         process.kill()
+
+
+@pytest.fixture(params=[1, 3], ids=["one broker", "three brokers"])
+def brokers(
+    request: pytest.FixtureRequest, watched: list[OttlaProcess], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Brokers]:
+    """One process, then three and a real ZooKeeper; for one test."""
+    with servers.serving(tmp_path_factory.mktemp("brokers"), request.param, "ottla") as started:
+        watched.extend(started.processes)
+        yield started
 
 
 @pytest.fixture(scope="class")

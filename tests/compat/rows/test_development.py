@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bench import apache
 from bench.servers import PeerError
-from tests.compat import card, toolchains
+from tests.compat import card, java_programs, toolchains
 from tests.compat.card import Program
 
 ROOT = Path(__file__).parents[3]
@@ -125,7 +125,7 @@ class TestSparkConnector:
 
 class TestKafkaTools:
     PROGRAM = Program(
-        "Kafka's command-line tools", "4.3.1", card.TOOLS, "Maven: org.apache.kafka:kafka-tools"
+        "Kafka's command-line tools", java_programs.VERSION, card.TOOLS, "Maven: org.apache.kafka:kafka-tools"
     )
 
     def test_configs_and_features(self) -> None:
@@ -138,17 +138,10 @@ class TestKafkaTools:
         passes("tests/compat/test_security_tools.py", "tests/compat/test_secure_tools.py")
 
 
-class TestKafkaStreams:
-    PROGRAM = Program("Kafka Streams", "4.3.1", card.PROCESSORS, "Maven: org.apache.kafka:kafka-streams")
-
-    def test_exactly_once(self) -> None:
-        """Sums with exactly_once_v2 and a state store; application and broker killed."""
-        assert kafka_version() == self.PROGRAM.version
-        passes("tests/transactions/test_streams.py")
-
-
 class TestDataFolders:
-    PROGRAM = Program("Apache Kafka, its folders", "4.3.1", card.TOOLS, "Maven: org.apache.kafka:kafka_2.13")
+    PROGRAM = Program(
+        "Apache Kafka, its folders", java_programs.VERSION, card.TOOLS, "Maven: org.apache.kafka:kafka_2.13"
+    )
 
     def test_folders(self) -> None:
         """Ottla opens the folder of a Kafka broker, and Kafka reads the segments that Ottla wrote."""

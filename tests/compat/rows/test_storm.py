@@ -18,7 +18,7 @@ from tests.compat import card, toolchains
 from tests.compat.card import Program
 from tests.compat.rows.conftest import SETTINGS
 from tests.compat.watched_topic import WatchedTopic, committed, produce
-from tests.support.processes import OttlaProcess, running
+from tests.support.processes import OttlaProcess, die_with_parent, running
 from tests.support.waiting import wait_for
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "storm"
@@ -68,7 +68,7 @@ class Topology:
         with (self._folder / "storm.log").open("ab") as log:
             process = subprocess.Popen(
                 [*self._command, *topics], stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self._folder,
-                preexec_fn=toolchains.die_with_parent,
+                preexec_fn=die_with_parent,
             )  # fmt: skip
         try:
             yield process
