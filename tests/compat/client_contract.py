@@ -105,7 +105,7 @@ class ClientContract:
 
     def test_cluster(self, guest: Guest, cluster: RealCluster) -> None:
         """A cluster of three: the leader killed (-9) under a producer and a group: nothing is lost."""
-        topic = created(cluster, "clustered", 1)
+        topic = cluster.create_topic("clustered", 1)
 
         def kill_leader() -> None:
             leader = cluster.brokers[cluster.leader(topic)]
@@ -114,20 +114,7 @@ class ClientContract:
             leader.start()
 
         survives(guest, cluster.bootstrap, topic, kill_leader, self.IS_IDEMPOTENT)
-        share_partitions(guest, cluster.bootstrap, created(cluster, "shared", len(PARTITIONS)))
-
-
-def created(cluster: RealCluster, name: str, partitions: int) -> str:
-    """A topic that every broker knows: some clients ask once, of any of them, and then not for minutes."""
-    cluster.create_topic(name, partitions)
-
-    def is_known(address: str) -> bool:
-        said = cluster.metadata(address)
-        return said is not None and name in said.topics
-
-    for broker in cluster.brokers.values():
-        wait_for(lambda address=broker.address: is_known(address), WITHIN_S, f"broker {broker.id} knows it")
-    return name
+        share_partitions(guest, cluster.bootstrap, cluster.create_topic("shared", len(PARTITIONS)))
 
 
 def judged(bootstrap: str, topic: str) -> None:
