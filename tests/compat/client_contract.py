@@ -21,7 +21,7 @@ WITHIN_S = 90.0
 
 
 class ClientContract:
-    """The options that every step has are in guest.py."""
+    """The steps and their options are in guest.py."""
 
     PROGRAM: ClassVar[Program]
     LACKS: ClassVar[dict[str, str]] = {}  # what the library itself does not have, by the name of the test

@@ -63,3 +63,7 @@ def test_requests_that_were_not_served_are_read_from_a_brokers_log() -> None:
     card.record(CLIENT, "test_sends", works("Sends"))
     card.record_unserved("client", unserved(line))
     assert "| client 1.0 | DescribeCluster v9 |" in page(card)
+    card.record_unserved("client", {"Fetch v99"})
+    assert card.rows["client"]["unserved"] == ["DescribeCluster v9", "Fetch v99"]
+    card.record_unserved("client", {"Fetch v99"}, is_all=True)
+    assert card.rows["client"]["unserved"] == ["Fetch v99"]

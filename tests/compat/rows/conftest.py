@@ -23,11 +23,13 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 ROW_TIMEOUT_S = 600
 _CARD = pytest.StashKey[Card]()
 _TESTS = pytest.StashKey[dict[str, list[str]]]()
+_RUN = pytest.StashKey[set[tuple[str, str]]]()  # program and test
 
 
-def program_of(item: pytest.Item) -> Program | None:
-    owner = getattr(item, "cls", None)
-    return getattr(owner, "PROGRAM", None) or getattr(getattr(item, "module", None), "PROGRAM", None)
+def program_of(item: pytest.Item | pytest.FixtureRequest) -> Program | None:
+    """The class or the file names it."""
+    owners = (getattr(item, "cls", None), getattr(item, "module", None))
+    return next((owner.PROGRAM for owner in owners if hasattr(owner, "PROGRAM")), None)
 
 
 def _done(item: pytest.Item) -> str:
@@ -52,7 +54,7 @@ def _step(item: pytest.Item, report: pytest.TestReport) -> Step | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_CARD], config.stash[_TESTS] = Card(), {}
+    config.stash[_CARD], config.stash[_TESTS], config.stash[_RUN] = Card(), {}, set()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -76,6 +78,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         if program.name not in made.rows:
             made.rows |= {name: row for name, row in Card.read().rows.items() if name == program.name}
         made.record(program, item.name, step)
+        item.config.stash[_RUN].add((program.name, item.name))
         made.keep_only(program.name, item.config.stash[_TESTS][program.name])
         _write(made)
     return report
@@ -101,10 +104,12 @@ def watched(request: pytest.FixtureRequest) -> Iterator[list[OttlaProcess]]:
     """Brokers whose logs are looked through in the end, for bugs and for requests that were not served."""
     brokers: list[OttlaProcess] = []
     yield brokers
-    program = program_of(request._pyfuncitem)
+    program = program_of(request)
     if program is not None:
-        asked = set().union(*(unserved(broker.log) for broker in brokers))
-        request.config.stash[_CARD].record_unserved(program.name, asked)
+        asked = set[str]().union(*(unserved(broker.log) for broker in brokers))
+        stash = request.config.stash
+        is_all = all((program.name, test) in stash[_RUN] for test in stash[_TESTS][program.name])
+        stash[_CARD].record_unserved(program.name, asked, is_all=is_all)
     assert [line for broker in brokers for line in broker.log.splitlines() if BUGS.search(line)] == []
 
 

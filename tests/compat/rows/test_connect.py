@@ -11,7 +11,7 @@ from tests.compat import card, java_programs
 from tests.compat.apache import Node
 from tests.compat.background import tail
 from tests.compat.card import Program
-from tests.compat.watched_topic import WatchedTopic, committed, produce
+from tests.compat.watched_topic import WatchedTopic, committed, produce, read_all
 from tests.support.ports import free_ports
 from tests.support.waiting import wait_for
 from tests.transactions.servers import Brokers
@@ -198,11 +198,3 @@ def configs(brokers: Brokers, resources: list[ConfigResource]) -> list[dict[str,
     return brokers.ask(
         lambda admin: [asked.result(30) for asked in admin.describe_configs(resources).values()], "configs"
     )
-
-
-def read_all(bootstrap: str, topic: str, group: str, count: int) -> None:
-    """As a member of a group that commits."""
-    with WatchedTopic(
-        bootstrap, topic, **{"group.id": group, "enable.auto.commit": True, "auto.commit.interval.ms": 500}
-    ):
-        wait_for(lambda: committed(bootstrap, group, topic) == count, WITHIN_S, f"{group} at {count}")

@@ -1,42 +1,14 @@
 """Programs that `make test` runs anyway, as they are development dependencies: their tests, once more."""
 
-import re
-import subprocess
-import sys
 from importlib.metadata import version
-from pathlib import Path
 
-import pytest
-from bench import apache
-from bench.servers import PeerError
 from tests.compat import card, java_programs, toolchains
 from tests.compat.card import Program
-
-ROOT = Path(__file__).parents[3]
-TESTS_S = 560.0
-_SKIPPED = re.compile(r"^SKIPPED \[\d+\] \S+ (.+)$", re.MULTILINE)
-
-
-def passes(*arguments: str) -> None:
-    """These tests pass, and at least some of them could be run."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rs", *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=TESTS_S,
-    )  # fmt: skip
-    if done.returncode == 0 and " passed" not in done.stdout.splitlines()[-1]:
-        pytest.skip("; ".join(sorted(set(_SKIPPED.findall(done.stdout)))))
-    assert done.returncode == 0, done.stdout[-2000:]
+from tests.compat.own_tests import kafka_version, passes
 
 
 def python_client(package: str) -> Program:
     return Program(package, version(package), card.CLIENTS, f"PyPI: {package}")
-
-
-def kafka_version() -> str:
-    try:
-        return apache.fetch()
-    except PeerError as error:
-        return str(error)
 
 
 GROUPS = "tests/kafka_clients"
@@ -95,7 +67,7 @@ class TestKafkaPython:
 
 
 class TestKcat:
-    PROGRAM = Program("kcat", "1.7.1", card.CLIENTS, "Debian: kcat")
+    PROGRAM = Program("kcat", toolchains.debian_version("kcat"), card.CLIENTS, "Debian: kcat")
 
     def test_contract(self) -> None:
         """Every codec, headers, tombstones, offsets by time, metadata, SASL."""

@@ -13,11 +13,11 @@ import pytest
 from tests.compat import card, java_programs, toolchains
 from tests.compat.background import running, tail
 from tests.compat.card import Program
-from tests.compat.rows.test_frameworks import SOURCE
 from tests.support.ports import free_ports
 from tests.support.waiting import wait_for
 from tests.transactions.servers import Brokers
 
+SOURCE = Path(__file__).parents[1] / "frameworks"
 SPARK_AVRO = "4.1.1"  # the newest that Maven has
 VERSION = "3.0.9"  # later ones are compiled for Java 21
 PACKAGE = "confluent-kafka[avro,json,protobuf,schemaregistry]==2.15.0"
@@ -32,7 +32,7 @@ def jar() -> Path:
     if not jar.exists():
         folder.mkdir(parents=True, exist_ok=True)
         artifact = f"-Dartifact=io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
-        toolchains.build(
+        toolchains.run(
             ["mvn", "-B", "-q", "dependency:copy", artifact, f"-DoutputDirectory={folder}"], folder
         )
         (archive,) = folder.glob("*.tar.gz")
@@ -75,7 +75,7 @@ def letters(bootstrap: str, address: str) -> list[dict[str, object]]:
         "spark.driver.bindAddress=127.0.0.1", "--jars", ",".join(map(str, jars.glob("*.jar"))),
         "letters.py", bootstrap, address,
     ]  # fmt: skip
-    said = toolchains.build(command, SOURCE, {"PATH": toolchains.path(), "SPARK_LOCAL_IP": "127.0.0.1"})
+    said = toolchains.run(command, SOURCE, {"PATH": toolchains.path(), "SPARK_LOCAL_IP": "127.0.0.1"})
     return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
 
 
@@ -89,7 +89,7 @@ class TestApicurio:
         python = toolchains.environment("serializers", PACKAGE) / "python"
 
         def run(address: str, step: str) -> None:
-            toolchains.build([str(python), "serializers.py", brokers.bootstrap, address, step], SOURCE)
+            toolchains.run([str(python), "serializers.py", brokers.bootstrap, address, step], SOURCE)
 
         for topic in ("avro", "json", "protobuf"):
             brokers.create_topic(topic)

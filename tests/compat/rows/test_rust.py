@@ -18,7 +18,7 @@ def built() -> Path:
     """It compiles librdkafka, which takes minutes the first time."""
     toolchains.need("cargo", "cc", "make")
     folder = toolchains.copied(SOURCE)
-    toolchains.build(["cargo", "build", "--quiet", "--locked"], folder)
+    toolchains.run(["cargo", "build", "--quiet", "--locked"], folder)
     return folder / "target" / "debug" / "compat"
 
 

@@ -33,7 +33,7 @@ OPENS = [word for name in _OPEN for word in ("--add-opens", f"java.base/{name}=A
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built() -> Path:
     """The folder with classes and libraries."""
     return toolchains.maven(EXAMPLE, "process-classes")
 

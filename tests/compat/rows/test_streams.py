@@ -6,7 +6,7 @@ import pytest
 from tests.compat import card, java_programs, toolchains
 from tests.compat.background import running, tail
 from tests.compat.card import Program
-from tests.compat.rows.test_development import kafka_version, passes
+from tests.compat.own_tests import kafka_version, passes
 from tests.compat.watched_topic import WatchedTopic, produce
 from tests.support.waiting import wait_for
 from tests.transactions.servers import Brokers
