@@ -19,7 +19,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies compat search bench bench-guard messages reference pictures clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies compat compat-kafka compat-others search bench bench-guard messages reference pictures clean
 
 setup: $(STAMP)
 
@@ -111,9 +111,23 @@ search: setup
 	  tests/console/records/test_browser.py -k "half_way"
 
 # Programs that others wrote, against real brokers: all rows of docs/compatibility.md, or `make compat ONLY=storm` (what
-# pytest's -k takes). It writes the results into docs/.
+# pytest's -k takes). It writes the results into docs/. All rows run in two lanes side by side, as most of the time they
+# wait; those that take Apache Kafka from Maven share one.
+ROWS := tests/compat/rows
+KAFKA_ROWS := $(patsubst %,$(ROWS)/test_%.py,connect development kafka_tools migrating registry streams upgrades)
+COMPAT := $(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=10
 compat: setup
-	$(BIN)/pytest -p no:cacheprovider $(HANGS) --durations=10 tests/compat/rows $(if $(ONLY),-k "$(ONLY)")
+ifdef ONLY
+	$(COMPAT) $(ROWS) -k "$(ONLY)"
+else
+	@$(MAKE) --no-print-directory -k -j2 compat-kafka compat-others
+endif
+
+compat-kafka:
+	$(COMPAT) $(KAFKA_ROWS)
+
+compat-others:
+	$(COMPAT) $(filter-out $(KAFKA_ROWS),$(wildcard $(ROWS)/test_*.py))
 
 bench: setup
 	$(BIN)/python -m bench

@@ -1,6 +1,7 @@
 """docs/compatibility.md, from docs/compatibility.json, where `make compat` writes what it saw."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,13 @@ from tests.compat.card import FAILS, KINDS, WORKS, Card
 
 ROOT = Path(__file__).parent.parent
 PAGE, README = ROOT / "docs" / "compatibility.md", ROOT / "README.md"
+_VARIANT = re.compile(r" \([^()]*\bbrokers?\b[^()]*\)$")
 _FIGURES = re.compile(r"\d+ programs of \d+")
 HEAD = """# What runs on Ottla
 
 Made from `docs/compatibility.json` by `make reference`. The results in it are written by `make compat`,
 which runs each of these programs, in the version that is named, against real brokers: one process, and
-where the row says so a cluster of three. Nothing of them is changed but the address they connect to.
+where the row says so three on a real ZooKeeper. Nothing of them is changed but the address they connect to.
 `make compat ONLY=storm` runs some rows and leaves the others as they are.
 [CONTRIBUTING.md](../CONTRIBUTING.md) says how a row is added.
 """
@@ -56,10 +58,19 @@ def is_working(row: dict[str, Any]) -> bool:
 
 def _line(row: dict[str, Any]) -> str:
     steps = list(row["steps"].values())
-    done = "<br>".join(step["done"] for step in steps)
+    done = "<br>".join(_folded(step["done"] for step in steps))
     dates = sorted({step["date"] for step in steps})
     name = f"**{row['name']}**<br>{row['source']}"
     return f"| {name} | {row['version']} | {done} | {_result(steps)} | {dates[0]} |"
+
+
+def _folded(done: Iterable[str]) -> list[str]:
+    """What was done on one broker and on three is one line, which names both."""
+    variants: dict[str, list[str]] = {}
+    for line in done:
+        what, _, variant = line.rpartition(" (") if _VARIANT.search(line) else (line, "", "")
+        variants.setdefault(what, []).append(variant.removesuffix(")").replace("-", ", "))
+    return [f"{what} ({'; '.join(names)})" if any(names) else what for what, names in variants.items()]
 
 
 def _result(steps: list[dict[str, str]]) -> str:

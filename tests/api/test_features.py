@@ -1,13 +1,16 @@
 """Feature levels: what ApiVersions announces, and what UpdateFeatures changes."""
 
+import json
 from typing import Any
 
 import pytest
 from tests.api.harness import Client, Machine
+from tests.support.endpoints import plaintext
 
 from ottla.base.errors import ErrorCode
 from ottla.controller import znodes
-from ottla.controller.keeper import Delete, Put, Refused
+from ottla.controller.feature_levels import supports
+from ottla.controller.keeper import Create, Delete, Put, Refused
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
@@ -154,7 +157,32 @@ def test_a_keeper_that_refuses_each_time_is_feature_update_failed(machine: Machi
     assert (code, message) == (ErrorCode.FEATURE_UPDATE_FAILED, "no")
 
 
-def test_features_of_a_later_version_stay_in_the_node(machine: Machine) -> None:
-    machine.write(Put(znodes.FEATURES, znodes.features_node({"later.version": 5, FEATURE: 2})))
+def test_features_of_a_later_release_at_level_0_stay_in_the_node(machine: Machine) -> None:
+    machine.write(Put(znodes.FEATURES, znodes.features_node({"later.version": 0, FEATURE: 2})))
     assert update(machine.client(), 1, SAFE_DOWNGRADE)[0] == ErrorCode.NONE
-    assert machine.broker.image.features == {"later.version": 5, FEATURE: 1}
+    assert machine.broker.image.features == {"later.version": 0, FEATURE: 1}
+
+
+def test_a_level_is_raised_when_the_last_broker_knows_it(machine: Machine) -> None:
+    client = machine.client()
+    assert update(client, 0, SAFE_DOWNGRADE)[0] == ErrorCode.NONE
+    node = znodes.parse(znodes.broker_node(plaintext("other", 9093), None))
+    assert node["features"] == {FEATURE: {"min_version": 0, "max_version": 2}}
+    node["features"] = {FEATURE: {"min_version": 0, "max_version": 1}}
+    machine.write(Create("/brokers/ids/2", json.dumps(node).encode(), ephemeral=True))
+    assert update(client, 1) == (ErrorCode.NONE, None), "both know that one"
+    code, message = update(client, 2)
+    assert (code, machine.broker.image.transaction_version) == (ErrorCode.INVALID_UPDATE_VERSION, 1)
+    assert message is not None
+    assert message.endswith("Brokers that do not know it: 2. Upgrade them first.")
+    machine.write(Delete("/brokers/ids/2"))
+    assert update(client, 2) == (ErrorCode.NONE, None)
+
+
+def test_a_broker_that_says_nothing_of_levels_is_from_when_there_was_one_feature(machine: Machine) -> None:
+    node = znodes.parse(znodes.broker_node(plaintext("other", 9093), None))
+    del node["features"]
+    machine.write(Create("/brokers/ids/2", json.dumps(node).encode(), ephemeral=True))
+    assert update(machine.client(), 0, SAFE_DOWNGRADE) == (ErrorCode.NONE, None)
+    assert update(machine.client(), 2) == (ErrorCode.NONE, None)
+    assert not supports(machine.broker.image.brokers[2].features, "later.version", 1)

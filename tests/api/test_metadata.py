@@ -12,6 +12,7 @@ from ottla.controller import znodes
 from ottla.controller.keeper import Create, Delete
 from ottla.controller.registration import registration
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
+from ottla.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 
@@ -262,6 +263,22 @@ def test_a_topic_that_is_made_later_is_not_missing_for_ever() -> None:
     assert codes(client.send(absent)) == {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     create(client, "t")
     assert codes(client.send(absent)) == {"t": ErrorCode.NONE}
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_a_topic_of_which_one_node_has_been_seen_is_to_be_asked_for_again(version: int) -> None:
+    """A follower of ZooKeeper tells of them one after the other."""
+    machine, client = started()
+    machine.give_up_the_seat()
+    machine.write(Create(znodes.topic_path("t"), znodes.topic_node(b"t" * 16, {0: (1,)})))
+    for question in (about("t"), MetadataRequest(topics=None if version else [])):
+        assert codes(client.send(question, version)) == {"t": ErrorCode.LEADER_NOT_AVAILABLE}
+    described = client.send(DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")]))
+    assert described.topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    machine.write(Create(znodes.state_path("t"), znodes.state_node(1, {0: (1, 1, (1,))})))
+    assert codes(client.send(about("t"), version)) == {"t": ErrorCode.NONE}
+    described = client.send(DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")]))
+    assert described.topics[0].error_code == ErrorCode.NONE
 
 
 def test_a_topic_named_more_than_once_is_described_once() -> None:

@@ -78,10 +78,11 @@ class Card:
         row = self.rows[program]
         row["steps"] = {test: row["steps"][test] for test in tests if test in row["steps"]}
 
-    def record_unserved(self, program: str, asked: Iterable[str]) -> None:
+    def record_unserved(self, program: str, asked: Iterable[str], *, is_all: bool = False) -> None:
+        """`is_all`: every test of the program was run, so what it asked for before counts no more."""
         if program in self.rows:
             row = self.rows[program]
-            row["unserved"] = sorted({*row["unserved"], *asked})
+            row["unserved"] = sorted({*([] if is_all else row["unserved"]), *asked})
 
 
 def unserved(log: str) -> set[str]:

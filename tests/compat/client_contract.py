@@ -11,9 +11,9 @@ from tests.compat.guest import Guest, Running, records
 from tests.compat.watched_topic import WatchedTopic, committed, produce
 from tests.kafka_clients.harness import BrokerProcess
 from tests.kafka_clients.secure_broker import AUTHORITY, secure_broker
+from tests.support.processes import OttlaProcess
 from tests.support.waiting import wait_for
 
-Fault = Callable[[], None]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = list(range(6))
 STEADY = 300
@@ -21,7 +21,7 @@ WITHIN_S = 90.0
 
 
 class ClientContract:
-    """The options that every step has are in guest.py."""
+    """The steps and their options are in guest.py."""
 
     PROGRAM: ClassVar[Program]
     LACKS: ClassVar[dict[str, str]] = {}  # what the library itself does not have, by the name of the test
@@ -61,12 +61,7 @@ class ClientContract:
     def test_restart(self, guest: Guest, broker: BrokerProcess) -> None:
         """The broker killed (-9) and started again under a producer and a group: nothing is lost."""
         topic = broker.create_topic("restarted")
-
-        def restart() -> None:
-            broker.kill()
-            broker.start()
-
-        survives(guest, broker.bootstrap, topic, restart, self.IS_IDEMPOTENT)
+        survives(guest, broker.bootstrap, topic, broker, self.IS_IDEMPOTENT)
 
     def test_transactions(self, guest: Guest, broker: BrokerProcess) -> None:
         """Transactions, committed and aborted, read with read_committed."""
@@ -105,29 +100,14 @@ class ClientContract:
 
     def test_cluster(self, guest: Guest, cluster: RealCluster) -> None:
         """A cluster of three: the leader killed (-9) under a producer and a group: nothing is lost."""
-        topic = created(cluster, "clustered", 1)
+        topic = cluster.create_topic("clustered", 1)
+        leader = cluster.brokers[cluster.leader(topic)]
 
-        def kill_leader() -> None:
-            leader = cluster.brokers[cluster.leader(topic)]
-            leader.kill()
-            cluster.leader(topic)
-            leader.start()
+        def wait_for_another() -> None:
+            wait_for(lambda: cluster.leader(topic) != leader.id, WITHIN_S, "another leader")
 
-        survives(guest, cluster.bootstrap, topic, kill_leader, self.IS_IDEMPOTENT)
-        share_partitions(guest, cluster.bootstrap, created(cluster, "shared", len(PARTITIONS)))
-
-
-def created(cluster: RealCluster, name: str, partitions: int) -> str:
-    """A topic that every broker knows: some clients ask once, of any of them, and then not for minutes."""
-    cluster.create_topic(name, partitions)
-
-    def is_known(address: str) -> bool:
-        said = cluster.metadata(address)
-        return said is not None and name in said.topics
-
-    for broker in cluster.brokers.values():
-        wait_for(lambda address=broker.address: is_known(address), WITHIN_S, f"broker {broker.id} knows it")
-    return name
+        survives(guest, cluster.bootstrap, topic, leader, self.IS_IDEMPOTENT, wait_for_another)
+        share_partitions(guest, cluster.bootstrap, cluster.create_topic("shared", len(PARTITIONS)))
 
 
 def judged(bootstrap: str, topic: str) -> None:
@@ -179,14 +159,22 @@ def _values(*members: Running) -> list[str]:
 
 
 def survives(
-    guest: Guest, bootstrap: str, topic: str, fault: Callable[[], None], is_idempotent: bool
+    guest: Guest,
+    bootstrap: str,
+    topic: str,
+    leader: OttlaProcess,
+    is_idempotent: bool,
+    wait_before_start: Callable[[], None] = lambda: None,
 ) -> None:
+    """The leader is killed under a producer and a group, and started again."""
     options = {"bootstrap": bootstrap, "topic": topic}
     with guest.started("member", group=f"readers-of-{topic}", **options) as reader:
         with guest.started("steady", count=STEADY, **options) as writer:
             wait_for(lambda: len(writer.of("acked")) > 50, WITHIN_S, lambda: f"acks\n{writer.said}")
-            fault()
-            assert len(writer.of("acked")) < STEADY, "the fault came too late to mean something"
+            leader.kill()
+            assert len(writer.of("acked")) < STEADY, "the kill came too late to mean something"
+            wait_before_start()
+            leader.start()
             writer.wait()
         acked = [str(number) for number in writer.of("acked")]
         assert len(acked) == STEADY

@@ -1,16 +1,18 @@
 """A client program in another language, which is told what to do and prints what it saw.
 
-`PROGRAM STEP OPTIONS`: the options are JSON (see `Options`), and what it prints are lines of JSON. The steps:
+`PROGRAM STEP OPTIONS`: the options are one object of JSON, and what it prints are lines of JSON. All steps
+have `bootstrap` (addresses with commas between them) and `topic`; `user`, `password` and `ca` (a file) ask
+for SASL_SSL with SCRAM-SHA-512, and `protocol` is that of groups. The steps, with what else they are told:
 
-produce       the records of `records()` with one codec, one after the other, acknowledged by all replicas
-consume       `count` records from the beginning; a line for each
-member        a member of a group that commits what it reads, until its input ends; a line for every record,
+produce       the records of `records()` with one `codec`, one after the other, acknowledged by all replicas
+consume       `count` records from the beginning, with an `isolation`; a line for each
+member        a member of a `group` that commits what it reads, until its input ends; a line for every record,
               and one with its partitions whenever they change
-times         the first offset of partition 0 at or after a time
+times         the first offset of partition 0 at or after a `timestamp`
 admin         creates a topic, changes a setting, looks at both, deletes it
 steady        `count` records, each after the answer to the one before; a line for each answer
 transactions  ten records in a transaction that is committed, and ten in one that is aborted
-copy          what a topic has into another one, in transactions that commit the group's offsets too
+copy          `count` records into the topic `target`, in transactions that commit the `group`'s offsets too
 """
 
 import json

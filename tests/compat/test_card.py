@@ -49,6 +49,17 @@ def test_what_does_not_work_is_on_the_page_with_its_reason() -> None:
     assert is_working(card.rows["Storm"])
 
 
+def test_what_was_done_on_one_broker_and_on_three_is_one_line() -> None:
+    card = Card()
+    for variant in ("one broker", "three brokers-exactly_once"):
+        card.record(CLIENT, f"test_copies[{variant}]", works(f"Copies, a broker killed (-9) ({variant})"))
+    card.record(CLIENT, "test_kills", works("The broker killed (-9)"))
+    expected = (
+        "Copies, a broker killed (-9) (one broker; three brokers, exactly_once)<br>The broker killed (-9) |"
+    )
+    assert expected in page(card)
+
+
 def test_the_readme_has_the_figures_of_the_card() -> None:
     text = README.read_text()
     assert "](docs/compatibility.md)" in text
@@ -63,3 +74,7 @@ def test_requests_that_were_not_served_are_read_from_a_brokers_log() -> None:
     card.record(CLIENT, "test_sends", works("Sends"))
     card.record_unserved("client", unserved(line))
     assert "| client 1.0 | DescribeCluster v9 |" in page(card)
+    card.record_unserved("client", {"Fetch v99"})
+    assert card.rows["client"]["unserved"] == ["DescribeCluster v9", "Fetch v99"]
+    card.record_unserved("client", {"Fetch v99"}, is_all=True)
+    assert card.rows["client"]["unserved"] == ["Fetch v99"]

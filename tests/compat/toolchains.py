@@ -1,4 +1,4 @@
-"""Building what a row needs, with the ordinary tool of its language, outside the tree.
+"""What a row needs, made with the ordinary tool of its language, outside the tree.
 
 A row's folder is copied to tests/compat/.cache and built there, so the tree stays clean and a second run is
 quick. What is missing is a skip, which the card shows.
@@ -8,13 +8,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.support.processes import die_with_parent as die_with_parent
 
 CACHE = Path(__file__).parent / ".cache"
-BUILD_S = 560.0
+RUN_S = 560.0
 
 
 def need(*commands: str) -> None:
@@ -31,16 +31,21 @@ def copied(source: Path, name: str = "") -> Path:
     return target
 
 
-def build(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=BUILD_S)
+def run(command: list[str], folder: Path, environment: Mapping[str, str] | None = None) -> str:
+    """What it printed; it must end well. The environment is this one's, and what is given."""
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=RUN_S,
+        env=os.environ | dict(environment or {}),
+    )  # fmt: skip
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+    return done.stdout
 
 
 def maven(source: Path, phase: str) -> Path:
     """A Maven project, built up to a phase."""
     need("java", "mvn")
     folder = copied(source)
-    build(["mvn", "-B", "-q", phase], folder)
+    run(["mvn", "-B", "-q", phase], folder)
     return folder
 
 
@@ -49,8 +54,8 @@ def environment(name: str, *packages: str) -> Path:
     folder = CACHE / f"python-{name}"
     stamp = folder / "installed"
     if not stamp.exists() or stamp.read_text() != " ".join(packages):
-        build([sys.executable, "-m", "venv", "--clear", str(folder)], CACHE.parent)
-        build([str(folder / "bin" / "pip"), "install", "--quiet", *packages], CACHE.parent)
+        run([sys.executable, "-m", "venv", "--clear", str(folder)], CACHE.parent)
+        run([str(folder / "bin" / "pip"), "install", "--quiet", *packages], CACHE.parent)
         stamp.write_text(" ".join(packages))
     return folder / "bin"
 
@@ -73,7 +78,7 @@ def jars(name: str, *coordinates: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "new.xml").write_text(pom)
         goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
-        build(["mvn", "-B", "-q", "-f", "new.xml", *goal], folder)
+        run(["mvn", "-B", "-q", "-f", "new.xml", *goal], folder)
         (folder / "new.xml").replace(folder / "pom.xml")
     return folder
 
@@ -85,9 +90,9 @@ def debian(name: str, *packages: str) -> Path:
     stamp = folder / "packages"
     if not stamp.exists() or stamp.read_text() != " ".join(packages):
         folder.mkdir(parents=True, exist_ok=True)
-        build(["apt-get", "download", *packages], folder)
+        run(["apt-get", "download", *packages], folder)
         for package in folder.glob("*.deb"):
-            build(["dpkg", "-x", package.name, "root"], folder)
+            run(["dpkg", "-x", package.name, "root"], folder)
         stamp.write_text(" ".join(packages))
     return folder / "root"
 

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, Producer
+from tests.support.waiting import wait_for
 
 from ottla.client import Client
 
@@ -92,3 +93,10 @@ class WatchedTopic:
         self._ended.set()
         self._thread.join(DEADLINE_S)
         self._consumer.close()
+
+
+def read_all(bootstrap: str, topic: str, group: str, count: int) -> None:
+    """As a member of a group that commits."""
+    settings = {"group.id": group, "enable.auto.commit": True, "auto.commit.interval.ms": 500}
+    with WatchedTopic(bootstrap, topic, **settings):
+        wait_for(lambda: committed(bootstrap, group, topic) == count, DEADLINE_S, f"{group} at {count}")

@@ -5,7 +5,7 @@ from tests.support.endpoints import plaintext
 from ottla.base.addresses import Address
 from ottla.controller import znodes
 from ottla.controller.image import BrokerConfigChanged, BrokerEndpoint, Image
-from ottla.controller.keeper import NodeChanged, Put
+from ottla.controller.keeper import Check, NodeChanged, Put
 from ottla.controller.registration import candidacy, founding, registration
 
 
@@ -35,7 +35,7 @@ def test_the_controller_is_known_by_its_seat() -> None:
     ):
         image.apply(NodeChanged(operation.path, getattr(operation, "data", None), 0))
     assert (image.controller_id, image.controller_epoch, image.cluster_id) == (3, 1, "abc")
-    assert founding(image, "other") == []
+    assert founding(image, "other") == [Check("/feature", 0)]
     assert Put("/controller_epoch", b"2", 0) in candidacy(image, 3)
     image.apply(NodeChanged("/controller", None, 0))
     assert image.controller_id == -1

@@ -13,7 +13,9 @@ from tests.support.brokers import epoch_of
 from tests.support.waiting import until
 
 from ottla.controller import znodes
-from ottla.controller.keeper import NodeChanged
+from ottla.controller.image import Image
+from ottla.controller.keeper import Create, NodeChanged, Operation, Put
+from ottla.controller.registration import founding
 from ottla.shell import core, keeper_session
 from ottla.shell.keeper import Session
 from ottla.shell.keeper_session import KeeperSession
@@ -389,6 +391,66 @@ def test_the_folder_of_a_cluster_does_not_start_without_its_keeper(tmp_path: Pat
             await alone.start()
         assert not (folder / "keeper.db").exists()
 
+    run(world, story)
+
+
+BEYOND = znodes.features_node({"transaction.version": 3, "later.version": 1})
+SAID = (
+    "later.version is at 1, and this release knows no such feature, "
+    "transaction.version is at 3, and this release knows 0 to 2; start a release that knows it"
+)
+
+
+def test_a_broker_does_not_start_in_a_cluster_whose_levels_it_does_not_know(tmp_path: Path) -> None:
+    """A later release has raised them: what it writes since then this one cannot read."""
+    world = World(tmp_path)
+    world.tree.prepare([Create(znodes.FEATURES, BEYOND)])
+
+    async def story() -> None:
+        assert SAID in await world.refusal(world.server(1))
+        assert not (world.folder / "1" / "meta.properties").exists(), "it has touched nothing"
+
+    run(world, story)
+
+
+def test_a_broker_stops_when_a_level_is_raised_that_it_does_not_know(tmp_path: Path) -> None:
+    """UpdateFeatures does not do that while this broker is registered; somebody else may."""
+    world = World(tmp_path)
+
+    async def story() -> None:
+        server = world.server(1)
+        await server.start()
+        keeper = world.keepers[server]
+        world.tree.write(keeper, [Put(znodes.FEATURES, BEYOND)], lambda _outcome: None)
+        await until(lambda: server.core.is_halted)
+        assert SAID in world.halted.pop()
+
+    run(world, story)
+
+
+def test_a_broker_enters_only_with_the_levels_it_has_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is raised between its look and its entry: it looks again."""
+    world = World(tmp_path)
+    lowered = znodes.features_node({"transaction.version": 1})
+    looks: list[int] = []
+
+    def levels_change(image: Image, *given: object) -> list[Operation]:
+        operations = founding(image, *given)  # type: ignore[arg-type]
+        looks.append(image.transaction_version)
+        if len(looks) == 1:
+            world.tree.write(world.keepers[second], [Put(znodes.FEATURES, lowered)], lambda _outcome: None)
+        return operations
+
+    async def story() -> None:
+        await world.server(1).start()
+        monkeypatch.setattr(keeper_session, "founding", levels_change)
+        await second.start()
+        assert looks == [2, 1]
+        assert second.broker.image.transaction_version == 1
+
+    second = world.server(2)
     run(world, story)
 
 

@@ -19,7 +19,7 @@ from tests.cluster.real import RealBroker, RealCluster
 from tests.compat.apache import Node
 from tests.kafka_clients.harness import BUGS
 from tests.support.ports import free_ports
-from tests.support.processes import running
+from tests.support.processes import OttlaProcess, running
 from tests.support.waiting import wait_for
 
 CHOSEN = os.environ.get("OTTLA_TRANSACTIONS_SERVER", "ottla")
@@ -63,9 +63,20 @@ class Brokers(ABC):
     def start_again(self, broker_id: int) -> None:
         """It serves when this returns."""
 
+    @property
+    def processes(self) -> list[OttlaProcess]:
+        """Those whose logs say what is wrong: Ottla's."""
+        return []
+
     def bugs(self) -> list[str]:
         """What only a bug of the broker can write to its log."""
-        return []
+        return [line for process in self.processes for line in process.log.splitlines() if BUGS.search(line)]
+
+    def restart_leader(self, topic: str) -> None:
+        """The leader of its first partition is killed (-9) and started again."""
+        leader = self.leader(topic, 0)
+        self.kill(leader)
+        self.start_again(leader)
 
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> str:
         settings = {key.replace("_", "."): value for key, value in config.items()}
@@ -131,8 +142,9 @@ class OneOttla(Brokers):
     def start_again(self, broker_id: int) -> None:
         self._broker.start()
 
-    def bugs(self) -> list[str]:
-        return [line for line in self._broker.log.splitlines() if BUGS.search(line)]
+    @property
+    def processes(self) -> list[OttlaProcess]:
+        return [self._broker]
 
 
 class OttlaCluster(Brokers):
@@ -157,9 +169,9 @@ class OttlaCluster(Brokers):
         self._cluster.brokers[broker_id].start()
         self._cluster.wait_settled()
 
-    def bugs(self) -> list[str]:
-        logs = "\n".join(broker.log for broker in self._cluster.brokers.values())
-        return [line for line in logs.splitlines() if BUGS.search(line)]
+    @property
+    def processes(self) -> list[OttlaProcess]:
+        return list(self._cluster.brokers.values())
 
 
 class ApacheBrokers(Brokers):

@@ -15,7 +15,7 @@ import re
 from ottla.api.call import Call
 from ottla.api.table import TABLE
 from ottla.base.errors import ErrorCode
-from ottla.controller.features import SUPPORTED
+from ottla.controller.feature_levels import SUPPORTED
 from ottla.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,

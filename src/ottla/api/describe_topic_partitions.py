@@ -7,7 +7,7 @@ nobody leads. Authorized operations are always answered: the request cannot say 
 
 from ottla.api.authorized_operations import authorized_operations
 from ottla.api.call import Call
-from ottla.api.metadata import describe_partition
+from ottla.api.metadata import describe_partition, topic_error
 from ottla.api.needs import DESCRIBE, TOPIC
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition
@@ -85,7 +85,10 @@ def _describe(
     states = topic.partitions()
     page = [index for index in states if index >= first]
     answer = DescribeTopicPartitionsResponseTopic(
-        name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS
+        error_code=topic_error(states),
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
     )
     answer.partitions = [
         describe_partition(

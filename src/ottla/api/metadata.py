@@ -4,7 +4,8 @@ A topic that is not there is created if the client allows it and `auto.create.to
 waits for that, so that a first produce needs no second try. With an authorizer, topics that who asks may not
 describe are left out of the list of all, and a topic that it names is TOPIC_AUTHORIZATION_FAILED whether it
 is there or not; so is one that is not there, and that it may not create. Answers are encoded once and kept
-until the image changes (`dispatch`). A broker about to stop is listed: it serves until it is gone. The list
+until the image changes (`dispatch`). A topic whose partitions are not known yet is LEADER_NOT_AVAILABLE as a
+whole. A broker about to stop is listed: it serves until it is gone. The list
 is never empty: when all sessions have ended, because ZooKeeper was away, whoever answers is there all the
 same. A replica is offline if its broker is not there or its directory failed; a leader that is, is none
 (LEADER_NOT_AVAILABLE). Brokers are named with the address of the listener that is asked; a leader that has
@@ -230,12 +231,20 @@ def describe_partition(
     )
 
 
+def topic_error(partitions: Collection[object]) -> ErrorCode:
+    """A topic without partitions is one of whose two nodes this broker has seen one so far. Clients take a
+    topic that has none, and no error, for what it says, and some do not ask again for minutes."""
+    return ErrorCode.NONE if partitions else ErrorCode.LEADER_NOT_AVAILABLE
+
+
 def _describe(call: Call, topic: Topic) -> MetadataResponseTopic:
+    partitions = _describe_partitions(call, topic)
     return MetadataResponseTopic(
+        error_code=topic_error(partitions),
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=_describe_partitions(call, topic),
+        partitions=partitions,
     )
 
 

@@ -4,8 +4,9 @@ Any broker decides and writes; the write holds only if the levels are still thos
 updates of a request are made, or none: if one is wrong, each is answered with what is wrong with that one.
 FEATURE_UPDATE_FAILED means that the keeper refused the write each time.
 
+A level that a broker of the cluster does not know is refused: it names the brokers to upgrade first.
+
 v1 upgrade type, validate_only · v2 one error for the whole request
-Left out: whether each broker supports a level, as all brokers of a cluster are of one version.
 """
 
 from collections.abc import Sequence

@@ -1,33 +1,18 @@
 """Feature levels: what the whole cluster agreed to do (KIP-584), of which clients hear in ApiVersions.
 
-    transaction.version   0  as before KIP-890
-                          1  tagged fields in the records of `__transaction_state`
-                          2  a producer's epoch moves on with every end of a transaction, and a partition is
-                             added to it by the first batch that is written (transactions V2)
-
 The levels are in one node, laid out as in ZooKeeper-era Kafka. A new cluster gets the highest in the write
-that founds it. A tree without the node is from before there were transactions: nothing in it was written
-at a lower level, and its clients get the highest, too, without an operator's doing. What that is must never
-change (`WITHOUT_NODE`): a later level has to be asked for there.
+that founds it; after an upgrade an operator raises them, when the last broker knows them. Which there are is
+in `feature_levels`.
 """
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller import znodes
+from ottla.controller.feature_levels import SUPPORTED, supports
 from ottla.controller.image import Image
-from ottla.controller.keeper import Create, Operation, Put
-from ottla.controller.znodes import TRANSACTION_VERSION
-
-
-class Levels(NamedTuple):
-    lowest: int
-    highest: int
-
-
-SUPPORTED: Final[Mapping[str, Levels]] = {TRANSACTION_VERSION: Levels(0, 2)}
+from ottla.controller.keeper import Check, Create, Operation, Put
 
 
 class UpgradeType(IntEnum):
@@ -49,6 +34,9 @@ def check_update(image: Image, feature: str, level: int, upgrade_type: int) -> N
             ErrorCode.INVALID_UPDATE_VERSION, f"The feature '{feature}' is not supported by this cluster."
         )
     current, problem = image.features.get(feature, 0), ""
+    behind = sorted(
+        broker.id for broker in image.brokers.values() if not supports(broker.features, feature, level)
+    )
     if upgrade_type not in UpgradeType.__members__.values():
         problem = f"There is no upgrade type {upgrade_type}."
     elif not levels.lowest <= level <= levels.highest:
@@ -57,11 +45,18 @@ def check_update(image: Image, feature: str, level: int, upgrade_type: int) -> N
         problem = f"It is at {current}: to lower it, ask for a safe or an unsafe downgrade."
     elif level > current and upgrade_type != UpgradeType.UPGRADE:
         problem = f"It is at {current}, and a downgrade does not raise it: ask for an upgrade."
+    elif behind:
+        problem = f"Brokers that do not know it: {', '.join(map(str, behind))}. Upgrade them first."
     if problem:
         raise ApiError(
             ErrorCode.INVALID_UPDATE_VERSION,
             f"Invalid update version {level} for feature {feature}. {problem}",
         )
+
+
+def agreed(image: Image) -> list[Operation]:
+    """For the write with which a broker enters: the levels are those that it has seen, and knows."""
+    return [Check(znodes.FEATURES, image.features_version)] if image.features_version >= 0 else []
 
 
 def plan_update(image: Image, levels: Mapping[str, int]) -> list[Operation]:

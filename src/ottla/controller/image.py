@@ -13,6 +13,14 @@ from ottla.base.addresses import Address
 from ottla.base.ids import TopicPartition, uuid_from_text
 from ottla.controller import acl_nodes, user_nodes, znodes
 from ottla.controller.acl_nodes import AclKey, StoredAcls
+from ottla.controller.feature_levels import (
+    TRANSACTION_VERSION,
+    UNSAID,
+    WITHOUT_NODE,
+    Levels,
+    announced,
+    beyond,
+)
 from ottla.controller.keeper import NodeChanged
 from ottla.controller.user_nodes import Entity
 from ottla.controller.znodes import NO_LEADER, UNKNOWN_EPOCH, Report, State
@@ -21,11 +29,11 @@ _REMEDIES = {
     znodes.PEER_SECRET: "delete it: the next broker that starts makes another",
     znodes.FEATURES: "delete it, and set the levels again with kafka-features.sh",
 }
-WITHOUT_NODE = {znodes.TRANSACTION_VERSION: 2}  # the levels of a cluster that has no node for them
+_TOO_OLD = "start a release that knows it, or lower the level first with one that does (docs/operations.md)"
 
 
 class NodeError(Exception):
-    """A node of the keeper's that is not as brokers write it, and what to do where that is known."""
+    """A node of the keeper's that is not as this release writes it, and what to do where that is known."""
 
     def __init__(self, problem: str, remedy: str = "") -> None:
         super().__init__(problem)
@@ -46,6 +54,7 @@ class BrokerEndpoint:
     clean_since: int = 0
     incarnation: str = ""
     protocols: Mapping[str, str] = field(default_factory=dict)  # of its listeners
+    features: Mapping[str, Levels] = field(default_factory=lambda: UNSAID)  # that it can follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,14 +239,14 @@ class Image:
     @property
     def transaction_version(self) -> int:
         """The level of transactions that the cluster agreed on (`controller/features`)."""
-        return self.features.get(znodes.TRANSACTION_VERSION, 0)
+        return self.features.get(TRANSACTION_VERSION, 0)
 
     def group_config(self, group: str) -> dict[str, str]:
         configs = self.group_configs.get(group)
         return configs.values if configs else {}
 
     def apply(self, node: NodeChanged) -> list[Change]:
-        """NodeError if it cannot be read; then some of it may have been taken in."""
+        """NodeError if it cannot be read or followed; then some of it may have been taken in."""
         self.revision += 1
         try:
             return self._apply(node)
@@ -355,9 +364,12 @@ class Image:
     def _apply_features(self, node: NodeChanged) -> None:
         if node.data is None:
             self.features, self.features_version = dict(WITHOUT_NODE), -1
-        else:
-            self.features, self.features_version = znodes.parse_features_node(node.data), node.version
-            self.features_epoch = node.created + node.version + 1
+            return
+        self.features, self.features_version = znodes.parse_features_node(node.data), node.version
+        self.features_epoch = node.created + node.version + 1
+        problem = beyond(self.features)
+        if problem:
+            raise NodeError(f"node {node.path}: {problem}", _TOO_OLD)
 
     def _apply_secret(self, data: bytes | None) -> None:
         """If it is deleted, or spoiled, the brokers that are there still know each other."""
@@ -413,7 +425,7 @@ class Image:
             broker_id, znodes.parse_endpoints(fields), fields["rack"], node.created,
             is_clean, fields.get("is_stopping", False),
             fields.get("clean_since", 0) if is_clean else node.created, fields.get("incarnation", ""),
-            fields.get("listener_security_protocol_map", {}),
+            fields.get("listener_security_protocol_map", {}), announced(fields),
         )  # fmt: skip
         return [BrokerChanged(broker_id)]
 

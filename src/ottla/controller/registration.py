@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ottla.base.addresses import Address
 from ottla.controller import znodes
-from ottla.controller.features import first_features
+from ottla.controller.features import agreed, first_features
 from ottla.controller.image import Image
 from ottla.controller.keeper import Check, Create, Delete, NodeChanged, Operation, Put
 
@@ -39,8 +39,9 @@ def registration(
 
 
 def founding(image: Image, cluster_id: str, peer_secret: bytes = b"") -> list[Operation]:
-    """Nothing, where the cluster has its id and its secret. A broker that is alone needs no secret."""
-    operations = list[Operation]()
+    """Where the cluster has its id and its secret, only that it agrees on what this broker knows of. A broker
+    that is alone needs no secret."""
+    operations = agreed(image)
     if not image.cluster_id:
         operations.append(Create(znodes.CLUSTER_ID, znodes.cluster_id_node(cluster_id)))
         if image.features_version < 0:

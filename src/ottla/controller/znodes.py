@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ottla.base.addresses import Address
 from ottla.base.ids import uuid_from_text, uuid_text
+from ottla.controller.feature_levels import announcement
 
 CLUSTER_ID = "/cluster/id"
 PEER_SECRET = "/cluster/peer_secret"  # noqa: S105 - by which brokers know each other (design note 009)
@@ -25,7 +26,6 @@ CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURES = "/feature"  # the levels that the cluster agreed on
-TRANSACTION_VERSION = "transaction.version"
 DELETIONS = "/cluster/deletions"  # its version counts the deletions of topics
 OFFLINE = "/brokers/offline/"
 REPORTS = "/brokers/reports/"
@@ -244,6 +244,7 @@ def broker_node(
         is_stopping=is_stopping,
         clean_since=clean_since,
         incarnation=incarnation,
+        features=announcement(),
     )
 
 

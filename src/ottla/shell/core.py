@@ -22,6 +22,7 @@ from ottla.broker import effects
 from ottla.broker.broker import Broker
 from ottla.broker.config import BrokerConfig
 from ottla.broker.effects import Effect
+from ottla.controller.image import NodeError
 from ottla.controller.keeper import NodeChanged
 from ottla.log.directories import LogDirectoryError
 from ottla.shell.clock import Clock
@@ -236,7 +237,11 @@ class Core:
     def on_nodes(self, nodes: list[NodeChanged]) -> None:
         """The keeper's tree has changed."""
         begun_us = self.stalls.elapsed_us()
-        self.broker.on_nodes(nodes, self.now_ms())
+        try:
+            self.broker.on_nodes(nodes, self.now_ms())
+        except NodeError as error:
+            self.halt(f"{error}; {error.remedy}" if error.remedy else str(error))
+            return
         self._on_nodes()
         self.carry_out()
         self._end_of(KEEPER, begun_us)

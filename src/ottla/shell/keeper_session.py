@@ -27,6 +27,7 @@ from ottla.broker.adoption import adopted_topics, elections
 from ottla.broker.config import BrokerConfig
 from ottla.broker.zookeeper_config import ZooKeeperConfig
 from ottla.controller import znodes
+from ottla.controller.features import agreed
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Unknown, Written
 from ottla.controller.registration import candidacy, founding, registration, succession
 from ottla.log.folders import KEEPER_DB
@@ -141,8 +142,10 @@ class KeeperSession:
             image = self._core.broker.image
             if outcome.path == znodes.CLUSTER_ID and image.cluster_id:
                 check_cluster({**claims, self.keeper.where: image.cluster_id})
-            elif outcome.path == znodes.PEER_SECRET and image.peer_secret:
-                continue  # somebody was quicker, and we know it now
+            elif outcome.path == znodes.FEATURES or (
+                outcome.path == znodes.PEER_SECRET and image.peer_secret
+            ):
+                continue  # somebody was quicker, and we know it now, or soon
             elif outcome.path == self._own_path and self._others is not None:
                 await self._outwait()  # of a session that expired meanwhile, or somebody was quicker
             else:
@@ -260,13 +263,16 @@ class KeeperSession:
         core, path = self._core, self._own_path
         if core.is_ending or self.keeper.owns(path):
             return
-        operations = registration(
-            core.broker.id, self._endpoints, core.config.rack or None, protocols=self._protocols,
-            is_clean=core.broker.is_clean or self._clean_since is not None,
-            clean_since=self._clean_since or 0,
-            lost=core.broker.store.lost,
-            incarnation=self._incarnation,
-        )  # fmt: skip
+        operations = [
+            *agreed(core.broker.image),
+            *registration(
+                core.broker.id, self._endpoints, core.config.rack or None, protocols=self._protocols,
+                is_clean=core.broker.is_clean or self._clean_since is not None,
+                clean_since=self._clean_since or 0,
+                lost=core.broker.store.lost,
+                incarnation=self._incarnation,
+            ),
+        ]  # fmt: skip
 
         def written(outcome: Outcome) -> None:
             if isinstance(outcome, Written) or self.keeper.owns(path):

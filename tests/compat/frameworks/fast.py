@@ -5,7 +5,7 @@ import os
 from faststream import FastStream
 from faststream.kafka import KafkaBroker
 
-broker = KafkaBroker(os.environ["BOOTSTRAP"])
+broker = KafkaBroker(os.environ["BOOTSTRAP"].split(","))
 app = FastStream(broker)
 
 

@@ -4,8 +4,9 @@ import os
 
 import faust
 
+brokers = [f"kafka://{address}" for address in os.environ["BOOTSTRAP"].split(",")]
 app = faust.App(
-    "hello", broker=f"kafka://{os.environ['BOOTSTRAP']}", value_serializer="raw", store="memory://",
+    "hello", broker=brokers, value_serializer="raw", store="memory://",
     topic_partitions=1, datadir=os.environ["STATE"],
 )  # fmt: skip
 greetings = app.topic("in")

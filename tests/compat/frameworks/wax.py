@@ -7,7 +7,7 @@ from bytewax.connectors.kafka import KafkaSinkMessage
 from bytewax.connectors.kafka import operators as kop
 from bytewax.dataflow import Dataflow
 
-brokers = [os.environ["BOOTSTRAP"]]
+brokers = os.environ["BOOTSTRAP"].split(",")
 flow = Dataflow("upper")
 read = kop.input("in", flow, brokers=brokers, topics=["in"], tail=True)
 upper = op.map("upper", read.oks, lambda message: KafkaSinkMessage(message.key, message.value.upper()))

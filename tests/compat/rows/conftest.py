@@ -1,6 +1,7 @@
 """Brokers for the rows of the card, and what writes the card."""
 
 import datetime
+import fcntl
 import re
 from collections.abc import Iterator
 
@@ -12,6 +13,8 @@ from tests.compat.apache import Node
 from tests.compat.card import Card, Program, Step, unserved
 from tests.kafka_clients.harness import BUGS, BrokerProcess
 from tests.support.processes import OttlaProcess, running
+from tests.transactions import servers
+from tests.transactions.servers import Brokers
 from tools import generate_card
 
 pytest.register_assert_rewrite("tests.compat.client_contract")
@@ -20,11 +23,13 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 ROW_TIMEOUT_S = 600
 _CARD = pytest.StashKey[Card]()
 _TESTS = pytest.StashKey[dict[str, list[str]]]()
+_RUN = pytest.StashKey[set[tuple[str, str]]]()  # program and test
 
 
-def program_of(item: pytest.Item) -> Program | None:
-    owner = getattr(item, "cls", None)
-    return getattr(owner, "PROGRAM", None) or getattr(getattr(item, "module", None), "PROGRAM", None)
+def program_of(item: pytest.Item | pytest.FixtureRequest) -> Program | None:
+    """The class or the file names it."""
+    owners = (getattr(item, "cls", None), getattr(item, "module", None))
+    return next((owner.PROGRAM for owner in owners if hasattr(owner, "PROGRAM")), None)
 
 
 def _done(item: pytest.Item) -> str:
@@ -49,7 +54,7 @@ def _step(item: pytest.Item, report: pytest.TestReport) -> Step | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_CARD], config.stash[_TESTS] = Card(), {}
+    config.stash[_CARD], config.stash[_TESTS], config.stash[_RUN] = Card(), {}, set()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -73,6 +78,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         if program.name not in made.rows:
             made.rows |= {name: row for name, row in Card.read().rows.items() if name == program.name}
         made.record(program, item.name, step)
+        item.config.stash[_RUN].add((program.name, item.name))
         made.keep_only(program.name, item.config.stash[_TESTS][program.name])
         _write(made)
     return report
@@ -85,10 +91,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def _write(own: Card) -> None:
     """Only what this run did is replaced: another one may have written meanwhile. After every test, so that a
     run that is ended in the middle has not been in vain."""
-    made = Card.read()
-    made.rows |= own.rows
-    made.write()
-    generate_card.write()
+    with card.FILE.parent.joinpath("README.md").open() as place:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        made = Card.read()
+        made.rows |= own.rows
+        made.write()
+        generate_card.write()
 
 
 @pytest.fixture(scope="class")
@@ -96,10 +104,12 @@ def watched(request: pytest.FixtureRequest) -> Iterator[list[OttlaProcess]]:
     """Brokers whose logs are looked through in the end, for bugs and for requests that were not served."""
     brokers: list[OttlaProcess] = []
     yield brokers
-    program = program_of(request._pyfuncitem)
+    program = program_of(request)
     if program is not None:
-        asked = set().union(*(unserved(broker.log) for broker in brokers))
-        request.config.stash[_CARD].record_unserved(program.name, asked)
+        asked = set[str]().union(*(unserved(broker.log) for broker in brokers))
+        stash = request.config.stash
+        is_all = all((program.name, test) in stash[_RUN] for test in stash[_TESTS][program.name])
+        stash[_CARD].record_unserved(program.name, asked, is_all=is_all)
     assert [line for broker in brokers for line in broker.log.splitlines() if BUGS.search(line)] == []
 
 
@@ -114,6 +124,16 @@ def broker(watched: list[OttlaProcess], tmp_path_factory: pytest.TempPathFactory
         assert process.is_running, process.log[-4000:]
     finally:
         process.kill()
+
+
+@pytest.fixture(params=[1, 3], ids=["one broker", "three brokers"])
+def brokers(
+    request: pytest.FixtureRequest, watched: list[OttlaProcess], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Brokers]:
+    """One process, then three and a real ZooKeeper; for one test."""
+    with servers.serving(tmp_path_factory.mktemp("brokers"), request.param, "ottla") as started:
+        watched.extend(started.processes)
+        yield started
 
 
 @pytest.fixture(scope="class")

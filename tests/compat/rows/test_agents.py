@@ -19,6 +19,7 @@ from tests.kafka_clients.harness import BrokerProcess
 from tests.support.ports import free_ports
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.timeout(1_200)
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib/syslog-ng", "usr/lib")
 WITHIN_S = 90.0
 PIPELINE_S = 500.0
@@ -64,21 +65,17 @@ def pipeline(template: str, broker: BrokerProcess, folder: Path) -> Path:
 
 def ships_lines(broker: BrokerProcess, port: int, folder: Path) -> None:
     """Lines before and after a restart of the broker, and all of them are in the archive."""
+
+    def failed() -> str:
+        return f"{len(seen.values)} {tail(folder / 'log')}"
+
     with WatchedTopic(broker.bootstrap, "logs") as seen:
         send_lines(port, range(100), folder)
-        wait_for(
-            lambda: len(set(seen.values)) == 100,
-            WITHIN_S,
-            lambda: f"{len(seen.values)} {tail(folder / 'log')}",
-        )
+        wait_for(lambda: len(set(seen.values)) == 100, WITHIN_S, failed)
         broker.kill()
         broker.start()
         send_lines(port, range(100, 200), folder)
-        wait_for(
-            lambda: len(set(seen.values)) == 200,
-            WITHIN_S,
-            lambda: f"{len(seen.values)} {tail(folder / 'log')}",
-        )
+        wait_for(lambda: len(set(seen.values)) == 200, WITHIN_S, failed)
     archive = parquet.read_table(pipeline("logs", broker, folder) / "archive").to_pylist()
     assert {(row["level"], row["host"], row["app"]) for row in archive} == {("ERROR", "web", "nginx")}
     assert {row["message"] for row in archive} == {f"upstream {n} failed" for n in range(200)}
@@ -104,16 +101,9 @@ action(type="omkafka" broker=["{broker.bootstrap}"] topic="logs" template="RSYSL
        failedMsgFile="{tmp_path}/failed" action.resumeRetryCount="-1")
 """)
         modules = root / "usr/lib/x86_64-linux-gnu/rsyslog"
-        options = (
-            "-n",
-            "-f",
-            str(tmp_path / "rsyslog.conf"),
-            "-i",
-            str(tmp_path / "pid"),
-            "-M",
-            str(modules),
-        )
-        with agent(root, tmp_path, "usr/sbin/rsyslogd", *options):
+        files = {"-f": tmp_path / "rsyslog.conf", "-i": tmp_path / "pid", "-M": modules}
+        options = [str(word) for pair in files.items() for word in pair]
+        with agent(root, tmp_path, "usr/sbin/rsyslogd", "-n", *options):
             ships_lines(broker, port, tmp_path)
 
 
@@ -122,15 +112,8 @@ class TestSyslogNg:
 
     def test_logs(self, broker: BrokerProcess, tmp_path: Path) -> None:
         """kafka-c() into a topic (the broker killed in between), and the template logs into its archive."""
-        packages = (
-            "syslog-ng-core",
-            "syslog-ng-mod-rdkafka",
-            "libivykis0",
-            "libnet1",
-            "libpcre3",
-            "libwrap0",
-        )
-        root = toolchains.debian("syslog-ng", *packages, "librdkafka1")
+        libraries = ("libivykis0", "libnet1", "libpcre3", "libwrap0", "librdkafka1")
+        root = toolchains.debian("syslog-ng", "syslog-ng-core", "syslog-ng-mod-rdkafka", *libraries)
         broker.create_topic("logs")
         (port,) = free_ports(1)
         (tmp_path / "syslog-ng.conf").write_text(f"""
@@ -190,6 +173,3 @@ LoadPlugin write_kafka
         assert {row["host"] for row in rows} == {"web"}
         assert {"load.shortterm", "memory"} <= {row["metric"] for row in rows}
         assert parquet.read_table(tables / "malformed").num_rows == 0
-
-
-pytestmark = pytest.mark.timeout(1_200)

@@ -4,19 +4,20 @@ import json
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka.admin import ConfigResource, ResourceType
 from tests.compat import card, java_programs
 from tests.compat.apache import Node
 from tests.compat.background import tail
 from tests.compat.card import Program
-from tests.compat.watched_topic import WatchedTopic, committed, produce
-from tests.kafka_clients.harness import BrokerProcess
+from tests.compat.watched_topic import WatchedTopic, committed, produce, read_all
 from tests.support.ports import free_ports
 from tests.support.waiting import wait_for
+from tests.transactions.servers import Brokers
 
 WITHIN_S = 120.0
+INTERNAL = ("config", "offset", "status")
 STRINGS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
@@ -48,11 +49,11 @@ class TestConnect:
         "Kafka Connect", java_programs.VERSION, card.TOOLS, "Maven: connect-runtime, connect-file"
     )
 
-    def test_standalone(self, broker: BrokerProcess, tmp_path: Path) -> None:
-        """Standalone: a file into a topic and out again, with the broker killed (-9) in between."""
+    def test_standalone(self, brokers: Brokers, tmp_path: Path) -> None:
+        """Standalone: a file into a topic and out again, with a broker killed (-9) in between."""
         source, sink = tmp_path / "in.txt", tmp_path / "out.txt"
         worker = {
-            "bootstrap.servers": broker.bootstrap,
+            "bootstrap.servers": brokers.bootstrap,
             "offset.storage.file.filename": tmp_path / "offsets",
             "listeners": f"http://127.0.0.1:{free_ports(1)[0]}",
             **STRINGS,
@@ -66,19 +67,18 @@ class TestConnect:
         main = "org.apache.kafka.connect.cli.ConnectStandalone"
         with java_programs.running(tmp_path / "log", main, *files):
             wait_written(sink, lines(0, 100), tmp_path)
-            broker.kill()
-            broker.start()
+            brokers.restart_leader("lines")
             append(source, lines(100, 200))
             wait_written(sink, lines(0, 200), tmp_path)
 
-    def test_distributed(self, broker: BrokerProcess, tmp_path: Path) -> None:
-        """Distributed: three compacted topics, connectors by REST, worker and broker killed (-9)."""
+    def test_distributed(self, brokers: Brokers, tmp_path: Path) -> None:
+        """Distributed: three compacted topics, connectors by REST, a worker and a broker killed (-9)."""
         source, sink = tmp_path / "in.txt", tmp_path / "out.txt"
         (port,) = free_ports(1)
-        topics = {f"{kind}.storage.topic": f"connect-{kind}" for kind in ("config", "offset", "status")}
-        replicas = {f"{kind}.storage.replication.factor": 1 for kind in ("config", "offset", "status")}
+        topics = {f"{kind}.storage.topic": f"connect-{kind}" for kind in INTERNAL}
+        replicas = {f"{kind}.storage.replication.factor": len(brokers.ids) for kind in INTERNAL}
         worker = {
-            "bootstrap.servers": broker.bootstrap,
+            "bootstrap.servers": brokers.bootstrap,
             "group.id": "connect",
             "listeners": f"http://127.0.0.1:{port}",
             "scheduled.rebalance.max.delay.ms": 1_000,
@@ -101,13 +101,12 @@ class TestConnect:
         append(source, lines(100, 200))
         with java_programs.running(tmp_path / "log", main, file):
             wait_written(sink, lines(0, 200), tmp_path)
-            broker.kill()
-            broker.start()
+            brokers.restart_leader("lines")
             append(source, lines(200, 300))
             wait_written(sink, lines(0, 300), tmp_path)
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics.values()]
-        for asked in broker.admin.describe_configs(resources).values():
-            assert asked.result(30)["cleanup.policy"].value == "compact"
+        for settings in configs(brokers, resources):
+            assert settings["cleanup.policy"].value == "compact"
 
 
 def _put(port: int, name: str, settings: dict[str, str]) -> bool:
@@ -127,65 +126,75 @@ def _put(port: int, name: str, settings: dict[str, str]) -> bool:
 class TestMirrorMaker:
     PROGRAM = Program("MirrorMaker 2", java_programs.VERSION, card.TOOLS, "Maven: connect-mirror")
 
-    def test_from_kafka(self, kafka: Node, broker: BrokerProcess, tmp_path: Path) -> None:
+    def test_from_kafka(self, kafka: Node, brokers: Brokers, tmp_path: Path) -> None:
         """From Apache Kafka to Ottla: records, topic settings, group offsets; Ottla killed in between."""
-        kafka.create_topic("orders", {"retention.ms": "123456789"})
-        mirrors(kafka.bootstrap, broker.bootstrap, "orders", tmp_path, broker)
-        resource = ConfigResource(ResourceType.TOPIC, "orders")
-        (asked,) = broker.admin.describe_configs([resource]).values()
-        assert asked.result(30)["retention.ms"].value == "123456789"
+        topic = f"orders-{len(brokers.ids)}"
+        kafka.create_topic(topic, {"retention.ms": "123456789"})
+        source, target = Side(kafka.bootstrap, 1), Side(brokers.bootstrap, len(brokers.ids))
+        mirrors(source, target, topic, tmp_path, brokers)
+        (settings,) = configs(brokers, [ConfigResource(ResourceType.TOPIC, topic)])
+        assert settings["retention.ms"].value == "123456789"
 
-    def test_to_kafka(self, kafka: Node, broker: BrokerProcess, tmp_path: Path) -> None:
+    def test_to_kafka(self, kafka: Node, brokers: Brokers, tmp_path: Path) -> None:
         """From Ottla to Apache Kafka: records and group offsets; Ottla killed in between."""
-        broker.create_topic("bills")
-        mirrors(broker.bootstrap, kafka.bootstrap, "bills", tmp_path, broker)
+        topic = brokers.create_topic(f"bills-{len(brokers.ids)}")
+        source, target = Side(brokers.bootstrap, len(brokers.ids)), Side(kafka.bootstrap, 1)
+        mirrors(source, target, topic, tmp_path, brokers)
 
 
-def mirrors(source: str, target: str, topic: str, folder: Path, broker: BrokerProcess) -> None:
+class Side(NamedTuple):
+    """One of the two clusters of a mirror."""
+
+    bootstrap: str
+    replicas: int
+
+
+def mirror_settings(source: Side, target: Side, topic: str, group: str) -> dict[str, object]:
     """As docs/migrating.md has it: under the same name, with the offsets of groups."""
-    values = [f"value {n}" for n in range(400)]
-    group = f"readers-of-{topic}"
-    produce(source, topic, values[:200], keys=values[:200])
-    read_all(source, topic, group, 200)
-    settings: dict[str, Any] = {
+    return {
         "clusters": "source,target",
-        "source.bootstrap.servers": source,
-        "target.bootstrap.servers": target,
+        "source.bootstrap.servers": source.bootstrap,
+        "target.bootstrap.servers": target.bootstrap,
         "source->target.enabled": "true",
         "source->target.topics": topic,
         "source->target.groups": group,
         "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
-        "replication.factor": 1,
+        "replication.factor": target.replicas,
         "sync.group.offsets.enabled": "true",
         "emit.checkpoints.interval.seconds": 1,
         "sync.group.offsets.interval.seconds": 1,
         "refresh.topics.interval.seconds": 2,
         "refresh.groups.interval.seconds": 2,
         "offset.flush.interval.ms": 1_000,
-        **{
-            f"{cluster}.{kind}.storage.replication.factor": 1
-            for cluster in ("source", "target")
-            for kind in ("config", "offset", "status")
-        },
-        **{f"{kind}.topic.replication.factor": 1 for kind in ("checkpoints", "heartbeats", "offset-syncs")},
+        **{f"source.{kind}.storage.replication.factor": source.replicas for kind in INTERNAL},
+        **{f"target.{kind}.storage.replication.factor": target.replicas for kind in INTERNAL},
+        "checkpoints.topic.replication.factor": target.replicas,
+        "offset-syncs.topic.replication.factor": source.replicas,
+        "heartbeats.topic.replication.factor": 1,  # they are written to both
     }
-    file = java_programs.properties(folder / "mm2.properties", settings)
+
+
+def mirrors(source: Side, target: Side, topic: str, folder: Path, brokers: Brokers) -> None:
+    values = [f"value {n}" for n in range(400)]
+    group = f"readers-of-{topic}"
+    produce(source.bootstrap, topic, values[:200], keys=values[:200])
+    read_all(source.bootstrap, topic, group, 200)
+    file = java_programs.properties(folder / "mm2.properties", mirror_settings(source, target, topic, group))
     main = "org.apache.kafka.connect.mirror.MirrorMaker"
-    with WatchedTopic(target, topic) as seen, java_programs.running(folder / "log", main, file):
+    with WatchedTopic(target.bootstrap, topic) as seen, java_programs.running(folder / "log", main, file):
         wait_for(lambda: set(seen.values) >= set(values[:200]), WITHIN_S, lambda: tail(folder / "log"))
-        broker.kill()
-        broker.start()
-        produce(source, topic, values[200:], keys=values[200:])
+        brokers.restart_leader(topic)
+        produce(source.bootstrap, topic, values[200:], keys=values[200:])
         wait_for(lambda: set(seen.values) >= set(values), WITHIN_S, lambda: tail(folder / "log"))
-        read_all(source, topic, group, 400)
+        read_all(source.bootstrap, topic, group, 400)
         # The mirror knows where the group is as far as it has noted offsets: the first half, at least.
-        wait_for(lambda: committed(target, group, topic) >= 200, WITHIN_S, lambda: tail(folder / "log"))
+        wait_for(
+            lambda: committed(target.bootstrap, group, topic) >= 200, WITHIN_S, lambda: tail(folder / "log")
+        )
     assert seen.keys == seen.values
 
 
-def read_all(bootstrap: str, topic: str, group: str, count: int) -> None:
-    """As a member of a group that commits."""
-    with WatchedTopic(
-        bootstrap, topic, **{"group.id": group, "enable.auto.commit": True, "auto.commit.interval.ms": 500}
-    ):
-        wait_for(lambda: committed(bootstrap, group, topic) == count, WITHIN_S, f"{group} at {count}")
+def configs(brokers: Brokers, resources: list[ConfigResource]) -> list[dict[str, Any]]:
+    return brokers.ask(
+        lambda admin: [asked.result(30) for asked in admin.describe_configs(resources).values()], "configs"
+    )

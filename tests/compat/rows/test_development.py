@@ -1,42 +1,14 @@
 """Programs that `make test` runs anyway, as they are development dependencies: their tests, once more."""
 
-import re
-import subprocess
-import sys
 from importlib.metadata import version
-from pathlib import Path
 
-import pytest
-from bench import apache
-from bench.servers import PeerError
-from tests.compat import card, toolchains
+from tests.compat import card, java_programs, toolchains
 from tests.compat.card import Program
-
-ROOT = Path(__file__).parents[3]
-TESTS_S = 560.0
-_SKIPPED = re.compile(r"^SKIPPED \[\d+\] \S+ (.+)$", re.MULTILINE)
-
-
-def passes(*arguments: str) -> None:
-    """These tests pass, and at least some of them could be run."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rs", *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=TESTS_S,
-    )  # fmt: skip
-    if done.returncode == 0 and " passed" not in done.stdout.splitlines()[-1]:
-        pytest.skip("; ".join(sorted(set(_SKIPPED.findall(done.stdout)))))
-    assert done.returncode == 0, done.stdout[-2000:]
+from tests.compat.own_tests import kafka_version, passes
 
 
 def python_client(package: str) -> Program:
     return Program(package, version(package), card.CLIENTS, f"PyPI: {package}")
-
-
-def kafka_version() -> str:
-    try:
-        return apache.fetch()
-    except PeerError as error:
-        return str(error)
 
 
 GROUPS = "tests/kafka_clients"
@@ -95,7 +67,7 @@ class TestKafkaPython:
 
 
 class TestKcat:
-    PROGRAM = Program("kcat", "1.7.1", card.CLIENTS, "Debian: kcat")
+    PROGRAM = Program("kcat", toolchains.debian_version("kcat"), card.CLIENTS, "Debian: kcat")
 
     def test_contract(self) -> None:
         """Every codec, headers, tombstones, offsets by time, metadata, SASL."""
@@ -125,7 +97,7 @@ class TestSparkConnector:
 
 class TestKafkaTools:
     PROGRAM = Program(
-        "Kafka's command-line tools", "4.3.1", card.TOOLS, "Maven: org.apache.kafka:kafka-tools"
+        "Kafka's command-line tools", java_programs.VERSION, card.TOOLS, "Maven: org.apache.kafka:kafka-tools"
     )
 
     def test_configs_and_features(self) -> None:
@@ -138,17 +110,10 @@ class TestKafkaTools:
         passes("tests/compat/test_security_tools.py", "tests/compat/test_secure_tools.py")
 
 
-class TestKafkaStreams:
-    PROGRAM = Program("Kafka Streams", "4.3.1", card.PROCESSORS, "Maven: org.apache.kafka:kafka-streams")
-
-    def test_exactly_once(self) -> None:
-        """Sums with exactly_once_v2 and a state store; application and broker killed."""
-        assert kafka_version() == self.PROGRAM.version
-        passes("tests/transactions/test_streams.py")
-
-
 class TestDataFolders:
-    PROGRAM = Program("Apache Kafka, its folders", "4.3.1", card.TOOLS, "Maven: org.apache.kafka:kafka_2.13")
+    PROGRAM = Program(
+        "Apache Kafka, its folders", java_programs.VERSION, card.TOOLS, "Maven: org.apache.kafka:kafka_2.13"
+    )
 
     def test_folders(self) -> None:
         """Ottla opens the folder of a Kafka broker, and Kafka reads the segments that Ottla wrote."""

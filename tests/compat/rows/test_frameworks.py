@@ -7,8 +7,8 @@ from tests.compat import card, toolchains
 from tests.compat.background import running, tail
 from tests.compat.card import Program
 from tests.compat.watched_topic import WatchedTopic, produce
-from tests.kafka_clients.harness import BrokerProcess
 from tests.support.waiting import wait_for
+from tests.transactions.servers import Brokers
 
 SOURCE = Path(__file__).parents[1] / "frameworks"
 WITHIN_S = 90.0
@@ -22,12 +22,12 @@ def answers(number: int) -> set[str]:
     return {f"GREETING {n}" for n in range(number)}
 
 
-def works_over_a_restart(command: list[str], broker: BrokerProcess, folder: Path, **more: str) -> list[str]:
-    """What came out, with the broker killed in the middle; what follows the second word is the program's."""
+def works_over_a_restart(command: list[str], brokers: Brokers, folder: Path, **more: str) -> list[str]:
+    """What came out, with a broker killed in the middle; what follows the second word is the program's."""
     for topic in ("in", "out"):
-        broker.create_topic(topic)
+        brokers.create_topic(topic)
     greetings = [f"greeting {n}" for n in range(200)]
-    produce(broker.bootstrap, "in", greetings[:100], keys=["key"] * 100)
+    produce(brokers.bootstrap, "in", greetings[:100], keys=["key"] * 100)
 
     def said() -> set[str]:
         return {" ".join(value.split()[:2]) for value in seen.values}
@@ -35,13 +35,12 @@ def works_over_a_restart(command: list[str], broker: BrokerProcess, folder: Path
     def failed() -> str:
         return f"{len(said())} answers\n{tail(folder / 'log')}"
 
-    log, environment = folder / "log", {"BOOTSTRAP": broker.bootstrap, "STATE": str(folder), **more}
+    log, environment = folder / "log", {"BOOTSTRAP": brokers.bootstrap, "STATE": str(folder), **more}
     program = running(command, log, os.environ | environment | {"PYTHONUNBUFFERED": "1"}, SOURCE)
-    with program, WatchedTopic(broker.bootstrap, "out") as seen:
+    with program, WatchedTopic(brokers.bootstrap, "out") as seen:
         wait_for(lambda: said() == answers(100), WITHIN_S, failed)
-        broker.kill()
-        broker.start()
-        produce(broker.bootstrap, "in", greetings[100:], keys=["key"] * 100)
+        brokers.restart_leader("in")
+        produce(brokers.bootstrap, "in", greetings[100:], keys=["key"] * 100)
         wait_for(lambda: said() == answers(200), WITHIN_S, failed)
     return seen.values
 
@@ -49,44 +48,42 @@ def works_over_a_restart(command: list[str], broker: BrokerProcess, folder: Path
 class TestFastStream:
     PROGRAM = program("FastStream", "0.7.8", "faststream[kafka,cli]")
 
-    def test_topic_to_topic(self, broker: BrokerProcess, tmp_path: Path) -> None:
-        """From topic to topic, with the broker killed (-9) in between: nothing lost."""
+    def test_topic_to_topic(self, brokers: Brokers, tmp_path: Path) -> None:
+        """From topic to topic, with a broker killed (-9) in between: nothing lost."""
         packages = toolchains.environment("faststream", "faststream[kafka,cli]==0.7.8")
-        works_over_a_restart([str(packages / "faststream"), "run", "fast:app"], broker, tmp_path)
+        works_over_a_restart([str(packages / "faststream"), "run", "fast:app"], brokers, tmp_path)
 
 
 class TestQuixStreams:
     PROGRAM = program("Quix Streams", "3.28.1", "quixstreams")
 
-    def test_state(self, broker: BrokerProcess, tmp_path: Path) -> None:
-        """Counts in a state store (a changelog topic), with the broker killed (-9) in between."""
+    def test_state(self, brokers: Brokers, tmp_path: Path) -> None:
+        """Counts in a state store (a changelog topic), with a broker killed (-9) in between."""
         packages = toolchains.environment("quixstreams", "quixstreams==3.28.1")
-        works_over_a_restart([str(packages / "python"), "quix.py"], broker, tmp_path)
+        works_over_a_restart([str(packages / "python"), "quix.py"], brokers, tmp_path)
 
-    def test_exactly_once(self, broker: BrokerProcess, tmp_path: Path) -> None:
+    def test_exactly_once(self, brokers: Brokers, tmp_path: Path) -> None:
         """The same with processing_guarantee="exactly-once": each is counted once."""
-        for topic in ("in", "out"):
-            broker.delete_topic(topic)
         packages = toolchains.environment("quixstreams", "quixstreams==3.28.1")
         command = [str(packages / "python"), "quix.py"]
-        values = works_over_a_restart(command, broker, tmp_path, GUARANTEE="exactly-once")
+        values = works_over_a_restart(command, brokers, tmp_path, GUARANTEE="exactly-once")
         assert sorted(int(value.split()[2]) for value in values) == list(range(1, 201))
 
 
 class TestFaust:
     PROGRAM = program("Faust", "0.15.3", "faust-streaming")
 
-    def test_agent_and_table(self, broker: BrokerProcess, tmp_path: Path) -> None:
-        """An agent and a table (a changelog topic), with the broker killed (-9) in between: nothing lost."""
+    def test_agent_and_table(self, brokers: Brokers, tmp_path: Path) -> None:
+        """An agent and a table (a changelog topic), with a broker killed (-9) in between: nothing lost."""
         packages = toolchains.environment("faust", "faust-streaming==0.15.3")
         command = [str(packages / "faust"), "-A", "hello_faust", "worker", "-l", "info", "--without-web"]
-        works_over_a_restart(command, broker, tmp_path)
+        works_over_a_restart(command, brokers, tmp_path)
 
 
 class TestBytewax:
     PROGRAM = program("Bytewax", "0.21.1", "bytewax[kafka]")
 
-    def test_topic_to_topic(self, broker: BrokerProcess, tmp_path: Path) -> None:
-        """From topic to topic, with the broker killed (-9) in between: nothing lost."""
+    def test_topic_to_topic(self, brokers: Brokers, tmp_path: Path) -> None:
+        """From topic to topic, with a broker killed (-9) in between: nothing lost."""
         packages = toolchains.environment("bytewax", "bytewax[kafka]==0.21.1")
-        works_over_a_restart([str(packages / "python"), "-m", "bytewax.run", "wax"], broker, tmp_path)
+        works_over_a_restart([str(packages / "python"), "-m", "bytewax.run", "wax"], brokers, tmp_path)

@@ -23,7 +23,7 @@ def programs() -> Path:
     """The folder with the programs."""
     toolchains.need("go")
     folder = toolchains.copied(SOURCE)
-    toolchains.build(["go", "build", "-o", "bin/", "./..."], folder)
+    toolchains.run(["go", "build", "-o", "bin/", "./..."], folder)
     return folder / "bin"
 
 

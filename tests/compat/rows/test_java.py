@@ -3,14 +3,13 @@
 from pathlib import Path
 
 import pytest
-from tests.compat import card, toolchains
+from tests.compat import card, java_programs, toolchains
 from tests.compat.card import Program
 from tests.compat.client_contract import ClientContract, share_partitions, survives
 from tests.compat.guest import Guest
 from tests.kafka_clients.harness import BrokerProcess
 
 SOURCE = Path(__file__).parents[1] / "java_clients"
-FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xms32m", "-Xmx256m")
 LOG = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
@@ -18,8 +17,15 @@ def built(version: str) -> list[str]:
     """How its programs are run."""
     toolchains.need("java", "mvn")
     folder = toolchains.copied(SOURCE, f"java_clients-{version}")
-    toolchains.build(["mvn", "-B", "-q", f"-Dkafka.version={version}", "process-classes"], folder)
-    return ["java", *FLAGS, LOG, "-cp", f"{folder}/target/classes:{folder}/target/libs/*", "Steps"]
+    toolchains.run(["mvn", "-B", "-q", f"-Dkafka.version={version}", "process-classes"], folder)
+    return [
+        "java",
+        *java_programs.FLAGS,
+        LOG,
+        "-cp",
+        f"{folder}/target/classes:{folder}/target/libs/*",
+        "Steps",
+    ]
 
 
 def program(version: str) -> Program:
@@ -50,9 +56,4 @@ class TestJava4(JavaClient):
         modern = guest.with_options(protocol="consumer")
         share_partitions(modern, broker.bootstrap, broker.create_topic("modern", 6))
         topic = broker.create_topic("modern-restart")
-
-        def restart() -> None:
-            broker.kill()
-            broker.start()
-
-        survives(modern, broker.bootstrap, topic, restart, is_idempotent=True)
+        survives(modern, broker.bootstrap, topic, broker, is_idempotent=True)

@@ -7,8 +7,7 @@ from tests.compat import card, java_programs
 from tests.compat.apache import Node
 from tests.compat.card import Program
 from tests.compat.ottla import NODE_ID
-from tests.compat.rows.test_connect import read_all
-from tests.compat.watched_topic import WatchedTopic, committed, produce
+from tests.compat.watched_topic import WatchedTopic, committed, produce, read_all
 from tests.kafka_clients.harness import BrokerProcess
 from tests.support.processes import running
 from tests.support.waiting import wait_for

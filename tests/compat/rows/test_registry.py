@@ -13,11 +13,12 @@ import pytest
 from tests.compat import card, java_programs, toolchains
 from tests.compat.background import running, tail
 from tests.compat.card import Program
-from tests.compat.rows.test_frameworks import SOURCE
-from tests.kafka_clients.harness import BrokerProcess
 from tests.support.ports import free_ports
 from tests.support.waiting import wait_for
+from tests.transactions.servers import Brokers
 
+SOURCE = Path(__file__).parents[1] / "frameworks"
+SPARK_AVRO = "4.1.1"  # the newest that Maven has
 VERSION = "3.0.9"  # later ones are compiled for Java 21
 PACKAGE = "confluent-kafka[avro,json,protobuf,schemaregistry]==2.15.0"
 WITHIN_S = 120.0
@@ -31,7 +32,7 @@ def jar() -> Path:
     if not jar.exists():
         folder.mkdir(parents=True, exist_ok=True)
         artifact = f"-Dartifact=io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
-        toolchains.build(
+        toolchains.run(
             ["mvn", "-B", "-q", "dependency:copy", artifact, f"-DoutputDirectory={folder}"], folder
         )
         (archive,) = folder.glob("*.tar.gz")
@@ -66,24 +67,36 @@ def _subjects(address: str) -> list[str] | None:
         return None
 
 
+def letters(bootstrap: str, address: str) -> list[dict[str, object]]:
+    """What Spark reads from the topic `avro`."""
+    jars = toolchains.jars("spark-avro", f"org.apache.spark:spark-avro_2.13:{SPARK_AVRO}")
+    command = [
+        "spark-submit", "--master", "local[1]", "--conf", "spark.ui.enabled=false", "--conf",
+        "spark.driver.bindAddress=127.0.0.1", "--jars", ",".join(map(str, jars.glob("*.jar"))),
+        "letters.py", bootstrap, address,
+    ]  # fmt: skip
+    said = toolchains.run(command, SOURCE, {"PATH": toolchains.path(), "SPARK_LOCAL_IP": "127.0.0.1"})
+    return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+
+
 class TestApicurio:
     PROGRAM = Program(
         "Apicurio Registry", VERSION, card.REGISTRIES, "Maven: io.apicurio:apicurio-registry-app"
     )
 
-    def test_serializers(self, jar: Path, broker: BrokerProcess, tmp_path: Path) -> None:
-        """Schemas in topics; Avro, JSON Schema, Protobuf by confluent-kafka; registry and broker killed."""
+    def test_serializers(self, jar: Path, brokers: Brokers, tmp_path: Path) -> None:
+        """Avro, JSON Schema, Protobuf (confluent-kafka), from_avro in Spark; registry and a broker killed."""
         python = toolchains.environment("serializers", PACKAGE) / "python"
 
         def run(address: str, step: str) -> None:
-            toolchains.build([str(python), "serializers.py", broker.bootstrap, address, step], SOURCE)
+            toolchains.run([str(python), "serializers.py", brokers.bootstrap, address, step], SOURCE)
 
         for topic in ("avro", "json", "protobuf"):
-            broker.create_topic(topic)
-        with registry(jar, broker.bootstrap, tmp_path) as address:
+            brokers.create_topic(topic)
+        with registry(jar, brokers.bootstrap, tmp_path) as address:
             run(address, "produce")
-        broker.kill()
-        broker.start()
-        with registry(jar, broker.bootstrap, tmp_path) as address:
+        brokers.restart_leader("kafkasql-journal")
+        with registry(jar, brokers.bootstrap, tmp_path) as address:
             assert {"avro-value", "json-value", "protobuf-value"} <= set(_subjects(address) or ())
             run(address, "consume")
+            assert letters(brokers.bootstrap, address) == [{"sender": "Ottla", "page": 7}]

@@ -1,4 +1,4 @@
-"""A client for Rust: tests/compat/rust, with the versions of its Cargo.toml."""
+"""A client for Rust: tests/compat/rust, with the versions of its Cargo.lock."""
 
 import tomllib
 from pathlib import Path
@@ -18,7 +18,7 @@ def built() -> Path:
     """It compiles librdkafka, which takes minutes the first time."""
     toolchains.need("cargo", "cc", "make")
     folder = toolchains.copied(SOURCE)
-    toolchains.build(["cargo", "build", "--quiet"], folder)
+    toolchains.run(["cargo", "build", "--quiet", "--locked"], folder)
     return folder / "target" / "debug" / "compat"
 
 

@@ -18,7 +18,7 @@ from tests.compat import card, toolchains
 from tests.compat.card import Program
 from tests.compat.rows.conftest import SETTINGS
 from tests.compat.watched_topic import WatchedTopic, committed, produce
-from tests.support.processes import OttlaProcess, running
+from tests.support.processes import OttlaProcess, die_with_parent, running
 from tests.support.waiting import wait_for
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "storm"
@@ -33,7 +33,7 @@ OPENS = [word for name in _OPEN for word in ("--add-opens", f"java.base/{name}=A
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built() -> Path:
     """The folder with classes and libraries."""
     return toolchains.maven(EXAMPLE, "process-classes")
 
@@ -68,7 +68,7 @@ class Topology:
         with (self._folder / "storm.log").open("ab") as log:
             process = subprocess.Popen(
                 [*self._command, *topics], stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self._folder,
-                preexec_fn=toolchains.die_with_parent,
+                preexec_fn=die_with_parent,
             )  # fmt: skip
         try:
             yield process

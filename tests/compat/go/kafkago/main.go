@@ -104,7 +104,10 @@ func read(ctx context.Context, o step.Options, generation *kafka.Generation, ass
 		if errors.Is(err, kafka.ErrGenerationEnded) || ctx.Err() != nil {
 			return
 		}
-		step.Must(err)
+		if err != nil {
+			time.Sleep(100 * time.Millisecond)
+			continue // so it is after some tries to reach a broker that is away
+		}
 		step.Say("value", string(message.Value))
 		offsets := map[string]map[int]int64{o.Topic: {assigned.ID: message.Offset + 1}}
 		for generation.CommitOffsets(offsets) != nil && ctx.Err() == nil {
