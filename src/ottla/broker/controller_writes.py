@@ -52,8 +52,8 @@ LOOK_INTERVAL_MS = 5_000  # at everything, whether something changed or not
 WRITE_TOPICS_MAX = 64
 WRITE_BYTES_MAX = 256 << 10  # ZooKeeper refuses a request of 1 MiB
 WRITES_IN_FLIGHT_MAX = 4
-LOOKED_MAX = 8_000  # partitions in one go: about 10 ms
-BALANCED_MAX = 2_000  # partitions that are asked for in one go
+LOOKED_MAX = 4_000  # partitions in one go: about 5 ms
+BALANCED_MAX = 1_000  # partitions that are asked for in one go
 PLANNED_FACTOR = 4  # to plan a topic takes so much longer than to see that it is settled
 
 

@@ -17,7 +17,7 @@ from ottla.controller.image import Image, Topic
 from ottla.controller.znodes import NO_LEADER, State
 from ottla.log.config import LogConfig
 
-COUNTED_MAX = 10_000  # partitions, until others have their turn
+COUNTED_MAX = 5_000  # partitions, until others have their turn
 
 
 def plan(image: Image, config_of: Callable[[str], LogConfig]) -> dict[str, dict[int, State]]:
