@@ -1,17 +1,15 @@
-"""Processor time of processes in nanoseconds, by the scheduler's count, as ticks of 10 ms are too coarse.
+"""Processor time of other processes in nanoseconds, as ticks of 10 ms are too coarse. Linux has a clock for
+each process, which counts all of its threads, also those that have ended."""
 
-Of the threads that are there: take the difference of two moments between which none has ended.
-"""
-
-import contextlib
-import os
+import time
 from collections.abc import Iterable
+
+_SCHEDULED = 2  # which of a process's clocks: what it ran for, in user mode and in the kernel
+
+
+def cpu_ns(pid: int) -> int:
+    return time.clock_gettime_ns(~pid << 3 | _SCHEDULED)
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    total_ns = 0
-    for pid in pids:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/schedstat") as counts:
-                total_ns += int(counts.read().split()[0])
-    return total_ns / 1e9
+    return sum(map(cpu_ns, pids)) / 1e9

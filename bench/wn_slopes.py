@@ -37,7 +37,7 @@ COLUMNS = (
 TOPIC, KEPT, TOPIC_PARTITIONS = "first", "kept", 100
 RECORD_BYTES, BATCH_BYTES = 1024, 1 << 20
 START_S, SETTLE_S, ANSWER_S = 120.0, 3.0, 30.0
-ROUNDS = 3
+ROUNDS = 2
 PARTS = 4  # of the largest size
 
 Fill = Callable[[Peer, int], Sequence[socket.socket]]
@@ -147,6 +147,16 @@ def _each(measured: Sequence[Figures]) -> Figures:
     }
 
 
+def _turns(peer: Peer, name: str, fill: Fill, counts: Sequence[int], scale: Scale) -> list[Figures]:
+    measured = []
+    for turn, count in itertools.product(range(ROUNDS), counts):
+        figures = _measure(peer, fill, count, scale.idle_s)
+        shown = ", ".join(f"{column.head} {column.show(figures.get(column.key))}" for column in COLUMNS[:4])
+        scale.say(f"WN: {count} {name}, turn {turn + 1} of {ROUNDS}: {shown}")
+        measured.append(figures)
+    return measured
+
+
 def run(brokers: list[Peer], scale: Scale) -> Outcome:
     outcome = Outcome("WN", f"what one more costs (medians of {ROUNDS}, and a line through all)", COLUMNS)
     things: dict[str, tuple[Fill, int]] = {
@@ -156,17 +166,19 @@ def run(brokers: list[Peer], scale: Scale) -> Outcome:
         "MB kept": (_megabytes, scale.partitions // 5),
     }
     ottla = next((broker for broker in brokers if isinstance(broker, Ottla)), None)
-    for name, (fill, largest) in things.items() if ottla else ():
-        measured: dict[int, list[Figures]] = {part * largest // PARTS: [] for part in (0, 1, 2, PARTS)}
+    if ottla is None:
+        return outcome
+    empty = _turns(ottla, "of anything", _partitions, [0], scale)
+    outcome.rows.append(Row("nothing", ottla.name, medians(empty), "", tuple(empty)))
+    for name, (fill, largest) in things.items():
+        counts = [part * largest // PARTS for part in (1, 2, PARTS)]
         try:
-            for turn, count in itertools.product(range(ROUNDS), measured):
-                scale.say(f"WN: {count} {name}, turn {turn + 1} of {ROUNDS}")
-                measured[count].append(_measure(ottla, fill, count, scale.idle_s))
+            measured = _turns(ottla, name, fill, counts, scale)
         except PeerError as error:
             outcome.rows.append(Row(name, ottla.name, {}, f"not run: {error}"))
             continue
-        for count, rounds in measured.items():
-            outcome.rows.append(Row(f"{count:,} {name}", ottla.name, medians(rounds), "", tuple(rounds)))
-        all_rounds = [figures for rounds in measured.values() for figures in rounds]
-        outcome.rows.append(Row(f"one of {name}", ottla.name, _each(all_rounds)))
+        for count in counts:
+            rounds = tuple(figures for figures in measured if figures["size"] == count)
+            outcome.rows.append(Row(f"{count:,} {name}", ottla.name, medians(rounds), "", rounds))
+        outcome.rows.append(Row(f"one of {name}", ottla.name, _each([*empty, *measured])))
     return outcome

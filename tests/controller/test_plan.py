@@ -89,7 +89,7 @@ def test_leaders_of_many_partitions_are_counted_a_part_at_a_time(monkeypatch: py
     made.topic("c", {0: (1, 2)})
     for topic in made.image.topics.values():
         topic.states[0] = topic.states[0]._replace(leader=2)
-    moved = [("a", 0), ("c", 0), ("b", 0)]
+    moved = [("a", 0), ("b", 0), ("c", 0)]
     assert list(imbalanced(made.image, 0)) == [None, None, *moved], "after topic a, and after b and c"
 
 

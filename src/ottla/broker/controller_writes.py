@@ -222,7 +222,7 @@ class ControllerWrites:
                 looked += len(topic.states) if topic is not None else 1
                 self._refuse(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_ms)
             elif (planned := self._plan(topic, now_ms)) is not None:
-                looked += PLANNED_FACTOR * len(topic.states)
+                looked += PLANNED_FACTOR * (len(topic.states) + len(planned.asks))
                 batch = self._add(batch, planned)
             if looked >= LOOKED_MAX:
                 if self._unseen or not self.asked.keys() <= self._in_flight:

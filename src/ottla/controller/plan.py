@@ -5,6 +5,7 @@ last one began. `is_settled` is the quick look, at a topic that nothing happened
 one.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
@@ -118,12 +119,13 @@ def elect_unclean(draft: Draft, partition: int) -> None:
 
 
 def imbalanced(image: Image, percentage_max: int) -> Iterator[tuple[str, int] | None]:
-    """The partitions of brokers of whose partitions others lead too large a share (`leader.imbalance.*`).
+    """The partitions of brokers of whose partitions others lead too large a share (`leader.imbalance.*`), in
+    the order of their topics: what is asked for together is written together.
 
     There is a None between two parts of the work, so that others may have their turn. What has changed by
     then does no harm: `elect_preferred` decides on what it finds."""
     owned: dict[int, int] = {}
-    away: dict[int, list[tuple[str, int]]] = {}
+    away: list[tuple[int, str, int]] = []  # by whom it should be led
     counted = 0
     for topic in list(image.topics.values()):
         moving = topic.adding.keys() | topic.removing.keys()
@@ -133,12 +135,16 @@ def imbalanced(image: Image, percentage_max: int) -> Iterator[tuple[str, int] | 
                 continue
             owned[replicas[0]] = owned.get(replicas[0], 0) + 1
             if state.leader != replicas[0] and partition not in moving:
-                away.setdefault(replicas[0], []).append((topic.name, partition))
+                away.append((replicas[0], topic.name, partition))
         counted += len(topic.states)
         if counted >= COUNTED_MAX:
             counted = 0
             yield None
-    for broker, partitions in sorted(away.items()):
-        there = image.brokers.get(broker)
-        if there and not there.is_stopping and 100 * len(partitions) > percentage_max * owned[broker]:
-            yield from partitions
+    moved = {
+        broker
+        for broker, count in Counter(broker for broker, _, _ in away).items()
+        if 100 * count > percentage_max * owned[broker]
+        and (there := image.brokers.get(broker)) is not None
+        and not there.is_stopping
+    }
+    yield from ((name, partition) for broker, name, partition in away if broker in moved)
