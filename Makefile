@@ -19,7 +19,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies compat compat-kafka compat-others search bench bench-guard messages reference pictures clean
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies compat compat-kafka compat-others search bench bench-guard messages reference pictures clean scale
 
 setup: $(STAMP)
 
@@ -89,6 +89,11 @@ N ?= 1000
 FIRST ?= 0
 sim: setup
 	$(BIN)/python -m tests.sim.run $(if $(SEED),--seed $(SEED),--count $(N) --first $(FIRST) --keep-going)
+
+# What a cluster costs that is larger than this machine, without logs: `make scale BROKERS=100 PARTITIONS=100000 PER_TOPIC=100`.
+scale: setup
+	$(BIN)/python -m tests.sim.scale --brokers $(or $(BROKERS),100) --partitions $(or $(PARTITIONS),100000) \
+	  --per-topic $(or $(PER_TOPIC),100) $(if $(RESTARTS),--restarts $(RESTARTS))
 
 # Hostile requests, batches and bytes: `make fuzz N=1000000 SEED=7`; `make fuzz CASE=.fuzz/...` repeats one that failed. Where
 # atheris cannot be installed, everything but the search by coverage runs.

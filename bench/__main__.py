@@ -25,8 +25,10 @@ from bench import (
     w11_start,
     w12_delivery,
     w12_spark,
+    wb_brokers,
     wc_commands,
     wg_groups,
+    wn_slopes,
     ws_security,
     wt_transactions,
 )
@@ -50,8 +52,10 @@ WORKLOADS = {
     "W11": w11_start.run,
     "W12": w12_spark.run,
     "W12E": w12_delivery.run,
+    "WB": wb_brokers.run,
     "WC": wc_commands.run,
     "WG": wg_groups.run,
+    "WN": wn_slopes.run,
     "WS": ws_security.run,
     "WT": wt_transactions.run,
 }

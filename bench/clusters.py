@@ -203,11 +203,11 @@ class Cluster(Peer):
         raise PeerError(f"{self.name} {what} in {patience_s:.0f} s")
 
 
-def _ottla(broker: Ottla, settings: dict[str, str]) -> Cluster:
-    keeper, *own = ports(1 + BROKERS)
+def ottla_cluster(broker: Ottla, settings: dict[str, str], count: int = BROKERS) -> Cluster:
+    keeper, *own = ports(1 + count)
     given = (*(f"{key}={value}" for key, value in (settings | _OTTLA).items()), *broker.settings)
     nodes = [OttlaNode(n, port, f"{HOST}:{keeper}/ottla", given) for n, port in enumerate(own, 1)]
-    return Cluster(f"{broker.name}, {BROKERS} brokers", nodes, ZooKeeper(keeper))
+    return Cluster(f"{broker.name}, {count} broker{'s' if count > 1 else ''}", nodes, ZooKeeper(keeper))
 
 
 def _apache(broker: ApacheKafka, settings: dict[str, str]) -> Cluster:
@@ -239,7 +239,7 @@ def clusters_of(brokers: list[Peer], settings: dict[str, str] | None = None) -> 
     try:
         for broker in brokers:
             if isinstance(broker, Ottla):
-                made.append(_ottla(broker, SETTINGS | (settings or {})))
+                made.append(ottla_cluster(broker, SETTINGS | (settings or {})))
             elif isinstance(broker, ApacheKafka):
                 made.append(_apache(broker, SETTINGS | (settings or {})))
         yield made

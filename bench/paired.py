@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from bench import wire
+from bench import cpu_clock, wire
 from bench.load_raw import TIMEOUT_S, checked, replay
 from bench.servers import HOST, ROOT, Ottla, PeerError, clean_environment, end_on_sigterm
 
@@ -52,11 +52,7 @@ class Tree(Ottla):
     def cpu_ns(self) -> int:
         """More finely than a hundredth of a second, as `cpu_seconds` has it."""
         assert self._process is not None
-        tasks, total_ns = f"/proc/{self._process.pid}/task", 0
-        for task in os.listdir(tasks):
-            with contextlib.suppress(OSError), open(os.path.join(tasks, task, "schedstat")) as file:
-                total_ns += int(file.read().split()[0])
-        return total_ns
+        return cpu_clock.cpu_ns(self._process.pid)
 
 
 def _single(tree: Tree, producers: int, requests: int) -> Iterator[Load]:

@@ -14,6 +14,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from bench import interpreter
 from bench.targets import TARGETS, Verdict
 
 Figures = dict[str, float | None]
@@ -156,7 +157,7 @@ def machine() -> dict[str, Any]:
         "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
         "load_average_at_start": os.getloadavg()[0],
         "kernel": platform.release(),
-        "python": platform.python_version(),
+        **interpreter.facts(),
         "confluent_kafka": confluent_kafka.version(),
         "librdkafka": confluent_kafka.libversion()[0],
     }

@@ -7,6 +7,7 @@ from tests.broker.controllers import Controllers
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID
+from ottla.broker.controller_writes import PLANNED_FACTOR
 from ottla.broker.effects import Reply, WriteNodes
 from ottla.controller import znodes
 from ottla.controller.keeper import Create, Delete, NodeChanged, Put
@@ -441,3 +442,51 @@ def test_a_broker_about_to_stop_waits_for_a_slow_controller() -> None:
     cluster.blind.clear()
     cluster.tell(cluster.keeper.load())
     assert stopping.departure.is_drained
+
+
+# Much to look at
+
+
+def test_a_controller_with_much_to_look_at_lets_others_have_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Controllers(3)
+    for number in range(5):
+        cluster.create(f"t{number}", (2, 3, 1))
+    monkeypatch.setattr("ottla.broker.controller_writes.LOOKED_MAX", 2 * PLANNED_FACTOR)
+    controller, now_ms = cluster.brokers[1], cluster.now_ms
+    del cluster.brokers[2]
+    controller.on_nodes(cluster.keeper.end(2), now_ms)
+
+    def topics_written() -> list[int]:
+        written = [effect for effect in controller.outbox.effects if isinstance(effect, WriteNodes)]
+        return [sum(isinstance(operation, Put) for operation in effect.operations) for effect in written]
+
+    assert topics_written() == [2]
+    assert controller.controller_writes.next_ms() == now_ms, "there is more"
+    controller.on_deadline(now_ms)
+    controller.on_deadline(now_ms)
+    assert topics_written() == [2, 2, 1]
+    assert controller.controller_writes.next_ms() is None
+    cluster.carry_out()
+    assert {cluster.state(f"t{number}").leader for number in range(5)} == {3}
+
+
+def test_leaders_come_back_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.broker.controller_writes.BALANCED_MAX", 2)
+    cluster = Controllers(3, leader_imbalance_check_interval_seconds="1")
+    for number in range(5):
+        cluster.create(f"t{number}", (2, 3, 1))
+    cluster.die(2)
+    cluster.start(2)
+    for number in range(5):
+        cluster.ask(1, proposal(cluster, 3, 3, 1, 2, topic=f"t{number}"))
+    writes = cluster.brokers[1].controller_writes
+    cluster.tick(2_000)
+    turns = 0
+    while writes.next_ms() is not None:
+        cluster.brokers[1].on_deadline(cluster.now_ms)
+        cluster.carry_out()
+        turns += 1
+    assert turns == 2, "two, two and one"
+    assert {cluster.state(f"t{number}").leader for number in range(5)} == {2}

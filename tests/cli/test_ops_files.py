@@ -21,17 +21,18 @@ from ottla.cli.broker.process import properties_of, read_plainly
 from ottla.shell.http.pages import PATHS
 
 ROOT = Path(__file__).parents[2]
-UNIT, IMAGE = ROOT / "ops/ottla.service", ROOT / "ops/Containerfile"
+UNIT, TEMPLATE, IMAGE = ROOT / "ops/ottla.service", ROOT / "ops/ottla@.service", ROOT / "ops/Containerfile"
+INSTANCE = {"%i": "03", "%H": "machine-7.example.com", "${MACHINE}": "7", "${RACK}": "machine-7"}
 INSTRUCTIONS = {
     "ARG", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "RUN", "STOPSIGNAL", "USER",
     "VOLUME", "WORKDIR",
 }  # fmt: skip
 
 
-def unit() -> configparser.ConfigParser:
+def unit(path: Path = UNIT) -> configparser.ConfigParser:
     parser = configparser.ConfigParser(interpolation=None)
     parser.optionxform = str  # type: ignore[assignment, method-assign]
-    parser.read(UNIT)
+    parser.read(path)
     return parser
 
 
@@ -47,12 +48,17 @@ def arguments_of(name: str) -> list[str]:
     return list(json.loads(rest[rest.index("[") :]))
 
 
-def check_start(arguments: list[str]) -> None:
+def started_with(arguments: list[str]) -> dict[str, str]:
+    """The properties of a broker that is started so."""
     assert arguments[1] == "start"
     options = read_plainly(arguments[2:])
     assert options is not None
     options.config = None
-    assert properties_of(options)["ottla.http.listener"].endswith(":9404")
+    return properties_of(options)
+
+
+def check_start(arguments: list[str]) -> None:
+    assert started_with(arguments)["ottla.http.listener"].endswith(":9404")
 
 
 def test_the_unit_starts_a_broker_that_tells_systemd_of_itself() -> None:
@@ -64,15 +70,39 @@ def test_the_unit_starts_a_broker_that_tells_systemd_of_itself() -> None:
     assert service["User"] not in ("", "root")
 
 
+def test_brokers_of_the_template_differ_in_port_folder_and_id_and_share_a_rack() -> None:
+    command = unit(TEMPLATE)["Service"]["ExecStart"]
+    for word, value in INSTANCE.items():
+        assert word in command
+        command = command.replace(word, value)
+    properties = started_with(shlex.split(command))
+    assert properties["broker.id"] == "703"
+    assert properties["broker.rack"] == "machine-7"
+    assert properties["listeners"].endswith("0.0.0.0:9003")
+    assert properties["advertised.listeners"].endswith("machine-7.example.com:9003")
+    assert properties["ottla.http.listener"] == "127.0.0.1:9403"
+    assert properties["log.dirs"] == "/var/lib/ottla/03"
+
+
+def test_the_template_is_the_unit_but_for_what_tells_brokers_apart() -> None:
+    def lines(path: Path) -> set[str]:
+        return {line for line in path.read_text().splitlines() if not line.startswith("#")}
+
+    own = {line.partition("=")[0] for line in lines(UNIT) ^ lines(TEMPLATE)}
+    assert own == {"Description", "EnvironmentFile", "ExecStart", "StateDirectory"}
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here")
-def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", [UNIT, TEMPLATE], ids=lambda path: path.name)
+def test_systemd_accepts_the_unit(path: Path, tmp_path: Path) -> None:
     """With a command that is there: it looks for that, too."""
-    text = UNIT.read_text().replace("/opt/ottla/bin/ottla", sys.executable)
-    (tmp_path / UNIT.name).write_text(text)
+    text = path.read_text().replace("/opt/ottla/bin/ottla", sys.executable)
+    name = path.name.replace("@", "@03")
+    (tmp_path / path.name).write_text(text)
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(tmp_path / UNIT.name)], capture_output=True, text=True
+        ["systemd-analyze", "verify", "--man=no", str(tmp_path / name)], capture_output=True, text=True
     )
-    said = [line for line in done.stderr.splitlines() if "ottla.service" in line]
+    said = [line for line in done.stderr.splitlines() if "ottla" in line]
     assert (done.returncode, said) == (0, [])
 
 

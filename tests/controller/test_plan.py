@@ -1,11 +1,14 @@
 """What the controller wants written, and where leaders belong."""
 
+from random import Random
+
 import pytest
 from tests.controller.worlds import World
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller.election import repaired
 from ottla.controller.keeper import NodeChanged
-from ottla.controller.plan import elect_preferred, imbalanced, is_settled, plan
+from ottla.controller.plan import elect_preferred, imbalanced, is_settled, plan, repair
 from ottla.controller.znodes import topic_node, topic_path
 
 
@@ -78,6 +81,39 @@ def test_leaders_are_imbalanced_above_the_percentage_and_only_of_brokers_that_ca
     assert list(imbalanced(made.image, 0)) == []
     made.stop(1)
     assert list(imbalanced(made.image, 0)) == []
+
+
+def test_leaders_of_many_partitions_are_counted_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.controller.plan.COUNTED_MAX", 2)
+    made = world()
+    made.topic("c", {0: (1, 2)})
+    for topic in made.image.topics.values():
+        topic.states[0] = topic.states[0]._replace(leader=2)
+    moved = [("a", 0), ("b", 0), ("c", 0)]
+    assert list(imbalanced(made.image, 0)) == [None, None, *moved], "after topic a, and after b and c"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_repair_of_what_is_not_settled_is_a_repair_of_all(seed: int) -> None:
+    random = Random(seed)
+    made = World(5)
+    made.topic("t", {p: tuple(random.sample(range(1, 6), 3)) for p in range(8)}, min_insync_replicas=2)
+    for _ in range(6):
+        broker = random.randrange(1, 6)
+        if broker not in made.image.brokers:
+            made.start(broker)
+        else:
+            random.choice([made.stop, made.crash, made.restart, made.reset, made.announce_stop])(broker)
+        made.suspected = set(random.sample(range(1, 6), random.choice([0, 0, 1])))
+        if random.random() < 0.2 and broker in made.image.brokers:
+            made.lose_directory(broker, ("t", random.randrange(8)))
+        quick, thorough = made.draft("t"), made.draft("t")
+        repair(quick)
+        for partition in range(8):
+            state, rule = repaired(thorough.states[partition], thorough.around(partition))
+            thorough.put(partition, state, rule=rule)
+        assert (quick.states, quick.alarms) == (thorough.states, thorough.alarms)
+        made.write(quick.operations())
 
 
 def test_a_first_replica_that_cannot_lead_is_not_preferred() -> None:

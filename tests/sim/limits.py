@@ -13,12 +13,14 @@ from typing import Any
 from unittest.mock import patch
 
 from ottla.api import dispatch, partition_reads, produce
-from ottla.broker import allowance, long_work
+from ottla.broker import allowance, controller_writes, long_work
+from ottla.controller import plan
 from ottla.log import validation
 
 ORDINARY_SEEDS = 0.25
 SMALL = 0.5
 NO_ITEMS_PER_BYTE = 1 << 20
+SLICED_OF, SLICED_AT = 9, 3  # in these seeds, none of seeds.txt, the controller does little in one go
 
 Patch = tuple[Any, str, int]
 
@@ -44,20 +46,31 @@ ORDINARY = Limits()
 
 
 def limits_of(seed: int) -> Limits:
+    sliced = _controller(seed)
     random = Random(f"limits of {seed}")
     if random.random() < ORDINARY_SEEDS:
-        return ORDINARY
+        return Limits(patches=sliced) if sliced else ORDINARY
     patches = [one for one in (*_slices(random), *_sizes(random)) if random.random() < SMALL]
     if random.random() < SMALL:
         patches += _items(random)
     patches.append((produce, "TURN_MS_MAX", random.choice([100, 400, 1_000])))
     return Limits(
-        patches=tuple(patches),
+        patches=(*patches, *sliced),
         slice_ms=random.choice([0, 1, 5, 20]),
         round_ms=random.choice([0, 0, 2, 10]),
         slow_jobs=random.choice([0.0, 0.1, 0.4]),
         hang_ups=random.choice([0.0, 0.01, 0.05]),
         names=random.choice([0, 4, 40]),
+    )
+
+
+def _controller(seed: int) -> tuple[Patch, ...]:
+    if seed % SLICED_OF != SLICED_AT:
+        return ()
+    return (
+        (controller_writes, "LOOKED_MAX", 1 + seed // SLICED_OF % 4),
+        (controller_writes, "BALANCED_MAX", 1),
+        (plan, "COUNTED_MAX", 1),
     )
 
 

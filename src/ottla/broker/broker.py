@@ -372,7 +372,7 @@ class Broker:
             self.waiting.next_deadline_ms(), self.slices.next_ms(), self.replicas.next_ms(),
             self.isr.next_ms(), self.partitions.log_queue.next_ms(), self.copies.next_ms(),
             self.liveness.next_ms(), self.proofs.next_ms(), self.coordinators.next_ms(),
-            self.store.next_sync_ms,
+            self.controller_writes.next_ms(), self.store.next_sync_ms,
         ]  # fmt: skip
         return min([due_ms for due_ms in due if due_ms is not None], default=None)
 
@@ -396,6 +396,8 @@ class Broker:
         self.isr.pump(now_ms)
         self.proofs.pump(now_ms)
         self.outbox.effects += self.liveness.pump(now_ms)
+        enter("controller")
+        self.controller_writes.pump(now_ms)
         enter("new logs")
         self.copies.pump(now_ms)
         self.partitions.log_queue.pump(now_ms)

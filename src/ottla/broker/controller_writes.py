@@ -15,10 +15,13 @@ Rules
   that the state is the one we refused on: an earlier controller may have written what we have not seen.
 - A write that was refused, or whose answer was lost, is planned again from the image: after the next
   change, or on the next tick.
+- A hundred thousand partitions are not looked at in one go: after LOOKED_MAX others have their turn, and
+  `next_ms` says that there is more.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -49,6 +52,9 @@ LOOK_INTERVAL_MS = 5_000  # at everything, whether something changed or not
 WRITE_TOPICS_MAX = 64
 WRITE_BYTES_MAX = 256 << 10  # ZooKeeper refuses a request of 1 MiB
 WRITES_IN_FLIGHT_MAX = 4
+LOOKED_MAX = 4_000  # partitions in one go: about 5 ms
+BALANCED_MAX = 1_000  # partitions that are asked for in one go
+PLANNED_FACTOR = 4  # to plan a topic takes so much longer than to see that it is settled
 
 
 @dataclass(slots=True, eq=False)
@@ -92,13 +98,15 @@ class ControllerWrites:
         self._liveness = liveness
         self._outbox = outbox
         self._events = events
-        self._unseen: dict[str, None] = {}  # topics to look at
+        self._unseen: OrderedDict[str, None] = OrderedDict()  # topics to look at
         self._in_flight: set[str] = set()  # topics
         self._alone: set[str] = set()  # topics whose last write was refused, perhaps for another's sake
         self._writes = 0
+        self._put_off_ms: int | None = None  # since when there is more to look at, in a turn of its own
         self._epoch_taken = -1
         self._look_ms = 0
         self._balance_ms = 0
+        self._imbalanced: Iterator[tuple[str, int] | None] = iter(())  # what is left to be asked for
 
     # -- inputs --
 
@@ -142,7 +150,8 @@ class ControllerWrites:
             if now_ms >= self._balance_ms:
                 self._balance_ms = now_ms + config.leader_imbalance_check_interval_s * 1000
                 if config.auto_leader_rebalance_enable:
-                    self._balance(config.leader_imbalance_percentage)
+                    self._imbalanced = imbalanced(self._image, config.leader_imbalance_percentage)
+                    self._balance(now_ms)
         self.work(now_ms)
 
     def ask(self, ask: Ask) -> None:
@@ -183,38 +192,74 @@ class ControllerWrites:
     def _look_everywhere(self) -> None:
         self._unseen.update(dict.fromkeys(self._image.topics))
 
+    def next_ms(self) -> int | None:
+        """When `pump` has something to do."""
+        return self._put_off_ms
+
+    def pump(self, now_ms: int) -> None:
+        if self._put_off_ms is not None:
+            self._put_off_ms = None
+            self._balance(now_ms)
+            self.work(now_ms)
+
     def work(self, now_ms: int) -> None:
         """Write what should be written."""
         if not self._seat.is_active:
             self._unseen.clear()
+            self._imbalanced = iter(())
             self._refuse_all(now_ms)
             return
-        image, later = self._image, dict[str, None]()
-        names, self._unseen = dict.fromkeys((*self.asked, *self._unseen)), {}
-        batch: list[_Planned] = []
-        for name in names:
-            if name in self._in_flight or self._writes >= WRITES_IN_FLIGHT_MAX:
-                later[name] = None
+        batch, in_flight = list[_Planned](), list[str]()
+        looked = 0
+        for name in self._waiting_names():
+            if name in self._in_flight:
+                in_flight.append(name)
                 continue
-            topic = image.topics.get(name)
+            topic = self._image.topics.get(name)
             if topic is None or (
-                name not in self.asked and is_settled(image, topic, self._liveness.suspected)
+                name not in self.asked and is_settled(self._image, topic, self._liveness.suspected)
             ):
+                looked += len(topic.states) if topic is not None else 1
                 self._refuse(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_ms)
-                continue
-            planned = self._plan(topic, now_ms)
-            if planned is None:
-                continue
-            if batch and (name in self._alone or self._is_full(batch, planned)):
-                self._write(batch)
-                batch = []
-            batch.append(planned)
-            if name in self._alone:
-                self._write(batch)
-                batch = []
+            elif (planned := self._plan(topic, now_ms)) is not None:
+                looked += PLANNED_FACTOR * (len(topic.states) + len(planned.asks))
+                batch = self._add(batch, planned)
+            if looked >= LOOKED_MAX:
+                if self._unseen or not self.asked.keys() <= self._in_flight:
+                    self._put_off(now_ms)
+                break
+            if self._writes >= WRITES_IN_FLIGHT_MAX:
+                break  # its outcome comes, and then the others have their turn
         if batch:
             self._write(batch)
-        self._unseen.update(later)
+        self._unseen.update(dict.fromkeys(in_flight))
+
+    def _waiting_names(self) -> Iterator[str]:
+        """Topics to look at, those first for which somebody asks; whoever stops half way leaves the rest."""
+        if self._writes >= WRITES_IN_FLIGHT_MAX:
+            return
+        for name in list(self.asked):
+            self._unseen.pop(name, None)
+            yield name
+        while self._unseen:
+            yield self._unseen.popitem(last=False)[0]
+
+    def _put_off(self, now_ms: int) -> None:
+        """The rest has a turn of its own."""
+        self._put_off_ms = now_ms
+        self._outbox.is_stirred = True
+
+    def _add(self, batch: list[_Planned], planned: _Planned) -> list[_Planned]:
+        """To what is written next; what is full, or must go alone, is written now."""
+        is_alone = planned.draft.topic.name in self._alone
+        if batch and (is_alone or self._is_full(batch, planned)):
+            self._write(batch)
+            batch = []
+        batch.append(planned)
+        if is_alone:
+            self._write(batch)
+            batch = []
+        return batch
 
     @staticmethod
     def _is_full(batch: list[_Planned], another: _Planned) -> bool:
@@ -304,10 +349,15 @@ class ControllerWrites:
             if not ask.is_dropped:
                 ask.settle(None, ApiError(code), now_ms)
 
-    def _balance(self, percentage_max: int) -> None:
+    def _balance(self, now_ms: int) -> None:
         """Give leadership back to the first replicas. Whoever cannot lead now gets the next chance."""
-        for name, partition in imbalanced(self._image, percentage_max):
-            self.ask(Ask(name, _preferred(partition), lambda _draft, _error, _now_ms: None))
+        for asked, topic_partition in enumerate(self._imbalanced, 1):
+            if topic_partition is not None:
+                name, partition = topic_partition
+                self.ask(Ask(name, _preferred(partition), lambda _draft, _error, _now_ms: None))
+            if topic_partition is None or asked == BALANCED_MAX:
+                self._put_off(now_ms)
+                return
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ottla.base.addresses import Address
-from ottla.base.ids import TopicPartition, uuid_from_text
+from ottla.base.ids import TopicPartition, collision_key, uuid_from_text
 from ottla.controller import acl_nodes, user_nodes, znodes
 from ottla.controller.acl_nodes import AclKey, StoredAcls
 from ottla.controller.feature_levels import (
@@ -196,6 +196,7 @@ class Image:
     reports: dict[int, Report] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
     topic_names: dict[bytes, str] = field(default_factory=dict)
+    names_by_key: dict[str, str] = field(default_factory=dict)  # of topics, by what they must not share
     topic_configs: dict[str, Configs] = field(default_factory=dict)
     broker_configs: dict[str, Configs] = field(default_factory=dict)
     group_configs: dict[str, Configs] = field(default_factory=dict)
@@ -295,6 +296,7 @@ class Image:
             gone = self.topics.pop(name, None)
             if gone is not None:
                 del self.topic_names[gone.id]
+                self.names_by_key.pop(collision_key(name), None)
             return [TopicDeleted(name)]  # also the second time: what failed at the first is repeated
         fields = znodes.parse(node.data)
         topic_id = uuid_from_text(fields["topic_id"])
@@ -307,6 +309,7 @@ class Image:
         if topic is None:
             topic = self.topics[name] = Topic(name, topic_id, assignment, node.version)
             self.topic_names[topic_id] = name
+            self.names_by_key[collision_key(name)] = name
             changes.append(TopicCreated(name))
         topic.assignment, topic.version = assignment, node.version
         topic.adding, topic.removing = (
@@ -319,8 +322,13 @@ class Image:
         topic = self.topics.get(name)
         if topic is None or node.data is None:
             return []
-        topic.state_version = node.version
-        topic.states = znodes.parse_state_node(node.data)
+        topic.state_version, before = node.version, topic.states
+        # Of many partitions few have changed. The others stay the objects that they were: little of a large
+        # image is new at a time, and the garbage collector has no reason to go through all of it.
+        topic.states = {
+            partition: before[partition] if before.get(partition) == state else state
+            for partition, state in znodes.parse_state_node(node.data).items()
+        }
         return [TopicChanged(name)]
 
     def _apply_acls(self, node: NodeChanged) -> list[Change]:

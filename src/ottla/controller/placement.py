@@ -29,12 +29,17 @@ def place(
             f"Replication factor {replication_factor} needs as many brokers; {count} are there.",
         )
     ring = _ring(brokers, racks)
+    sizes = Counter(racks.get(broker) for broker in ring)
     assignment = {}
     for partition in partitions:
         first = (start + partition) % count
         shift = (start + partition // count) % max(count - 1, 1)
-        others = [ring[(first + 1 + (shift + i) % (count - 1)) % count] for i in range(count - 1)]
-        assignment[partition] = _spread(ring[first], others, racks, replication_factor)
+        chosen, used = [ring[first]], Counter([racks.get(ring[first])])
+        while len(chosen) < replication_factor:
+            broker = _next(ring, first, shift, racks, sizes, chosen, used)
+            chosen.append(broker)
+            used[racks.get(broker)] += 1
+        assignment[partition] = tuple(chosen)
     return assignment
 
 
@@ -47,15 +52,19 @@ def _ring(brokers: Sequence[int], racks: Mapping[int, str | None]) -> list[int]:
     return [broker for row in rows for broker in row if broker is not None]
 
 
-def _spread(
-    leader: int, others: Sequence[int], racks: Mapping[int, str | None], count: int
-) -> tuple[int, ...]:
-    chosen, left = [leader], list(others)
-    used = Counter([racks.get(leader)])
-    while len(chosen) < count:
-        least = min(used[racks.get(broker)] for broker in left)
-        broker = next(broker for broker in left if used[racks.get(broker)] == least)
-        left.remove(broker)
-        chosen.append(broker)
-        used[racks.get(broker)] += 1
-    return tuple(chosen)
+def _next(
+    ring: Sequence[int],
+    first: int,
+    shift: int,
+    racks: Mapping[int, str | None],
+    sizes: Counter[str | None],
+    chosen: Sequence[int],
+    used: Counter[str | None],
+) -> int:
+    """The next in the ring whose rack has least of the partition. It is near: of a hundred brokers few are
+    looked at."""
+    count = len(ring)
+    is_one_free = len(used) < len(sizes)
+    least = 0 if is_one_free else min(used[rack] for rack, size in sizes.items() if used[rack] < size)
+    others = (ring[(first + 1 + (shift + i) % (count - 1)) % count] for i in range(count - 1))
+    return next(broker for broker in others if broker not in chosen and used[racks.get(broker)] == least)

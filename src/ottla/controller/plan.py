@@ -5,7 +5,8 @@ last one began. `is_settled` is the quick look, at a topic that nothing happened
 one.
 """
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -16,6 +17,8 @@ from ottla.controller.election import elect, in_sync, led_by, repaired
 from ottla.controller.image import Image, Topic
 from ottla.controller.znodes import NO_LEADER, State
 from ottla.log.config import LogConfig
+
+COUNTED_MAX = 5_000  # partitions, until others have their turn
 
 
 def plan(image: Image, config_of: Callable[[str], LogConfig]) -> dict[str, dict[int, State]]:
@@ -36,29 +39,39 @@ def is_settled(image: Image, topic: Topic, suspected: AbstractSet[int] = frozens
     """Surely nothing to do: every in-sync replica is there as recorded, and stays."""
     if topic.adding or topic.removing:
         return False
+    return next(_unsettled(image, topic.name, topic.states, suspected), None) is None
+
+
+def _unsettled(
+    image: Image, topic: str, states: Mapping[int, State], suspected: AbstractSet[int]
+) -> Iterator[int]:
+    """The partitions of which the quick look does not tell that nothing is to be done."""
     brokers = image.brokers
     offline = {broker: partitions for broker, partitions in image.offline.items() if partitions}
-    for partition, state in topic.states.items():
-        if state.leader == NO_LEADER or state.elr:
-            return False
+    for partition, state in states.items():
         isr = state.isr
-        if state.leader not in isr:
-            return False
+        if state.leader == NO_LEADER or state.elr or state.leader not in isr:
+            yield partition
+            continue
         epochs = state.isr_epochs if len(state.isr_epochs) == len(isr) else in_sync(state).values()
         for member, epoch in zip(isr, epochs, strict=True):
             broker = brokers.get(member)
             if broker is None or broker.epoch != epoch or broker.is_stopping or member in suspected:
-                return False
-            if offline and (topic.name, partition) in offline.get(member, ()):
-                return False
-    return True
+                yield partition
+                break
+            if offline and (topic, partition) in offline.get(member, ()):
+                yield partition
+                break
 
 
 def repair(draft: Draft) -> None:
-    """Elect where nobody can lead, take out of the ISRs who is gone, and finish reassignments."""
+    """Elect where nobody can lead, take out of the ISRs who is gone, and finish reassignments. Where nothing
+    is reassigned, only what is not settled is looked at: of a hundred partitions a broker has a few."""
     if draft.topic.state_version < 0:
         return  # the topic is known and its states are not yet
-    for partition in sorted(draft.states):
+    is_moving = draft.adding or draft.removing or draft.is_reassigned
+    unsettled = _unsettled(draft.image, draft.topic.name, draft.states, draft.suspected)
+    for partition in sorted(draft.states if is_moving else unsettled):
         if partition not in draft.assignment:
             continue
         state, rule = repaired(draft.states[partition], draft.around(partition))
@@ -105,11 +118,16 @@ def elect_unclean(draft: Draft, partition: int) -> None:
 # -- leaders where they belong --
 
 
-def imbalanced(image: Image, percentage_max: int) -> Iterator[tuple[str, int]]:
-    """The partitions of brokers of whose partitions others lead too large a share (`leader.imbalance.*`)."""
+def imbalanced(image: Image, percentage_max: int) -> Iterator[tuple[str, int] | None]:
+    """The partitions of brokers of whose partitions others lead too large a share (`leader.imbalance.*`), in
+    the order of their topics: what is asked for together is written together.
+
+    There is a None between two parts of the work, so that others may have their turn. What has changed by
+    then does no harm: `elect_preferred` decides on what it finds."""
     owned: dict[int, int] = {}
-    away: dict[int, list[tuple[str, int]]] = {}
-    for topic in image.topics.values():
+    away: list[tuple[int, str, int]] = []  # by whom it should be led
+    counted = 0
+    for topic in list(image.topics.values()):
         moving = topic.adding.keys() | topic.removing.keys()
         for partition, state in topic.states.items():
             replicas = topic.assignment.get(partition)
@@ -117,8 +135,16 @@ def imbalanced(image: Image, percentage_max: int) -> Iterator[tuple[str, int]]:
                 continue
             owned[replicas[0]] = owned.get(replicas[0], 0) + 1
             if state.leader != replicas[0] and partition not in moving:
-                away.setdefault(replicas[0], []).append((topic.name, partition))
-    for broker, partitions in sorted(away.items()):
-        there = image.brokers.get(broker)
-        if there and not there.is_stopping and 100 * len(partitions) > percentage_max * owned[broker]:
-            yield from partitions
+                away.append((replicas[0], topic.name, partition))
+        counted += len(topic.states)
+        if counted >= COUNTED_MAX:
+            counted = 0
+            yield None
+    moved = {
+        broker
+        for broker, count in Counter(broker for broker, _, _ in away).items()
+        if 100 * count > percentage_max * owned[broker]
+        and (there := image.brokers.get(broker)) is not None
+        and not there.is_stopping
+    }
+    yield from ((name, partition) for broker, name, partition in away if broker in moved)

@@ -215,13 +215,11 @@ def _usable(image: Image, count: int) -> tuple[list[int], dict[int, str | None]]
 def _check_name_is_free(image: Image, name: str) -> None:
     if name in image.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    if "." not in name and "_" not in name:
-        return
-    for other in image.topics:
-        if collision_key(other) == collision_key(name):
-            raise ApiError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic '{other}'."
-            )
+    other = image.names_by_key.get(collision_key(name))
+    if other is not None:
+        raise ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic '{other}'."
+        )
 
 
 def check_partition_count(count: int) -> None:

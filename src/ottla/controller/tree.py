@@ -46,15 +46,24 @@ class Tree:
         self, operations: Iterable[Operation], session: Hashable = ONLY_SESSION
     ) -> tuple[list[NodeChanged], Outcome]:
         self.writes += 1
-        before = dict(self.nodes)
+        before: dict[str, Node | None] = {}  # of the nodes that were changed
         changed: list[NodeChanged] = []
         for operation in operations:
             refusal = self._refusal(operation)
             if refusal is not None:
-                self.nodes = before
+                self._restore(before)
                 return [], Refused(operation.path, refusal)
+            for path in self._paths(operation):
+                before.setdefault(path, self.nodes.get(path))
             changed += self._apply(operation, session)
         return changed, Written()
+
+    def _restore(self, before: dict[str, Node | None]) -> None:
+        for path, node in before.items():
+            if node is not None:
+                self.nodes[path] = node
+            else:
+                self.nodes.pop(path, None)
 
     def end(self, session: Hashable = ONLY_SESSION) -> list[NodeChanged]:
         """A session is over, and its nodes go."""
@@ -81,10 +90,19 @@ class Tree:
                 before = self.nodes[path]
                 node = self.nodes[path] = before._replace(data=data, version=before.version + 1)
                 return [_changed(path, node)]
-            case Delete(path):
-                return self._remove(below for below in self.nodes if f"{below}/".startswith(f"{path}/"))
+            case Delete():
+                return self._remove(self._paths(operation))
             case Check():
                 return []
+
+    def _paths(self, operation: Operation) -> list[str]:
+        """The nodes that it changes."""
+        match operation:
+            case Check():
+                return []
+            case Delete(path):
+                return [below for below in self.nodes if f"{below}/".startswith(f"{path}/")]
+        return [operation.path]
 
     def _remove(self, paths: Iterable[str]) -> list[NodeChanged]:
         gone = [(path, self.nodes.pop(path)) for path in sorted(paths, reverse=True)]

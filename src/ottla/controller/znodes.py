@@ -58,9 +58,6 @@ class State(NamedTuple):
     elr_epochs: tuple[int, ...] = ()
 
 
-_ALWAYS = {"leader", "leader_epoch", "isr"}
-
-
 def topic_path(topic: str) -> str:
     return TOPICS + topic
 
@@ -122,18 +119,21 @@ def state_node(controller_epoch: int, states: Mapping[int, tuple[Any, ...]]) -> 
     epochs: dict[int, int] = {}
     partitions = {}
     for p, fields in sorted(states.items()):
-        state = State(*fields)
-        entry = {
-            name: value
-            for name, value in state._asdict().items()
-            if name in _ALWAYS or value != State._field_defaults[name]
-        }
-        if len(state.isr_epochs) == len(state.isr):
-            members = zip(state.isr, state.isr_epochs, strict=True)
-            if all(epochs.setdefault(member, epoch) == epoch for member, epoch in members):
-                entry.pop("isr_epochs", None)
+        state = fields if isinstance(fields, State) else State(*fields)
+        isr, isr_epochs = state.isr, state.isr_epochs
+        entry: dict[str, Any] = {"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": isr}
+        if state.partition_epoch:
+            entry["partition_epoch"] = state.partition_epoch
+        if len(isr_epochs) != len(isr):
+            entry["isr_epochs"] = isr_epochs
         else:
-            entry["isr_epochs"] = state.isr_epochs
+            for member, epoch in zip(isr, isr_epochs, strict=True):
+                if epochs.setdefault(member, epoch) != epoch:
+                    entry["isr_epochs"] = isr_epochs
+        if state.elr or state.elr_epochs:
+            entry |= {"elr": state.elr, "elr_epochs": state.elr_epochs}
+        if state.last_leader != NO_LEADER:
+            entry["last_leader"] = state.last_leader
         partitions[str(p)] = entry
     return _json(version=1, controller_epoch=controller_epoch, broker_epochs=epochs, partitions=partitions)
 
