@@ -122,6 +122,10 @@ class CopyLog:
 class Job(Protocol):
     """Work for a request that would keep all others waiting."""
 
+    @property
+    def waits_for_disk(self) -> bool:
+        """Rather than to compute: many of those can wait at the same time."""
+
     def run(self, pause: Callable[[], None]) -> None:
         """Touch nothing of the broker's, and call `pause` every millisecond or so. If that raises
         SpentError, return: it is run again, later."""

@@ -1,5 +1,5 @@
 """What the logs need done and what may block: syncs and copies in threads, compactions in processes; and the
-jobs of requests that would keep all others waiting (`shell/jobs`).
+jobs of requests that would keep all others waiting (`shell/jobs`), or wait for the disk.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SYNC_THREADS = 4
+READ_THREADS = 4
 
 
 class Chores:
@@ -36,8 +37,11 @@ class Chores:
         self._worker = Worker(loop, "sync", SYNC_THREADS, core.worker_times["sync"])
         self._cleaners: Cleaners | None = None
         self._jobs: Jobs | None = None
+        self._readers: Worker | None = None
 
     def close(self) -> None:
+        if self._readers is not None:
+            self._readers.close()
         if self._jobs is not None:
             self._jobs.close()
         if self._cleaners is not None:
@@ -55,9 +59,22 @@ class Chores:
 
     def run_job(self, job: effects.Job, parked: Parked) -> None:
         assert parked.keys == (job,), "who waits for a job waits for nothing else"
+        if job.waits_for_disk:
+            self._read(job, parked)
+            return
         if self._jobs is None:
             self._jobs = Jobs(Worker(self._loop, "job", 1, self._core.worker_times["job"]), self._on_job_done)
         self._jobs.put(parked)
+
+    def _read(self, job: effects.Job, parked: Parked) -> None:
+        if self._readers is None:
+            self._readers = Worker(self._loop, "read", READ_THREADS, self._core.worker_times["read"])
+
+        def run() -> None:
+            if parked.reply is not None and not self._core.is_ending:  # else nobody waits for it any more
+                job.run(lambda: None)
+
+        self._readers.submit(run, lambda _, error: self._on_job_done(job, error))
 
     def _on_job_done(self, job: effects.Job, error: BaseException | None) -> None:
         if self._core.is_ending:
