@@ -151,6 +151,8 @@ class OsFile:
             try:
                 done = os.preadv(self._fd, (data,), at, _NOWAIT)
             except BlockingIOError:
+                # A miss would have the kernel read ahead here and now: that is for who calls `warm`.
+                os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_RANDOM)
                 return None
             except OSError as error:
                 if error.errno not in _CANNOT_TELL:
