@@ -132,6 +132,10 @@ class Segment:
         assert self._transactions is not None
         return self._transactions
 
+    @property
+    def knows_aborted(self) -> bool:
+        return self._transactions is not None
+
     def set_transactions(self, index: TransactionIndex) -> None:
         self._transactions, self.may_have_aborted = index, len(index) > 0
         self._full |= index.is_full

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from ottla.base.files import File, Files
-from ottla.log.cold import Warmth
+from ottla.log.cold import WHOLE, ColdError, Piece, Warmth
 from ottla.log.config import LogConfig
 from ottla.log.durability import Durability
 from ottla.log.index import IndexFileError
@@ -129,7 +129,9 @@ class SegmentList(Sequence[Segment]):
             return aborted
         for segment in self.row[max(bisect_right(self.bases, offset) - 1, 0) :]:
             if segment.may_have_aborted:
-                segment.check_open(warmth)
+                path = segment.path(".txnindex")
+                if warmth is not None and not segment.knows_aborted and not warmth.has(path):
+                    raise ColdError([Piece(self.files, path, 0, WHOLE)])
                 index = self.transactions_of(segment)
                 if segment is not self.active:
                     self.keep_open(segment)

@@ -26,6 +26,7 @@ from ottla.base.log_fields import fields
 from ottla.log.catalog import Catalog
 from ottla.log.checkpoint_format import CLEAN_SHUTDOWN, clean_shutdown_marker
 from ottla.log.checkpoints import Checkpoints
+from ottla.log.chores import OnChore, run_at_once
 from ottla.log.compaction.cleaner import Cleaner
 from ottla.log.compaction.task import CleanFailed, CleanOutcome, CleanTask
 from ottla.log.config import LogConfig, StoreConfig
@@ -63,14 +64,15 @@ class LogStore:
         config: LogConfig,
         store_config: StoreConfig,
         on_failed: Callable[[LogDirectoryError], object] = raise_failure,
+        on_chore: OnChore = run_at_once,
     ) -> None:
         self.config = config
         self.store_config = store_config
         self.wall_offset_ms = 0  # the time of day, against `now_ms`
         self._directories = Directories(files, directories, on_failed)
         self._catalog = Catalog(directories, self._on_due, lambda: self.checkpoints.write_recovery_points())
-        self._trash = Trash(self._directories)
-        self.checkpoints = Checkpoints(self._directories, self._catalog)
+        self._trash = Trash(self._directories, on_chore)
+        self.checkpoints = Checkpoints(self._directories, self._catalog, on_chore)
         self.cleaner = Cleaner(self._catalog.logs)
         self.retention_counts = RetentionCounts()
         self.moves = Moves(self._directories, self._catalog, self.checkpoints, self._trash, self._replace)
@@ -319,7 +321,7 @@ class LogStore:
             ),
             "log starts": (
                 config.start_checkpoint_interval_ms,
-                lambda _: self.checkpoints.write_log_starts(),
+                lambda _: self.checkpoints.write_log_starts(is_later=True),
             ),
             "high watermarks": (
                 config.high_watermark_checkpoint_interval_ms,

@@ -12,6 +12,7 @@ from ottla.base.files import Syncable, is_shortage
 from ottla.base.log_fields import fields
 from ottla.broker import effects
 from ottla.broker.parked import Parked
+from ottla.log.chores import Chore
 from ottla.log.compaction.task import CleanOutcome, CleanTask
 from ottla.log.directories import LogDirectoryError
 from ottla.log.directory_moves import CopySlice, Move
@@ -53,6 +54,7 @@ class Chores:
             effects.SyncLog: lambda effect: self.sync(effect.log, effect.sync),
             effects.CleanLog: lambda effect: self.clean(effect.log, effect.task),
             effects.SyncFolder: lambda effect: self.sync_folder(effect.log, effect.folder),
+            effects.DoChore: lambda effect: self.do(effect.chore),
             effects.CopyLog: lambda effect: self.copy(effect.move, effect.slice),
             effects.RunJob: lambda effect: self.run_job(effect.job, effect.parked),
         }
@@ -87,6 +89,18 @@ class Chores:
     def sync(self, synced: Log, sync: Sync) -> None:
         timed = _TimedSync(sync)
         self._run(timed.run, lambda error: self._on_synced(synced, sync, timed.took_us, error))
+
+    def do(self, chore: Chore) -> None:
+        """What nobody waits for: files removed, checkpoints synced."""
+        self._run(chore.run, lambda error: self._on_chore_done(chore, error))
+
+    def _on_chore_done(self, chore: Chore, error: BaseException | None) -> None:
+        if self._core.is_ending:
+            return
+        if error is not None and not isinstance(error, OSError):
+            self._core.halt(f"bug: {error!r}")
+            return
+        self._core.input(lambda: chore.done(error), "chore results")
 
     def sync_folder(self, synced: Log, folder: Syncable) -> None:
         self._run(folder.sync, lambda error: self._on_folder_synced(synced, error))
