@@ -11,13 +11,14 @@ from ottla.log.checkpoints import ASIDE
 from ottla.log.chores import Chore, run_at_once
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.directories import LogDirectoryError
-from ottla.log.store import LogStore
+from ottla.log.store import TIMES_LOOK_MS, LogStore
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 ID = bytes(range(16))
 POINTS = f"/data/{RECOVERY_POINTS}"
 SETTINGS = LogConfig(file_delete_delay_ms=1000, segment_bytes=300)
 MINUTE_MS = 60_000
+DAY_MS = 24 * 60 * MINUTE_MS
 
 
 class World:
@@ -121,6 +122,21 @@ def test_what_a_crash_leaves_of_a_checkpoint_aside_is_ignored():
     again = World(world.disk)
     assert again.store.logs[T0].log_end_offset == 5
     assert f"/data/{LOG_STARTS}" not in world.disk.nodes
+
+
+def test_the_indexes_that_say_how_old_segments_are_are_brought_in_by_a_worker():
+    world = World()
+    world.written(3)
+    world.store.close()
+    again = World(world.disk)
+    world.disk.drop_caches()
+    world.disk.waits.clear()
+    log = again.store.logs[T0]
+    again.store.on_tick(NOW + 8 * DAY_MS, {T0: 3})
+    assert (log.log_start_offset, world.disk.waits) == (0, [])
+    again.work()
+    again.store.on_tick(NOW + 8 * DAY_MS + TIMES_LOOK_MS, {T0: 3})
+    assert (log.log_start_offset, world.disk.waits) == (3, [])
 
 
 def test_files_are_removed_by_a_worker():

@@ -97,8 +97,20 @@ class WarmUp:
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self.pieces = pieces
 
-    def run(self, _pause: Callable[[], None]) -> None:
+    def run(self, pause: Callable[[], None]) -> None:  # noqa: ARG002 - it waits, and need not give way
         """What cannot be read is met again by who comes back for it."""
         for files, path, at, size, ahead in self.pieces:
             with suppress(OSError):
                 files.warm(path, at, max(size, PIECE_BYTES_MIN), ahead)
+
+
+class Warming(WarmUp):
+    """The same as a chore (`log/chores`), for who looks now and then whether it is done."""
+
+    is_done = False
+
+    def run(self, pause: Callable[[], None] = lambda: None) -> None:
+        super().run(pause)
+
+    def done(self, _error: OSError | None) -> None:
+        self.is_done = True

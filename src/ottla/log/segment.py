@@ -48,8 +48,7 @@ SUFFIXES = (".log", *INDEX_SUFFIXES)
 SEGMENT_BYTES_MAX = (1 << 31) - 1  # what a position in an index can say
 _TAIL_MAX = 128
 _HINTS_MAX = 16
-# How far to look for a sound batch behind damage, once for all readers.
-_REBUILD_BYTES = 64 << 20
+_REBUILD_BYTES = 64 << 20  # how far to look for a sound batch behind damage, once for all readers
 
 
 Note: TypeAlias = Callable[[BatchHeader, memoryview], None]
@@ -259,9 +258,10 @@ class Segment:
 
     def pieces(self) -> list[Piece]:
         """What is needed of its files before it can be read."""
-        suffixes = INDEX_SUFFIXES if self.may_have_aborted else INDEX_SUFFIXES[:2]
-        indexes = [Piece(self.files, self.path(suffix), 0, WHOLE) for suffix in suffixes]
-        return [*indexes, Piece(self.files, self.path(), 0, 0)]
+        return [*self.time_pieces(), Piece(self.files, self.path(), 0, 0)]
+
+    def time_pieces(self) -> list[Piece]:
+        return [Piece(self.files, self.path(suffix), 0, WHOLE) for suffix in INDEX_SUFFIXES[:2]]
 
     def locate(self, offset: int, warmth: Warmth | None = None) -> int:
         """The position of the first batch that ends at or after `offset`; the segment's size if none does."""
