@@ -28,6 +28,7 @@ from bench import (
     wb_brokers,
     wc_commands,
     wg_groups,
+    wl_stalls,
     wn_slopes,
     ws_security,
     wt_transactions,
@@ -55,6 +56,7 @@ WORKLOADS = {
     "WB": wb_brokers.run,
     "WC": wc_commands.run,
     "WG": wg_groups.run,
+    "WL": wl_stalls.run,
     "WN": wn_slopes.run,
     "WS": ws_security.run,
     "WT": wt_transactions.run,
@@ -77,6 +79,7 @@ def _arguments() -> argparse.Namespace:
         "--recovery-gb", type=float, help="how much W10 leaves unsynced (default 10; 0.5 with --quick)"
     )
     parser.add_argument("--partitions", type=int, help="of W8 (default 10000; 1000 with --quick)")
+    parser.add_argument("--cold-gb", type=float, help="old records of WL (default 3; 0.3 with --quick)")
     parser.add_argument("--json", default=RESULTS, metavar="DIR", help="folder of the result files")
     parser.add_argument("--no-apache", action="store_true", help="leave Apache Kafka out")
     parser.add_argument("--no-ottla", action="store_true", help="leave Ottla out")
@@ -111,6 +114,8 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
             recovery_rounds=arguments.rounds or 1,
             recovery_bytes=int((arguments.recovery_gb or 0.5) * 1e9),
             partitions=arguments.partitions or 1_000,
+            cold_bytes=int((arguments.cold_gb or 0.3) * 1e9),
+            connections=1_000,
             say=say,
         )
     return Scale(
@@ -124,6 +129,8 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
         recovery_rounds=arguments.rounds or 1,
         recovery_bytes=int((arguments.recovery_gb or 10) * 1e9),
         partitions=arguments.partitions or 10_000,
+        cold_bytes=int((arguments.cold_gb or 3) * 1e9),
+        connections=10_000,
         say=say,
     )
 

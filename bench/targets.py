@@ -54,6 +54,10 @@ FAILOVER = Target(
     "W10F", "writes flow after kill -9 of the leader, beyond the session", Sense.AT_MOST, 2.0, "s"
 )
 
+LONGEST_STALL = Target("WL", "the longest stall by the broker's own meter", Sense.AT_MOST, 50.0, "ms")
+COLD_READER = Target(
+    "WL", "produce p99 beside a reader of old records, against before", Sense.AT_MOST, 3.0, "x"
+)
 LINES_AGAINST_KCAT = Target("WC", "two million lines against kcat", Sense.AT_MOST, 2.0, "x")
 COMMAND_TIME = Target("WC", "a command from a cold shell", Sense.BELOW, 0.3, "s")
 COMPACTION_RATIO = Target("W9", "compaction rate against Apache Kafka", Sense.AT_LEAST, 1.0, "x")
@@ -81,6 +85,8 @@ TARGETS = (
     COMPACTION_P99_RATIO,
     RECOVERY_RATIO,
     FAILOVER,
+    LONGEST_STALL,
+    COLD_READER,
     COLD_START,
     IDLE_MEMORY,
     TRANSACTION_RATIO,

@@ -55,7 +55,7 @@ PAUSE_S = 0.005
 PAUSE_AFTER_CHANGE_S = 0.5
 
 
-def _names(partitions: int) -> list[str]:
+def topic_names(partitions: int) -> list[str]:
     return [f"many-{number}" for number in range(max(1, partitions // TOPIC_PARTITIONS))]
 
 
@@ -90,7 +90,7 @@ class _Asker:
         self._thread.join()
 
 
-def _create(peer: Peer, names: Sequence[str]) -> None:
+def create(peer: Peer, names: Sequence[str]) -> None:
     admin = AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 0})
     replicas = len(_brokers(peer))
     for name in names:
@@ -135,7 +135,7 @@ def _wait(peer: Peer, is_reached: Callable[[], bool], what: str) -> None:
 def _created(peer: Peer, names: Sequence[str]) -> Figures:
     cpu, began = peer.cpu_seconds(), time.perf_counter()
     with _Asker(_brokers(peer)[0].port) as asker:
-        _create(peer, names)
+        create(peer, names)
         create_s = time.perf_counter() - began
         _wait(peer, lambda: _is_whole(peer, len(names) * TOPIC_PARTITIONS), "creation")
     return {
@@ -217,7 +217,7 @@ def _restarted(peer: Peer, names: Sequence[str]) -> Figures:
 
 
 def _measure(peer: Peer, scale: Scale) -> Figures:
-    names = _names(scale.partitions)
+    names = topic_names(scale.partitions)
     with peer:
         peer.create_topic(SMALL)
         for one in _brokers(peer):

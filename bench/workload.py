@@ -24,6 +24,8 @@ class Scale:
     recovery_rounds: int
     recovery_bytes: int
     partitions: int
+    cold_bytes: int
+    connections: int
     say: Callable[[str], None]
 
 

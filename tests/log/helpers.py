@@ -8,6 +8,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.log.config import LogConfig
 from ottla.log.log import Appended, Log
+from ottla.log.time_search import TimestampedOffset, offset_of_max_timestamp
 from ottla.records.batch import split
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.record import Record, read_records
@@ -80,6 +81,10 @@ def records(
 
 def values(log: Log, start: int | None = None, **more: Any) -> list[str]:
     return [(record.value or b"").decode() for record in records(log, start, **more)]
+
+
+def newest(log: Log) -> TimestampedOffset | None:
+    return offset_of_max_timestamp(log.segments.row, log.log_start_offset, None, None)
 
 
 def run_syncs(log: Log, now_ms: int = NOW) -> int:

@@ -13,14 +13,20 @@ durable, as much of it as the test wants:
 `fail` plants an `OSError` in an operation, `break_down` in all on a folder, `crash_after` stops the machine
 between two operations. Time of modification
 is `now_ms`, which the test sets.
+
+`drop_caches` empties the page cache: whoever opens or reads a file then waits for the disk, which `waits`
+tells; until somebody has warmed it. What is written stays in memory.
 """
 
 import os
 import os.path
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ottla.base.files import FOLDER, Buffer, File, Syncable
+from ottla.base.files import FOLDER, Buffer, Bytes, File, Syncable
+
+PAGE_BYTES = 64
+INODE = -1  # what is needed to open a file, among its pages
 
 Keep = Callable[[str, int, int], int]
 
@@ -42,6 +48,10 @@ class Node:
     data: bytearray = field(default_factory=bytearray)
     synced: int = 0
     modified_ms: int = 0
+    cold: set[int] = field(default_factory=set)  # pages that are not in memory
+
+    def pages(self, at: int, count: int) -> range:
+        return range(at // PAGE_BYTES, -(-min(at + count, len(self.data)) // PAGE_BYTES))
 
 
 class SimFile:
@@ -64,7 +74,14 @@ class SimFile:
     def read(self, at: int, count: int) -> bytes:
         self._use("read")
         self.disk.reads += 1
+        self.disk.touch(self.path, self.node, self.node.pages(at, count))
         return bytes(self.node.data[at : at + count])
+
+    def read_now(self, at: int, count: int) -> Bytes | None:
+        if not self.node.cold.isdisjoint(self.node.pages(at, count)):
+            self._use("read")
+            return None
+        return bytearray(self.read(at, count))
 
     def truncate(self, size: int) -> None:
         self._use("truncate")
@@ -115,6 +132,7 @@ class SimDisk:
         self.open_files: list[SimFile] = []
         self.syncs: list[str] = []
         self.reads = 0
+        self.waits: list[str] = []  # for the disk, by whoever did not ask first
         self.now_ms = 0
         self.generation = 0
         self._failures: list[tuple[str, str, OSError]] = []
@@ -177,6 +195,17 @@ class SimDisk:
             if (path + "/").startswith(folder + "/"):
                 raise OSError(error, os.strerror(error))
 
+    def drop_caches(self) -> None:
+        for node in self.nodes.values():
+            node.cold = {INODE, *node.pages(0, len(node.data))}
+
+    def touch(self, path: str, node: Node, pages: Iterable[int]) -> None:
+        """Somebody needs these pages, and waits for those that are not in memory."""
+        missing = node.cold.intersection(pages)
+        if missing:
+            self.waits.append(path)
+            node.cold -= missing
+
     def flip(self, path: str, at: int) -> None:
         self.nodes[path].data[at] ^= 0x55
 
@@ -189,6 +218,7 @@ class SimDisk:
         if path not in self.nodes:
             self._name(path, path, Node(modified_ms=self.now_ms))
         node = self.nodes[path]
+        self.touch(path, node, (INODE,))
         file = SimFile(self, path, node)
         self.open_files.append(file)
         return file
@@ -224,7 +254,14 @@ class SimDisk:
     def read(self, path: str, most: int | None = None) -> bytes:
         self.check("read", path)
         self.reads += 1
-        return bytes(self._node(path).data[:most])
+        node = self._node(path)
+        self.touch(path, node, (INODE, *node.pages(0, len(node.data))))
+        return bytes(node.data[:most])
+
+    def warm(self, path: str, at: int, count: int, ahead: int) -> None:
+        self.check("warm", path)
+        node = self._node(path)
+        node.cold.difference_update((INODE, *node.pages(at, count + ahead)))
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         self.check("write_atomic", path)

@@ -12,7 +12,7 @@ from tests.log.cleaning_helpers import (
     state,
     write,
 )
-from tests.log.helpers import NOW, append, open_log, records
+from tests.log.helpers import NOW, append, newest, open_log, records
 from tests.log.simdisk import SimDisk
 
 from ottla.log.compaction.rewrite import CleaningError, clean
@@ -67,7 +67,7 @@ def test_the_newest_timestamp_is_that_of_the_records_that_are_left():
     close_segment(log)
     compact(log)
     assert headers(log)[0].max_timestamp == NOW
-    assert log.offset_of_max_timestamp().offset == 1
+    assert newest(log).offset == 1
 
 
 def test_time_of_appending_is_kept():

@@ -4,7 +4,7 @@ import copy
 from random import Random
 
 import pytest
-from tests.log.helpers import NOW, append, idempotent, open_log, put, records, run_syncs
+from tests.log.helpers import NOW, append, idempotent, newest, open_log, put, records, run_syncs
 from tests.log.simdisk import SimDisk
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -58,7 +58,7 @@ def use(log: Log, random: Random) -> None:
     attempt(records, log)
     attempt(records, log, max_bytes=200)
     attempt(log.offset_for_timestamp, NOW + random.randint(0, COUNT))
-    attempt(log.offset_of_max_timestamp)
+    attempt(lambda: newest(log))
     attempt(log.bytes_between, 0, COUNT)
     end = put(log, "new").base_offset
     assert [record.value for record in records(log, end)] == [b"new"]

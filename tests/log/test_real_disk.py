@@ -1,5 +1,6 @@
 """The same log on a real file system: the port's other side."""
 
+import errno
 import gc
 import os
 
@@ -52,3 +53,39 @@ def test_a_store_on_disk_survives_its_shutdown_and_its_neglect(tmp_path):
     store.on_tick(NOW + 10**10, {})
     assert list(tmp_path.glob("t-0*")) == []
     assert descriptors() == before
+
+
+def test_a_real_disk_tells_what_is_in_memory_and_brings_in_what_is_not(tmp_path):
+    """Not every file system can tell; then it is read."""
+    path, data, files = str(tmp_path / "f"), os.urandom(3 << 20), OsFiles()
+    file = files.open(path)
+    file.append(data)
+    file.sync()
+    assert file.read_now(5, 1_000) == data[5:1_005]
+    assert file.read_now(len(data) - 10, 100) == data[-10:]
+    assert file.read_now(len(data), 100) == b""
+    descriptor = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+    assert file.read_now(0, len(data)) in (None, data)
+    before = descriptors()
+    files.warm(path, 0, 1 << 20, 8 << 20)
+    files.warm(path, 1 << 20, 1 << 31, 0)
+    assert descriptors() == before
+    assert file.read_now(0, len(data)) == data
+    file.close()
+
+
+def test_a_file_system_that_cannot_tell_is_read_and_not_asked_again(tmp_path, monkeypatch):
+    asked = []
+
+    def preadv(*arguments):
+        asked.append(arguments)
+        raise OSError(errno.EOPNOTSUPP, "not here")
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    file = OsFiles().open(str(tmp_path / "f"))
+    file.append(b"0123456789")
+    assert [file.read_now(2, 3), file.read_now(5, 3)] == [b"234", b"567"]
+    assert len(asked) == 1
+    file.close()

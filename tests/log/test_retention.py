@@ -1,7 +1,7 @@
 """Forgetting the head of a log, cutting its tail, and finding records by time."""
 
 import pytest
-from tests.log.helpers import FOLDER, NOW, append, batch, open_log, put, run_syncs, values
+from tests.log.helpers import FOLDER, NOW, append, batch, newest, open_log, put, run_syncs, values
 from tests.log.simdisk import SimDisk
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -141,9 +141,9 @@ def test_truncation_takes_the_newest_timestamp_back(disk):
     for number in range(6):
         put(log, f"{number}", at=NOW + number)
     log.truncate_to(3, NOW)
-    assert log.offset_of_max_timestamp() == (2, NOW + 2, 0)
+    assert newest(log) == (2, NOW + 2, 0)
     log.truncate_to(0, NOW)
-    assert log.offset_of_max_timestamp() is None
+    assert newest(log) is None
 
 
 def test_starting_anew_forgets_everything(disk):
@@ -167,7 +167,7 @@ def test_the_first_record_since_a_time_is_found_inside_its_batch(disk, codec):
             assert log.offset_for_timestamp(timestamp) == (number, NOW + 10 * number, number // 30)
     assert log.offset_for_timestamp(0) == (0, NOW, 0)
     assert log.offset_for_timestamp(NOW + 591) is None
-    assert log.offset_of_max_timestamp() == (59, NOW + 590, 1)
+    assert newest(log) == (59, NOW + 590, 1)
 
 
 def test_times_that_go_back_are_searched_from_the_start(disk):
@@ -176,7 +176,7 @@ def test_times_that_go_back_are_searched_from_the_start(disk):
         put(log, "000", at=at)
     expected = {5: 0, 6: 1, 9: 1, 10: 4, 12: 4}
     assert {at: log.offset_for_timestamp(at).offset for at in expected} == expected
-    assert log.offset_of_max_timestamp() == (4, 12, 0)
+    assert newest(log) == (4, 12, 0)
 
 
 def test_records_before_the_log_start_are_not_found_by_time(disk):

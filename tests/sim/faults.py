@@ -20,6 +20,7 @@ ESTRANGED_MS_MAX = 9_000  # as long as all the noise
 DEPOSED_OF, DEPOSED_AT = 5, 1  # in these seeds a leader is deposed: one in five, and none of seeds.txt
 DEPOSED_MS = (2_000, 4_000)  # its successor waits for a second before it commits (design note 007)
 WITNESS_MS = 60
+FORGET_MS = 300  # the longest time until another machine has nothing in its page cache
 
 
 class Faults:
@@ -36,6 +37,8 @@ class Faults:
             self.kinds.append("directory")
         if self.world.has_transactions:
             self.kinds += ["ambush"] * (1 + len(self.kinds) // 3)
+        if self.world.has_slow_disks:
+            self.world.after(self.world.draw(0, FORGET_MS), self._forget)
         self.pace_ms = self.world.draw(300, 2_500)
 
     def start(self) -> None:
@@ -126,6 +129,12 @@ class Faults:
 
         self.world.on_end = strike
         self._for_a_while(lambda: setattr(self.world, "on_end", None))
+
+    def _forget(self) -> None:
+        """Nothing is left in the page cache of a machine: from now on it reads from its disk, if it must."""
+        self.cluster.machines[self._any()].disk.drop_caches()
+        if self.world.now_ms < self.end_ms:
+            self.world.after(self.world.draw(1, FORGET_MS), self._forget)
 
     def _may_lose(self, broker: int) -> bool:
         others = [other for other in self.unclean if other != broker]

@@ -15,8 +15,9 @@ from unittest.mock import patch
 from ottla.api import dispatch, partition_reads, produce
 from ottla.broker import allowance, controller_writes, long_work
 from ottla.controller import plan
-from ottla.log import validation
+from ottla.log import cold, segment, validation
 
+SLOW_DISKS_FROM = 4_000_000  # from this seed on disks are slow, and forget
 ORDINARY_SEEDS = 0.25
 SMALL = 0.5
 NO_ITEMS_PER_BYTE = 1 << 20
@@ -53,6 +54,8 @@ def limits_of(seed: int) -> Limits:
     patches = [one for one in (*_slices(random), *_sizes(random)) if random.random() < SMALL]
     if random.random() < SMALL:
         patches += _items(random)
+    if seed >= SLOW_DISKS_FROM:
+        patches += _pieces(random)
     patches.append((produce, "TURN_MS_MAX", random.choice([100, 400, 1_000])))
     return Limits(
         patches=(*patches, *sliced),
@@ -72,6 +75,14 @@ def _controller(seed: int) -> tuple[Patch, ...]:
         (controller_writes, "BALANCED_MAX", 1),
         (plan, "COUNTED_MAX", 1),
     )
+
+
+def _pieces(random: Random) -> list[Patch]:
+    """What is brought in from the disk at once: not all of such a small file."""
+    return [
+        (cold, "PIECE_BYTES_MIN", random.choice([1, 200])),
+        (segment, "AHEAD_BYTES", random.choice([0, 300])),
+    ]
 
 
 def _slices(random: Random) -> list[Patch]:

@@ -11,12 +11,13 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from tests.log.simdisk import SimDisk
 from tests.sim.frames import decode_answer, encode_request
 from tests.sim.keeper import SimKeeper
 from tests.sim.keeper_client import KeeperClient
 from tests.sim.network import Connection, Network
 from tests.sim.peer_line import PeerLine
-from tests.sim.worker import Worker
+from tests.sim.worker import Worker, disk_ms
 from tests.sim.world import START_MS, ViolationError, World
 from tests.support.brokers import epoch_of, jobs_under_way, jobs_waiting
 from tests.support.endpoints import plaintext
@@ -24,7 +25,7 @@ from tests.support.interpreter import Interpreter
 
 from ottla.api.call import CloseConnection, Silence
 from ottla.api.dispatch import on_request
-from ottla.base.files import Buffer, Files
+from ottla.base.files import Buffer
 from ottla.broker import long_work as slicing
 from ottla.broker.broker import Broker
 from ottla.broker.effects import CleanLog, Close, Job, Probe, Send, Sign
@@ -34,12 +35,14 @@ from ottla.controller.keeper import NodeChanged, Operation, Outcome, Written
 from ottla.controller.registration import founding, registration, succession
 from ottla.log import validation
 from ottla.log.directories import LogDirectoryError
+from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.primitives import ProtocolError
 
 TICK_MS = 200
 PEER_TIMEOUT_MS = 1_500
 PROBE_TIMEOUT_MS = 800
 PROBE = b"are you there?"
+FETCH_KEY = FetchRequest.API_KEY.to_bytes(2, "big")
 REGISTER_AGAIN_MS = 200
 DRAIN_MS = 2_000
 LOAD_RECORDS, LOAD_MS = 1, 10  # a slice of a coordinator's load, slow enough to meet what happens
@@ -64,11 +67,11 @@ class Clock:
 
 class Process(Interpreter):
     def __init__(
-        self, world: World, network: Network, keeper: SimKeeper, clock: Clock, disk: Files,
+        self, world: World, network: Network, keeper: SimKeeper, clock: Clock, disk: SimDisk,
         properties: dict[str, str], random: Random, *, is_successor: bool = False,
     ) -> None:  # fmt: skip
         """`is_successor`: its disk proves that the last process, and with it that one's session, is over."""
-        self.world, self.network, self.clock = world, network, clock
+        self.world, self.network, self.clock, self.disk = world, network, clock, disk
         self.is_successor = is_successor
         self.broker = Broker(disk, random, properties)
         self.broker.allowance.begin_round(self.clock_ms())
@@ -236,6 +239,7 @@ class Process(Interpreter):
             return
         buffer = bytearray(frame)
         due_ms, self.broker.outbox.is_stirred = self.broker.next_deadline_ms(), False
+        waits = len(self.disk.waits)
         try:
             answer = on_request(self.broker, connection.number, memoryview(buffer), self.clock_ms())
         except (ProtocolError, CloseConnection) as error:
@@ -251,7 +255,14 @@ class Process(Interpreter):
         elif any(job.owner == connection.number for job in self._jobs()):
             self.world.reached["served in slices"] += 1
         buffer[:] = b"\xee" * len(buffer)  # a frame's bytes are gone once it was handled
+        self._check_waits(connection, frame, waits)
         self._check_rest(due_ms)
+
+    def _check_waits(self, connection: Connection, frame: bytes, before: int) -> None:
+        """Nobody is kept waiting by a consumer whose records are not in memory."""
+        is_consumers = frame[:2] == FETCH_KEY and not self.broker.identities.is_broker(connection.number)
+        if is_consumers and len(self.disk.waits) > before:
+            raise ViolationError(f"broker {self.place} waits for the disk: {self.disk.waits[before]}")
 
     def _check_rest(self, before_ms: int | None) -> None:
         """Who says that nothing was stirred has made nothing due earlier: the shell does not look for it."""
@@ -336,10 +347,13 @@ class Process(Interpreter):
         self.keeper.confirm(lambda: self.broker.proofs.on_confirmed(asked_ms, self.clock_ms()))
 
     def work(self, task: Callable[[], None]) -> None:
-        self._after(self.world.draw(1, 15), task)
+        self._after(disk_ms(self.world), task)
 
     def run_job(self, job: Job, parked: Parked) -> None:
-        self.worker.put(job, parked)
+        if job.waits_for_disk:
+            self.worker.read(job, parked)
+        else:
+            self.worker.put(job, parked)
 
     def clean_log(self, effect: CleanLog) -> None:
         raise ViolationError(f"compaction is left out of the simulator: {effect}")

@@ -6,6 +6,8 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from tests.sim.disk_plants import DISK_PLANTS
+from tests.sim.limits import SLOW_DISKS_FROM
 from tests.sim.metrics_plants import METRICS_PLANTS
 from tests.sim.plants import PLANTS
 from tests.sim.run import run
@@ -17,7 +19,7 @@ MISFITS = ("AttributeError", "NameError", "TypeError")  # of a plant that the co
 WORKERS = min(os.cpu_count() or 1, 4)
 
 
-ALL = {**PLANTS, **TRANSACTION_PLANTS, **METRICS_PLANTS}
+ALL = {**PLANTS, **TRANSACTION_PLANTS, **METRICS_PLANTS, **DISK_PLANTS}
 
 
 @contextmanager
@@ -31,6 +33,7 @@ def first_failure(text: str) -> tuple[int, str] | None:
     """How many seeds it took, and what the last of them found. One that fails by itself has found nothing."""
     first = TRANSACTIONS_FROM + PASSED_OVER.get(text, 0) if text in TRANSACTION_PLANTS else 0
     first = METRICS_FROM if text in METRICS_PLANTS else first
+    first = SLOW_DISKS_FROM if text in DISK_PLANTS else first
     for seed in range(first, first + SEEDS_MAX):
         with planted(text):
             problem = run(seed).problem

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.sim.limits import SLOW_DISKS_FROM
 from tests.sim.run import run, run_all
 from tests.sim.world import METRICS_FROM, TRANSACTIONS_FROM
 
@@ -13,6 +14,7 @@ SEEDS = 500
 FAILING_DISKS = range(1_000_000, 1_000_040)  # seeds with directories that fail
 TRANSACTIONS = range(TRANSACTIONS_FROM, TRANSACTIONS_FROM + 20)
 METRICS = range(METRICS_FROM, METRICS_FROM + 20)
+SLOW_DISKS = range(SLOW_DISKS_FROM, SLOW_DISKS_FROM + 20)
 SEEDS_FILE = Path(__file__).with_name("seeds.txt")
 WORKERS = min(os.cpu_count() or 1, 4)
 
@@ -24,20 +26,23 @@ def known_seeds() -> list[int]:
 
 @pytest.mark.timeout(1200)
 def test_no_seed_finds_anything():
-    acknowledged = committed = lags = 0
-    seeds = sorted({*range(SEEDS), *FAILING_DISKS, *TRANSACTIONS, *METRICS, *known_seeds()})
+    acknowledged = committed = lags = disk_reads = 0
+    seeds = sorted({*range(SEEDS), *FAILING_DISKS, *TRANSACTIONS, *METRICS, *SLOW_DISKS, *known_seeds()})
     for outcome in run_all(seeds, WORKERS):
         assert outcome.problem is None, outcome.report()
         acknowledged += outcome.counts["acknowledged"]
         committed += outcome.counts.get("transactions committed", 0)
         lags += outcome.counts.get("lags read", 0)
+        disk_reads += outcome.counts.get("read from disk", 0)
     assert acknowledged > 50 * SEEDS, "a cluster that acknowledges nothing loses nothing"
     assert committed > 10 * len(TRANSACTIONS), "who commits nothing commits no half of anything"
     assert lags > 10 * len(METRICS), "who reads nothing reads nothing wrong"
+    assert disk_reads > 10 * len(SLOW_DISKS), "a disk that nobody waits for is not slow"
 
 
 def test_a_seed_gives_the_same_transcript_whatever_the_order_of_hashes():
-    script = "from tests.sim.run import run; print([run(seed).digest for seed in (3, 5, 2000000, 3000000)])"
+    seeds = (3, 5, 2_000_000, 3_000_000, 4_000_000)
+    script = f"from tests.sim.run import run; print([run(seed).digest for seed in {seeds}])"
     digests = set()
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}

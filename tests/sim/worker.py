@@ -2,6 +2,9 @@
 
 Some jobs take long: up to forty seconds, or until the faults are over. Whoever hung up or was told that its
 time is up is skipped when its turn comes.
+
+What waits for the disk waits apart, and for each other no more than threads do. Where disks are slow
+(`World.has_slow_disks`), that takes up to seconds, and so do syncs.
 """
 
 from collections import deque
@@ -14,7 +17,15 @@ from ottla.broker.parked import Parked
 
 SHORT_MS = (1, 15)
 LONG_MS = ((100, 1_000), (1_000, 4_000), (4_000, 40_000))
+DISK_MS = ((1, 15), (1, 15), (15, 300), (300, 3_000))
 LOOK_MS = 100  # how often a long job looks whether the faults are over
+
+
+def disk_ms(world: World) -> int:
+    """How long the disk takes for something."""
+    if world.is_calm or not world.has_slow_disks:
+        return world.draw(*SHORT_MS)
+    return world.draw(*DISK_MS[world.draw(0, len(DISK_MS) - 1)])
 
 
 class Worker:
@@ -33,6 +44,15 @@ class Worker:
     def put(self, job: Job, parked: Parked) -> None:
         self._queue.append((job, parked))
         self._next()
+
+    def read(self, job: Job, parked: Parked) -> None:
+        def end() -> None:
+            if parked.reply is not None:
+                self.world.reached["read from disk"] += 1
+                job.run(lambda: None)
+            self._done(job)
+
+        self._after(disk_ms(self.world), end)
 
     def _next(self) -> None:
         while self._queue and not self._is_busy:

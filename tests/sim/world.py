@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from tests.sim.limits import ORDINARY, Limits
+from tests.sim.limits import ORDINARY, SLOW_DISKS_FROM, Limits
 
 START_MS = 1_700_000_000_000
 TAIL_LINES = 120
@@ -31,8 +31,9 @@ class World:
         self.is_calm = False  # the faults are over
         self.on_end: Callable[[int], None] | None = None  # who waits for a broker to be told of an end
         self.reached = Counter[str]()  # how often a request was long, large or checked apart
-        self.has_metrics = seed >= METRICS_FROM
-        self.has_transactions = seed >= TRANSACTIONS_FROM and (not self.has_metrics or seed % 2 == 1)
+        self.has_slow_disks = seed >= SLOW_DISKS_FROM
+        self.has_metrics = METRICS_FROM <= seed < SLOW_DISKS_FROM
+        self.has_transactions = seed >= TRANSACTIONS_FROM and (seed < METRICS_FROM or seed % 2 == 1)
         self.has_disks = seed >= DISKS_FROM and (not self.has_transactions or seed % 8 == 7)
         self.random = random.Random(seed)
         self.now_ms = START_MS

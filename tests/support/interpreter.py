@@ -17,6 +17,7 @@ from ottla.broker.effects import (
     Close,
     ConfirmTree,
     CopyLog,
+    DoChore,
     Effect,
     Halt,
     Job,
@@ -33,6 +34,7 @@ from ottla.broker.effects import (
 from ottla.broker.parked import Parked
 from ottla.controller.keeper import NodeChanged, Operation
 from ottla.controller.tree import ONLY_SESSION, Tree
+from ottla.log.chores import run_at_once
 from ottla.log.directories import LogDirectoryError
 from ottla.log.directory_moves import CopySlice, Move, MoveError
 from ottla.log.durability import Sync
@@ -82,14 +84,14 @@ class Interpreter(ABC):
                 self.take_offline(directory, reason)
             case Halt(reason):
                 self.halt(reason)
-            case SyncLog() | SyncFolder() | CopyLog() | CleanLog() | RunJob():
+            case SyncLog() | SyncFolder() | CopyLog() | CleanLog() | DoChore() | RunJob():
                 self._give_to_worker(effect)
             case ReadKeys():
                 self.read_keys(effect)
             case _:
                 assert_never(effect)
 
-    def _give_to_worker(self, effect: SyncLog | SyncFolder | CopyLog | CleanLog | RunJob) -> None:
+    def _give_to_worker(self, effect: SyncLog | SyncFolder | CopyLog | CleanLog | DoChore | RunJob) -> None:
         match effect:
             case SyncLog(log, sync):
                 self.work(lambda: self._sync_log(log, sync))
@@ -97,6 +99,8 @@ class Interpreter(ABC):
                 self.work(lambda: self._sync_folder(log, folder))
             case CopyLog(move, part):
                 self.work(lambda: self._copy_log(move, part))
+            case DoChore(chore):
+                self.work(lambda: run_at_once(chore))
             case CleanLog():
                 self.clean_log(effect)
             case RunJob(job, parked):

@@ -15,6 +15,7 @@ from ottla.base.ids import TopicPartition
 from ottla.broker.leadership_proofs import Proof
 from ottla.broker.long_work import LARGE, Steps, finished
 from ottla.broker.parked import Key, Parked
+from ottla.log.cold import ColdError
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import Wanted
 from ottla.wire.messages.fetch import AbortedTransaction, PartitionData
@@ -75,8 +76,10 @@ class ConsumerFetch:
                 return False
             if self.rack and self._preferred(partition, wanted) != NO_REPLICA:
                 return False
-            waiting = partition.log.bytes_between(wanted.fetch_offset, self._end(partition))
-        except (ApiError, OSError):
+            waiting = partition.log.bytes_between(
+                wanted.fetch_offset, self._end(partition), self.reads.warmth
+            )
+        except (ApiError, ColdError, OSError):
             return False
         self.reads.count(topic_partition, min(waiting, wanted.max_bytes))
         return True
@@ -145,6 +148,8 @@ class ConsumerFetch:
             reads.denied = reads.find_denied()
         is_full = reads.broker.allowance.unsent_bytes > reads.broker.config.unsent_bytes_max
         response = yield from reads.respond(reads.wanted, self._fill, now_ms, is_full=is_full)
+        if response is None:
+            return reads.bring_in(now_ms, self._respond_in_turn)
         for traffic, size in reads.given:
             traffic.bytes_out += size
         return response
@@ -178,7 +183,7 @@ class ConsumerFetch:
         allowance = self.reads.broker.allowance
         read, aborted = partition.log.read_committed(
             wanted.fetch_offset, self.reads.limit_of(wanted, limit), end=self._end(partition),
-            at_least_one=at_least_one,
+            at_least_one=at_least_one, warmth=self.reads.warmth,
         )  # fmt: skip
         allowance.read_left -= len(read.records) + ABORTED_BYTES * len(aborted)
         answer.records = read.records

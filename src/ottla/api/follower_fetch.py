@@ -17,6 +17,7 @@ from ottla.base.ids import TopicPartition
 from ottla.broker.long_work import LARGE, Steps, finished
 from ottla.broker.parked import Key
 from ottla.broker.replicas import Follows
+from ottla.log.cold import ColdError
 from ottla.replication.leader import Follower
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import Wanted
@@ -96,8 +97,10 @@ class FollowerFetch:
                 )  # fmt: skip
             waiting = 0
             if not self._is_throttled(partition, self.now_ms):
-                waiting = partition.log.bytes_between(wanted.fetch_offset, partition.log.log_end_offset)
-        except (ApiError, OSError):
+                waiting = partition.log.bytes_between(
+                    wanted.fetch_offset, partition.log.log_end_offset, self.reads.warmth
+                )
+        except (ApiError, ColdError, OSError):
             return False
         self.reads.count(topic_partition, min(waiting, wanted.max_bytes))
         return True
@@ -152,6 +155,8 @@ class FollowerFetch:
         if self._may_be_quiet:
             wanted = [asked for asked in wanted if self._quiet(asked, asked.topic_partition) is None]
         response = yield from reads.respond(wanted, self._fill, now_ms)
+        if response is None:
+            return reads.bring_in(now_ms, self._respond)
         reads.broker.traffic.replication_bytes_out += sum(size for _, size in reads.given)
         return response
 

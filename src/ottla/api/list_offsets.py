@@ -11,7 +11,8 @@ high watermark gets there, what lies beyond it, and where it is, is OFFSET_NOT_A
 (replica id, on a connection that is proved to be its own, else CLUSTER_AUTHORIZATION_FAILED) asks about the
 log, not about what is committed. Consumers are answered once it is certain that this broker led when it was
 asked (`leadership_proof`). A partition that is named twice is INVALID_REQUEST, as in Kafka. Where a batch is
-large, a worker looks for the time in it (`log/time_search`); what is not found in time is REQUEST_TIMED_OUT.
+large, a worker looks for the time in it (`log/time_search`), and what is not in memory a worker reads first
+(`log/cold`); what is not found in time is REQUEST_TIMED_OUT.
 
 v1 offset and timestamp · v2 isolation level · v4 leader epochs · v6 flexible · v7 max timestamp · v8 -4 ·
 v9 -5
@@ -39,7 +40,8 @@ from ottla.base.offset_times import (
     READ_COMMITTED,
 )
 from ottla.broker.long_work import Steps
-from ottla.log.time_search import LargeWalkError, Walk
+from ottla.log.cold import NOTHING_YET, ColdError, WarmUp
+from ottla.log.time_search import LargeWalkError, Walk, offset_of_max_timestamp
 from ottla.replication.partition import Partition
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -54,7 +56,21 @@ NOT_AVAILABLE_SINCE = 5
 BEYOND_END = {LATEST, MAX_TIMESTAMP}
 NOT_FOUND = (-1, -1, -1)
 SEARCH_MS_MAX = 30_000
-Answers: TypeAlias = Generator[Walk | None, bool, ListOffsetsResponse]
+Answers: TypeAlias = Generator[Walk | WarmUp | None, bool, ListOffsetsResponse]
+
+
+class Done:
+    """What workers have done for the answer about one partition."""
+
+    def __init__(self) -> None:
+        self.walks: list[Walk] = []
+        self.warmth = NOTHING_YET
+
+    def add(self, job: Walk | WarmUp) -> None:
+        if isinstance(job, WarmUp):
+            self.warmth = self.warmth.with_more(job.pieces)
+        else:
+            self.walks.append(job)
 
 
 def list_offsets(call: Call, request: ListOffsetsRequest) -> Steps:
@@ -91,12 +107,12 @@ def _answers(call: Call, request: ListOffsetsRequest, named: dict[str, Counter[i
             if named[topic.name][asked.partition_index] > 1:
                 answer.error_code = ErrorCode.INVALID_REQUEST
                 continue
-            done: list[Walk] = []
-            while (walk := _answer(call, topic.name, asked, request, now_ms, done, answer)) is not None:
-                if not (yield walk):
+            done = Done()
+            while (job := _answer(call, topic.name, asked, request, now_ms, done, answer)) is not None:
+                if not (yield job):
                     answer.error_code = ErrorCode.REQUEST_TIMED_OUT
                     break
-                done.append(walk)
+                done.add(job)
             yield None
     return response
 
@@ -107,10 +123,10 @@ def _answer(
     asked: ListOffsetsPartition,
     request: ListOffsetsRequest,
     now_ms: int,
-    done: list[Walk],
+    done: Done,
     answer: ListOffsetsPartitionResponse,
-) -> Walk | None:
-    """Fill in the answer; or return the walk over a batch that must be done first."""
+) -> Walk | WarmUp | None:
+    """Fill in the answer; or return what a worker must do first."""
     try:
         if request.replica_id >= 0 and not call.may_act_as(request.replica_id, "ListOffsets"):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -135,6 +151,8 @@ def _answer(
         answer.offset, answer.timestamp, answer.leader_epoch = position
     except LargeWalkError as large:
         return large.walk
+    except ColdError as cold:
+        return WarmUp(cold.pieces)
     except ApiError as error:
         answer.error_code = error.code
         if error.code == ErrorCode.CORRUPT_MESSAGE:
@@ -144,7 +162,7 @@ def _answer(
     return None
 
 
-def _look_up(partition: Partition, timestamp: int, end: int, done: list[Walk]) -> tuple[int, int, int]:
+def _look_up(partition: Partition, timestamp: int, end: int, done: Done) -> tuple[int, int, int]:
     """(offset, timestamp, leader epoch); for the ends of the log there is no timestamp."""
     log = partition.log
     if timestamp == LATEST:
@@ -154,7 +172,8 @@ def _look_up(partition: Partition, timestamp: int, end: int, done: list[Walk]) -
     if timestamp in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
         return NOT_FOUND
     if timestamp == MAX_TIMESTAMP:
-        position = log.offset_of_max_timestamp(done)
+        rows = log.segments.row
+        position = offset_of_max_timestamp(rows, log.log_start_offset, done.walks, done.warmth)
     else:
-        position = log.offset_for_timestamp(timestamp, done)
+        position = log.offset_for_timestamp(timestamp, done.walks, done.warmth)
     return position if position is not None and position[0] < end else NOT_FOUND

@@ -2,19 +2,24 @@
 
 What is wanted was read together from one request and its session. Who fetches decides which partitions may be
 read, to where, and what else is said of them (`consumer_fetch`, `follower_fetch`).
+
+What is not in memory is brought in by a worker, for all partitions of the answer together, and then the
+answer is made anew (`log/cold`): it is true when it is given, whatever became of the partitions meanwhile.
 """
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.api.leaders import endpoints, leader_of
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition
 from ottla.broker.broker import Broker
+from ottla.broker.effects import RunJob
 from ottla.broker.long_work import Steps
 from ottla.broker.parked import Key, Parked
+from ottla.log.cold import NOTHING_YET, ColdError, Piece, Warmth, WarmUp
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import NO_SESSION, Session, Wanted
 from ottla.replication.traffic import TopicTraffic
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 NO_REPLICA = -1
 FETCH_BYTES_MIN = 64 * 1024
 WAIT_MS_MAX = 300_000
+DISK_WAIT_MS = 10_000  # for the disk, while its client waits for the answer
 LONG = 1_000  # partitions; an answer about more is made in slices
 FEW = 60  # partitions; an answer about more waits where much is answered at the same time
 ANSWER_BYTES = 50  # that a partition has in an answer besides its records, about
@@ -40,6 +46,24 @@ PARTITION_BYTES = 400  # that a fetch holds for each while it waits, about
 
 # Reads a partition into its answer: so many bytes at most, or a first batch of any size.
 Fill: TypeAlias = Callable[[PartitionData, Wanted, int, bool], Partition]
+
+
+@dataclass(slots=True)
+class Missing:
+    """What is not in memory of the partitions of an answer. `is_left_out`: the disk was too slow for it."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    is_left_out: bool = False
+    _bytes: int = 0
+
+    def add(self, cold: ColdError) -> None:
+        self.pieces += cold.pieces
+        self._bytes += cold.size
+
+    def take_bytes(self) -> int:
+        """How much of the answer it will be, once."""
+        taken, self._bytes = self._bytes, 0
+        return taken
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,6 +86,8 @@ class PartitionReads:
     by_partition: dict[TopicPartition, Wanted] = field(default_factory=dict)
     total: int = 0
     given: list[tuple[TopicTraffic, int]] = field(default_factory=list)  # bytes, as the answer has them
+    warmth: Warmth = NOTHING_YET
+    missing: Missing | None = None
 
     # -- waiting ----------------------------------------------------------------------------------
 
@@ -103,23 +129,31 @@ class PartitionReads:
     ) -> Steps:
         """Records are read when there is a place for them, and as many as clients have left room for then: if
         none (`is_full`), not even a first batch. Until they are encoded they count as unsent. They are not
-        given if that is more than the fetcher's quota."""
+        given if that is more than the fetcher's quota. None if something has to be read from the disk first:
+        then comes `bring_in`."""
         broker = self.broker
         budget, results = 0 if is_full else min(self.bytes_max, answer_bytes_max(broker)), []
         served: list[Wanted] = []
-        read_bytes = 0
+        read_bytes, at_least_one = 0, not is_full
         try:
             for asked in wanted:
                 yield
-                answer = self._read(asked, fill, budget - read_bytes, not (served or is_full))
+                answer = self._read(asked, fill, budget - read_bytes, at_least_one)
                 if answer.records:
                     read_bytes += len(answer.records)
                     broker.allowance.unsent_bytes += len(answer.records)
                     served.append(asked)
+                    at_least_one = False
+                elif self.missing is not None:
+                    budget -= self.missing.take_bytes()
+                    at_least_one = False
                 if self._is_news(asked, answer):
                     results.append((asked, answer))
         finally:
             broker.allowance.unsent_bytes -= read_bytes
+        if self.missing is not None and not self.missing.is_left_out:
+            self._take_back(results)
+            return None
         answer_bytes = read_bytes + ANSWER_BYTES * len(results)
         if self.usage is not None and self.usage.charge_fetch(answer_bytes, now_ms):
             return self._throttled(results)
@@ -133,12 +167,29 @@ class PartitionReads:
             node_endpoints=endpoints(broker, self.connection, hinted, NodeEndpoint) if hinted else [],
         )
 
-    def _throttled(self, results: list[tuple[Wanted, PartitionData]]) -> FetchResponse:
-        """An answer without anything. What would have been said in it is news the next time; a session that
-        would begin with it does not."""
+    def bring_in(self, now_ms: int, respond: Callable[[int], Any]) -> Parked:
+        """Have a worker read what is missing, and answer then."""
+        assert self.missing is not None, "something is missing"
+        job = WarmUp(self.missing.pieces)
+        self.warmth, self.missing = self.warmth.with_more(job.pieces), None
+
+        def expire(expired_ms: int) -> Any:
+            self.missing = Missing(is_left_out=True)
+            return respond(expired_ms)
+
+        parked = self.park((job,), now_ms + DISK_WAIT_MS, lambda _job, ready_ms: respond(ready_ms), expire)
+        self.broker.outbox.put(RunJob(job, parked))
+        return parked
+
+    def _take_back(self, results: list[tuple[Wanted, PartitionData]]) -> None:
+        """What was to be said is not said: it is news the next time."""
         self.given.clear()
         for wanted, _ in results:
             wanted.sent_high_watermark = -1
+
+    def _throttled(self, results: list[tuple[Wanted, PartitionData]]) -> FetchResponse:
+        """An answer without anything. A session that would begin with it does not."""
+        self._take_back(results)
         if self.session is not None and not self.incremental:
             self.broker.sessions.close(self.session.id)
             self.session = None
@@ -160,17 +211,27 @@ class PartitionReads:
                 answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
             if error.code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}:
                 answer.current_leader = self._leader_hint(wanted)
-            self.broker.traffic.on_refused_fetch(wanted.topic, error.code)
+            self._count_refused(wanted, error.code)
             self._hide_storage_error(answer)
+        except ColdError as cold:
+            if self.warmth is NOTHING_YET:
+                self.partition(wanted).traffic.fetch_requests += 1
+            self.missing = self.missing or Missing()
+            self.missing.add(cold)
         except OSError as error:
             answer.error_code = self.broker.storage.failed(error)
-            self.broker.traffic.on_refused_fetch(wanted.topic, answer.error_code)
+            self._count_refused(wanted, answer.error_code)
             self._hide_storage_error(answer)
         else:
-            traffic.fetch_requests += 1
+            if self.warmth is NOTHING_YET:
+                traffic.fetch_requests += 1
             if answer.records:
                 self.given.append((traffic, len(answer.records)))
         return answer
+
+    def _count_refused(self, wanted: Wanted, code: ErrorCode) -> None:
+        if self.warmth is NOTHING_YET:  # or it was counted when this was first tried
+            self.broker.traffic.on_refused_fetch(wanted.topic, code)
 
     def _hide_storage_error(self, answer: PartitionData) -> None:
         if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR and not self.knows_storage_error:
@@ -207,7 +268,9 @@ class PartitionReads:
         self, partition: Partition, wanted: Wanted, limit: int, *, end: int, at_least_one: bool
     ) -> Buffer:
         limit = self.limit_of(wanted, limit)
-        records = partition.read(wanted.fetch_offset, limit, end=end, at_least_one=at_least_one).records
+        records = partition.log.read(
+            wanted.fetch_offset, limit, end=end, at_least_one=at_least_one, warmth=self.warmth
+        ).records
         self.broker.allowance.read_left -= len(records)
         return records
 

@@ -17,6 +17,7 @@ import stat
 from typing import Final, NoReturn, Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+Bytes: TypeAlias = bytes | bytearray
 
 WHOLE_BYTES_MAX: Final = 64 << 20
 FOLDER: Final = "a folder"
@@ -29,6 +30,11 @@ _KINDS: Final = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+# Tells at once that bytes are not in memory; not every system, nor every file system, can.
+_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
+_CANNOT_TELL: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_WARM_BYTES: Final = 1 << 20
+_AHEAD_BYTES: Final = 512 << 10  # the kernel takes little more in one go
 # Neither another file than the one named, nor a wait for whoever might write to it.
 _PLAIN: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -82,6 +88,10 @@ class File(Protocol):
     def size(self) -> int: ...
     def append(self, data: Buffer) -> None: ...
     def read(self, at: int, count: int) -> bytes: ...
+    def read_now(self, at: int, count: int) -> Bytes | None:
+        """What `read` gives, or None if the disk would have to be waited for. Where nobody can tell, it is
+        waited for."""
+
     def truncate(self, size: int) -> None: ...
     def sync(self) -> None: ...
     def rename(self, path: str) -> None: ...
@@ -97,6 +107,9 @@ class Files(Protocol):
     def kinds(self, directory: str) -> dict[str, str]: ...
     def make_directory(self, directory: str) -> bool: ...
     def read(self, path: str, most: int | None = None) -> bytes: ...
+    def warm(self, path: str, at: int, count: int, ahead: int) -> None:
+        """Wait until these bytes are in memory, and let those behind them come."""
+
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None: ...
     def rename(self, old: str, new: str, *, sync: bool = True) -> None: ...
     def remove(self, path: str) -> None: ...
@@ -106,10 +119,11 @@ class Files(Protocol):
 
 
 class OsFile:
-    __slots__ = ("_fd", "_size", "path")
+    __slots__ = ("_can_tell", "_fd", "_size", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._can_tell = bool(_NOWAIT)
         self._fd, self._size = open_plain(path, os.O_RDWR | os.O_CREAT, 0o644)
 
     @property
@@ -129,6 +143,25 @@ class OsFile:
         self._size = end + done
 
     def read(self, at: int, count: int) -> bytes:
+        return os.pread(self._fd, count, at)
+
+    def read_now(self, at: int, count: int) -> Bytes | None:
+        if self._can_tell:
+            data = bytearray(count)
+            try:
+                done = os.preadv(self._fd, (data,), at, _NOWAIT)
+            except BlockingIOError:
+                # A miss would have the kernel read ahead here and now: that is for who calls `warm`.
+                os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_RANDOM)
+                return None
+            except OSError as error:
+                if error.errno not in _CANNOT_TELL:
+                    raise
+                self._can_tell = False
+            else:
+                if done == count:
+                    return data
+                return data[:done] if at + done >= self._size else None
         return os.pread(self._fd, count, at)
 
     def truncate(self, size: int) -> None:
@@ -225,6 +258,19 @@ class OsFiles:
         finally:
             os.close(fd)
         return data
+
+    def warm(self, path: str, at: int, count: int, ahead: int) -> None:
+        fd, size = open_plain(path, os.O_RDONLY)
+        try:
+            end = min(at + count, size)
+            scratch = bytearray(max(min(_WARM_BYTES, end - at), 1))
+            while at < end and (done := os.preadv(fd, (scratch,), at)):
+                at += done
+            if hasattr(os, "posix_fadvise"):
+                for start in range(at, min(at + ahead, size), _AHEAD_BYTES):
+                    os.posix_fadvise(fd, start, _AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(fd)
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"

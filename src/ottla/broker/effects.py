@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from ottla.base.files import Buffer, Syncable
 from ottla.broker.parked import Parked
 from ottla.controller.keeper import Operation
+from ottla.log.chores import Chore
 from ottla.log.compaction.task import CleanTask
 from ottla.log.directory_moves import CopySlice, Move
 from ottla.log.durability import Sync
@@ -119,8 +120,19 @@ class CopyLog:
     slice: CopySlice
 
 
+@dataclass(frozen=True, slots=True)
+class DoChore:
+    """Run a chore of the logs in a worker, then call its `done`."""
+
+    chore: Chore
+
+
 class Job(Protocol):
     """Work for a request that would keep all others waiting."""
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Rather than to compute: many of those can wait at the same time."""
 
     def run(self, pause: Callable[[], None]) -> None:
         """Touch nothing of the broker's, and call `pause` every millisecond or so. If that raises
@@ -182,6 +194,7 @@ Effect: TypeAlias = (
     | CleanLog
     | SyncFolder
     | CopyLog
+    | DoChore
     | RunJob
     | ReadKeys
     | TakeOffline

@@ -5,19 +5,45 @@ taken for the log that has the name next: so a name that may still stand in a ch
 before it is used again all checkpoints are written anew, once for however many names.
 
 A directory that cannot be written is reported and passed over: the others' checkpoints do not wait for it.
+
+What is written from time to time, and may as well be written later, is written aside by a worker
+(`log/chores`) and put into place when it is synced; unless something newer was written at once meanwhile.
 """
 
 import os.path
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from ottla.base.ids import TopicPartition
 from ottla.log import checkpoint_format
 from ottla.log.catalog import Catalog
-from ottla.log.directories import Directories, LogDirectoryError
+from ottla.log.chores import OnChore
+from ottla.log.directories import Directories, DirectoryFiles, LogDirectoryError
+
+ASIDE = ".next.tmp"
+
+
+class Write:
+    """A chore: a checkpoint that waits to be put into place."""
+
+    def __init__(self, disk: DirectoryFiles, path: str, data: bytes, on_done: "OnWritten") -> None:
+        self.disk, self.path, self.data = disk, path, data
+        self._on_done = on_done
+
+    def run(self) -> None:
+        self.disk.write_atomic(self.path + ASIDE, self.data)
+
+    def done(self, error: OSError | None) -> None:
+        self._on_done(self, error)
+
+
+OnWritten: TypeAlias = Callable[[Write, OSError | None], None]
 
 
 class Checkpoints:
-    def __init__(self, directories: Directories, catalog: Catalog) -> None:
+    def __init__(self, directories: Directories, catalog: Catalog, on_chore: OnChore) -> None:
+        self._on_chore = on_chore
+        self._under_way: dict[str, Write] = {}  # by path
         self.stale: set[TopicPartition] = set()
         self._directories = directories
         self._catalog = catalog
@@ -36,7 +62,7 @@ class Checkpoints:
         if self.stale:
             self.write_all()
         else:
-            self.write_recovery_points()
+            self.write_recovery_points(is_later=True)
 
     def write_high_watermarks(self, *, sync: bool = False) -> None:
         """A lost one only makes a watermark start lower, so nothing waits for the disk."""
@@ -50,13 +76,13 @@ class Checkpoints:
         )
         self._write(checkpoint_format.CLEANER_OFFSETS, offsets, sync=sync)
 
-    def write_recovery_points(self) -> None:
+    def write_recovery_points(self, *, is_later: bool = False) -> None:
         points = (
             (topic_partition, log.recovery_point) for topic_partition, log in self._catalog.logs.items()
         )
-        self._write(checkpoint_format.RECOVERY_POINTS, points)
+        self._write(checkpoint_format.RECOVERY_POINTS, points, is_later=is_later)
 
-    def write_log_starts(self, first: str | None = None) -> None:
+    def write_log_starts(self, first: str | None = None, *, is_later: bool = False) -> None:
         """Only starts that the name of the first segment does not tell already. A log that has just moved to
         `first` must be known there before it is forgotten where it was."""
         starts = (
@@ -64,7 +90,7 @@ class Checkpoints:
             for topic_partition, log in self._catalog.logs.items()
             if log.log_start_offset > log.segments[0].base_offset
         )
-        self._write(checkpoint_format.LOG_STARTS, starts, first=first)
+        self._write(checkpoint_format.LOG_STARTS, starts, first=first, is_later=is_later)
 
     def _write(
         self,
@@ -73,6 +99,7 @@ class Checkpoints:
         *,
         sync: bool = True,
         first: str | None = None,
+        is_later: bool = False,
     ) -> None:
         """Write a checkpoint into every directory, for the partitions that live there, where it changed."""
         disks = self._directories.disks
@@ -84,10 +111,34 @@ class Checkpoints:
         for directory, contents in sorted(by_directory.items(), key=lambda item: item[0] != first):
             path = os.path.join(directory, name)
             data = checkpoint_format.format_offsets(contents)
-            if self._written.get(path) not in ((data, sync), (data, True)):
-                try:
-                    disks[directory].write_atomic(path, data, sync=sync)
-                except LogDirectoryError as error:
-                    self._directories.report(error)
-                else:
-                    self._written[path] = (data, sync)
+            if self._written.get(path) in ((data, sync and not is_later), (data, True)):
+                continue
+            if is_later:
+                if path not in self._under_way and directory not in self._directories.failing:
+                    self._under_way[path] = write = Write(disks[directory], path, data, self._on_written)
+                    self._on_chore(write)
+                continue
+            self._under_way.pop(path, None)
+            try:
+                disks[directory].write_atomic(path, data, sync=sync)
+            except LogDirectoryError as error:
+                self._directories.report(error)
+            else:
+                self._written[path] = (data, sync)
+
+    def _on_written(self, write: Write, error: OSError | None) -> None:
+        """Put it into place, unless it is outdated. A crash may bring back the one before, so it does not
+        count as synced."""
+        if self._under_way.get(write.path) is not write:
+            return
+        del self._under_way[write.path]
+        if write.disk.directory not in self._directories.disks:
+            return
+        try:
+            if error is not None:
+                raise error
+            write.disk.rename(write.path + ASIDE, write.path, sync=False)
+        except LogDirectoryError as failure:
+            self._directories.report(failure)
+        else:
+            self._written[write.path] = (write.data, False)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from ottla.base.files import Buffer, File, Files, Syncable, UnfitFileError, is_shortage
+from ottla.base.files import Buffer, Bytes, File, Files, Syncable, UnfitFileError, is_shortage
 
 T = TypeVar("T")
 
@@ -53,6 +53,12 @@ class DirectoryFile:
     def read(self, at: int, count: int) -> bytes:
         try:
             return self._file.read(at, count)
+        except OSError as error:
+            raise _of(self._directory, error, self.path) from None
+
+    def read_now(self, at: int, count: int) -> Bytes | None:
+        try:
+            return self._file.read_now(at, count)
         except OSError as error:
             raise _of(self._directory, error, self.path) from None
 
@@ -134,6 +140,9 @@ class DirectoryFiles:
             raise
         except OSError as error:
             raise _of(self.directory, error, path) from None
+
+    def warm(self, path: str, at: int, count: int, ahead: int) -> None:
+        self._try(path, lambda: self._files.warm(path, at, count, ahead))
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         self._try(path, lambda: self._files.write_atomic(path, data, sync=sync))

@@ -17,6 +17,7 @@ from zlib import crc32
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
 from ottla.base.ids import TopicPartition
+from ottla.log.cold import Warmth
 from ottla.log.config import LogConfig
 from ottla.log.directories import failure_of
 from ottla.log.durability import Durability, Sync
@@ -283,61 +284,56 @@ class Log:
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, *, end: int, at_least_one: bool = True) -> Read:
-        """Whole batches from the one that contains `offset`, all of them below `end`, about `max_bytes` at
-        most.
+    def read(
+        self, offset: int, max_bytes: int, *, end: int, at_least_one: bool = True,
+        warmth: Warmth | None = None,
+    ) -> Read:  # fmt: skip
+        """Whole batches from the one that contains `offset`, below `end`, about `max_bytes` at most.
 
-        A first batch that is larger than `max_bytes` comes whole if `at_least_one`, else not at all.
+        A first batch that is larger than `max_bytes` comes whole if `at_least_one`, else not at all. Who
+        must not wait for the disk gives `warmth` (`log/cold`).
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise self._out_of_range(offset)
         if end > self.log_end_offset:
             end = self.log_end_offset
-        if offset >= end:
+        if offset >= end or (max_bytes <= 0 and not at_least_one):
             return Read(b"", offset)
-        segments = self.segments
-        active = segments.active
+        active = self.segments.active
         if offset < active.base_offset:
-            at = bisect_right(segments.bases, offset) - 1
-            while (segment := segments.row[at]) is not active:
-                segments.keep_open(segment)
-                at += 1
-                upper = segments.bases[at]
-                result = read(segment, offset, max_bytes, end, upper, at_least_one)
-                # A segment may end before the next begins, as compaction leaves holes.
-                if result.records or upper >= end or result.next_offset < upper:
-                    return result
-        return read(active, offset, max_bytes, end, self.log_end_offset, at_least_one)
+            result = self.segments.read_closed(offset, max_bytes, end, at_least_one, warmth)
+            if result is not None:
+                return result
+        return read(active, offset, max_bytes, end, self.log_end_offset, at_least_one, warmth)
 
     def read_committed(
-        self, offset: int, max_bytes: int, *, end: int, at_least_one: bool = True
-    ) -> tuple[Read, list[AbortedTransaction]]:
+        self, offset: int, max_bytes: int, *, end: int, at_least_one: bool = True,
+        warmth: Warmth | None = None,
+    ) -> tuple[Read, list[AbortedTransaction]]:  # fmt: skip
         """As `read`, up to the last stable offset, and which of the transactions in it were aborted. A read
         ends early rather than to name very many."""
-        result = self.read(offset, max_bytes, end=end, at_least_one=at_least_one)
-        aborted = self.segments.aborted_between(offset, result.next_offset) if result.records else []
+        result = self.read(offset, max_bytes, end=end, at_least_one=at_least_one, warmth=warmth)
+        has_any = bool(result.records)
+        aborted = self.segments.aborted_between(offset, result.next_offset, warmth) if has_any else []
         if len(aborted) > ABORTED_MAX:
             begun = sorted(transaction.first_offset for transaction in aborted)
             upper = next((first for first in begun[ABORTED_MAX:] if first > offset), end)
-            shorter = self.read(offset, max_bytes, end=upper, at_least_one=at_least_one)
+            shorter = self.read(offset, max_bytes, end=upper, at_least_one=at_least_one, warmth=warmth)
             if shorter.records:
                 begun_before = [transaction for transaction in aborted if transaction.first_offset < upper]
                 return shorter, begun_before
         return result, aborted
 
-    def bytes_between(self, offset: int, end: int) -> int:
+    def bytes_between(self, offset: int, end: int, warmth: Warmth | None = None) -> int:
         """About how many bytes a read from `offset` to `end` would give; never 0 if it would give any."""
         offset, end = max(offset, self.log_start_offset), min(end, self.log_end_offset)
-        return self.segments.bytes_between(offset, end) if offset < end else 0
+        return self.segments.bytes_between(offset, end, warmth) if offset < end else 0
 
-    def offset_for_timestamp(self, time: int, done: Sequence[Walk] | None = None) -> TimestampedOffset | None:
+    def offset_for_timestamp(
+        self, time: int, done: Sequence[Walk] | None = None, warmth: Warmth | None = None
+    ) -> TimestampedOffset | None:
         """The first record that is at least as new as `time`. For `done` see `time_search`."""
-        return offset_for_timestamp(self.segments.row, time, self.log_start_offset, done)
-
-    def offset_of_max_timestamp(self, done: Sequence[Walk] | None = None) -> TimestampedOffset | None:
-        """The first record with the newest timestamp (KIP-734)."""
-        newest = max(segment.max_timestamp for segment in self.segments)
-        return None if newest < 0 else self.offset_for_timestamp(newest, done)
+        return offset_for_timestamp(self.segments.row, time, self.log_start_offset, done, warmth)
 
     # Forgetting
 

@@ -7,13 +7,43 @@ to go on behind damage.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.files import File
+from ottla.base.files import Bytes
 from ottla.records.batch import HEADER_SIZE, MAGIC, MAGIC_AT, BatchHeader, crc_ok, read_header
 
 CHUNK_BYTES = 1 << 20
 LOOKUP_BYTES = 8 << 10
+_LOOK_BEHIND_BYTES = 4 << 20  # for a sound batch behind damage, for one reader, who will be back
+
+
+class Damage(NamedTuple):
+    """Bytes that are no batch, with batches behind them."""
+
+    position: int
+    size: int
+    reason: str
+
+
+class Recovered(NamedTuple):
+    """What a scan of a segment found. `reason` says why bytes were cut off, if any were; `damage` was left
+    where it is; `has_markers` if there may be ends of transactions."""
+
+    next_offset: int
+    cut_bytes: int
+    reason: str
+    epochs: tuple[tuple[int, int], ...]
+    damage: tuple[Damage, ...] = ()
+    has_markers: bool = False
+
+
+class Readable(Protocol):
+    """A file that somebody walks over."""
+
+    @property
+    def path(self) -> str: ...
+    def read(self, at: int, count: int) -> Bytes: ...
 
 
 class TornError(Exception):
@@ -25,9 +55,12 @@ class TornError(Exception):
         self.reason = reason
 
 
-def headers(file: File, start: int, end: int, chunk: int = CHUNK_BYTES) -> Iterator[tuple[int, BatchHeader]]:
+def headers(
+    file: Readable, start: int, end: int, chunk: int = CHUNK_BYTES
+) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of every batch between two positions; most bytes of large batches are not read."""
-    at, base, data = start, start, b""
+    at, base = start, start
+    data: Bytes = b""
     while at < end:
         if at + HEADER_SIZE > base + len(data):
             base, data = at, file.read(at, min(chunk, end - at))
@@ -37,10 +70,11 @@ def headers(file: File, start: int, end: int, chunk: int = CHUNK_BYTES) -> Itera
 
 
 def batches(
-    file: File, start: int, end: int, chunk: int = CHUNK_BYTES
+    file: Readable, start: int, end: int, chunk: int = CHUNK_BYTES
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """(position, header, bytes) of every batch between two positions."""
-    at, base, data = start, start, b""
+    at, base = start, start
+    data: Bytes = b""
     while at < end:
         if at + HEADER_SIZE > base + len(data):
             base, data = at, file.read(at, min(chunk, end - at))
@@ -54,7 +88,7 @@ def batches(
         at += size
 
 
-def _whole_header(file: File, data: bytes, where: int, position: int, end: int) -> BatchHeader:
+def _whole_header(file: Readable, data: Bytes, where: int, position: int, end: int) -> BatchHeader:
     if len(data) - where < HEADER_SIZE:
         raise TornError(file.path, position, f"{len(data) - where} bytes are too few for a batch")
     header = read_header(data, where)
@@ -66,7 +100,27 @@ def _whole_header(file: File, data: bytes, where: int, position: int, end: int) 
     return header
 
 
-def find_batch(file: File, start: int, end: int, offsets: range) -> int | None:
+def find_offset(file: Readable, start: int, end: int, offset: int, base_offset: int | None) -> int:
+    """The position of the first batch from `start` on that ends at or after `offset`; `end` if none does. If
+    the first offset of the file is given, damage costs what it destroyed, not what comes after it."""
+    try:
+        for position, header in headers(file, start, end, LOOKUP_BYTES):
+            if position == start and start and header.base_offset > offset:
+                raise TornError(file.path, start, f"the index says that {offset} is here or later")
+            if header.last_offset >= offset:
+                return position
+    except TornError as torn:
+        if base_offset is None:
+            raise
+        look_end = min(end, torn.position + _LOOK_BEHIND_BYTES)
+        sound = find_batch(file, torn.position + 1, look_end, range(base_offset, offset + 1))
+        if sound is None:
+            raise
+        return find_offset(file, sound, end, offset, base_offset)
+    return end
+
+
+def find_batch(file: Readable, start: int, end: int, offsets: range) -> int | None:
     """The first position from `start` on where a batch with the right checksum begins at one of `offsets`."""
     at = start
     while end - at >= HEADER_SIZE:

@@ -14,9 +14,10 @@ import os.path
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from ottla.base.files import File, Files
+from ottla.base.files import Bytes, File, Files
+from ottla.log.cold import AHEAD_BYTES, WHOLE, ColdError, Piece, WarmFile, Warmth
 from ottla.log.config import LogConfig
 from ottla.log.index import (
     OFFSET_ENTRY_SIZE,
@@ -27,7 +28,18 @@ from ottla.log.index import (
     TimeIndex,
     read_index,
 )
-from ottla.log.scan import LOOKUP_BYTES, TornError, batches, corrupt, find_batch, headers
+from ottla.log.scan import (
+    LOOKUP_BYTES,
+    Damage,
+    Readable,
+    Recovered,
+    TornError,
+    batches,
+    corrupt,
+    find_batch,
+    find_offset,
+    headers,
+)
 from ottla.log.transaction_index import TransactionIndex, read_transactions, write_transactions
 from ottla.records.batch import NO_TIMESTAMP, BatchHeader, crc_ok
 
@@ -36,32 +48,10 @@ SUFFIXES = (".log", *INDEX_SUFFIXES)
 SEGMENT_BYTES_MAX = (1 << 31) - 1  # what a position in an index can say
 _TAIL_MAX = 128
 _HINTS_MAX = 16
-# How far to look for a sound batch behind damage: for one reader, who will be back; once, for all of them.
-_LOOK_BEHIND_BYTES = 4 << 20
-_REBUILD_BYTES = 64 << 20
+_REBUILD_BYTES = 64 << 20  # how far to look for a sound batch behind damage, once for all readers
 
 
 Note: TypeAlias = Callable[[BatchHeader, memoryview], None]
-
-
-class Damage(NamedTuple):
-    """Bytes that are no batch, with batches behind them."""
-
-    position: int
-    size: int
-    reason: str
-
-
-class Recovered(NamedTuple):
-    """What a scan of a segment found. `reason` says why bytes were cut off, if any were; `damage` was left
-    where it is; `has_markers` if there may be ends of transactions."""
-
-    next_offset: int
-    cut_bytes: int
-    reason: str
-    epochs: tuple[tuple[int, int], ...]
-    damage: tuple[Damage, ...] = ()
-    has_markers: bool = False
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -141,6 +131,10 @@ class Segment:
         assert self._transactions is not None
         return self._transactions
 
+    @property
+    def knows_aborted(self) -> bool:
+        return self._transactions is not None
+
     def set_transactions(self, index: TransactionIndex) -> None:
         self._transactions, self.may_have_aborted = index, len(index) > 0
         self._full |= index.is_full
@@ -152,6 +146,11 @@ class Segment:
             self._load_indexes()
         assert self._max_timestamp is not None
         return self._max_timestamp
+
+    @property
+    def has_times(self) -> bool:
+        """Is its newest timestamp known without reading anything?"""
+        return self._max_timestamp is not None
 
     @property
     def first_timestamp(self) -> int:
@@ -237,16 +236,40 @@ class Segment:
             or TIME_ENTRY_SIZE * (len(times.offsets) + 2) > self._index_bytes_max
         )
 
-    def read(self, position: int, count: int) -> bytes:
-        return (self._file or self.file).read(position, count)
+    def read(self, position: int, count: int, warmth: Warmth | None = None, ahead: int = 0) -> Bytes:
+        """With `warmth`, as everywhere: ColdError if it would have to wait for the disk (`log/cold`)."""
+        file = self._file
+        if file is None:
+            self.check_open(warmth)
+            file = self.file
+        if warmth is None:
+            return file.read(position, count)
+        data = file.read_now(position, count)
+        return warmth.read_missing(file, self.files, position, count, ahead) if data is None else data
 
-    def locate(self, offset: int) -> int:
+    @property
+    def is_open(self) -> bool:
+        """Can it be read without opening a file?"""
+        return (self._file is not None or not self.size) and self._index is not None
+
+    def check_open(self, warmth: Warmth | None) -> None:
+        if warmth is not None and not self.is_open and not warmth.has(self.path()):
+            raise ColdError(self.pieces())
+
+    def pieces(self) -> list[Piece]:
+        """What is needed of its files before it can be read."""
+        return [*self.time_pieces(), Piece(self.files, self.path(), 0, 0)]
+
+    def time_pieces(self) -> list[Piece]:
+        return [Piece(self.files, self.path(suffix), 0, WHOLE) for suffix in INDEX_SUFFIXES[:2]]
+
+    def locate(self, offset: int, warmth: Warmth | None = None) -> int:
         """The position of the first batch that ends at or after `offset`; the segment's size if none does."""
         position = self._remembered(offset)
         if position is not None:
             return position
         try:
-            return self._scan(offset)
+            return self._scan(offset, warmth)
         except TornError as torn:
             if self._rebuilt:
                 raise corrupt(torn) from None
@@ -254,10 +277,13 @@ class Segment:
         self.rebuild_indexes()
         return self.locate(offset)
 
-    def estimate(self, offset: int) -> int:
+    def estimate(self, offset: int, warmth: Warmth | None = None) -> int:
         """About `locate`, without reading the log: never behind it."""
         position = self._remembered(offset)
-        return self.index.floor(offset - self.base_offset) if position is None else position
+        if position is not None:
+            return position
+        self.check_open(warmth)
+        return self.index.floor(offset - self.base_offset)
 
     def boundary(self, position: int) -> int:
         """The last position at or before the given one that is known to begin a batch."""
@@ -270,6 +296,10 @@ class Segment:
             del hints[next(iter(hints))]
         hints[offset] = position
 
+    def ahead_of(self, offset: int) -> int:
+        """How much a reader who begins here will want next: much, if it has stopped here before."""
+        return AHEAD_BYTES if offset in self._hints else 0
+
     def _remembered(self, offset: int) -> int | None:
         ends = self._tail_ends
         if ends:
@@ -280,51 +310,21 @@ class Segment:
                 return self._tail_positions[at]
         return self._hints.get(offset)
 
-    def _scan(self, offset: int) -> int:
-        start = self.index.floor(offset - self.base_offset)
-        try:
-            for position, header in headers(self.file, start, self.size, LOOKUP_BYTES):
-                if position == start and start and header.base_offset > offset:
-                    raise TornError(self.path(), start, f"the index says that {offset} is here or later")
-                if header.last_offset >= offset:
-                    return position
-        except TornError as torn:
-            if not self._rebuilt:
-                raise
-            return self._scan_behind(torn, offset)
-        return self.size
+    def readable(self, warmth: Warmth | None) -> Readable:
+        """Its file, for who walks over it."""
+        self.check_open(warmth)
+        return self.file if warmth is None else WarmFile(self.file, self.files, warmth)
 
-    def _scan_behind(self, torn: TornError, offset: int) -> int:
-        """Damage costs what it destroyed, not what comes after it."""
-        offsets = range(self.base_offset, offset + 1)
-        end = min(self.size, torn.position + _LOOK_BEHIND_BYTES)
-        sound = find_batch(self.file, torn.position + 1, end, offsets)
-        if sound is None:
-            raise torn
-        try:
-            for position, header in headers(self.file, sound, self.size, LOOKUP_BYTES):
-                if header.last_offset >= offset:
-                    return position
-        except TornError as another:
-            return self._scan_behind(another, offset)
-        return self.size
+    def _scan(self, offset: int, warmth: Warmth | None) -> int:
+        file = self.readable(warmth)
+        start = self.index.floor(offset - self.base_offset)
+        return find_offset(file, start, self.size, offset, self.base_offset if self._rebuilt else None)
 
     def headers_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         return headers(self.file, position, self.size)
 
     def batches_from(self, position: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         return batches(self.file, position, self.size)
-
-    def first_batch_since(self, timestamp: int, offset: int) -> tuple[BatchHeader, bytes] | None:
-        """The first batch that ends at or after `offset` and has a record at least as new as `timestamp`."""
-        since = max(self.times.floor(timestamp) + self.base_offset, offset)
-        try:
-            for position, header in self.headers_from(self.index.floor(since - self.base_offset)):
-                if header.max_timestamp >= timestamp and header.last_offset >= offset:
-                    return header, self.read(position, header.size)
-        except TornError as torn:
-            raise corrupt(torn) from None
-        return None
 
     def load_tail(self) -> int:
         """Take up writing where the file ends: the next offset. `TornError` if no batch ends there."""

@@ -13,12 +13,14 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from ottla.base.files import File, Files
+from ottla.log.cold import WHOLE, ColdError, Piece, Warmth
 from ottla.log.config import LogConfig
 from ottla.log.durability import Durability
 from ottla.log.index import IndexFileError
 from ottla.log.producer_replay import rebuild_transactions
 from ottla.log.recovery import DELETED
 from ottla.log.segment import SUFFIXES, Segment
+from ottla.log.segment_reader import Read, read
 from ottla.log.snapshots import SNAPSHOT
 from ottla.log.transaction_index import AbortedTransaction, TransactionIndex
 
@@ -60,13 +62,29 @@ class SegmentList(Sequence[Segment]):
     def active_file(self) -> File:
         return self.active.file
 
-    def bytes_between(self, offset: int, end: int) -> int:
+    def bytes_between(self, offset: int, end: int, warmth: Warmth | None) -> int:
         """About how many bytes lie between two offsets; at least 1."""
         first = bisect_right(self.bases, offset) - 1
         last = bisect_right(self.bases, end) - 1
-        total = self.row[last].estimate(end) - self.row[first].estimate(offset)
+        total = self.row[last].estimate(end, warmth) - self.row[first].estimate(offset, warmth)
         total += sum(segment.size for segment in self.row[first:last])
         return max(total, 1)
+
+    def read_closed(
+        self, offset: int, max_bytes: int, end: int, at_least_one: bool, warmth: Warmth | None
+    ) -> Read | None:
+        """What the segments before the active one have of a read; None if there is nothing in them."""
+        at = bisect_right(self.bases, offset) - 1
+        while (segment := self.row[at]) is not self.active:
+            segment.check_open(warmth)
+            self.keep_open(segment)
+            at += 1
+            upper = self.bases[at]
+            result = read(segment, offset, max_bytes, end, upper, at_least_one, warmth)
+            # A segment may end before the next begins, as compaction leaves holes.
+            if result.records or upper >= end or result.next_offset < upper:
+                return result
+        return None
 
     def keep_open(self, segment: Segment) -> None:
         """Keep the files of the few old segments that are being read open, and close the others."""
@@ -102,13 +120,18 @@ class SegmentList(Sequence[Segment]):
         index.append(aborted)
         self.active.set_transactions(index)
 
-    def aborted_between(self, offset: int, upper: int) -> list[AbortedTransaction]:
+    def aborted_between(
+        self, offset: int, upper: int, warmth: Warmth | None = None
+    ) -> list[AbortedTransaction]:
         """What a reader of the records from `offset` to before `upper` must know."""
         aborted = list[AbortedTransaction]()
         if offset >= self.active.base_offset and not self.active.may_have_aborted:
             return aborted
         for segment in self.row[max(bisect_right(self.bases, offset) - 1, 0) :]:
             if segment.may_have_aborted:
+                path = segment.path(".txnindex")
+                if warmth is not None and not segment.knows_aborted and not warmth.has(path):
+                    raise ColdError([Piece(self.files, path, 0, WHOLE)])
                 index = self.transactions_of(segment)
                 if segment is not self.active:
                     self.keep_open(segment)

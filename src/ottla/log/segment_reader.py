@@ -8,7 +8,8 @@ batches are.
 
 from typing import NamedTuple
 
-from ottla.base.files import Buffer
+from ottla.base.files import Buffer, Bytes
+from ottla.log.cold import Warmth
 from ottla.log.scan import TornError, corrupt
 from ottla.log.segment import Segment
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header, size_of
@@ -23,39 +24,49 @@ class Read(NamedTuple):
     next_offset: int
 
 
-def read(segment: Segment, offset: int, max_bytes: int, end: int, upper: int, at_least_one: bool) -> Read:
+def read(
+    segment: Segment,
+    offset: int,
+    max_bytes: int,
+    end: int,
+    upper: int,
+    at_least_one: bool,
+    warmth: Warmth | None,
+) -> Read:
     """Batches of one segment whose records lie below `upper`, from `offset` to `end`."""
-    position = segment.locate(offset)
+    position = segment.locate(offset, warmth)
     whole = end >= upper
-    stop = segment.size if whole else segment.locate(end)
+    stop = segment.size if whole else segment.locate(end, warmth)
     count = stop - position
     if count <= 0:
         return Read(b"", min(end, upper) if whole else offset)
     if count <= max_bytes:
-        data = segment.read(position, count)
+        data = segment.read(position, count, warmth)
         # What is left of a batch must not pass for all there is: its reader would wait for the rest for ever.
         if len(data) < count:
             raise corrupt(TornError(segment.path(), position + len(data), f"the file ends before {stop}"))
         if len(data) < HEADER_SIZE or size_of(data) > count:
             raise corrupt(TornError(segment.path(), position, "the batch is not whole"))
         return Read(data, min(end, upper))
-    return _cut(segment, offset, position, max_bytes, at_least_one)
+    return _cut(segment, offset, position, max_bytes, at_least_one, warmth)
 
 
-def _cut(segment: Segment, offset: int, position: int, max_bytes: int, at_least_one: bool) -> Read:
-    data = segment.read(position, max(max_bytes, HEADER_SIZE))
+def _cut(
+    segment: Segment, offset: int, position: int, max_bytes: int, at_least_one: bool, warmth: Warmth | None
+) -> Read:
+    data = segment.read(position, max(max_bytes, HEADER_SIZE), warmth, segment.ahead_of(offset))
     first = _header(segment, data, position, 0, offset)
     if first.size > max_bytes:
         if not at_least_one:
             return Read(b"", offset)
-        return Read(segment.read(position, first.size), first.next_offset)
+        return Read(segment.read(position, first.size, warmth), first.next_offset)
     at, next_offset = _last_whole(segment, data, position, max_bytes, first.size, first.next_offset)
     segment.hint(next_offset, position + at)
     return Read(memoryview(data)[:at], next_offset)
 
 
 def _last_whole(
-    segment: Segment, data: bytes, position: int, size: int, at: int, next_offset: int
+    segment: Segment, data: Bytes, position: int, size: int, at: int, next_offset: int
 ) -> tuple[int, int]:
     """Where the last whole batch in `data` ends, relative to `position`, and the offset after it."""
     boundary = segment.boundary(position + size - HEADER_SIZE) - position
@@ -74,7 +85,7 @@ def _last_whole(
     return at, next_offset
 
 
-def _header(segment: Segment, data: bytes, position: int, at: int, offset: int) -> BatchHeader:
+def _header(segment: Segment, data: Bytes, position: int, at: int, offset: int) -> BatchHeader:
     """The header of a batch that must not end before `offset`."""
     header = read_header(data, at)
     if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset < offset:

@@ -26,6 +26,8 @@ from ottla.base.log_fields import fields
 from ottla.log.catalog import Catalog
 from ottla.log.checkpoint_format import CLEAN_SHUTDOWN, clean_shutdown_marker
 from ottla.log.checkpoints import Checkpoints
+from ottla.log.chores import OnChore, run_at_once
+from ottla.log.cold import Warming
 from ottla.log.compaction.cleaner import Cleaner
 from ottla.log.compaction.task import CleanFailed, CleanOutcome, CleanTask
 from ottla.log.config import LogConfig, StoreConfig
@@ -41,6 +43,7 @@ from ottla.log.trash import Trash
 logger = logging.getLogger(__name__)
 
 PRODUCERS_CHECK_MS = 1_000
+TIMES_LOOK_MS = 200  # until it is looked again whether a worker has read them
 # What keeps a cleaner from writing its copy harms nothing that is there: try again later, with more room.
 _CLEANED_LATER = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 
@@ -63,14 +66,15 @@ class LogStore:
         config: LogConfig,
         store_config: StoreConfig,
         on_failed: Callable[[LogDirectoryError], object] = raise_failure,
+        on_chore: OnChore = run_at_once,
     ) -> None:
         self.config = config
         self.store_config = store_config
         self.wall_offset_ms = 0  # the time of day, against `now_ms`
         self._directories = Directories(files, directories, on_failed)
         self._catalog = Catalog(directories, self._on_due, lambda: self.checkpoints.write_recovery_points())
-        self._trash = Trash(self._directories)
-        self.checkpoints = Checkpoints(self._directories, self._catalog)
+        self._trash = Trash(self._directories, on_chore)
+        self.checkpoints = Checkpoints(self._directories, self._catalog, on_chore)
         self.cleaner = Cleaner(self._catalog.logs)
         self.retention_counts = RetentionCounts()
         self.moves = Moves(self._directories, self._catalog, self.checkpoints, self._trash, self._replace)
@@ -78,6 +82,8 @@ class LogStore:
         self.progress = LoadProgress()
         self._due: list[tuple[int, int, Log]] = []
         self._sequence = 0
+        self._on_chore = on_chore
+        self._times: Warming | None = None
         self._next_ms: dict[str, int] = {}
         # What others look at, where it is kept.
         self.directories = self._directories.paths
@@ -319,7 +325,7 @@ class LogStore:
             ),
             "log starts": (
                 config.start_checkpoint_interval_ms,
-                lambda _: self.checkpoints.write_log_starts(),
+                lambda _: self.checkpoints.write_log_starts(is_later=True),
             ),
             "high watermarks": (
                 config.high_watermark_checkpoint_interval_ms,
@@ -328,6 +334,9 @@ class LogStore:
         }
 
     def _retain(self, now_ms: int) -> None:
+        if not self._know_times():
+            self._next_ms["retention"] = now_ms + TIMES_LOOK_MS
+            return
         self.checkpoints.write_recovery_points()  # what a power cut leaves of these removals is no hole then
 
         deleted: list[tuple[int, int]] = []
@@ -351,6 +360,18 @@ class LogStore:
                 "retention: %d partitions have lost %d segments, %d bytes", len(deleted), segments, freed,
                 extra=fields(partitions=len(deleted), segments=segments, bytes=freed),
             )  # fmt: skip
+
+    def _know_times(self) -> bool:
+        """How old the oldest segments are is in their indexes, which are not read yet after a start: maybe
+        thousands of files, which a worker brings into memory first."""
+        unknown = [log.segments[0] for log in self.logs.values() if not log.segments[0].has_times]
+        if unknown and self._times is None:
+            self._times = Warming([piece for segment in unknown for piece in segment.time_pieces()])
+            self._on_chore(self._times)
+        if self._times is not None and not self._times.is_done:
+            return False
+        self._times = None
+        return True
 
     def _expire_producers(self, now_ms: int) -> None:
         for log in self.logs.values():

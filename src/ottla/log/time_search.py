@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.base.errors import ApiError
+from ottla.base.files import Bytes
+from ottla.log.cold import ColdError, Warmth
+from ottla.log.scan import LOOKUP_BYTES, TornError, corrupt, headers
 from ottla.log.segment import Segment
 from ottla.records.batch import BatchHeader
 from ottla.records.compression import OverLimitError
@@ -37,8 +40,9 @@ class Walk:
     """The search in one batch."""
 
     __slots__ = ("_batch", "_offset", "_outcome", "_timestamp", "header")
+    waits_for_disk = False
 
-    def __init__(self, header: BatchHeader, batch: bytes, timestamp: int, offset: int) -> None:
+    def __init__(self, header: BatchHeader, batch: Bytes, timestamp: int, offset: int) -> None:
         self.header = header
         self._batch = batch
         self._timestamp, self._offset = timestamp, offset
@@ -95,10 +99,15 @@ class Walk:
 
 
 def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp: int, log_start_offset: int, done: Sequence[Walk] | None = None
+    segments: Sequence[Segment],
+    timestamp: int,
+    log_start_offset: int,
+    done: Sequence[Walk] | None = None,
+    warmth: Warmth | None = None,
 ) -> TimestampedOffset | None:
     """The first record at least as new as `timestamp`, in these segments and not before the log's start."""
-    for walk in _walks(segments, timestamp, log_start_offset):
+    _check_times(segments, warmth)
+    for walk in _walks(segments, timestamp, log_start_offset, warmth):
         if done is None:
             record = walk.find()
         else:
@@ -109,12 +118,49 @@ def offset_for_timestamp(
     return None
 
 
-def _walks(segments: Sequence[Segment], timestamp: int, log_start_offset: int) -> Iterator[Walk]:
+def offset_of_max_timestamp(
+    segments: Sequence[Segment], log_start_offset: int, done: Sequence[Walk] | None, warmth: Warmth | None
+) -> TimestampedOffset | None:
+    """The first record with the newest timestamp (KIP-734)."""
+    _check_times(segments, warmth)
+    newest = max(segment.max_timestamp for segment in segments)
+    return None if newest < 0 else offset_for_timestamp(segments, newest, log_start_offset, done, warmth)
+
+
+def _check_times(segments: Sequence[Segment], warmth: Warmth | None) -> None:
+    """Is the newest time of every segment known, or can be read at once?"""
+    if warmth is not None:
+        unknown = [
+            segment for segment in segments if not segment.has_times and not warmth.has(segment.path())
+        ]
+        if unknown:
+            raise ColdError([piece for segment in unknown for piece in segment.pieces()])
+
+
+def _walks(
+    segments: Sequence[Segment], timestamp: int, log_start_offset: int, warmth: Warmth | None
+) -> Iterator[Walk]:
     for segment in segments:
         start = log_start_offset
         while segment.max_timestamp >= timestamp:
-            batch = segment.first_batch_since(timestamp, start)
+            batch = _first_batch_since(segment, timestamp, start, warmth)
             if batch is None:
                 break
             yield Walk(*batch, timestamp, log_start_offset)
             start = batch[0].next_offset
+
+
+def _first_batch_since(
+    segment: Segment, timestamp: int, offset: int, warmth: Warmth | None
+) -> tuple[BatchHeader, Bytes] | None:
+    """The first batch that ends at or after `offset` and has a record at least as new as `timestamp`."""
+    segment.check_open(warmth)
+    since = max(segment.times.floor(timestamp) + segment.base_offset, offset)
+    start = segment.index.floor(since - segment.base_offset)
+    try:
+        for position, header in headers(segment.readable(warmth), start, segment.size, LOOKUP_BYTES):
+            if header.max_timestamp >= timestamp and header.last_offset >= offset:
+                return header, segment.read(position, header.size, warmth)
+    except TornError as torn:
+        raise corrupt(torn) from None
+    return None

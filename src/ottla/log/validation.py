@@ -123,6 +123,7 @@ class LargeCheck:
     """The check of one batch, on a copy of it, to be run by a worker."""
 
     __slots__ = ("_arguments", "_judge", "_outcome", "_validator")
+    waits_for_disk = False
 
     def __init__(
         self,

@@ -22,7 +22,6 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.log.epochs import NO_EPOCH
 from ottla.log.log import Appended, Log
-from ottla.log.segment_reader import Read
 from ottla.log.validation import Checked, Judge
 from ottla.records.check import Budget
 from ottla.records.control import Marker
@@ -344,9 +343,6 @@ class Partition:
     def low_watermark(self) -> int:
         start = self.log.log_start_offset
         return start if self.replication is None else self.replication.low_watermark(start)
-
-    def read(self, offset: int, max_bytes: int, *, end: int, at_least_one: bool) -> Read:
-        return self.log.read(offset, max_bytes, end=end, at_least_one=at_least_one)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch not above `epoch`, and where it ended; (-1, -1) if this log knows of none."""

@@ -1,5 +1,5 @@
 """What the logs need done and what may block: syncs and copies in threads, compactions in processes; and the
-jobs of requests that would keep all others waiting (`shell/jobs`).
+jobs of requests that would keep all others waiting (`shell/jobs`), or wait for the disk.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from ottla.base.files import Syncable, is_shortage
 from ottla.base.log_fields import fields
 from ottla.broker import effects
 from ottla.broker.parked import Parked
+from ottla.log.chores import Chore
 from ottla.log.compaction.task import CleanOutcome, CleanTask
 from ottla.log.directories import LogDirectoryError
 from ottla.log.directory_moves import CopySlice, Move
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SYNC_THREADS = 4
+READ_THREADS = 4
 
 
 class Chores:
@@ -36,8 +38,11 @@ class Chores:
         self._worker = Worker(loop, "sync", SYNC_THREADS, core.worker_times["sync"])
         self._cleaners: Cleaners | None = None
         self._jobs: Jobs | None = None
+        self._readers: Worker | None = None
 
     def close(self) -> None:
+        if self._readers is not None:
+            self._readers.close()
         if self._jobs is not None:
             self._jobs.close()
         if self._cleaners is not None:
@@ -49,15 +54,29 @@ class Chores:
             effects.SyncLog: lambda effect: self.sync(effect.log, effect.sync),
             effects.CleanLog: lambda effect: self.clean(effect.log, effect.task),
             effects.SyncFolder: lambda effect: self.sync_folder(effect.log, effect.folder),
+            effects.DoChore: lambda effect: self.do(effect.chore),
             effects.CopyLog: lambda effect: self.copy(effect.move, effect.slice),
             effects.RunJob: lambda effect: self.run_job(effect.job, effect.parked),
         }
 
     def run_job(self, job: effects.Job, parked: Parked) -> None:
         assert parked.keys == (job,), "who waits for a job waits for nothing else"
+        if job.waits_for_disk:
+            self._read(job, parked)
+            return
         if self._jobs is None:
             self._jobs = Jobs(Worker(self._loop, "job", 1, self._core.worker_times["job"]), self._on_job_done)
         self._jobs.put(parked)
+
+    def _read(self, job: effects.Job, parked: Parked) -> None:
+        if self._readers is None:
+            self._readers = Worker(self._loop, "read", READ_THREADS, self._core.worker_times["read"])
+
+        def run() -> None:
+            if parked.reply is not None and not self._core.is_ending:  # else nobody waits for it any more
+                job.run(lambda: None)
+
+        self._readers.submit(run, lambda _, error: self._on_job_done(job, error))
 
     def _on_job_done(self, job: effects.Job, error: BaseException | None) -> None:
         if self._core.is_ending:
@@ -70,6 +89,18 @@ class Chores:
     def sync(self, synced: Log, sync: Sync) -> None:
         timed = _TimedSync(sync)
         self._run(timed.run, lambda error: self._on_synced(synced, sync, timed.took_us, error))
+
+    def do(self, chore: Chore) -> None:
+        """What nobody waits for: files removed, checkpoints synced."""
+        self._run(chore.run, lambda error: self._on_chore_done(chore, error))
+
+    def _on_chore_done(self, chore: Chore, error: BaseException | None) -> None:
+        if self._core.is_ending:
+            return
+        if error is not None and not isinstance(error, OSError):
+            self._core.halt(f"bug: {error!r}")
+            return
+        self._core.input(lambda: chore.done(error), "chore results")
 
     def sync_folder(self, synced: Log, folder: Syncable) -> None:
         self._run(folder.sync, lambda error: self._on_folder_synced(synced, error))

@@ -36,6 +36,7 @@ CAUSES: Final = (
     "quotas", "compaction and moves", "syncs", "connections", "tick", "deadline", "round",
     # what came back
     "ends of transactions", "job results", "sync results", "compaction results", "copy results",
+    "chore results",
     "peer answers", "peer probes",
     EFFECTS, GARBAGE, KEEPER, SCRAPE, UNKNOWN,
 )  # fmt: skip

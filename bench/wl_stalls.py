@@ -1,0 +1,183 @@
+"""WL: the longest that anybody waits for somebody else.
+
+One broker does one large thing at a time, and beside it a bystander sends small records (`bench.bystander`):
+`p50`, `p99` and `longest` are what that client waited. `own` is the longest stall that Ottla's own meter has
+seen, by the lines that it writes (ottla.stall.threshold.ms), and what it was doing then.
+
+quiet        nothing else: what this machine does to such a client by itself
+bulk         records of 100 B in batches of 1 MiB, as fast as it goes
+cold read    a consumer reads old records, none of which are in the page cache
+partitions   topics of 100 partitions are created one after the other
+metadata     all of these are asked for, again and again, each time after a change
+removal      these topics are deleted, and old segments of the log that was read
+connections  very many connect at once, and each asks for something
+"""
+
+import contextlib
+import os
+import re
+import resource
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench import w8_partitions, wire, wire_cluster
+from bench.bystander import Bystander
+from bench.load import drive
+from bench.report import Column, Figures, Outcome, Row
+from bench.servers import HOST, Ottla, Peer, PeerError
+from bench.targets import COLD_READER, LONGEST_STALL, Verdict
+from bench.workload import Scale
+
+COLUMNS = (
+    Column("seconds", "s", 1),
+    Column("records", "asked"),
+    Column("p50_us", "p50 ms", 2, 1e-3),
+    Column("p99_us", "p99 ms", 2, 1e-3),
+    Column("longest_us", "longest ms", 0, 1e-3),
+    Column("own_ms", "own ms"),
+    Column("broker_cpu_s", "CPU-s", 1),
+)
+THRESHOLD_MS = 25  # of a kind of line only some are written in a minute
+SMALL, BULK, OLD = "small", "bulk", "old"
+QUIET_S = 10.0
+SEGMENT_BYTES = 256 << 20
+OLD_RECORD_BYTES = 10_000
+CHANGES = 20
+LOAD_S = 600.0
+SPARE_DESCRIPTORS = 200
+_STALL = re.compile(r"everybody had to wait (\d+) ms for (.*)")
+
+
+class _Meter:
+    """What an Ottla writes about stalls, from now on."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._path = os.path.join(peer.folder, "output")
+        self._from = os.path.getsize(self._path)
+
+    def longest(self) -> tuple[int, str]:
+        with open(self._path, errors="replace") as output:
+            output.seek(self._from)
+            stalls = [(int(found[1]), found[2]) for found in map(_STALL.search, output) if found]
+        return max(stalls, default=(0, ""))
+
+
+def _bulk(peer: Peer, scale: Scale) -> None:
+    spec = {"bootstrap": peer.bootstrap, "topic": BULK, "record_bytes": 100, "batch_bytes": 1 << 20}
+    records = 4 * scale.bulk_records[100]
+    drive("replay", spec | {"records": records, "in_flight": 5}, peer, LOAD_S)
+
+
+def _fill(peer: Peer, scale: Scale) -> int:
+    """Old records, on the disk alone; how many."""
+    spec = {"bootstrap": peer.bootstrap, "topic": OLD, "record_bytes": OLD_RECORD_BYTES}
+    wanted = {"batch_bytes": 1 << 20, "records": scale.cold_bytes // OLD_RECORD_BYTES, "in_flight": 5}
+    written = drive("replay", spec | wanted, peer, LOAD_S)
+    for folder, _, names in os.walk(peer.folder):
+        for name in names if f"{OLD}-0" in folder else ():
+            forget(os.path.join(folder, name))
+    return int(written["records"])
+
+
+def forget(path: str) -> None:
+    """Have nothing of a file in the page cache."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _read(peer: Peer, records: int) -> None:
+    drive("fetch", {"bootstrap": peer.bootstrap, "topic": OLD, "records": records}, peer, LOAD_S)
+
+
+def _create(peer: Peer, scale: Scale) -> None:
+    w8_partitions.create(peer, w8_partitions.topic_names(scale.partitions))
+
+
+def _ask_for_all(peer: Peer) -> None:
+    request = wire_cluster.metadata_v12(None)
+    with wire.connect(HOST, peer.port, LOAD_S) as sock:
+        for number in range(CHANGES):
+            peer.create_topic(f"change-{number}")
+            wire_cluster.ask(sock, request)
+
+
+def _remove(peer: Peer, scale: Scale) -> None:
+    for name in (OLD, *w8_partitions.topic_names(scale.partitions)):
+        peer.delete_topic(name)
+    time.sleep(3.0)  # until the files are removed, a second later
+
+
+def _connect(peer: Peer, scale: Scale) -> None:
+    """As many as there are descriptors for."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE_DESCRIPTORS
+    request = wire_cluster.metadata_v12(SMALL)
+    with contextlib.ExitStack() as stack:
+        sockets = []
+        for _ in range(min(scale.connections, most)):
+            sock = stack.enter_context(socket.socket())
+            sock.settimeout(LOAD_S)
+            sock.connect((HOST, peer.port))
+            sockets.append(sock)
+        for sock in sockets:
+            sock.sendall(request)
+        for sock in sockets:
+            wire.read_frame(sock)
+
+
+def _measure(peer: Peer, case: str, work: Callable[[], Any]) -> Row:
+    meter, cpu_s = _Meter(peer), peer.cpu_seconds()
+    with Bystander(peer, SMALL) as bystander:
+        work()
+    figures: Figures = {**bystander.figures, "broker_cpu_s": peer.cpu_seconds() - cpu_s}
+    note = ""
+    if isinstance(peer, Ottla):
+        figures["own_ms"], note = meter.longest()
+    return Row(case, peer.name, figures, note)
+
+
+def _rows(peer: Peer, outcome: Outcome, scale: Scale) -> None:
+    for topic in (SMALL, BULK):
+        peer.create_topic(topic)
+    peer.create_topic(OLD, {"segment.bytes": str(SEGMENT_BYTES), "file.delete.delay.ms": "1000"})
+    cases: list[tuple[str, Callable[[], Any]]] = [
+        ("quiet", lambda: time.sleep(QUIET_S)),
+        ("bulk", lambda: _bulk(peer, scale)),
+    ]
+    for case, work in cases:
+        _say_and_measure(peer, case, work, outcome, scale)
+    scale.say(f"WL: {peer.name}, writing what is read cold")
+    records = _fill(peer, scale)
+    for case, work in (
+        ("cold read", lambda: _read(peer, records)),
+        ("partitions", lambda: _create(peer, scale)),
+        ("metadata", lambda: _ask_for_all(peer)),
+        ("removal", lambda: _remove(peer, scale)),
+        ("connections", lambda: _connect(peer, scale)),
+    ):
+        _say_and_measure(peer, case, work, outcome, scale)
+
+
+def _say_and_measure(peer: Peer, case: str, work: Callable[[], Any], outcome: Outcome, scale: Scale) -> None:
+    scale.say(f"WL: {peer.name}, {case}")
+    outcome.rows.append(_measure(peer, case, work))
+
+
+def run(brokers: list[Peer], scale: Scale) -> Outcome:
+    outcome = Outcome("WL", "the longest that anybody waits for somebody else", COLUMNS)
+    for peer in brokers:
+        if isinstance(peer, Ottla):
+            peer = Ottla((f"ottla.stall.threshold.ms={THRESHOLD_MS}", *peer.settings))
+        try:
+            with peer:
+                _rows(peer, outcome, scale)
+        except (PeerError, OSError) as error:
+            outcome.rows.append(Row("", peer.name, {}, f"not run: {error}"))
+    own = [row.figures.get("own_ms") for row in outcome.rows if row.peer == Ottla.name]
+    measured = [figure for figure in own if figure is not None]
+    outcome.verdicts.append(Verdict(LONGEST_STALL, max(measured) if measured else None))
+    quiet, cold = (outcome.figure(case, Ottla.name, "p99_us") for case in ("quiet", "cold read"))
+    outcome.verdicts.append(Verdict(COLD_READER, cold / quiet if quiet and cold else None))
+    return outcome
