@@ -73,7 +73,7 @@ def test_the_picture_names_everything_and_what_failed() -> None:
     assert 'aria-label="1 topic, 3 flows, 1 table, 1 sink, 1 view"' in picture
     assert "flow f: failed" in Seen(picture)
     assert "topic a<b" in Seen(picture)
-    assert picture.count('class="edge"') == 5
+    assert picture.count('class="tip"') == 5
 
 
 def test_without_edges_flows_read_their_sources_and_write_the_table_of_their_name() -> None:

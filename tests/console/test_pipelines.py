@@ -12,7 +12,6 @@ from ottla.base.command_error import CommandError
 from ottla.cli.pipelines.console_pipelines import pipelines_in
 from ottla.pipelines import dataflow
 from ottla.pipelines.dataflow import Flow, Node
-from ottla.pipelines.folder import PipelineFolder, create_folder
 
 
 @pytest.fixture
