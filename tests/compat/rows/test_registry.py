@@ -17,11 +17,12 @@ from tests.support.ports import free_ports
 from tests.support.waiting import wait_for
 from tests.transactions.servers import Brokers
 
+pytestmark = pytest.mark.timeout(1_800)  # it is fetched, installed and started, and so is Spark
 SOURCE = Path(__file__).parents[1] / "frameworks"
 SPARK_AVRO = "4.1.1"  # the newest that Maven has
 VERSION = "3.0.9"  # later ones are compiled for Java 21
 PACKAGE = "confluent-kafka[avro,json,protobuf,schemaregistry]==2.15.0"
-WITHIN_S = 120.0
+WITHIN_S = 300.0
 
 
 @pytest.fixture(scope="module")
