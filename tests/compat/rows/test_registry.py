@@ -98,6 +98,8 @@ class TestApicurio:
             run(address, "produce")
         brokers.restart_leader("kafkasql-journal")
         with registry(jar, brokers.bootstrap, tmp_path) as address:
-            assert {"avro-value", "json-value", "protobuf-value"} <= set(_subjects(address) or ())
+            # It serves while it still reads its journal.
+            wanted = {"avro-value", "json-value", "protobuf-value"}
+            wait_for(lambda: wanted <= set(_subjects(address) or ()), WITHIN_S, "all subjects")
             run(address, "consume")
             assert letters(brokers.bootstrap, address) == [{"sender": "Ottla", "page": 7}]
