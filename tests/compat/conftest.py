@@ -57,7 +57,7 @@ run = commands.run
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The first test that needs Apache Kafka waits for its jars, and for all that is written."""
     for item in items:
-        if "/tests/compat/" in str(item.path):
+        if "/tests/compat/" in str(item.path) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(apache.FETCH_S + 120))
 
 

@@ -17,11 +17,12 @@ from tests.support.ports import free_ports
 from tests.support.waiting import wait_for
 from tests.transactions.servers import Brokers
 
+pytestmark = pytest.mark.timeout(1_800)  # it is fetched, installed and started, and so is Spark
 SOURCE = Path(__file__).parents[1] / "frameworks"
 SPARK_AVRO = "4.1.1"  # the newest that Maven has
 VERSION = "3.0.9"  # later ones are compiled for Java 21
 PACKAGE = "confluent-kafka[avro,json,protobuf,schemaregistry]==2.15.0"
-WITHIN_S = 120.0
+WITHIN_S = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,8 @@ class TestApicurio:
             run(address, "produce")
         brokers.restart_leader("kafkasql-journal")
         with registry(jar, brokers.bootstrap, tmp_path) as address:
-            assert {"avro-value", "json-value", "protobuf-value"} <= set(_subjects(address) or ())
+            # It serves while it still reads its journal.
+            wanted = {"avro-value", "json-value", "protobuf-value"}
+            wait_for(lambda: wanted <= set(_subjects(address) or ()), WITHIN_S, "all subjects")
             run(address, "consume")
             assert letters(brokers.bootstrap, address) == [{"sender": "Ottla", "page": 7}]

@@ -9,6 +9,7 @@ from tests.compat.card import Program
 from tests.compat.client_contract import ClientContract
 from tests.compat.guest import Guest
 
+pytestmark = pytest.mark.timeout(1_800)  # the first of them compiles librdkafka
 SOURCE = Path(__file__).parents[1] / "rust"
 DEPENDENCIES = tomllib.loads((SOURCE / "Cargo.toml").read_text())["dependencies"]
 
