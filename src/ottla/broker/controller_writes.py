@@ -54,6 +54,7 @@ WRITE_BYTES_MAX = 256 << 10  # ZooKeeper refuses a request of 1 MiB
 WRITES_IN_FLIGHT_MAX = 4
 LOOKED_MAX = 4_000  # partitions in one go: about 5 ms
 BALANCED_MAX = 1_000  # partitions that are asked for in one go
+TOPIC_COST = 4  # a topic takes as long as so many partitions, whatever it has
 PLANNED_FACTOR = 4  # to plan a topic takes so much longer than to see that it is settled
 
 
@@ -99,6 +100,8 @@ class ControllerWrites:
         self._outbox = outbox
         self._events = events
         self._unseen: OrderedDict[str, None] = OrderedDict()  # topics to look at
+        self._everything: list[str] = []  # all topics, of which so many are to be looked at, from there on
+        self._everything_left = self._everything_at = 0
         self._in_flight: set[str] = set()  # topics
         self._alone: set[str] = set()  # topics whose last write was refused, perhaps for another's sake
         self._writes = 0
@@ -190,7 +193,9 @@ class ControllerWrites:
                 self.ask(Ask(name, decide, lambda _draft, _error, _now_ms: None))
 
     def _look_everywhere(self) -> None:
-        self._unseen.update(dict.fromkeys(self._image.topics))
+        """Who is in the middle of it goes on from there, and once around."""
+        self._everything = list(self._image.topics)
+        self._everything_left = len(self._everything)
 
     def next_ms(self) -> int | None:
         """When `pump` has something to do."""
@@ -206,12 +211,16 @@ class ControllerWrites:
         """Write what should be written."""
         if not self._seat.is_active:
             self._unseen.clear()
+            self._everything_left = 0
             self._imbalanced = iter(())
             self._refuse_all(now_ms)
             return
-        batch, in_flight = list[_Planned](), list[str]()
+        batch, in_flight, names = list[_Planned](), list[str](), set[str]()
         looked = 0
         for name in self._waiting_names():
+            if name in names:
+                continue
+            names.add(name)
             if name in self._in_flight:
                 in_flight.append(name)
                 continue
@@ -219,13 +228,14 @@ class ControllerWrites:
             if topic is None or (
                 name not in self.asked and is_settled(self._image, topic, self._liveness.suspected)
             ):
-                looked += len(topic.states) if topic is not None else 1
+                looked += TOPIC_COST + (len(topic.states) if topic is not None else 0)
                 self._refuse(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_ms)
-            elif (planned := self._plan(topic, now_ms)) is not None:
-                looked += PLANNED_FACTOR * (len(topic.states) + len(planned.asks))
-                batch = self._add(batch, planned)
+            else:
+                looked += PLANNED_FACTOR * (len(topic.states) + len(self.asked.get(name, ())))
+                planned = self._plan(topic, now_ms)
+                batch = self._add(batch, planned) if planned is not None else batch
             if looked >= LOOKED_MAX:
-                if self._unseen or not self.asked.keys() <= self._in_flight:
+                if self._unseen or self._everything_left or not self.asked.keys() <= self._in_flight:
                     self._put_off(now_ms)
                 break
             if self._writes >= WRITES_IN_FLIGHT_MAX:
@@ -243,6 +253,10 @@ class ControllerWrites:
             yield name
         while self._unseen:
             yield self._unseen.popitem(last=False)[0]
+        while self._everything_left:
+            at = self._everything_at % len(self._everything)
+            self._everything_left, self._everything_at = self._everything_left - 1, at + 1
+            yield self._everything[at]
 
     def _put_off(self, now_ms: int) -> None:
         """The rest has a turn of its own."""
