@@ -1,8 +1,9 @@
 """WL: the longest that anybody waits for somebody else.
 
 One broker does one large thing at a time, and beside it a bystander sends small records (`bench.bystander`):
-`p50`, `p99` and `longest` are what that client waited. `own` is the longest stall that Ottla's own meter has
-seen, by the lines that it writes (ottla.stall.threshold.ms), and what it was doing then.
+`p50`, `p99` and `longest` are what that client waited. `stalls` is how often Ottla's own meter has seen that
+everybody waited for more than 50 ms (ottla_stalls_total), `stalled` how long that was altogether; the note
+says for what, mostly. A machine that gives the broker no processor stalls it, too: see `quiet`.
 
 quiet        nothing else: what this machine does to such a client by itself
 bulk         records of 100 B in batches of 1 MiB, as fast as it goes
@@ -19,6 +20,8 @@ import re
 import resource
 import socket
 import time
+import urllib.request
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -26,8 +29,8 @@ from bench import w8_partitions, wire, wire_cluster
 from bench.bystander import Bystander
 from bench.load import drive
 from bench.report import Column, Figures, Outcome, Row
-from bench.servers import HOST, Ottla, Peer, PeerError
-from bench.targets import COLD_READER, LONGEST_STALL, Verdict
+from bench.servers import HOST, Ottla, Peer, PeerError, free_port
+from bench.targets import COLD_READER, STALLS, Verdict
 from bench.workload import Scale
 
 COLUMNS = (
@@ -36,10 +39,11 @@ COLUMNS = (
     Column("p50_us", "p50 ms", 2, 1e-3),
     Column("p99_us", "p99 ms", 2, 1e-3),
     Column("longest_us", "longest ms", 0, 1e-3),
-    Column("own_ms", "own ms"),
+    Column("stalls", "stalls"),
+    Column("stalled_ms", "stalled ms"),
     Column("broker_cpu_s", "CPU-s", 1),
 )
-THRESHOLD_MS = 25  # of a kind of line only some are written in a minute
+THRESHOLD_MS = 50
 SMALL, BULK, OLD = "small", "bulk", "old"
 QUIET_S = 10.0
 SEGMENT_BYTES = 256 << 20
@@ -47,21 +51,36 @@ OLD_RECORD_BYTES = 10_000
 CHANGES = 20
 LOAD_S = 600.0
 SPARE_DESCRIPTORS = 200
-_STALL = re.compile(r"everybody had to wait (\d+) ms for (.*)")
+_STALL = re.compile(
+    r'^(ottla_stalls_total|ottla_stall_seconds_total)\{cause="([^"]*)"\} (\S+)$', re.MULTILINE
+)
 
 
-class _Meter:
-    """What an Ottla writes about stalls, from now on."""
+class Measured(Ottla):
+    """With metrics, which say what everybody waited for."""
 
-    def __init__(self, peer: Peer) -> None:
-        self._path = os.path.join(peer.folder, "output")
-        self._from = os.path.getsize(self._path)
+    def __init__(self, settings: tuple[str, ...]) -> None:
+        self.http_port = free_port()
+        more = (
+            f"ottla.stall.threshold.ms={THRESHOLD_MS}",
+            f"ottla.http.listener={HOST}:{self.http_port}",
+            "ottla.metrics.partitions.enable=false",
+        )
+        super().__init__((*settings, *more))
 
-    def longest(self) -> tuple[int, str]:
-        with open(self._path, errors="replace") as output:
-            output.seek(self._from)
-            stalls = [(int(found[1]), found[2]) for found in map(_STALL.search, output) if found]
-        return max(stalls, default=(0, ""))
+    def stalls(self) -> Counter[tuple[str, str]]:
+        """How many, and how many seconds, by metric and cause."""
+        with urllib.request.urlopen(f"http://{HOST}:{self.http_port}/metrics", timeout=LOAD_S) as answer:
+            page = answer.read().decode()
+        return Counter({(name, cause): float(figure) for name, cause, figure in _STALL.findall(page)})
+
+
+def _stalls_since(peer: Measured, before: Counter[tuple[str, str]]) -> tuple[Figures, str]:
+    since = peer.stalls() - before
+    seconds = Counter({cause: count for (name, cause), count in since.items() if "seconds" in name})
+    stalls = sum(count for (name, _), count in since.items() if "seconds" not in name)
+    note = ", ".join(cause for cause, _ in seconds.most_common(2))
+    return {"stalls": stalls, "stalled_ms": 1e3 * seconds.total()}, note
 
 
 def _bulk(peer: Peer, scale: Scale) -> None:
@@ -128,13 +147,15 @@ def _connect(peer: Peer, scale: Scale) -> None:
 
 
 def _measure(peer: Peer, case: str, work: Callable[[], Any]) -> Row:
-    meter, cpu_s = _Meter(peer), peer.cpu_seconds()
+    before = peer.stalls() if isinstance(peer, Measured) else Counter()
+    cpu_s = peer.cpu_seconds()
     with Bystander(peer, SMALL) as bystander:
         work()
     figures: Figures = {**bystander.figures, "broker_cpu_s": peer.cpu_seconds() - cpu_s}
     note = ""
-    if isinstance(peer, Ottla):
-        figures["own_ms"], note = meter.longest()
+    if isinstance(peer, Measured):
+        own, note = _stalls_since(peer, before)
+        figures |= own
     return Row(case, peer.name, figures, note)
 
 
@@ -169,15 +190,15 @@ def run(brokers: list[Peer], scale: Scale) -> Outcome:
     outcome = Outcome("WL", "the longest that anybody waits for somebody else", COLUMNS)
     for peer in brokers:
         if isinstance(peer, Ottla):
-            peer = Ottla((f"ottla.stall.threshold.ms={THRESHOLD_MS}", *peer.settings))
+            peer = Measured(peer.settings)
         try:
             with peer:
                 _rows(peer, outcome, scale)
         except (PeerError, OSError) as error:
             outcome.rows.append(Row("", peer.name, {}, f"not run: {error}"))
-    own = [row.figures.get("own_ms") for row in outcome.rows if row.peer == Ottla.name]
+    own = [row.figures.get("stalls") for row in outcome.rows if row.peer == Ottla.name]
     measured = [figure for figure in own if figure is not None]
-    outcome.verdicts.append(Verdict(LONGEST_STALL, max(measured) if measured else None))
+    outcome.verdicts.append(Verdict(STALLS, sum(measured) if measured else None))
     quiet, cold = (outcome.figure(case, Ottla.name, "p99_us") for case in ("quiet", "cold read"))
     outcome.verdicts.append(Verdict(COLD_READER, cold / quiet if quiet and cold else None))
     return outcome

@@ -12,6 +12,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID, TopicPartition
 from ottla.broker.effects import CopyLog
 from ottla.log import directory_moves
+from ottla.log.store import TIMES_LOOK_MS
 from ottla.records.control import Marker
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -275,6 +276,7 @@ def test_retention_and_compaction_wait_until_the_log_has_moved() -> None:
     assert machine.broker.store.logs[T0].log_start_offset == 0
     machine.release()
     machine.pass_time(600_000)
+    machine.pass_time(TIMES_LOOK_MS)
     assert home(machine) == "/b"
     assert machine.broker.store.logs[T0].log_start_offset > 0
 

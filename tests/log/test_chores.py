@@ -62,6 +62,22 @@ def test_a_checkpoint_is_synced_by_a_worker_and_put_into_place_afterwards():
     assert world.points() == "t 0 5"
     assert POINTS + ASIDE in world.disk.syncs
     assert POINTS + ASIDE not in world.disk.nodes
+    world.disk.crash(power_loss)
+    assert world.points() == "t 0 5"
+
+
+def test_a_checkpoint_whose_name_is_not_synced_yet_leaves_the_one_before_it_if_power_is_lost():
+    world = World()
+    world.written()
+    world.store.checkpoints.write_all()
+    put(world.store.logs[T0], "more")
+    world.store.logs[T0].roll(NOW)
+    run_syncs(world.store.logs[T0])
+    world.store.on_tick(NOW + MINUTE_MS, {})
+    run_at_once(world.chores.pop(0))
+    assert world.points() == "t 0 6"
+    world.disk.crash(power_loss)
+    assert world.points() == "t 0 5"
 
 
 def test_a_checkpoint_that_comes_late_takes_the_place_of_nothing_newer():

@@ -182,7 +182,7 @@ class ConsumerFetch:
         """Records up to the last stable offset, and what was aborted in them, which a client leaves out."""
         allowance = self.reads.broker.allowance
         read, aborted = partition.log.read_committed(
-            wanted.fetch_offset, self.reads.limit_of(wanted, limit), end=self._end(partition),
+            wanted.fetch_offset, limit, end=self._end(partition),
             at_least_one=at_least_one, warmth=self.reads.warmth,
         )  # fmt: skip
         allowance.read_left -= len(read.records) + ABORTED_BYTES * len(aborted)

@@ -7,7 +7,7 @@ What is not in memory is brought in by a worker, for all partitions of the answe
 answer is made anew (`log/cold`): it is true when it is given, whatever became of the partitions meanwhile.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -53,10 +53,12 @@ class Missing:
     """What is not in memory of the partitions of an answer. `is_left_out`: the disk was too slow for it."""
 
     pieces: list[Piece] = field(default_factory=list)
+    of: set[Hashable] = field(default_factory=set)  # partitions
     is_left_out: bool = False
     _bytes: int = 0
 
-    def add(self, cold: ColdError) -> None:
+    def add(self, wanted: Wanted, cold: ColdError) -> None:
+        self.of.add(wanted.key)
         self.pieces += cold.pieces
         self._bytes += cold.size
 
@@ -88,6 +90,8 @@ class PartitionReads:
     given: list[tuple[TopicTraffic, int]] = field(default_factory=list)  # bytes, as the answer has them
     warmth: Warmth = NOTHING_YET
     missing: Missing | None = None
+    has_refused: bool = False
+    uncounted: set[Hashable] | None = None  # partitions whose fetch is not counted yet, if others' are
 
     # -- waiting ----------------------------------------------------------------------------------
 
@@ -154,13 +158,16 @@ class PartitionReads:
         if self.missing is not None and not self.missing.is_left_out:
             self._take_back(results)
             return None
-        answer_bytes = read_bytes + ANSWER_BYTES * len(results)
-        if self.usage is not None and self.usage.charge_fetch(answer_bytes, now_ms):
-            return self._throttled(results)
+        if self.usage is not None:
+            answer_bytes = read_bytes + ANSWER_BYTES * len(results)
+            if self.usage.charge_fetch(answer_bytes, now_ms):
+                return self._throttled(results)
         if self.session is not None:
             self.session.rotate(served)
             self.session.answered_ms = now_ms
-        hinted = [answer.current_leader.leader_id for _, answer in results if answer.current_leader]
+        hinted = []
+        if self.has_refused:
+            hinted = [answer.current_leader.leader_id for _, answer in results if answer.current_leader]
         return FetchResponse(
             session_id=self.session.id if self.session else NO_SESSION,
             responses=_by_topic(results),
@@ -171,7 +178,7 @@ class PartitionReads:
         """Have a worker read what is missing, and answer then."""
         assert self.missing is not None, "something is missing"
         job = WarmUp(self.missing.pieces)
-        self.warmth, self.missing = self.warmth.with_more(job.pieces), None
+        self.warmth, self.uncounted, self.missing = self.warmth.with_more(job.pieces), self.missing.of, None
 
         def expire(expired_ms: int) -> Any:
             self.missing = Missing(is_left_out=True)
@@ -201,6 +208,9 @@ class PartitionReads:
         if unknown is not None:
             answer.error_code = unknown
             return answer
+        limit = max(min(wanted.max_bytes, limit), 0)
+        if self.broker.allowance.read_left <= 0:  # hundreds may ask for megabytes at once
+            limit = min(limit, FETCH_BYTES_MIN)
         try:
             traffic = fill(answer, wanted, limit, at_least_one).traffic
         except ApiError as error:
@@ -214,23 +224,22 @@ class PartitionReads:
             self._count_refused(wanted, error.code)
             self._hide_storage_error(answer)
         except ColdError as cold:
-            if self.warmth is NOTHING_YET:
-                self.partition(wanted).traffic.fetch_requests += 1
             self.missing = self.missing or Missing()
-            self.missing.add(cold)
+            self.missing.add(wanted, cold)
         except OSError as error:
             answer.error_code = self.broker.storage.failed(error)
             self._count_refused(wanted, answer.error_code)
             self._hide_storage_error(answer)
         else:
-            if self.warmth is NOTHING_YET:
+            if self.uncounted is None or wanted.key in self.uncounted:
                 traffic.fetch_requests += 1
             if answer.records:
                 self.given.append((traffic, len(answer.records)))
         return answer
 
     def _count_refused(self, wanted: Wanted, code: ErrorCode) -> None:
-        if self.warmth is NOTHING_YET:  # or it was counted when this was first tried
+        self.has_refused = True
+        if self.uncounted is None or wanted.key in self.uncounted:
             self.broker.traffic.on_refused_fetch(wanted.topic, code)
 
     def _hide_storage_error(self, answer: PartitionData) -> None:
@@ -267,17 +276,11 @@ class PartitionReads:
     def records(
         self, partition: Partition, wanted: Wanted, limit: int, *, end: int, at_least_one: bool
     ) -> Buffer:
-        limit = self.limit_of(wanted, limit)
         records = partition.log.read(
             wanted.fetch_offset, limit, end=end, at_least_one=at_least_one, warmth=self.warmth
         ).records
         self.broker.allowance.read_left -= len(records)
         return records
-
-    def limit_of(self, wanted: Wanted, limit: int) -> int:
-        """How many bytes to read of a partition: hundreds may ask for megabytes at once."""
-        limit = max(min(wanted.max_bytes, limit), 0)
-        return min(limit, FETCH_BYTES_MIN) if self.broker.allowance.read_left <= 0 else limit
 
     def _leader_hint(self, wanted: Wanted) -> LeaderIdAndEpoch | None:
         leader = leader_of(self.broker, wanted.topic, wanted.partition)
@@ -285,11 +288,9 @@ class PartitionReads:
 
     def _is_news(self, wanted: Wanted, answer: PartitionData) -> bool:
         """An incremental answer holds only what has records, an error, or moved watermarks."""
-        changed = (wanted.sent_high_watermark, wanted.sent_log_start) != (
-            answer.high_watermark,
-            answer.log_start_offset,
-        )
-        wanted.sent_high_watermark, wanted.sent_log_start = answer.high_watermark, answer.log_start_offset
+        high_watermark, log_start = answer.high_watermark, answer.log_start_offset
+        changed = wanted.sent_high_watermark != high_watermark or wanted.sent_log_start != log_start
+        wanted.sent_high_watermark, wanted.sent_log_start = high_watermark, log_start
         if answer.error_code or answer.diverging_epoch is not None:
             wanted.sent_high_watermark = -1  # the fetcher did not take it up
         return (
@@ -309,8 +310,9 @@ def is_long(count: int) -> bool:
 
 def answer_bytes_max(broker: Broker) -> int:
     """What one answer may hold. Clients that do not read what they asked for leave less for the next."""
-    left = broker.config.unsent_bytes_max - broker.allowance.unsent_bytes
-    return min(broker.config.fetch_bytes_max, max(left, FETCH_BYTES_MIN))
+    config = broker.config
+    left = config.unsent_bytes_max - broker.allowance.unsent_bytes
+    return min(config.fetch_bytes_max, max(left, FETCH_BYTES_MIN))
 
 
 def check_offset(partition: Partition, wanted: Wanted) -> None:
@@ -337,6 +339,9 @@ def diverging(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
 
 def _by_topic(results: list[tuple[Wanted, PartitionData]]) -> list[FetchableTopicResponse]:
     """Answers side by side for the same topic travel under one heading, in the order they were read."""
+    if len(results) == 1:
+        ((wanted, answer),) = results
+        return [FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[answer])]
     topics: list[FetchableTopicResponse] = []
     for wanted, answer in results:
         last = topics[-1] if topics else None

@@ -119,11 +119,11 @@ class Files(Protocol):
 
 
 class OsFile:
-    __slots__ = ("_can_tell", "_fd", "_size", "path")
+    __slots__ = ("_fd", "_nowait", "_size", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._can_tell = bool(_NOWAIT)
+        self._nowait = _NOWAIT
         self._fd, self._size = open_plain(path, os.O_RDWR | os.O_CREAT, 0o644)
 
     @property
@@ -146,23 +146,21 @@ class OsFile:
         return os.pread(self._fd, count, at)
 
     def read_now(self, at: int, count: int) -> Bytes | None:
-        if self._can_tell:
-            data = bytearray(count)
-            try:
-                done = os.preadv(self._fd, (data,), at, _NOWAIT)
-            except BlockingIOError:
-                # A miss would have the kernel read ahead here and now: that is for who calls `warm`.
-                os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_RANDOM)
-                return None
-            except OSError as error:
-                if error.errno not in _CANNOT_TELL:
-                    raise
-                self._can_tell = False
-            else:
-                if done == count:
-                    return data
-                return data[:done] if at + done >= self._size else None
-        return os.pread(self._fd, count, at)
+        data = bytearray(count)
+        try:
+            done = os.preadv(self._fd, (data,), at, self._nowait)
+        except BlockingIOError:
+            # A miss would have the kernel read ahead here and now: that is for who calls `warm`.
+            os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_RANDOM)
+            return None
+        except OSError as error:
+            if error.errno not in _CANNOT_TELL or not self._nowait:
+                raise
+            self._nowait = 0
+            return self.read_now(at, count)
+        if done == count:
+            return data
+        return data[:done] if at + done >= self._size or not self._nowait else None
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)

@@ -24,14 +24,18 @@ ASIDE = ".next.tmp"
 
 
 class Write:
-    """A chore: a checkpoint that waits to be put into place."""
+    """A chore, twice: a checkpoint is written aside, and when it is in place its name is made durable."""
 
     def __init__(self, disk: DirectoryFiles, path: str, data: bytes, on_done: "OnWritten") -> None:
         self.disk, self.path, self.data = disk, path, data
+        self.is_in_place = False
         self._on_done = on_done
 
     def run(self) -> None:
-        self.disk.write_atomic(self.path + ASIDE, self.data)
+        if self.is_in_place:
+            self.disk.syncable(self.disk.directory).sync()
+        else:
+            self.disk.write_atomic(self.path + ASIDE, self.data)
 
     def done(self, error: OSError | None) -> None:
         self._on_done(self, error)
@@ -127,18 +131,21 @@ class Checkpoints:
                 self._written[path] = (data, sync)
 
     def _on_written(self, write: Write, error: OSError | None) -> None:
-        """Put it into place, unless it is outdated. A crash may bring back the one before, so it does not
-        count as synced."""
+        """Put it into place, unless it is outdated; then its name is synced."""
         if self._under_way.get(write.path) is not write:
             return
+        if error is None and write.disk.directory in self._directories.disks and not write.is_in_place:
+            try:
+                write.disk.rename(write.path + ASIDE, write.path, sync=False)
+            except LogDirectoryError as failure:
+                error = failure
+            else:
+                write.is_in_place = True
+                self._written[write.path] = (write.data, False)
+                self._on_chore(write)
+                return
         del self._under_way[write.path]
-        if write.disk.directory not in self._directories.disks:
-            return
-        try:
-            if error is not None:
-                raise error
-            write.disk.rename(write.path + ASIDE, write.path, sync=False)
-        except LogDirectoryError as failure:
-            self._directories.report(failure)
-        else:
-            self._written[write.path] = (write.data, False)
+        if error is None:
+            self._written[write.path] = (write.data, True)
+        elif isinstance(error, LogDirectoryError) and error.directory in self._directories.disks:
+            self._directories.report(error)
