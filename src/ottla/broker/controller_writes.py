@@ -194,6 +194,8 @@ class ControllerWrites:
 
     def _look_everywhere(self) -> None:
         """Who is in the middle of it goes on from there, and once around."""
+        if not self._everything_left:
+            self._everything_at = 0
         self._everything = list(self._image.topics)
         self._everything_left = len(self._everything)
 
