@@ -32,6 +32,11 @@ from ottla.security.peer_handshake import Acceptor
 
 Plant = Callable[[ExitStack], None]
 PLANTS: dict[str, Plant] = {}
+PASSED_OVER = {  # few seeds find these: where the search begins, so that it is short
+    "a restarted leader leads on": 250,
+    "markers are sent before their end is committed": 160,
+    "an offset is said to be stable while it is pending": 55,
+}
 
 
 def plant(text: str) -> Callable[[Plant], Plant]:
