@@ -96,4 +96,4 @@ def _unstable_reads(stack: ExitStack) -> None:
 
 @_plant("an answer does not say which transactions were aborted")
 def _unnamed(stack: ExitStack) -> None:
-    _replace(stack, SegmentList, "aborted_between", lambda self, _offset, _upper: [])
+    _replace(stack, SegmentList, "aborted_between", lambda self, *_between: [])
