@@ -2,18 +2,16 @@
 
 import io
 import os
-import pty
-import select
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
+from tests.support.terminals import shown_on_a_terminal
 
 from ottla import Broker
 from ottla.base.command_error import CommandError
@@ -107,21 +105,8 @@ def running(*arguments: str) -> Iterator[Running]:
 
 def on_a_terminal(*arguments: str) -> str:
     """What `ottla` shows where its output is a terminal."""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ottla.cli", *arguments], stdout=theirs, env=environment
-    )
-    os.close(theirs)
-    shown, deadline = b"", time.monotonic() + 20
-    while time.monotonic() < deadline and select.select([ours], [], [], 20)[0]:
-        try:
-            shown += os.read(ours, 65536)
-        except OSError:  # the other side is gone
-            break
-    os.close(ours)
-    assert process.wait(20) == 0
-    return shown.decode()
+    command = [sys.executable, "-m", "ottla.cli", *arguments]
+    return shown_on_a_terminal(command, stream="stdout", columns=150, within_s=20)
 
 
 @pytest.fixture

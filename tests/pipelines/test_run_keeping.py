@@ -1,18 +1,15 @@
 """What a run keeps and tells, without Spark: logs, counts, pauses, and what a full refresh means."""
 
 import json
-import os
-import pty
-import select
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from tests.support.terminals import shown_on_a_terminal
 
 from ottla.cli.pipelines.run_display import refresh_sentences
 from ottla.pipelines import run_logs, status
@@ -273,19 +270,8 @@ with display() as show:
 
 
 def test_on_a_terminal_one_line_is_rewritten_and_sentences_stay() -> None:
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    process = subprocess.Popen([sys.executable, "-c", SHOWN], stderr=theirs, env=environment)
-    os.close(theirs)
-    shown, deadline = b"", time.monotonic() + 60
-    while time.monotonic() < deadline and select.select([ours], [], [], 60)[0]:
-        try:
-            shown += os.read(ours, 65536)
-        except OSError:  # the other side is gone
-            break
-    os.close(ours)
-    assert process.wait(60) == 0
-    text = shown.decode()
+    command = [sys.executable, "-c", SHOWN]
+    text = shown_on_a_terminal(command, stream="stderr", columns=100, within_s=60)
     assert "\x1b[2K" in text, "a line was taken back"
     assert "Spark is up [now]\r\n" in text
     assert text.index("0 of 2 flows done") < text.index("Spark is up [now]")
