@@ -10,7 +10,7 @@ from tests.sim.limits import SLOW_DISKS_FROM
 from tests.sim.run import run, run_all
 from tests.sim.world import METRICS_FROM, TRANSACTIONS_FROM
 
-SEEDS = 500
+SEEDS = 300
 FAILING_DISKS = range(1_000_000, 1_000_040)  # seeds with directories that fail
 TRANSACTIONS = range(TRANSACTIONS_FROM, TRANSACTIONS_FROM + 20)
 METRICS = range(METRICS_FROM, METRICS_FROM + 20)

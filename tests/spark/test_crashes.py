@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 Make = Callable[..., Topic]
-ROWS = 24_000
+ROWS = 6_000
 GATE_S = 300.0
 ROOT = Path(__file__).parents[2]
 
@@ -49,9 +49,9 @@ def process(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def options_of(topic: Topic) -> dict[str, str]:
-    """Three batches, in answers that are small: when the first rows are seen most are not fetched yet."""
+    """Two batches, in answers that are small: when the first rows are seen most are not fetched yet."""
     return topic.options(
-        startingOffsets="earliest", maxOffsetsPerTrigger=ROWS // 3, kafka__max__partition__fetch__bytes=10_000
+        startingOffsets="earliest", maxOffsetsPerTrigger=ROWS // 2, kafka__max__partition__fetch__bytes=4_000
     )
 
 
@@ -160,7 +160,7 @@ def test_a_broker_that_is_killed_while_it_is_written_to_has_every_row_once(
     source.produce(range(ROWS))
     gate = f"{tmp_path}/gate"
     rows = held_up(read_stream(spark, options_of(source)), gate)
-    query = to_topic(rows, target, f"{tmp_path}/checkpoint", **{"kafka.batch.size": "10000"})
+    query = to_topic(rows, target, f"{tmp_path}/checkpoint", **{"kafka.batch.size": "4000"})
     reached(gate, query)
     process.kill()
     Path(f"{gate}.open").touch()

@@ -27,6 +27,7 @@ COMMANDS = {
     "users": "ottla.cli.users.commands:app",
     "acls": "ottla.cli.acls.commands:app",
     "quotas": "ottla.cli.quotas.commands:app",
+    "features": "ottla.cli.features:app",
     "produce": "ottla.cli.records.produce:produce",
     "consume": "ottla.cli.records.consume:consume",
     "ship": "ottla.cli.ship:ship",

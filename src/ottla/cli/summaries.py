@@ -11,6 +11,7 @@ SUMMARIES = {
     "users": "Users and their passwords, for SASL with SCRAM: list, add, remove.",
     "acls": "Who may do what: list, add and remove ACLs.",
     "quotas": "How much users, clients and addresses may ask of brokers: list, add, remove.",
+    "features": "Feature levels of a cluster, to be raised after an upgrade: list, upgrade, downgrade.",
     "produce": "Send lines of a file, or of stdin, as records.",
     "consume": "Print the records of a topic: all there are, or with --follow what comes.",
     "ship": "Follow log files and send every line to a topic, once.",

@@ -38,6 +38,7 @@ from ottla.wire.primitives import ProtocolError
 R = TypeVar("R")
 
 ANSWER_BYTES_MAX = 1 << 30
+API_VERSIONS = ApiVersionsRequest(client_software_name="ottla", client_software_version="0")
 _CHUNKS_MAX = 1024  # of one call (Linux' IOV_MAX)
 _ERROR = struct.Struct(">h")
 _TLS_ALERT = 0x1503  # how an answer begins that is an alert of TLS
@@ -166,8 +167,7 @@ class Connection:
         self._arrived = arrived
 
     def _negotiate(self, deadline: Deadline) -> None:
-        request = ApiVersionsRequest(client_software_name="ottla", client_software_version="0")
-        self._send(request, 3, ApiVersionsResponse, deadline)
+        self._send(API_VERSIONS, 3, ApiVersionsResponse, deadline)
         expected, view = self._receive(deadline)
         _, at = decode_response_header(view, flexible=False)
         if len(view) < at + _ERROR.size:

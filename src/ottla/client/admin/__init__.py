@@ -4,7 +4,7 @@
     configs           configs of topics and brokers
     groups            groups with members, offsets and lag
     group_reset       moving what a group has committed
-    users · acls · quotas
+    users · acls · quotas · features
     broker_metrics    what brokers measure of themselves
     refusals          what brokers refuse, with the remedy
 
