@@ -32,11 +32,12 @@ Show: TypeAlias = Callable[[str, str | None], None]
 class DriverProcess:
     """The driver, and all that it starts, for as long as the context lasts."""
 
-    def __init__(self, folder: PipelineFolder, arguments: list[str]) -> None:
+    def __init__(self, folder: PipelineFolder, master: str, arguments: list[str]) -> None:
         self.log = RunLog(folder)
-        environment = spark_environment.environment(linked(folder.own("spark")))
+        environment = spark_environment.environment(linked(folder.own("spark")), master)
         reading, writing = os.pipe()
         command = [sys.executable, "-m", "ottla.pipelines.driver", "--spec", folder.specification]
+        command += ["--master", master]
         said, saying = os.pipe()
         self.process = subprocess.Popen(  # noqa: S603  # our own module
             [*command, "--events", str(writing), *arguments],

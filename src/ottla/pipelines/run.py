@@ -91,7 +91,7 @@ class PipelineRun:
         conf[JAVA_OPTIONS] = f"{conf.get(JAVA_OPTIONS, '')} -Dderby.stream.error.file={derby_log}"
         self.tables = conf.get(WAREHOUSE)
         self._topics = [word.partition(":")[0] for word in topics.split()]
-        self._arguments = ["--master", options.master, "--interval", str(options.every_s)]
+        self._arguments = ["--interval", str(options.every_s)]
         self._arguments += [f"--set={name}={value}" for name, value in conf.items()]
         self._arguments += ["--once"] * options.once + ["--dry"] * options.dry
         self.report: Report | None = None
@@ -151,7 +151,7 @@ class PipelineRun:
         show: Show,
     ) -> None:
         specified = dataflow.fingerprint([self.folder.specification])
-        driver = DriverProcess(self.folder, arguments)
+        driver = DriverProcess(self.folder, self.options.master, arguments)
         rounds, of = progress.rounds, ""
         try:
             for event in follow(driver, progress, stopped, show):
