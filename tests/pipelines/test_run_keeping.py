@@ -185,6 +185,12 @@ def test_progress_says_which_run_it_is_and_what_is_done() -> None:
     for flow, state in (("a", "RUNNING"), ("b", "COMPLETED"), ("c", "EXCLUDED")):
         progress.take({"kind": "event", "flow": flow, "state": state, "message": ""})
     assert progress.doing() == "run 5: 1 of 2 flows done, running: a"
+    batch = {"kind": "batch", "flow": "a", "rows": 1000, "behind": 340, "sentence": "a, batch 12: ..."}
+    assert progress.take(batch) == "run 5: a, batch 12: ..."
+    assert progress.take(batch | {"behind": 0}) == "run 5: a, batch 12: ..."
+    assert progress.doing() == "run 5: 1 of 2 flows done, running: a (2,000 rows, 0 behind)"
+    assert progress.take(batch | {"behind": None}) is None, "a flow that reads no topic is behind of nothing"
+    assert progress.doing() == "run 5: 1 of 2 flows done, running: a (3,000 rows)"
     told = progress.take({"kind": "completed", "number": 1, "took_s": 1.25})
     assert told == "run 5: 2 flows completed in 1.2 s"
     progress.take({"kind": "waiting", "pause_s": 29.6})

@@ -1,9 +1,10 @@
 """The driver of a declarative pipeline: `ottla pipeline run` starts it as a process of its own.
 
-It does what `spark-pipelines run` does, with PySpark's own functions, and four things more: a run can be
+It does what `spark-pipelines run` does, with PySpark's own functions, and five things more: a run can be
 repeated in one session, so that following a topic does not pay for a start of Spark each time; what happens
 is told as one JSON object a line, on a pipe of its own, since everybody writes to stdout; a mistake is told
-with its file and line; and it ends with whoever started it, because it reads the other end of its stdin.
+with its file and line; batches are told, with rows and lag; and it ends with whoever started it, because it
+reads the other end of its stdin.
 
 A run is a triggered one: every flow processes what is there (Trigger.AvailableNow) and stops. Declarative
 pipelines of Spark 4 have no other kind.
@@ -24,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ottla.pipelines.client_file import REMOTE
 from ottla.pipelines.mistakes import Mistake, as_json, first_line, of_event, reason_of
 
 if TYPE_CHECKING:
@@ -38,9 +40,10 @@ class Events:
 
     def __init__(self, descriptor: int) -> None:
         self._file = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
+        self._lock = threading.Lock()  # batches are told by a thread of their own
 
     def tell(self, kind: str, **more: Any) -> None:
-        with contextlib.suppress(BrokenPipeError):
+        with self._lock, contextlib.suppress(BrokenPipeError):
             self._file.write(json.dumps({"kind": kind, **more}) + "\n")
 
 
@@ -95,6 +98,7 @@ def _run(given: argparse.Namespace, events: Events) -> None:
     from pyspark.pipelines.cli import load_pipeline_spec
 
     from ottla.pipelines.archive import remove_files
+    from ottla.pipelines.batches import Batches
 
     path = Path(given.spec).resolve()
     spec = load_pipeline_spec(path)
@@ -108,6 +112,7 @@ def _run(given: argparse.Namespace, events: Events) -> None:
     }
     with _session(given.master, {**settings, **own}) as spark:
         events.tell("session", version=spark.version)
+        batches = None if given.master.startswith(REMOTE) else Batches(events.tell)
         number = 0
         while True:
             number += 1
@@ -119,6 +124,8 @@ def _run(given: argparse.Namespace, events: Events) -> None:
                 for address in checked.archives.values():
                     remove_files(address)
             _round(spark, path, spec, settings, events, selection, dry=given.dry)
+            if batches is not None:
+                batches.settled()
             events.tell("completed", number=number, took_s=round(time.monotonic() - began_s, 3))
             if given.once or given.dry:
                 return
@@ -134,7 +141,7 @@ def _session(master: str, settings: dict[str, str]) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
-    if master.startswith("sc://"):
+    if master.startswith(REMOTE):
         builder = builder.remote(master)
     else:
         _find_own_server()
