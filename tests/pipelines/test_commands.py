@@ -121,6 +121,7 @@ def test_a_continuous_run_goes_on_after_a_failure_and_a_refresh_makes_a_table_an
     refresh = ("--once", "--full-refresh", "words", "--yes", "--master", "local[2]", *catalog(tiny.folder))
     out, errors = tiny.run(*refresh)
     assert "a full refresh removes what is in words (3 rows)" in errors
+    assert "run 1: rows: words 3 (+3); " in errors
     assert "flow shout reads words: if it is a stream, it takes its rows for new ones" in errors
     assert tiny.table("words", ("word",)) == [("a",), ("a",), ("b",)]
     assert ["words", "words", "4", "4", "0"] in [line.split() for line in out.splitlines()]

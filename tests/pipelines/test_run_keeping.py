@@ -1,6 +1,7 @@
 """What a run keeps and tells, without Spark: logs, counts, pauses, and what a full refresh means."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,15 +12,17 @@ import pytest
 from pyarrow import parquet
 from tests.support.terminals import shown_on_a_terminal
 
+from ottla.base.command_error import CommandError
 from ottla.cli.pipelines.run_display import refresh_sentences
+from ottla.client.properties import ClientProperties
 from ottla.pipelines import run_logs, status
-from ottla.pipelines.dataflow import Dataflow, Flow, Node
-from ottla.pipelines.driver import check_tables
+from ottla.pipelines.dataflow import Dataflow, Flow, Node, check_tables, fingerprint, store
+from ottla.pipelines.driver import selection_after
 from ottla.pipelines.folder import PipelineFolder, create_folder
 from ottla.pipelines.pauses import GrowingPauses
 from ottla.pipelines.progress import FAILED, Progress
 from ottla.pipelines.report import Reporter
-from ottla.pipelines.run import failure, one_line
+from ottla.pipelines.run import DATAFLOW, PipelineRun, RunOptions, failure, one_line
 
 
 @pytest.fixture
@@ -60,6 +63,7 @@ def test_logs_shows_the_last_lines_and_the_run_before(run: Any, folder: Pipeline
     assert run("pipeline", "logs", folder.path, "-n", "2").out == "2\n3\n"
     assert run("pipeline", "logs", folder.path, "-n", "0").out == ""
     assert run("pipeline", "logs", folder.path, "--back", "1").out == "old\n"
+    assert run("pipeline", "logs", folder.path, "--back", "1", "--follow").code == 2
     refused = run("pipeline", "logs", folder.path, "--back", "2")
     assert (refused.code, refused.err) == (
         1, f"ottla: {folder.path} keeps 2 logs; --back 2 is not among them\n",
@@ -127,6 +131,10 @@ def test_after_a_run_it_is_said_what_is_new_and_what_was_rejected(folder: Pipeli
         ("topic", "orders.unparsed", None),  # nobody was asked
     ]
     assert reporter.look().sentence() == "no new rows"
+    reporter.forget(["orders"])
+    assert reporter.look().sentence() == "rows: orders 1,520 (+1,520)", "they were made anew"
+    reporter.forget([])
+    assert reporter.look().sentence().endswith("revenue 2 (+2); rejected: 3 in rejected (+3)")
 
 
 def test_only_the_youngest_checkpoint_of_a_flow_counts(tmp_path: Path) -> None:
@@ -175,6 +183,33 @@ def test_a_table_that_is_not_there_and_a_sink_cannot_be_refreshed() -> None:
         ValueError, match=r"the pipeline has no table out; it has enriched, orders \(sinks are"
     ):
         check_tables(["orders", "out"], ["orders", "enriched"])
+
+
+def test_a_name_that_no_table_has_is_told_before_spark_starts(run: Any, folder: PipelineFolder) -> None:
+    made = Dataflow((Node("table", "orders"),), ())
+    of = fingerprint([folder.specification]) + fingerprint(folder.sources())
+    os.makedirs(folder.own(""), exist_ok=True)
+    store(folder.own(DATAFLOW), made, of)
+    outcome = run("pipeline", "run", folder.path, "--once", "--full-refresh", "odrers")
+    assert outcome.code == 2
+    assert outcome.err.startswith("ottla: the pipeline has no table odrers; it has orders (")
+
+
+def test_after_a_full_refresh_the_same_tables_are_run_and_kept() -> None:
+    selection = {"full_refresh": ["orders"], "full_refresh_all": False, "refresh": []}
+    then = {"full_refresh": [], "full_refresh_all": False, "refresh": ["orders"]}
+    assert selection_after(selection) == selection_after(then) == then
+    everything = {"full_refresh": [], "full_refresh_all": True, "refresh": []}
+    assert selection_after(everything) == {"full_refresh": [], "full_refresh_all": False, "refresh": []}
+
+
+def test_a_dry_run_needs_no_broker_and_creates_no_topic(folder: PipelineFolder) -> None:
+    said: list[str] = []
+    nobody = ClientProperties("127.0.0.1:1")
+    PipelineRun(folder, RunOptions(dry=True, where=nobody), said.append)
+    assert said == []
+    with pytest.raises(CommandError, match=r"no broker answers at 127\.0\.0\.1:1"):
+        PipelineRun(folder, RunOptions(where=nobody), said.append)
 
 
 def test_progress_says_which_run_it_is_and_what_is_done() -> None:

@@ -9,6 +9,7 @@ run has done is told before that it is over.
 """
 
 import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,15 @@ from ottla.pipelines.sql_statements import last_part
 from ottla.spark.lag import LagListener, Progress, lag_of, rows_of, sentence
 
 SETTLE_MS = 2_000
+
+
+def told_to(tell: Callable[..., None]) -> "Batches | None":
+    """From now on. None if this Spark has its buses elsewhere: they are none of what it promises."""
+    try:
+        return Batches(tell)
+    except TypeError as error:  # a package of Java is not callable
+        sys.stdout.write(f"batches are not told: {error}\n")
+        return None
 
 
 class Batches:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.pipelines.client_file import REMOTE
+from ottla.pipelines.dataflow import check_tables
 from ottla.pipelines.mistakes import Mistake, as_json, first_line, of_event, reason_of
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _run(given: argparse.Namespace, events: Events) -> None:
     from pyspark.pipelines.cli import load_pipeline_spec
 
     from ottla.pipelines.archive import remove_files
-    from ottla.pipelines.batches import Batches
+    from ottla.pipelines.batches import told_to
 
     path = Path(given.spec).resolve()
     spec = load_pipeline_spec(path)
@@ -112,7 +113,7 @@ def _run(given: argparse.Namespace, events: Events) -> None:
     }
     with _session(given.master, {**settings, **own}) as spark:
         events.tell("session", version=spark.version)
-        batches = None if given.master.startswith(REMOTE) else Batches(events.tell)
+        batches = None if given.master.startswith(REMOTE) else told_to(events.tell)
         number = 0
         while True:
             number += 1
@@ -129,7 +130,7 @@ def _run(given: argparse.Namespace, events: Events) -> None:
             events.tell("completed", number=number, took_s=round(time.monotonic() - began_s, 3))
             if given.once or given.dry:
                 return
-            selection |= {"full_refresh": [], "full_refresh_all": False}
+            selection = selection_after(selection)
             pause_s = max(0.0, given.interval - (time.monotonic() - began_s))
             events.tell("waiting", pause_s=pause_s)
             time.sleep(pause_s)
@@ -198,14 +199,13 @@ def _round(
     return definitions
 
 
-def check_tables(named: list[str], tables: list[str]) -> None:
-    """Spark passes over a name that it does not know, and over a sink."""
-    for name in named:
-        if name not in tables:
-            raise ValueError(
-                f"the pipeline has no table {name}; it has {', '.join(sorted(tables)) or 'none'} "
-                "(sinks are refreshed only together with everything else)"
-            )
+def selection_after(selection: dict[str, Any]) -> dict[str, Any]:
+    """Of the runs that follow: the same tables, and none of them is thrown away again."""
+    return {
+        "full_refresh": [],
+        "full_refresh_all": False,
+        "refresh": [*selection["refresh"], *selection["full_refresh"]],
+    }
 
 
 def _follow(results: Iterator[dict[str, Any]], definitions: "Definitions", events: Events) -> None:
