@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ottla.client.properties import ClientProperties
 from ottla.pipelines import run_logs, status
 from ottla.pipelines.dataflow import Dataflow, Flow, Node, check_tables, fingerprint, store
 from ottla.pipelines.driver import selection_after
+from ottla.pipelines.driver_process import follow
 from ottla.pipelines.folder import PipelineFolder, create_folder
 from ottla.pipelines.pauses import GrowingPauses
 from ottla.pipelines.progress import FAILED, Progress
@@ -230,6 +232,31 @@ def test_progress_says_which_run_it_is_and_what_is_done() -> None:
     assert told == "run 5: 2 flows completed in 1.2 s"
     progress.take({"kind": "waiting", "pause_s": 29.6})
     assert progress.doing() == "waiting for 30 s, then run 6"
+
+
+class SlowToStop:
+    """In the place of a driver: it has something to tell after it was told to stop."""
+
+    def __init__(self) -> None:
+        self.is_told = threading.Event()
+        self.process = subprocess.Popen([sys.executable, "-c", "pass"])
+        self.stop, self.end = self.is_told.set, self.process.wait
+
+    def events(self) -> Any:
+        yield {"kind": "session", "version": "4.3.0"}
+        assert self.is_told.wait(30)
+        yield {"kind": "round"}
+
+
+def test_on_ctrl_c_it_is_said_at_once_that_spark_is_stopped() -> None:
+    shown: list[str] = []
+    driver: Any = SlowToStop()
+    stopped = threading.Event()
+    for event in follow(driver, Progress(), stopped, lambda doing, _: shown.append(doing)):
+        if event["kind"] == "session":
+            stopped.set()
+    assert shown[:2] == ["starting Spark", "run 1: reading the pipeline"]
+    assert set(shown[2:]) == {"stopping Spark"}
 
 
 def test_a_failure_is_a_block_with_file_and_line_or_one_line(folder: PipelineFolder) -> None:

@@ -146,6 +146,10 @@ def test_the_reason_of_a_failure_is_one_line_without_a_stack(said: str, shown: s
         )
 
 
+def test_a_flow_may_have_any_name() -> None:
+    assert flow_of("Flow spark_catalog.default.orders by-day is RUNNING.")["flow"] == "orders by-day"
+
+
 def test_status_reads_tables_and_lag_from_the_files(
     run: Any, folder: Path, ottla_broker: Broker, ottla_topic: str
 ) -> None:

@@ -232,7 +232,7 @@ def flow_of(message: str) -> dict[str, str]:
     """Spark's events are sentences: Flow spark_catalog.default.orders is RUNNING. Of an error, one line."""
     message, _, error = message.partition("\nError: ")
     message = " ".join([first_line(message), *([f"Error: {first_line(error)}"] if error else [])])
-    match = re.match(r"(?:Flow '?(?P<flow>[\w.]+)'? |Run )(?:is|has) (?P<state>[A-Z]+)", message)
+    match = re.match(r"(?:Flow '?(?P<flow>.+?)'? |Run )(?:is|has) (?P<state>[A-Z]+)", message)
     if not match:
         return {"message": message}
     flow = (match["flow"] or "").rsplit(".", 1)[-1]
