@@ -17,6 +17,7 @@ from ottla.base.command_error import CommandError
 from ottla.cli.pipelines.run_display import refresh_sentences
 from ottla.client.properties import ClientProperties
 from ottla.pipelines import run_logs, status
+from ottla.pipelines.batches import as_event
 from ottla.pipelines.dataflow import Dataflow, Flow, Node, check_tables, fingerprint, store
 from ottla.pipelines.driver import selection_after
 from ottla.pipelines.driver_process import follow
@@ -232,6 +233,19 @@ def test_progress_says_which_run_it_is_and_what_is_done() -> None:
     assert told == "run 5: 2 flows completed in 1.2 s"
     progress.take({"kind": "waiting", "pause_s": 29.6})
     assert progress.doing() == "waiting for 30 s, then run 6"
+
+
+def test_a_batch_is_told_with_the_name_of_its_flow_and_its_lag_if_it_reads_a_topic() -> None:
+    source = {"numInputRows": 5, "endOffset": '{"t":{"0":5}}', "latestOffset": '{"t":{"0":9}}'}
+    batch = {"id": "1", "name": "spark_catalog.default.orders", "batchId": 3, "durationMs": {}}
+    assert as_event({**batch, "sources": [source]}) == {
+        "flow": "orders",
+        "rows": 5,
+        "behind": 4,
+        "sentence": "orders, batch 3: 5 rows in 0.0 s, 4 behind (t 4)",
+    }
+    table = {"numInputRows": 5, "endOffset": '{"logOffset":0}', "latestOffset": None}
+    assert as_event({**batch, "sources": [table]})["behind"] is None
 
 
 class SlowToStop:
