@@ -17,7 +17,7 @@ from ottla.base.command_error import CommandError
 from ottla.cli.pipelines.run_display import refresh_sentences
 from ottla.client.properties import ClientProperties
 from ottla.pipelines import run_logs, status
-from ottla.pipelines.batches import as_event
+from ottla.pipelines.batches import JavaListener, as_event
 from ottla.pipelines.dataflow import Dataflow, Flow, Node, check_tables, fingerprint, store
 from ottla.pipelines.driver import selection_after
 from ottla.pipelines.driver_process import follow
@@ -26,6 +26,7 @@ from ottla.pipelines.pauses import GrowingPauses
 from ottla.pipelines.progress import FAILED, Progress
 from ottla.pipelines.report import Reporter
 from ottla.pipelines.run import DATAFLOW, PipelineRun, RunOptions, failure, one_line
+from ottla.spark.lag import LagListener
 
 
 @pytest.fixture
@@ -246,6 +247,13 @@ def test_a_batch_is_told_with_the_name_of_its_flow_and_its_lag_if_it_reads_a_top
     }
     table = {"numInputRows": 5, "endOffset": '{"logOffset":0}', "latestOffset": None}
     assert as_event({**batch, "sources": [table]})["behind"] is None
+
+
+def test_the_start_of_a_flow_is_not_looked_at_as_pyspark_cannot_read_it() -> None:
+    told: list[Any] = []
+    unreadable: Any = None
+    JavaListener(LagListener(told.append)).onQueryStarted(unreadable)
+    assert told == []
 
 
 class SlowToStop:

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from pyspark.sql.streaming.listener import JStreamingQueryListener
+
 from ottla.pipelines.sql_statements import last_part
 from ottla.spark.lag import LagListener, Progress, lag_of, rows_of, sentence
 
@@ -28,17 +30,23 @@ def told_to(tell: Callable[..., None]) -> "Batches | None":
         return None
 
 
+class JavaListener(JStreamingQueryListener):
+    """Java's side of a listener."""
+
+    def onQueryStarted(self, jevent: Any) -> None:  # noqa: N802  (Spark's name)
+        """PySpark 4.3 cannot read the event of a query whose jobs have tags, as those of flows have."""
+
+
 class Batches:
     """Of all flows of the Spark in this process, from now on."""
 
     def __init__(self, tell: Callable[..., None]) -> None:
         from pyspark import SparkContext
         from pyspark.java_gateway import ensure_callback_server_started
-        from pyspark.sql.streaming.listener import JStreamingQueryListener
 
         context: Any = SparkContext._active_spark_context
         ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
-        listener = JStreamingQueryListener(LagListener(lambda progress: tell("batch", **as_event(progress))))
+        listener = JavaListener(LagListener(lambda progress: tell("batch", **as_event(progress))))
         sql = context._jvm.org.apache.spark.sql
         bus = sql.execution.streaming.runtime.StreamingQueryListenerBus(context._jvm.scala.Option.empty())
         bus.addListener(sql.streaming.PythonStreamingQueryListenerWrapper(listener))
