@@ -14,11 +14,13 @@ from tests.cli.commands import Run
 from ottla import Broker
 from ottla.base.command_error import CommandError
 from ottla.cli import client_settings
+from ottla.cli.shells import kafka_flags
 from ottla.cli.shells.candidates import candidates
 from ottla.cli.shells.completion import SCRIPTS
 from ottla.cli.shells.shims import TOOLS
 from ottla.cli.watch import watched
 from ottla.client.errors import ClientError
+from ottla.client.librdkafka.errors import request_s
 
 WITHIN_S = 60.0
 
@@ -226,7 +228,7 @@ def test_a_topic_that_is_there_is_not_said_to_be_created(kafka: Run, fresh: str)
         ("kafka-consumer-groups --list --state", "--state"),
         ("kafka-consumer-groups --delete --group g --topic t", "--topic"),
         ("kafka-consumer-groups --describe --group g --execute", "--execute"),
-        ("kafka-consumer-groups --list --timeout 5000", "--timeout"),
+        ("kafka-consumer-groups --list --timeout 0", "--timeout"),
         ("kafka-consumer-groups --reset-offsets --group g --to-latest --dry-run --execute", "--dry-run"),
         ("kafka-configs --describe --topic t --add-config a=b", "--add-config"),
         ("kafka-console-producer --topic t --max-block-ms 5", "--max-block-ms"),
@@ -237,6 +239,20 @@ def test_a_flag_that_would_have_no_effect_is_refused(kafka: Run, command: str, f
     refused = kafka(*command.split())
     assert (refused.code, refused.out) == (1, "")
     assert flag in refused.err
+
+
+def test_a_request_about_groups_may_take_as_long_as_its_timeout_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed: list[float] = []
+
+    def no_groups(*_: object) -> list[str]:
+        allowed.append(request_s())
+        return []
+
+    monkeypatch.setattr(kafka_flags, "_group_names", no_groups)
+    kafka_flags.groups(["--list", "--timeout", "250"])
+    kafka_flags.groups(["--list", "--timeout", "100000"])
+    kafka_flags.groups(["--list"])
+    assert allowed == [0.25, 100.0, 15.0]
 
 
 def test_how_the_console_producer_makes_batches_reaches_librdkafka(kafka: Run, ottla_topic: str) -> None:
@@ -294,7 +310,7 @@ def test_consoles_and_groups_work_with_kafkas_flags(kafka: Run, ottla_topic: str
     group = f"{ottla_topic}-g"
     assert kafka("kafka-console-consumer", *wanted, "--group", group, "--max-messages", "2").out == "1\n2\n"
     assert group in kafka("kafka-consumer-groups", "--list").out.splitlines()
-    described = kafka("kafka-consumer-groups", "--describe", "--group", group)
+    described = kafka("kafka-consumer-groups", "--describe", "--group", group, "--timeout", "20000")
     assert described.err == f"\nConsumer group '{group}' has no active members.\n"
     header, row = (line.split() for line in described.out.splitlines() if line)
     assert header[:6] == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]

@@ -1,6 +1,7 @@
 """The commands around a pipeline on a real Spark: runs that fail and go on, refreshes, pictures, tests."""
 
 import json
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -96,6 +97,7 @@ def test_a_continuous_run_goes_on_after_a_failure_and_a_refresh_makes_a_table_an
     assert "is running already" in tiny.run(code=1)[1]
     specify(tiny.folder)
     tiny.wait(lambda: process.poll() is not None or any(line.startswith("run 1: rows: ") for line in said))
+    assert any(re.fullmatch(r"run 1: words, batch 0: 4 rows in [\d.]+ s, 0 behind\n", line) for line in said)
     line = next(line for line in said if line.startswith("run 1: rows: "))
     assert "words 3 (+3)" in line
     assert "rejected: 1 in rejected (+1)" in line
@@ -119,6 +121,7 @@ def test_a_continuous_run_goes_on_after_a_failure_and_a_refresh_makes_a_table_an
     refresh = ("--once", "--full-refresh", "words", "--yes", "--master", "local[2]", *catalog(tiny.folder))
     out, errors = tiny.run(*refresh)
     assert "a full refresh removes what is in words (3 rows)" in errors
+    assert "run 1: rows: words 3 (+3); " in errors
     assert "flow shout reads words: if it is a stream, it takes its rows for new ones" in errors
     assert tiny.table("words", ("word",)) == [("a",), ("a",), ("b",)]
     assert ["words", "words", "4", "4", "0"] in [line.split() for line in out.splitlines()]

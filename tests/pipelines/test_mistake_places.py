@@ -60,6 +60,9 @@ def test_a_flow_that_waits_for_another_is_no_mistake_of_its_own() -> None:
     said = "Failed to resolve flow due to upstream failure: 'spark_catalog.default.z'.\nError: Failed to read"
     assert mistakes.of_event(said, {}) is None
     assert mistakes.of_event("Flow spark_catalog.default.z is RUNNING.", {}) is None
+    named = mistakes.of_event("Flow spark_catalog.default.by-day has FAILED.\nError: no", {})
+    assert named is not None
+    assert named.flow == "by-day"
 
 
 def test_in_python_the_line_is_the_one_with_the_name(tmp_path: Path) -> None:

@@ -73,8 +73,17 @@ def test_the_svg_has_a_box_for_each_part_and_names_are_escaped() -> None:
     dataflow = Dataflow((), (Flow("a<b>", (topic("in"),), table("out")),))
     root = ElementTree.fromstring(picture.svg(dataflow, "pipeline <x> & y"))
     texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert texts == ["in", "a<b>", "out"]
+    assert texts == ["in", "a<b>", "out", "topic", "flow", "table"], "the legend is part of the picture"
     assert len(root.findall("{http://www.w3.org/2000/svg}path")) == 2
+
+
+def test_a_flow_that_writes_to_the_topic_that_it_reads_is_told_below_the_picture() -> None:
+    flows = (
+        Flow("take", (topic("orders"),), table("orders")),
+        Flow("retry", (table("orders"),), topic("orders")),
+    )
+    assert "\n<retry> leads back to (orders)\n" in picture.text(Dataflow((), flows))
+    assert ">flow retry leads back to topic orders<" in picture.svg(Dataflow((), flows), "retries")
 
 
 def test_nothing_at_all_is_an_empty_picture() -> None:

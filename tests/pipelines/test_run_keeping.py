@@ -1,8 +1,10 @@
 """What a run keeps and tells, without Spark: logs, counts, pauses, and what a full refresh means."""
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,20 @@ import pytest
 from pyarrow import parquet
 from tests.support.terminals import shown_on_a_terminal
 
+from ottla.base.command_error import CommandError
 from ottla.cli.pipelines.run_display import refresh_sentences
+from ottla.client.properties import ClientProperties
 from ottla.pipelines import run_logs, status
-from ottla.pipelines.dataflow import Dataflow, Flow, Node
-from ottla.pipelines.driver import check_tables
+from ottla.pipelines.batches import JavaListener, as_event
+from ottla.pipelines.dataflow import Dataflow, Flow, Node, check_tables, fingerprint, store
+from ottla.pipelines.driver import selection_after
+from ottla.pipelines.driver_process import follow
 from ottla.pipelines.folder import PipelineFolder, create_folder
 from ottla.pipelines.pauses import GrowingPauses
 from ottla.pipelines.progress import FAILED, Progress
 from ottla.pipelines.report import Reporter
-from ottla.pipelines.run import failure, one_line
+from ottla.pipelines.run import DATAFLOW, PipelineRun, RunOptions, failure, one_line
+from ottla.spark.lag import LagListener
 
 
 @pytest.fixture
@@ -60,6 +67,7 @@ def test_logs_shows_the_last_lines_and_the_run_before(run: Any, folder: Pipeline
     assert run("pipeline", "logs", folder.path, "-n", "2").out == "2\n3\n"
     assert run("pipeline", "logs", folder.path, "-n", "0").out == ""
     assert run("pipeline", "logs", folder.path, "--back", "1").out == "old\n"
+    assert run("pipeline", "logs", folder.path, "--back", "1", "--follow").code == 2
     refused = run("pipeline", "logs", folder.path, "--back", "2")
     assert (refused.code, refused.err) == (
         1, f"ottla: {folder.path} keeps 2 logs; --back 2 is not among them\n",
@@ -127,6 +135,10 @@ def test_after_a_run_it_is_said_what_is_new_and_what_was_rejected(folder: Pipeli
         ("topic", "orders.unparsed", None),  # nobody was asked
     ]
     assert reporter.look().sentence() == "no new rows"
+    reporter.forget(["orders"])
+    assert reporter.look().sentence() == "rows: orders 1,520 (+1,520)", "they were made anew"
+    reporter.forget([])
+    assert reporter.look().sentence().endswith("revenue 2 (+2); rejected: 3 in rejected (+3)")
 
 
 def test_only_the_youngest_checkpoint_of_a_flow_counts(tmp_path: Path) -> None:
@@ -177,6 +189,33 @@ def test_a_table_that_is_not_there_and_a_sink_cannot_be_refreshed() -> None:
         check_tables(["orders", "out"], ["orders", "enriched"])
 
 
+def test_a_name_that_no_table_has_is_told_before_spark_starts(run: Any, folder: PipelineFolder) -> None:
+    made = Dataflow((Node("table", "orders"),), ())
+    of = fingerprint([folder.specification]) + fingerprint(folder.sources())
+    os.makedirs(folder.own(""), exist_ok=True)
+    store(folder.own(DATAFLOW), made, of)
+    outcome = run("pipeline", "run", folder.path, "--once", "--full-refresh", "odrers")
+    assert outcome.code == 2
+    assert outcome.err.startswith("ottla: the pipeline has no table odrers; it has orders (")
+
+
+def test_after_a_full_refresh_the_same_tables_are_run_and_kept() -> None:
+    selection = {"full_refresh": ["orders"], "full_refresh_all": False, "refresh": []}
+    then = {"full_refresh": [], "full_refresh_all": False, "refresh": ["orders"]}
+    assert selection_after(selection) == selection_after(then) == then
+    everything = {"full_refresh": [], "full_refresh_all": True, "refresh": []}
+    assert selection_after(everything) == {"full_refresh": [], "full_refresh_all": False, "refresh": []}
+
+
+def test_a_dry_run_needs_no_broker_and_creates_no_topic(folder: PipelineFolder) -> None:
+    said: list[str] = []
+    nobody = ClientProperties("127.0.0.1:1")
+    PipelineRun(folder, RunOptions(dry=True, where=nobody), said.append)
+    assert said == []
+    with pytest.raises(CommandError, match=r"no broker answers at 127\.0\.0\.1:1"):
+        PipelineRun(folder, RunOptions(where=nobody), said.append)
+
+
 def test_progress_says_which_run_it_is_and_what_is_done() -> None:
     progress = Progress(rounds_before=4, rounds=4)
     assert progress.doing() == "starting Spark"
@@ -185,10 +224,61 @@ def test_progress_says_which_run_it_is_and_what_is_done() -> None:
     for flow, state in (("a", "RUNNING"), ("b", "COMPLETED"), ("c", "EXCLUDED")):
         progress.take({"kind": "event", "flow": flow, "state": state, "message": ""})
     assert progress.doing() == "run 5: 1 of 2 flows done, running: a"
+    batch = {"kind": "batch", "flow": "a", "rows": 1000, "behind": 340, "sentence": "a, batch 12: ..."}
+    assert progress.take(batch) == "run 5: a, batch 12: ..."
+    assert progress.take(batch | {"behind": 0}) == "run 5: a, batch 12: ..."
+    assert progress.doing() == "run 5: 1 of 2 flows done, running: a (2,000 rows, 0 behind)"
+    assert progress.take(batch | {"behind": None}) is None, "a flow that reads no topic is behind of nothing"
+    assert progress.doing() == "run 5: 1 of 2 flows done, running: a (3,000 rows)"
     told = progress.take({"kind": "completed", "number": 1, "took_s": 1.25})
     assert told == "run 5: 2 flows completed in 1.2 s"
     progress.take({"kind": "waiting", "pause_s": 29.6})
     assert progress.doing() == "waiting for 30 s, then run 6"
+
+
+def test_a_batch_is_told_with_the_name_of_its_flow_and_its_lag_if_it_reads_a_topic() -> None:
+    source = {"numInputRows": 5, "endOffset": '{"t":{"0":5}}', "latestOffset": '{"t":{"0":9}}'}
+    batch = {"id": "1", "name": "spark_catalog.default.orders", "batchId": 3, "durationMs": {}}
+    assert as_event({**batch, "sources": [source]}) == {
+        "flow": "orders",
+        "rows": 5,
+        "behind": 4,
+        "sentence": "orders, batch 3: 5 rows in 0.0 s, 4 behind (t 4)",
+    }
+    table = {"numInputRows": 5, "endOffset": '{"logOffset":0}', "latestOffset": None}
+    assert as_event({**batch, "sources": [table]})["behind"] is None
+
+
+def test_the_start_of_a_flow_is_not_looked_at_as_pyspark_cannot_read_it() -> None:
+    told: list[Any] = []
+    unreadable: Any = None
+    JavaListener(LagListener(told.append)).onQueryStarted(unreadable)
+    assert told == []
+
+
+class SlowToStop:
+    """In the place of a driver: it has something to tell after it was told to stop."""
+
+    def __init__(self) -> None:
+        self.is_told = threading.Event()
+        self.process = subprocess.Popen([sys.executable, "-c", "pass"])
+        self.stop, self.end = self.is_told.set, self.process.wait
+
+    def events(self) -> Any:
+        yield {"kind": "session", "version": "4.3.0"}
+        assert self.is_told.wait(30)
+        yield {"kind": "round"}
+
+
+def test_on_ctrl_c_it_is_said_at_once_that_spark_is_stopped() -> None:
+    shown: list[str] = []
+    driver: Any = SlowToStop()
+    stopped = threading.Event()
+    for event in follow(driver, Progress(), stopped, lambda doing, _: shown.append(doing)):
+        if event["kind"] == "session":
+            stopped.set()
+    assert shown[:2] == ["starting Spark", "run 1: reading the pipeline"]
+    assert set(shown[2:]) == {"stopping Spark"}
 
 
 def test_a_failure_is_a_block_with_file_and_line_or_one_line(folder: PipelineFolder) -> None:

@@ -41,7 +41,7 @@ def master(spark_is_there: None, tmp_path: Path) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        environment = quick() | spark_environment.environment(linked(str(tmp_path / "spark")))
+        environment = quick() | spark_environment.environment(linked(str(tmp_path / "spark")), "spark://")
         environment |= {"SPARK_NO_DAEMONIZE": "1", "SPARK_LOCAL_IP": "127.0.0.1"}
         environment |= {"SPARK_LOG_DIR": str(tmp_path), "SPARK_WORKER_DIR": str(tmp_path / "work")}
         launcher = os.path.join(environment["SPARK_HOME"], "bin", "spark-class")

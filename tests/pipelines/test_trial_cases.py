@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from ottla import Broker
 from ottla.base.command_error import CommandError
 from ottla.pipelines.dataflow import Dataflow
-from ottla.pipelines.trial import Outcome, as_json, rows
+from ottla.pipelines.trial import Outcome, _send, as_json, rows
 from ottla.pipelines.trial_cases import cases, differences
 
 
@@ -73,6 +74,15 @@ def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
     path.write_text('{"a": 1}\n\n{"a"\n')
     with pytest.raises(CommandError, match=r"orders\.jsonl, line 3, is not JSON"):
         cases(str(tmp_path), [])[0].records()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [{"value": "b", "partition": 7}, {"value": "b", "timestamp": "noon"}, {"value": "b", "headers": "h"}],
+)
+def test_a_record_that_cannot_be_sent_is_named(ottla_broker: Broker, record: dict[str, Any]) -> None:
+    with pytest.raises(CommandError, match="record 2 for topic orders-in cannot be sent: "):
+        _send(ottla_broker.bootstrap_servers, "orders-in", ["a", record])
 
 
 def test_rows_are_as_json_has_them_and_folders_are_columns(tmp_path: Path) -> None:

@@ -102,6 +102,14 @@ def test_no_pyspark_is_one_sentence(run: Any, folder: Path, monkeypatch: pytest.
     )  # fmt: skip
 
 
+def test_a_local_spark_is_reached_from_this_machine_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    assert spark_environment.environment("/home", "local[*]")["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert "SPARK_LOCAL_IP" not in spark_environment.environment("/home", "spark://node1:7077")
+    monkeypatch.setenv("SPARK_LOCAL_IP", "192.0.2.1")
+    assert spark_environment.environment("/home", "local[2]")["SPARK_LOCAL_IP"] == "192.0.2.1"
+
+
 @pytest.mark.skipif(spark_environment.missing() is not None, reason="needs Java and PySpark")
 def test_no_broker_and_a_specification_that_is_none_are_one_sentence(run: Any, folder: Path) -> None:
     outcome = run("pipeline", "run", str(folder), "--bootstrap", "127.0.0.1:1")
@@ -136,6 +144,10 @@ def test_the_reason_of_a_failure_is_one_line_without_a_stack(said: str, shown: s
         assert told["message"] == (
             f"Flow spark_catalog.default.orders has FAILED. Error: {shown.removesuffix(' (disk full)')}"
         )
+
+
+def test_a_flow_may_have_any_name() -> None:
+    assert flow_of("Flow spark_catalog.default.orders by-day is RUNNING.")["flow"] == "orders by-day"
 
 
 def test_status_reads_tables_and_lag_from_the_files(

@@ -9,6 +9,7 @@
     definitions         the files of a pipeline, as the driver loads them
     mistakes            what is wrong in them: Spark's reason, file and line
     sql_statements      where in a file of SQL a statement begins, and what it makes
+    batches             what flows tell after each of their batches
     progress            what the driver has told so far
     run_logs            what Spark has written in the last runs
     spark_environment   Java and PySpark, found or missing
@@ -20,6 +21,6 @@
     demo                shops that send orders, for `ottla demo`
     templates/          the pipelines themselves: copied, never imported
 
-Rules: nothing is printed, a person is told through `say` and `show`; the command line (`cli/pipeline`) only
+Rules: nothing is printed, a person is told through `say` and `show`; the command line (`cli/pipelines`) only
 starts it. Not obvious: PySpark imports `archive` in every worker, so this file imports nothing.
 """

@@ -70,6 +70,16 @@ def from_json(told: dict[str, Any]) -> Dataflow:
     return Dataflow(tuple(Node(*node) for node in told["nodes"]), tuple(flows))
 
 
+def check_tables(named: list[str], tables: list[str]) -> None:
+    """Spark passes over a name that it does not know, and over a sink."""
+    for name in named:
+        if name not in tables:
+            raise ValueError(
+                f"the pipeline has no table {name}; it has {', '.join(sorted(tables)) or 'none'} "
+                "(sinks are refreshed only together with everything else)"
+            )
+
+
 def fingerprint(files: list[str]) -> str:
     """Of the files that say what flows where: another one, and a stored dataflow is out of date."""
     digest = hashlib.sha256()

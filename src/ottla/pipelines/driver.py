@@ -1,9 +1,10 @@
 """The driver of a declarative pipeline: `ottla pipeline run` starts it as a process of its own.
 
-It does what `spark-pipelines run` does, with PySpark's own functions, and four things more: a run can be
+It does what `spark-pipelines run` does, with PySpark's own functions, and five things more: a run can be
 repeated in one session, so that following a topic does not pay for a start of Spark each time; what happens
 is told as one JSON object a line, on a pipe of its own, since everybody writes to stdout; a mistake is told
-with its file and line; and it ends with whoever started it, because it reads the other end of its stdin.
+with its file and line; batches are told, with rows and lag; and it ends with whoever started it, because it
+reads the other end of its stdin.
 
 A run is a triggered one: every flow processes what is there (Trigger.AvailableNow) and stops. Declarative
 pipelines of Spark 4 have no other kind.
@@ -24,6 +25,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ottla.pipelines.client_file import REMOTE
+from ottla.pipelines.dataflow import check_tables
 from ottla.pipelines.mistakes import Mistake, as_json, first_line, of_event, reason_of
 
 if TYPE_CHECKING:
@@ -38,9 +41,10 @@ class Events:
 
     def __init__(self, descriptor: int) -> None:
         self._file = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
+        self._lock = threading.Lock()  # batches are told by a thread of their own
 
     def tell(self, kind: str, **more: Any) -> None:
-        with contextlib.suppress(BrokenPipeError):
+        with self._lock, contextlib.suppress(BrokenPipeError):
             self._file.write(json.dumps({"kind": kind, **more}) + "\n")
 
 
@@ -95,6 +99,7 @@ def _run(given: argparse.Namespace, events: Events) -> None:
     from pyspark.pipelines.cli import load_pipeline_spec
 
     from ottla.pipelines.archive import remove_files
+    from ottla.pipelines.batches import told_to
 
     path = Path(given.spec).resolve()
     spec = load_pipeline_spec(path)
@@ -108,6 +113,7 @@ def _run(given: argparse.Namespace, events: Events) -> None:
     }
     with _session(given.master, {**settings, **own}) as spark:
         events.tell("session", version=spark.version)
+        batches = None if given.master.startswith(REMOTE) else told_to(events.tell)
         number = 0
         while True:
             number += 1
@@ -119,10 +125,12 @@ def _run(given: argparse.Namespace, events: Events) -> None:
                 for address in checked.archives.values():
                     remove_files(address)
             _round(spark, path, spec, settings, events, selection, dry=given.dry)
+            if batches is not None:
+                batches.settled()
             events.tell("completed", number=number, took_s=round(time.monotonic() - began_s, 3))
             if given.once or given.dry:
                 return
-            selection |= {"full_refresh": [], "full_refresh_all": False}
+            selection = selection_after(selection)
             pause_s = max(0.0, given.interval - (time.monotonic() - began_s))
             events.tell("waiting", pause_s=pause_s)
             time.sleep(pause_s)
@@ -134,7 +142,7 @@ def _session(master: str, settings: dict[str, str]) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
-    if master.startswith("sc://"):
+    if master.startswith(REMOTE):
         builder = builder.remote(master)
     else:
         _find_own_server()
@@ -191,14 +199,13 @@ def _round(
     return definitions
 
 
-def check_tables(named: list[str], tables: list[str]) -> None:
-    """Spark passes over a name that it does not know, and over a sink."""
-    for name in named:
-        if name not in tables:
-            raise ValueError(
-                f"the pipeline has no table {name}; it has {', '.join(sorted(tables)) or 'none'} "
-                "(sinks are refreshed only together with everything else)"
-            )
+def selection_after(selection: dict[str, Any]) -> dict[str, Any]:
+    """Of the runs that follow: the same tables, and none of them is thrown away again."""
+    return {
+        "full_refresh": [],
+        "full_refresh_all": False,
+        "refresh": [*selection["refresh"], *selection["full_refresh"]],
+    }
 
 
 def _follow(results: Iterator[dict[str, Any]], definitions: "Definitions", events: Events) -> None:
@@ -225,7 +232,7 @@ def flow_of(message: str) -> dict[str, str]:
     """Spark's events are sentences: Flow spark_catalog.default.orders is RUNNING. Of an error, one line."""
     message, _, error = message.partition("\nError: ")
     message = " ".join([first_line(message), *([f"Error: {first_line(error)}"] if error else [])])
-    match = re.match(r"(?:Flow '?(?P<flow>[\w.]+)'? |Run )(?:is|has) (?P<state>[A-Z]+)", message)
+    match = re.match(r"(?:Flow '?(?P<flow>.+?)'? |Run )(?:is|has) (?P<state>[A-Z]+)", message)
     if not match:
         return {"message": message}
     flow = (match["flow"] or "").rsplit(".", 1)[-1]

@@ -24,6 +24,7 @@ from ottla.spark.session import linked
 STOP_S = 30.0
 GONE_S = 10.0
 STOP_LOOK_S = 1.0
+STOPPING = "stopping Spark"
 
 # Told what is being done now, and a sentence that is worth keeping, if there is one.
 Show: TypeAlias = Callable[[str, str | None], None]
@@ -32,11 +33,12 @@ Show: TypeAlias = Callable[[str, str | None], None]
 class DriverProcess:
     """The driver, and all that it starts, for as long as the context lasts."""
 
-    def __init__(self, folder: PipelineFolder, arguments: list[str]) -> None:
+    def __init__(self, folder: PipelineFolder, master: str, arguments: list[str]) -> None:
         self.log = RunLog(folder)
-        environment = spark_environment.environment(linked(folder.own("spark")))
+        environment = spark_environment.environment(linked(folder.own("spark")), master)
         reading, writing = os.pipe()
         command = [sys.executable, "-m", "ottla.pipelines.driver", "--spec", folder.specification]
+        command += ["--master", master]
         said, saying = os.pipe()
         self.process = subprocess.Popen(  # noqa: S603  # our own module
             [*command, "--events", str(writing), *arguments],
@@ -101,14 +103,12 @@ def follow(
     driver: DriverProcess, progress: Progress, stopped: threading.Event, show: Show
 ) -> Iterator[dict[str, Any]]:
     """Show what happens until the driver has ended; yields each event when it is shown."""
-    threading.Thread(target=_stop_when, args=(driver, stopped), daemon=True).start()
+    threading.Thread(target=_stop_when, args=(driver, stopped, show), daemon=True).start()
     show(progress.doing(), None)
     for event in driver.events():
         sentence = progress.take(event)
-        show(progress.doing(), sentence)
+        show(STOPPING if stopped.is_set() else progress.doing(), sentence)
         yield event
-    if stopped.is_set():
-        show("stopping", None)
     code = driver.end()
     if progress.state == RUNNING:
         progress.state = COMPLETED if code == 0 else STOPPED if stopped.is_set() else FAILED
@@ -116,10 +116,11 @@ def follow(
         progress.reason = f"the driver ended with {code}: {_last_line(driver.log.path)}"
 
 
-def _stop_when(driver: DriverProcess, stopped: threading.Event) -> None:
+def _stop_when(driver: DriverProcess, stopped: threading.Event, show: Show) -> None:
     while not stopped.wait(STOP_LOOK_S):
         if driver.process.returncode is not None:
             return
+    show(STOPPING, None)  # Spark may take a while for it
     driver.stop()
     try:
         driver.process.wait(STOP_S)

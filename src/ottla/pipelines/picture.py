@@ -1,4 +1,6 @@
-"""A pipeline as a picture: for a terminal in letters and lines, and as SVG.
+"""A pipeline as a picture: for a terminal in letters and lines, and as SVG. Both say what their shapes mean.
+
+What leads back, such as a flow that writes to a topic which it reads, is told below the picture.
 
 Not obvious: the rows of every second column stand one line lower. So no line that leaves a box is ever on
 top of one that arrives at another, and what is joined is joined.
@@ -6,6 +8,7 @@ top of one that arrives at another, and what is joined is joined.
 
 from html import escape
 from itertools import pairwise
+from typing import NamedTuple
 
 from ottla.console.flow_layout import Layout, laid_out
 from ottla.pipelines.dataflow import FLOW, SINK, TABLE, TOPIC, VIEW, Dataflow, Node
@@ -19,13 +22,15 @@ LINES = {
     UP | DOWN | LEFT | RIGHT: "┼",
 }  # fmt: skip
 PLAIN = str.maketrans("─│┌┐└┘├┤┬┴┼▶", "-|++++++++" + "+>")
-BOX_HEIGHT, ROW_HEIGHT, GAP, LETTER, MARGIN = 30, 46, 70, 7.6, 16
+BOX_HEIGHT, ROW_HEIGHT, GAP, LETTER, PADDING, MARGIN = 30, 46, 70, 7.9, 24, 16
 STYLE = """
-text { font: 13px ui-monospace, Menlo, Consolas, monospace; fill: #1d2433; }
+text { font: 13px ui-monospace, Menlo, Consolas, monospace; fill: #1d2433; text-anchor: middle; }
+.note { fill: #8c96a8; text-anchor: start; }
 .box { fill: #f6f8fa; stroke: #8c96a8; }
 .topic { fill: #fff4e0; stroke: #c98a1b; }
 .flow { fill: #e6f0ff; stroke: #3b74d8; }
 .table { fill: #e7f6ec; stroke: #2f8f5b; }
+.view { stroke-dasharray: 4 3; }
 .edge { fill: none; stroke: #8c96a8; stroke-width: 1.4; }
 """
 
@@ -34,9 +39,12 @@ def text(dataflow: Dataflow, width: int | None = None, *, is_plain: bool = False
     """As much as fits into the width: flows that only make the table of their name are left out first, then
     all flows; at last it is a list."""
     for edges in (dataflow.edges, _edges(dataflow, named=True), _edges(dataflow, named=False)):
-        lines = _drawn(laid_out(_nodes(dataflow, edges), edges))
+        layout = laid_out(_nodes(dataflow, edges), edges)
+        lines = _drawn(layout)
         if width is None or max(map(len, lines), default=0) <= width:
-            shown = "\n".join([*lines, "", _legend(edges)])
+            below = [_marked(begin) + " leads back to " + _marked(end) for begin, end in layout.backward]
+            legend = "  ".join(LEGEND[kind] for kind in _kinds(dataflow, edges))
+            shown = "\n".join([*lines, *([""] * bool(below)), *below, "", legend])
             return shown.translate(PLAIN) if is_plain else shown
     return "\n".join(_listed(dataflow))
 
@@ -44,7 +52,7 @@ def text(dataflow: Dataflow, width: int | None = None, *, is_plain: bool = False
 def svg(dataflow: Dataflow, title: str) -> str:
     layout = laid_out(_nodes(dataflow, dataflow.edges), dataflow.edges)
     widths = [
-        max((len(cell.node.name) for cell in column if cell.node), default=0) * LETTER + 24
+        max((_box_width(cell.node.name) for cell in column if cell.node), default=0)
         for column in layout.columns
     ]
     left = [MARGIN + sum(widths[:column]) + column * GAP for column in range(len(widths))]
@@ -67,8 +75,42 @@ def svg(dataflow: Dataflow, title: str) -> str:
     for column, cells in enumerate(layout.columns):
         for row, cell in enumerate(cells):
             if cell.node is not None:
-                parts.append(_box(cell.node, left[column], middle(column, row), widths[column]))
-    width, height = (left[-1] + widths[-1] if left else 0) + MARGIN, tall + 2 * MARGIN
+                hint = f"{cell.node.kind} {cell.node.name}"
+                box = _box(cell.node, left[column], middle(column, row), widths[column])
+                parts.append(f"<g><title>{escape(hint)}</title>{box}</g>")
+    across = left[-1] + widths[-1] if left else 0.0
+    below = _below(dataflow, layout, tall + MARGIN)
+    width = max(across, below.across) + MARGIN
+    return _page(title, width, below.bottom + MARGIN, "".join([*parts, *below.parts]))
+
+
+class Below(NamedTuple):
+    """What stands under a picture, and how far it reaches to the right and down."""
+
+    parts: list[str]
+    across: float
+    bottom: float
+
+
+def _below(dataflow: Dataflow, layout: Layout[Node], top: float) -> Below:
+    """What leads back, a line each; then a box of each kind, with the name of the kind."""
+    parts, across, y = [], 0.0, top
+    for begin, end in layout.backward:
+        y += ROW_HEIGHT / 2
+        note = f"{begin.kind} {begin.name} leads back to {end.kind} {end.name}"
+        parts.append(f'<text class="note" x="{MARGIN}" y="{y:.1f}">{escape(note)}</text>')
+        across = max(across, MARGIN + len(note) * LETTER)
+    x = float(MARGIN)
+    if kinds := _kinds(dataflow, dataflow.edges):
+        y += ROW_HEIGHT
+    for kind in kinds:
+        label = LEGEND[kind].strip("()<>[]{}|")
+        parts.append(_box(Node(kind, label), x, y, _box_width(label)))
+        x += _box_width(label) + MARGIN / 2
+    return Below(parts, max(across, x - MARGIN / 2), y + BOX_HEIGHT / 2)
+
+
+def _page(title: str, width: float, height: float, content: str) -> str:
     arrow = (
         '<marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" '
         'orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#8c96a8"/></marker>'
@@ -76,16 +118,19 @@ def svg(dataflow: Dataflow, title: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'width="{width:.0f}" height="{height:.0f}" role="img"><title>{escape(title)}</title>'
-        f"<style>{STYLE}</style><defs>{arrow}</defs>{''.join(parts)}</svg>\n"
+        f"<style>{STYLE}</style><defs>{arrow}</defs>{content}</svg>\n"
     )
+
+
+def _box_width(name: str) -> float:
+    return len(name) * LETTER + PADDING
 
 
 def _box(node: Node, x: float, y: float, width: float) -> str:
     return (
-        f'<g><title>{node.kind} {escape(node.name)}</title><rect class="box {node.kind}" x="{x:.1f}" '
-        f'y="{y - BOX_HEIGHT / 2:.1f}" width="{width:.1f}" height="{BOX_HEIGHT}" '
-        f'rx="{15 if node.kind == TOPIC else 4}"/><text x="{x + 12:.1f}" y="{y + 4.5:.1f}">'
-        f"{escape(node.name)}</text></g>"
+        f'<rect class="box {node.kind}" x="{x:.1f}" y="{y - BOX_HEIGHT / 2:.1f}" width="{width:.1f}" '
+        f'height="{BOX_HEIGHT}" rx="{15 if node.kind == TOPIC else 4}"/>'
+        f'<text x="{x + width / 2:.1f}" y="{y + 4.5:.1f}">{escape(node.name)}</text>'
     )
 
 
@@ -106,10 +151,7 @@ def _edges(dataflow: Dataflow, *, named: bool) -> list[tuple[Node, Node]]:
 
 
 def _drawn(layout: Layout[Node]) -> list[str]:
-    labels = [
-        [MARKS[cell.node.kind].format(cell.node.name) if cell.node else "" for cell in column]
-        for column in layout.columns
-    ]
+    labels = [[_marked(cell.node) if cell.node else "" for cell in column] for column in layout.columns]
     widths = [max(map(len, column), default=0) for column in labels]
     bent = [
         sorted({link.row for link in layout.links if link.column == column}) for column in range(len(widths))
@@ -154,9 +196,14 @@ def _rows(bits: dict[tuple[int, int], int], letters: dict[tuple[int, int], str])
     return ["".join(cells.get((x, y), " ") for x in range(width)).rstrip() for y in range(height)]
 
 
-def _legend(edges: list[tuple[Node, Node]]) -> str:
-    kinds = {node.kind for edge in edges for node in edge}
-    return "  ".join(mark for kind, mark in LEGEND.items() if kind in kinds)
+def _marked(node: Node) -> str:
+    return MARKS[node.kind].format(node.name)
+
+
+def _kinds(dataflow: Dataflow, edges: list[tuple[Node, Node]]) -> list[str]:
+    """Those in the picture, for its legend."""
+    drawn = {node.kind for node in _nodes(dataflow, edges)}
+    return [kind for kind in LEGEND if kind in drawn]
 
 
 def _listed(dataflow: Dataflow) -> list[str]:

@@ -21,6 +21,7 @@ class Progress:
     took_s: float = 0.0
     mistakes: list[Mistake] = field(default_factory=list)
     pause_s: float | None = None
+    batches: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # rows, and how far behind
 
     def take(self, event: dict[str, Any]) -> str | None:
         """A sentence for the person, if there is something to say."""
@@ -30,6 +31,7 @@ class Progress:
                 return f"Spark {self.version} is up"
             case "round":
                 self.flows.clear()
+                self.batches.clear()
                 self.pause_s = None
             case "waiting":
                 self.pause_s = event["pause_s"]
@@ -37,6 +39,11 @@ class Progress:
                 self.flows[event["flow"]] = event["state"]
                 if event["state"] == "FAILED":
                     return f"flow {event['flow']} has failed: {' '.join(event['message'].split()[4:])}"
+            case "batch":
+                rows, _ = self.batches.get(event["flow"], (0, None))
+                self.batches[event["flow"]] = rows + event["rows"], event["behind"]
+                if event["behind"] is not None:
+                    return f"run {self.rounds + 1}: {event['sentence']}"
             case "completed":
                 self.rounds, self.took_s = self.rounds_before + event["number"], event["took_s"]
                 count = sum(state != "EXCLUDED" for state in self.flows.values())
@@ -61,6 +68,12 @@ class Progress:
             return f"{name}: reading the pipeline"
         wanted = {flow: state for flow, state in self.flows.items() if state != "EXCLUDED"}
         done = sum(state == "COMPLETED" for state in wanted.values())
-        busy = [flow for flow, state in wanted.items() if state == "RUNNING"]
+        busy = [self._at_work(flow) for flow, state in wanted.items() if state == "RUNNING"]
         running = f", running: {', '.join(busy)}" if busy else ""
         return f"{name}: {done} of {len(wanted)} flows done{running}"
+
+    def _at_work(self, flow: str) -> str:
+        if flow not in self.batches:
+            return flow
+        rows, behind = self.batches[flow]
+        return f"{flow} ({rows:,} rows{'' if behind is None else f', {behind:,} behind'})"

@@ -1,5 +1,6 @@
 """What a run has made: rows of tables, records that were rejected, and how far behind its sources it is."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.pipelines import status
@@ -56,6 +57,12 @@ class Reporter:
         self._rows: dict[str, int] = {}
         self._rejected: dict[str, int] = {}
         self.look()
+
+    def forget(self, tables: Collection[str]) -> None:
+        """What is in these tables, or in all if none is named, is thrown away: all of their rows are new."""
+        for name in [name for name in self._rows if name in tables or not tables]:
+            del self._rows[name]
+            self._rejected.pop(name, None)
 
     def look(self) -> Report:
         tables = status.tables(self._warehouse, self._counted)

@@ -43,9 +43,10 @@ class RunOptions:
     """`settings` are properties of Spark, over those of the folder.
 
     continuous    a run that fails is tried again, with growing pauses
-    full_refresh  what was made is thrown away, and made again from the topics
-    tables        the only ones that are wanted; none means all
-    looks         only to see what flows where: no topic is created, and the run is not noted
+    dry           nothing is processed, no topic is created, and no broker is needed
+    full_refresh  what was made is thrown away in the first run, and made again from the topics
+    tables        the only ones that are wanted, in all runs; none means all
+    looks         a dry run only to see what flows where: it is not noted
     """
 
     once: bool = False
@@ -81,7 +82,7 @@ class PipelineRun:
         topics = str(said.get(TOPICS, ""))
         if servers:
             conf[SERVERS] = servers
-        if servers and not options.looks:
+        if servers and not options.dry:
             where = client_file.checked(self._properties | {"bootstrap.servers": servers})
             self._client = connections.admin(where)
             _create_topics(self._client, topics, say)
@@ -91,7 +92,7 @@ class PipelineRun:
         conf[JAVA_OPTIONS] = f"{conf.get(JAVA_OPTIONS, '')} -Dderby.stream.error.file={derby_log}"
         self.tables = conf.get(WAREHOUSE)
         self._topics = [word.partition(":")[0] for word in topics.split()]
-        self._arguments = ["--master", options.master, "--interval", str(options.every_s)]
+        self._arguments = ["--interval", str(options.every_s)]
         self._arguments += [f"--set={name}={value}" for name, value in conf.items()]
         self._arguments += ["--once"] * options.once + ["--dry"] * options.dry
         self.report: Report | None = None
@@ -108,7 +109,8 @@ class PipelineRun:
         """Run the driver until it ends or is to be stopped, and again if it is to go on after a failure.
         Otherwise a run that fails is a `CommandError`."""
         progress, pauses = Progress(), GrowingPauses()
-        refresh = self._refresh()
+        is_anew = self.options.full_refresh
+        refresh = self._selected("full-refresh" if is_anew else "refresh") or ["--full-refresh-all"] * is_anew
         with self.folder.locked():
             reporter = self._reporter()
             while True:
@@ -121,7 +123,7 @@ class PipelineRun:
                     raise CommandError(failure(self.folder, progress.reason, progress.mistakes))
                 if progress.rounds > progress.rounds_before:
                     pauses.on_success()
-                    refresh = [] if self.options.full_refresh else refresh
+                    refresh = self._selected("refresh")
                 pause_s = pauses.after_failure()
                 show(
                     "",
@@ -132,15 +134,16 @@ class PipelineRun:
                     return progress
                 progress = Progress(rounds_before=progress.rounds, rounds=progress.rounds)
 
-    def _refresh(self) -> list[str]:
-        if not self.options.full_refresh:
-            return [f"--refresh={table}" for table in self.options.tables]
-        return [f"--full-refresh={table}" for table in self.options.tables] or ["--full-refresh-all"]
+    def _selected(self, option: str) -> list[str]:
+        return [f"--{option}={table}" for table in self.options.tables]
 
     def _reporter(self) -> Reporter | None:
         if self.options.dry:
             return None
-        return Reporter(self.tables, self._note["storage"], self._topics, self._client)
+        reporter = Reporter(self.tables, self._note["storage"], self._topics, self._client)
+        if self.options.full_refresh:
+            reporter.forget(self.options.tables)
+        return reporter
 
     def _drive(
         self,
@@ -151,7 +154,7 @@ class PipelineRun:
         show: Show,
     ) -> None:
         specified = dataflow.fingerprint([self.folder.specification])
-        driver = DriverProcess(self.folder, arguments)
+        driver = DriverProcess(self.folder, self.options.master, arguments)
         rounds, of = progress.rounds, ""
         try:
             for event in follow(driver, progress, stopped, show):

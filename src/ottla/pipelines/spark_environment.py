@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from ottla.base.command_error import CommandError
-from ottla.spark.session import this_python
+from ottla.spark.session import on_loopback, this_python
 
 JAVA_MIN = 17
 ASK_JAVA_S = 20.0
@@ -71,12 +71,13 @@ def _java_version(java: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def environment(home: str) -> dict[str, str]:
-    """Of the driver: this interpreter for all of Spark's Python, and the Spark that is installed with it."""
+def environment(home: str, master: str) -> dict[str, str]:
+    """Of the driver: this interpreter for all of Spark's Python, and the Spark that is installed with it. A
+    `local` Spark can be reached from this machine only, unless SPARK_LOCAL_IP says otherwise."""
     own = {
         "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]),
         **this_python(),
         "SPARK_HOME": home,
         "PYTHONUNBUFFERED": "1",
     }
-    return {**os.environ, **own}
+    return {**on_loopback(master), **os.environ, **own}

@@ -15,8 +15,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from ottla.base.command_error import CommandError
+from ottla.base.command_error import USAGE, CommandError
 from ottla.client.librdkafka import connections
+from ottla.client.librdkafka.errors import explain
 from ottla.client.properties import ClientProperties
 from ottla.pipelines import client_file, dataflow, status
 from ottla.pipelines.dataflow import TOPIC, Dataflow
@@ -110,20 +111,33 @@ def _copy(original: PipelineFolder, target: str) -> PipelineFolder:
 def _send(bootstrap: str, topic: str, values: Sequence[Any]) -> None:
     """A record is a JSON object with `value` and nothing that a record has not; anything else is a value."""
     client = connections.producer(bootstrap, {"enable.idempotence": True, "linger.ms": 5})
+    refused: dict[int, str] = {}
     for number, given in enumerate(values):
         is_record = isinstance(given, Mapping) and "value" in given and given.keys() <= RECORD
         record = given if is_record else {"value": given}
-        headers = [(name, _content(value)) for name, value in (record.get("headers") or {}).items()]
-        client.produce(
-            topic,
-            _content(record["value"]),
-            _content(record.get("key")),
-            partition=record.get("partition", 0),
-            timestamp=record.get("timestamp", BEGIN_MS + number),
-            headers=headers,
-        )
+
+        def delivered(error: Any, _message: Any, number: int = number) -> None:
+            if error is not None:
+                refused[number] = explain(error)
+
+        try:
+            headers = [(name, _content(value)) for name, value in (record.get("headers") or {}).items()]
+            client.produce(
+                topic,
+                _content(record["value"]),
+                _content(record.get("key")),
+                partition=record.get("partition", 0),
+                timestamp=record.get("timestamp", BEGIN_MS + number),
+                headers=headers,
+                on_delivery=delivered,
+            )
+        except (TypeError, ValueError, AttributeError) as error:  # what is in the record is of another type
+            refused[number] = str(error)
     if client.flush(WAIT_S):
         raise CommandError(f"the records for topic {topic} were not acknowledged")
+    if refused:
+        number, reason = min(refused.items())
+        raise CommandError(f"record {number + 1} for topic {topic} cannot be sent: {reason}", USAGE)
 
 
 def _content(value: Any) -> str | bytes | None:

@@ -43,6 +43,11 @@ def lag_of(progress: Progress) -> dict[TopicPartition, int]:
     return lags
 
 
+def rows_of(progress: Progress) -> int:
+    """What a batch has read, of all sources."""
+    return sum(source["numInputRows"] for source in progress["sources"])
+
+
 def sentence(progress: Progress) -> str:
     """A batch in a line: orders-copy, batch 12: 1,000 rows in 0.8 s, 340 behind (orders 340)."""
     lags = lag_of(progress)
@@ -50,7 +55,7 @@ def sentence(progress: Progress) -> str:
     for topic_partition, behind in lags.items():
         by_topic[topic_partition.topic] = by_topic.get(topic_partition.topic, 0) + behind
     name = progress.get("name") or progress["id"]
-    rows = sum(source["numInputRows"] for source in progress["sources"])
+    rows = rows_of(progress)
     took_s = progress["durationMs"].get("triggerExecution", 0) / 1000
     topics = ", ".join(f"{topic} {behind:,}" for topic, behind in sorted(by_topic.items()) if behind)
     return (
@@ -60,17 +65,17 @@ def sentence(progress: Progress) -> str:
 
 
 class LagListener(StreamingQueryListener):
-    """Tells a sentence after every batch that had rows, of all queries of a session."""
+    """Tells of every batch that had rows, of all queries of a session."""
 
-    def __init__(self, tell: Callable[[str], object]) -> None:
+    def __init__(self, tell: Callable[[Progress], object]) -> None:
         self._tell = tell
 
     def onQueryStarted(self, event: "QueryStartedEvent") -> None:  # noqa: N802  (Spark's name)
         pass
 
     def onQueryProgress(self, event: "QueryProgressEvent") -> None:  # noqa: N802
-        if any(source["numInputRows"] for source in event.progress["sources"]):
-            self._tell(sentence(event.progress))
+        if rows_of(event.progress):
+            self._tell(event.progress)
 
     def onQueryIdle(self, event: "QueryIdleEvent") -> None:  # noqa: N802
         pass
@@ -80,8 +85,8 @@ class LagListener(StreamingQueryListener):
 
 
 def tell_lag(spark: "SparkSession", tell: Callable[[str], object] = print) -> LagListener:
-    """From now on. `spark.streams.removeListener` ends it."""
-    listener = LagListener(tell)
+    """A sentence after every batch, from now on. `spark.streams.removeListener` ends it."""
+    listener = LagListener(lambda progress: tell(sentence(progress)))
     spark.streams.addListener(listener)
     return listener
 

@@ -40,7 +40,7 @@ def spark_session(
     """
     from pyspark.sql import SparkSession
 
-    for variable, value in {**this_python(), **_local(master)}.items():
+    for variable, value in {**this_python(), **on_loopback(master)}.items():
         os.environ.setdefault(variable, value)
     if "SPARK_HOME" not in os.environ:
         os.environ["SPARK_HOME"] = _temporary_home()
@@ -55,7 +55,8 @@ def this_python() -> dict[str, str]:
     return {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
-def _local(master: str) -> dict[str, str]:
+def on_loopback(master: str) -> dict[str, str]:
+    """The environment variable by which a `local` Spark listens on the loopback interface only."""
     return {"SPARK_LOCAL_IP": LOOPBACK} if master.startswith("local") else {}
 
 

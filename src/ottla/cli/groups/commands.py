@@ -18,7 +18,7 @@ from ottla.cli.watch import EVERY_S, Every, Watch, watched
 from ottla.client.admin import groups as descriptions
 from ottla.client.admin.groups import REBALANCING, STATES, TYPES, Group, Member
 from ottla.client.librdkafka import connections
-from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
+from ottla.client.librdkafka.errors import errors_explained, explain, request_s
 from ottla.client.librdkafka.partition_offsets import Partition
 from ottla.client.properties import ClientProperties
 
@@ -305,10 +305,10 @@ def _delete_groups(client: "AdminClient", names: list[str], *, if_exists: bool) 
 
     problems = []
     with errors_explained():
-        asked = client.delete_consumer_groups(names, request_timeout=REQUEST_S)
+        asked = client.delete_consumer_groups(names, request_timeout=request_s())
         for name, future in asked.items():
             try:
-                future.result(REQUEST_S)
+                future.result(request_s())
             except KafkaException as error:
                 code = error.args[0].code()
                 if code == KafkaError.GROUP_ID_NOT_FOUND and if_exists:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ottla.base.command_error import CommandError
 from ottla.base.ids import TopicPartition
-from ottla.client.librdkafka.errors import REQUEST_S
+from ottla.client.librdkafka.errors import request_s
 from ottla.client.properties import Where
 
 
@@ -30,7 +30,7 @@ def delete_offsets(
     from ottla.client.retry import Deadline
     from ottla.wire.primitives import ProtocolError
 
-    deadline = Deadline(REQUEST_S)
+    deadline = Deadline(request_s())
     try:
         with brokers_of(where) as brokers, brokers.borrow(Address(host, port), deadline) as connection:
             wanted = [TopicPartition(*topic_partition) for topic_partition in topic_partitions]

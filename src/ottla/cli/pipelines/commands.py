@@ -20,9 +20,10 @@ from ottla.client.librdkafka import connections
 from ottla.client.properties import ClientProperties
 from ottla.pipelines import client_file, spark_environment
 from ottla.pipelines import status as pipeline_status
+from ottla.pipelines.dataflow import TABLE, check_tables
 from ottla.pipelines.folder import TEMPLATES, PipelineFolder, create_folder
 from ottla.pipelines.progress import RUNNING
-from ottla.pipelines.run import RunOptions
+from ottla.pipelines.run import RunOptions, known_dataflow
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -124,10 +125,21 @@ def run(
         parse_duration_ms(f"{every}s" if every.replace(".", "", 1).isdigit() else every, "--every") / 1000
     )
     chosen = tuple(tables or ())
+    _check_tables(pipeline_folder, chosen)
     if full_refresh and not dry:
         confirm_refresh(pipeline_folder, chosen, yes=yes)
     options = RunOptions(once, dry, master, every_s, properties, where, continuous, full_refresh, chosen)
     run_in(pipeline_folder, options, verbose=verbose)
+
+
+def _check_tables(folder: PipelineFolder, named: tuple[str, ...]) -> None:
+    """As far as it is known without Spark which tables there are."""
+    flowing = known_dataflow(folder) if named else None
+    if flowing is not None:
+        try:
+            check_tables(list(named), flowing.names(TABLE))
+        except ValueError as error:
+            raise CommandError(str(error), USAGE) from None
 
 
 def _apart(where: ClientProperties) -> tuple[ClientProperties, dict[str, str]]:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.base.command_error import CommandError
+from ottla.base.command_error import USAGE, CommandError
 from ottla.cli import output
 from ottla.cli.interrupts import stopping
 from ottla.pipelines import run_logs
@@ -34,6 +34,8 @@ def logs(
       ottla pipeline logs my-logs --follow
       ottla pipeline logs my-logs --back 1
     """
+    if follow and back:
+        raise CommandError("--follow shows the log that is being written: leave out --back", USAGE)
     pipeline_folder = PipelineFolder(folder)
     if follow:
         with stopping() as stopped:

@@ -13,7 +13,10 @@ from ottla.base.command_error import USAGE, CommandError
 from ottla.base.ids import INTERNAL_TOPICS
 from ottla.base.properties import read_file
 from ottla.cli import output
+from ottla.client.librdkafka.errors import REQUEST_S, requests_within
 from ottla.client.properties import DEFAULT_BOOTSTRAP, ClientProperties, client_properties
+
+EVERYWHERE = ("servers", "config_file", "timeout")
 
 
 class Parser(argparse.ArgumentParser):
@@ -200,6 +203,7 @@ def groups(arguments: list[str]) -> None:
     parser.flags("--to-earliest", "--to-latest")
     parser.texts("--group", "--topic", many=True, default=[])
     parser.texts("--to-offset", "--shift-by", "--to-datetime", "--by-duration")
+    parser.texts("--timeout", type=int)
     given = parser.parse_args(arguments)
     chosen_groups, ways = ("group", "all_groups"), ("to_offset", "shift_by", "to_datetime", "by_duration")
     _only_one(
@@ -215,6 +219,13 @@ def groups(arguments: list[str]) -> None:
     )  # fmt: skip
     if given.dry_run and given.execute:
         parser.error("--dry-run and --execute exclude each other")
+    if given.timeout is not None and given.timeout <= 0:
+        parser.error(f"--timeout takes milliseconds, how long a request may take, not {given.timeout}")
+    with requests_within(REQUEST_S if given.timeout is None else given.timeout / 1000):
+        _groups(parser, given)
+
+
+def _groups(parser: Parser, given: argparse.Namespace) -> None:
     if given.list:
         print("".join(f"{name}\n" for name in _group_names(given)), end="")
     elif given.describe:
@@ -383,7 +394,7 @@ def _only_one(parser: Parser, given: argparse.Namespace, **actions: tuple[str, .
         parser.error(f"exactly one of {', '.join(map(_flag, actions))} is needed")
     (action,) = chosen
     for name, value in vars(given).items():
-        if value and name not in (action, *actions[action], "servers", "config_file"):
+        if value and name not in (action, *actions[action], *EVERYWHERE):
             parser.error(f"{_flag(name)} has no effect with {_flag(action)}: leave it out")
 
 

@@ -12,7 +12,7 @@ from ottla.base.command_error import CommandError
 from ottla.base.errors import ErrorCode
 from ottla.client.admin.groups import DEAD, EMPTY, Group
 from ottla.client.librdkafka import cluster, partition_offsets
-from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain
+from ottla.client.librdkafka.errors import errors_explained, explain, request_s
 from ottla.client.librdkafka.partition_offsets import Partition
 
 if TYPE_CHECKING:
@@ -142,9 +142,9 @@ def execute(client: "AdminClient", group: str, moves: list[Move]) -> None:
     wanted = [TopicPartition(move.topic, move.partition, move.new) for move in moves]
     with errors_explained(f"group {group}"):
         asked = client.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=REQUEST_S
+            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=request_s()
         )
-        answered = asked[group].result(REQUEST_S).topic_partitions
+        answered = asked[group].result(request_s()).topic_partitions
     problems = list(_problems(answered))
     if problems:
         raise CommandError(f"group {group}: {'; '.join(problems)}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.command_error import CommandError
 from ottla.client.librdkafka import partition_offsets
-from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, explain, meant
+from ottla.client.librdkafka.errors import errors_explained, explain, meant, request_s
 from ottla.client.librdkafka.partition_offsets import Partition
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ STATES = {
     "UNKNOWN": REBALANCING,
 }
 TYPES = ("classic", "consumer")
-LIST_S = 8.0  # less than all the time there is: who has answered by then is listed
+LIST_SHARE = 0.5  # of all the time there is: who has answered by then is listed
 
 
 class Listed(NamedTuple):
@@ -84,7 +84,7 @@ class Group(NamedTuple):
 def listed(client: "AdminClient", say: Callable[[str], None]) -> list[Listed]:
     """`say` is told what is missing, if some brokers do not answer."""
     with errors_explained("the groups cannot be listed"):
-        answer = client.list_consumer_groups(request_timeout=LIST_S).result(REQUEST_S)
+        answer = client.list_consumer_groups(request_timeout=request_s() * LIST_SHARE).result(request_s())
         for error in answer.errors:
             if not answer.valid:
                 raise error
@@ -125,12 +125,12 @@ def existing(client: "AdminClient", names: Iterable[str], say: Callable[[str], N
 
 def _describe(client: "AdminClient", names: list[str]) -> Mapping[str, Any]:
     with errors_explained():
-        return client.describe_consumer_groups(names, request_timeout=REQUEST_S)
+        return client.describe_consumer_groups(names, request_timeout=request_s())
 
 
 def _description(name: str, asked: Any) -> Any:
     with errors_explained(f"group {name}"):
-        return asked.result(REQUEST_S)
+        return asked.result(request_s())
 
 
 def _committed(client: "AdminClient", names: list[str]) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def _committed(client: "AdminClient", names: list[str]) -> dict[str, Any]:
     with errors_explained():
         for name in names:  # librdkafka takes one group at a time
             asked |= client.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(name)], request_timeout=REQUEST_S
+                [ConsumerGroupTopicPartitions(name)], request_timeout=request_s()
             )
     return asked
 
@@ -148,7 +148,7 @@ def _committed(client: "AdminClient", names: list[str]) -> dict[str, Any]:
 def _offsets_of(name: str, asked: Any, *, with_metadata: bool) -> dict[Partition, tuple[int, str]]:
     """Committed offsets with their metadata strings."""
     with errors_explained(f"group {name}"):
-        committed = asked.result(REQUEST_S).topic_partitions
+        committed = asked.result(request_s()).topic_partitions
     return {
         (offset.topic, offset.partition): (offset.offset, _metadata(offset) if with_metadata else "")
         for offset in committed

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.command_error import CommandError
 from ottla.base.errors import ErrorCode
-from ottla.client.librdkafka.errors import REQUEST_S, errors_explained, meant
+from ottla.client.librdkafka.errors import errors_explained, meant, request_s
 
 if TYPE_CHECKING:
     from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
@@ -15,7 +15,7 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
 
 def metadata(client: Any) -> "ClusterMetadata":
     with errors_explained("the broker does not answer"):
-        answer: ClusterMetadata = client.list_topics(timeout=REQUEST_S)
+        answer: ClusterMetadata = client.list_topics(timeout=request_s())
     return answer
 
 

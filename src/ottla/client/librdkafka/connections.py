@@ -8,7 +8,7 @@ from ottla.base.addresses import Address
 from ottla.base.command_error import USAGE, CommandError
 from ottla.client.connection import Connection, UnreachableError
 from ottla.client.errors import ClientError
-from ottla.client.librdkafka.errors import REQUEST_S, explain
+from ottla.client.librdkafka.errors import explain, request_s
 from ottla.client.librdkafka.java_names import JAVA_ONLY
 from ottla.client.properties import ClientProperties, Where
 from ottla.client.retry import Deadline
@@ -92,7 +92,7 @@ def _settings(where: Where, defaults: Mapping[str, Any], settings: Mapping[str, 
     own = {
         "bootstrap.servers": properties.bootstrap,
         "client.id": CLIENT_ID,
-        "socket.timeout.ms": int(REQUEST_S * 1000),
+        "socket.timeout.ms": int(request_s() * 1000),
     }
     from ottla.client.librdkafka.security import librdkafka_security
 

@@ -3,12 +3,14 @@
 import contextlib
 import difflib
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.base.errors import ErrorCode
 
 REQUEST_S = 15.0  # how long a request may take
+_REQUEST_S = ContextVar("request_s", default=REQUEST_S)
 DENIED = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "you are not allowed to do that with this topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "you are not allowed to do that with this group",
@@ -16,6 +18,20 @@ DENIED = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "you are not allowed to use this transactional id",
 }
 _NO_PRODUCER_ID = "Failed to acquire idempotence PID"  # librdkafka; it takes Write on any topic (KIP-679)
+
+
+def request_s() -> float:
+    """How long a request about groups or offsets may take: REQUEST_S, or as `requests_within` says."""
+    return _REQUEST_S.get()
+
+
+@contextlib.contextmanager
+def requests_within(seconds: float) -> Iterator[None]:
+    token = _REQUEST_S.set(seconds)
+    try:
+        yield
+    finally:
+        _REQUEST_S.reset(token)
 
 
 @contextlib.contextmanager
@@ -34,7 +50,7 @@ def errors_explained(doing: str = "") -> Iterator[None]:
         said = f"{doing}: {explain(reason)}" if doing else explain(reason)
         raise CommandError(said, kafka_error=kafka_name(reason)) from None
     except FutureTimeout:
-        raise CommandError(f"{doing or 'the broker'}: no answer within {REQUEST_S:.0f} s") from None
+        raise CommandError(f"{doing or 'the broker'}: no answer within {request_s():g} s") from None
     except ValueError as error:
         raise CommandError(f"{doing}: {error}" if doing else str(error), USAGE) from None
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.librdkafka import cluster
-from ottla.client.librdkafka.errors import REQUEST_S, errors_explained
+from ottla.client.librdkafka.errors import errors_explained, request_s
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -27,7 +27,7 @@ def watermarks(client: Any, topic: str, partition: int) -> tuple[int, int]:
 
     topic_partition = TopicPartition(topic, partition)
     offsets: tuple[int, int] = patiently(
-        lambda: client.get_watermark_offsets(topic_partition, timeout=REQUEST_S)
+        lambda: client.get_watermark_offsets(topic_partition, timeout=request_s())
     )
     return offsets
 
@@ -44,7 +44,7 @@ def patiently(ask: Callable[[], T]) -> T:
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError._TRANSPORT,
     }
-    deadline = time.monotonic() + REQUEST_S
+    deadline = time.monotonic() + request_s()
     while True:
         try:
             return ask()
@@ -99,8 +99,8 @@ def _offsets(client: "AdminClient", partitions: Iterable[Partition], spec: Any) 
         ((topic_partition.topic, topic_partition.partition) for topic_partition in asked), -1
     )
     with errors_explained("the offsets of the partitions are not known"):
-        answers = client.list_offsets(asked, request_timeout=REQUEST_S)
+        answers = client.list_offsets(asked, request_timeout=request_s())
         for topic_partition, future in answers.items():
             with contextlib.suppress(KafkaException):  # one partition's error is that partition's
-                offsets[topic_partition.topic, topic_partition.partition] = future.result(REQUEST_S).offset
+                offsets[topic_partition.topic, topic_partition.partition] = future.result(request_s()).offset
     return {topic_partition: offset for topic_partition, offset in offsets.items() if offset >= 0}
