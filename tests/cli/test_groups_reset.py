@@ -18,7 +18,7 @@ def committed(quick: Any, group: str) -> dict[int, int]:
 
 def test_without_execute_only_the_plan_is_shown(quick: Any, group: Any, topic: str, fresh: str) -> None:
     group.commit(fresh, topic, 2, 4)
-    outcome = quick("groups", "reset", fresh, "--topic", topic, "--to-earliest")
+    outcome = quick("groups", "reset", fresh, "--topic", topic, "--to-earliest", "--dry-run")
     assert (outcome.code, outcome.err) == (0, "nothing was changed; --execute does it\n")
     shown = outcome.out.splitlines()
     assert shown[0] == f"group {fresh}"
@@ -155,6 +155,7 @@ def test_what_is_not_committed_can_neither_be_shifted_nor_found(
         ("--to-earliest",),
         ("--topic", "t", "--all-topics", "--to-earliest"),
         ("--topic", "t"),
+        ("--topic", "t", "--to-earliest", "--dry-run", "--execute"),
         ("--topic", "t", "--to-earliest", "--to-latest"),
         ("--topic", "t", "--to-offset", "0", "--shift-by", "0"),
         ("--topic", "t", "--to-offset", "first"),

@@ -248,6 +248,9 @@ def test_records_are_filtered_by_key_header_and_field(ottla: Run, ottla_topic: s
     ids = ("-f", "%k ")
     assert ottla("consume", ottla_topic, *ids, "--filter", "value.city=Prag").out == "k1 k3 "
     assert ottla("consume", ottla_topic, *ids, "--filter", "header.n=2").out == "k2 "
+    misspelt = ottla("consume", ottla_topic, *ids, "--filter", "value.ctiy=Prag")
+    assert (misspelt.code, misspelt.out) == (0, "")
+    assert misspelt.err.startswith("--filter left out all of ")
     assert ottla("consume", ottla_topic, *ids, "--filter", "key~[01]", "--filter", "value.id!=0").out == "k1 "
     assert ottla("consume", ottla_topic, *ids, "-c", "1", "--filter", "value.city=Prag").out == "k1 "
     by_librdkafka = ("-X", "fetch.min.bytes=1")
@@ -265,8 +268,11 @@ def test_hex_base64_csv_and_json_lines_go_both_ways(ottla: Run, ottla_topic: str
     assert ottla("consume", ottla_topic, "--json", "-o", "-2").out.count('{"base64": "AP8="}') == 2
     assert ottla("produce", ottla_topic, "--csv", "--key-column", "id", stdin=b"id,name\n7,Ottla\n").code == 0
     assert lines(ottla("consume", ottla_topic, "-o", "-1", "-K", " ")) == ['7 {"id":"7","name":"Ottla"}']
-    wrong = ottla("produce", ottla_topic, "--csv", stdin=b"id,name\n7\n")
     nothing = "(0 records before it were sent)"
+    column = ottla("produce", ottla_topic, "--csv", "--key", "id", stdin=b"id,name\n7,Ottla\n")
+    hint = "'id' is a column: --key-column id makes keys of its cells"
+    assert (column.code, column.err) == (2, f"ottla: line 1: {hint} {nothing}\n")
+    wrong = ottla("produce", ottla_topic, "--csv", stdin=b"id,name\n7\n")
     assert (wrong.code, wrong.err) == (2, f"ottla: line 2: 1 cells where 2 columns are named {nothing}\n")
 
 
@@ -411,6 +417,10 @@ def test_records_with_a_schema_of_a_registry_go_both_ways(
     with schema_registry() as remote:
         by = ("--registry", remote.url)
         written = ("--value-format", "avro", "--schema", str(schema))
+        unnamed = ottla("produce", ottla_topic, "--value-format", "avro", stdin=b"{}\n").err
+        assert unnamed == "ottla: avro needs a schema registry: --registry http://HOST:8081\n"
+        unknown = ottla("produce", ottla_topic, *by, "--value-format", "avro", stdin=b"{}\n").err
+        assert unknown.endswith(" says Subject not found; --schema FILE registers one\n")
         assert ottla("produce", ottla_topic, *by, *written, stdin=b'{"id": 7}\n{"id": 8}\n').code == 0
         assert lines(ottla("consume", ottla_topic, *by)) == ['{"id":7}', '{"id":8}']
         assert '"value": {"id": 7}' in ottla("consume", ottla_topic, *by, "--json").out
@@ -419,6 +429,11 @@ def test_records_with_a_schema_of_a_registry_go_both_ways(
         assert wrong.code == 2
         assert wrong.err.startswith("ottla: line 2: ")
     assert ottla("consume", ottla_topic, "-c", "1").raw[:5] == b"\x00\x00\x00\x00\x01"
+    down = ottla("consume", ottla_topic, *by, "--value-format", "avro")
+    assert lines(down) == ["000000000" + end for end in ("10e", "110", "112")]  # and why, once
+    assert re.fullmatch(
+        r"ottla: a value is not .*: schema 1: the registry at .* does not answer: .*\n", down.err
+    )
 
 
 def test_a_partition_that_the_topic_does_not_have_is_named_with_its_line(

@@ -61,6 +61,7 @@ def test_the_version_is_the_version_of_the_package(run: Any) -> None:
         ("consume", "t", "--last", "3", "-o", "3"),
         ("consume", "t", "--last", "3", "--follow"),
         ("consume", "t", "--until", "1h", "--follow"),
+        ("consume", "t", "--since", "5m", "--until", "10m"),
         ("consume", "t", "-f", "%q"),
         ("consume", "t", "-f", "%s", "--json"),
         ("consume", "t", "--filter", "colour=red"),

@@ -41,8 +41,13 @@ def names(home: Run) -> dict[str, bool]:
 
 def test_the_first_profile_is_used_until_another_is_chosen(home: Run, tmp_path: Path) -> None:
     assert "there are no profiles" in home("profile", "list").err
-    assert home("profile", "add", "here", "-b", "127.0.0.1:1").err == "profile here is used\n"
-    assert home("profile", "add", "shop.eu", "-b", "shop:9092").err == "profile here is used\n"
+    assert home("profile", "add", "here", "-b", "127.0.0.1:1").err == (
+        "saved profile here\nprofile here is used\n"
+    )
+    assert home("profile", "add", "shop.eu", "-b", "shop:9092").err == (
+        "saved profile shop.eu\nprofile here is used\n"
+        "`ottla profile use shop.eu`, or --profile shop.eu with a command, uses this one\n"
+    )
     assert names(home) == {"here": True, "shop.eu": False}
     assert home("profile", "use", "shop.eu").code == 0
     assert names(home) == {"here": False, "shop.eu": True}
@@ -316,7 +321,13 @@ def test_consoles_and_groups_work_with_kafkas_flags(kafka: Run, ottla_topic: str
     assert header[:6] == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
     assert row[:6] == [group, ottla_topic, "0", "2", "2", "0"]
     back = ("--group", group, "--reset-offsets", "--all-topics", "--to-earliest")
-    assert kafka("kafka-consumer-groups", *back, "--execute").code == 0
+    for doing in ("--dry-run", "--execute"):
+        moved = kafka("kafka-consumer-groups", *back, doing)
+        header, row = (line.split() for line in moved.out.splitlines() if line)
+        assert (header, row) == (
+            ["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"],
+            [group, ottla_topic, "0", "0"],
+        )
     assert kafka("kafka-console-consumer", *wanted, "--group", group, "--max-messages", "1").out == "1\n"
     deleted = kafka("kafka-consumer-groups", "--delete", "--group", group)
     assert deleted.out == f"Deletion of requested consumer groups ('{group}') was successful.\n"

@@ -92,8 +92,9 @@ def test_a_broker_says_when_it_is_ready_serves_and_stops_cleanly(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_restart_keeps_the_cluster_id_and_the_records(tmp_path: Path, number: signal.Signals) -> None:
-    arguments = ("--listen", "127.0.0.1:0", "--data", str(tmp_path))
+    arguments = ("--listen", "0", "--data", str(tmp_path))
     with started(*arguments) as (process, first):
+        assert first[1].startswith("127.0.0.1:")
         produce(first[1], b"hello")
         process.send_signal(number)
         process.wait(DEADLINE_S)

@@ -107,6 +107,20 @@ def test_a_failure_at_run_time_in_sql_has_its_line_too() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "advised"),
+    [
+        ("[KAFKA_DATA_SOURCE_NOT_ENABLED] Failed to find data source: kafka.", 'format("ottla")'),
+        ("OptionError: option kafka.bootstrap.servers must be specified: host:port", "spark.conf.get("),
+    ],
+)
+def test_where_spark_leads_elsewhere_there_is_advice(said: str, advised: str) -> None:
+    *_, reason, advice = Mistake(said, "/p/a.py", 1, code="@dp.table").lines("/p")
+    assert reason.strip() == said
+    assert advised in advice
+    assert Mistake("[DIVIDE_BY_ZERO] Division by zero.", "/p/a.py").lines("/p")[-1].endswith("by zero.")
+
+
 def test_sql_that_cannot_be_parsed_is_found_among_the_statements() -> None:
     text = "CREATE MATERIALIZED VIEW a AS SELECT 1;\n\nCREATE MATERIALIZED VIEW b AS\nSELEC 2;\n"
     said = (

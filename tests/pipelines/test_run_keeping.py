@@ -115,6 +115,16 @@ def test_pauses_grow_to_a_limit_and_begin_again_after_a_success() -> None:
     assert pauses.after_failure() == 60
 
 
+def test_tables_are_found_without_a_setting_and_a_catalog_that_does_not_last_is_told(
+    folder: PipelineFolder,
+) -> None:
+    (Path(folder.path) / "spark-defaults.conf").unlink()
+    run = PipelineRun(folder, RunOptions(dry=True), print)
+    assert run.tables == f"{folder.path}/spark-warehouse"
+    told = failure(folder, "[LOCATION_ALREADY_EXISTS] Cannot name the managed table as `t`.", [])
+    assert "does spark-defaults.conf name a catalog that lasts" in told
+
+
 def add(folder: PipelineFolder, table: str, name: str, rows: int) -> None:
     path = Path(folder.path) / "tables" / table
     path.mkdir(parents=True, exist_ok=True)

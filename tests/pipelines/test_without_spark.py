@@ -43,6 +43,10 @@ def test_a_template_that_is_not_there(run: Any, tmp_path: Path) -> None:
     assert (outcome.code, outcome.err) == (
         2, "ottla: --template is one of metrics, logs, stream, not 'etl'\n",
     )  # fmt: skip
+    outcome = run("pipeline", "init", str(tmp_path / "x"))
+    assert (outcome.code, outcome.err) == (
+        2, "ottla: say what to begin with: --template metrics, logs, stream\n",
+    )  # fmt: skip
     assert not (tmp_path / "x").exists()
 
 

@@ -164,7 +164,11 @@ def override(config: C, properties: Mapping[str, str]) -> C:
     for name, text in properties.items():
         if name not in by_key:
             kind = "topic" if by_topic_key else "group"
-            raise ConfigError(f"unknown {kind} config name: {name}")
+            import difflib  # late: hardly anybody pays for it
+
+            near = difflib.get_close_matches(name, by_key, 2)
+            meant = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise ConfigError(f"unknown {kind} config name: {name}{meant}")
         values[by_key[name].attribute] = by_key[name].parse(name, text)
     return type(config)(**values)
 

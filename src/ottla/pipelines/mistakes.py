@@ -23,6 +23,17 @@ _FAILED = re.compile(r"Flow '?(?P<flow>.+?)'? has FAILED")
 _WORKER = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _NAMED = re.compile(r"`([^`]+)`")
 _RAISED = re.compile(r"^(\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)(?:: .*)?)$", re.MULTILINE)
+# What to do about it, where Spark's own advice leads elsewhere.
+_ADVICE = {
+    "[KAFKA_DATA_SOURCE_NOT_ENABLED]": 'Write format("ottla"): it takes the same options, and no jar.',
+    "option kafka.bootstrap.servers must be specified": (
+        'In a pipeline: .option("kafka.bootstrap.servers", spark.conf.get("spark.ottla.bootstrap.servers"))'
+    ),
+    "[LOCATION_ALREADY_EXISTS]": (
+        "Spark has files of the table, and has forgotten the table: does spark-defaults.conf name a catalog "
+        "that lasts, as that of `ottla pipeline init` does? Remove the files if they can be made again."
+    ),
+}
 
 
 class Origin(NamedTuple):
@@ -53,7 +64,11 @@ class Mistake(NamedTuple):
             indent = len(self.code) - len(self.code.lstrip())
             if self.column > indent:
                 shown.append(" " * (4 + self.column - 1 - indent) + "^")
-        return [*shown, f"  {self.reason}"]
+        return [*shown, f"  {self.reason}", *(f"  {text}" for text in advice(self.reason))]
+
+
+def advice(reason: str) -> list[str]:
+    return [text for said, text in _ADVICE.items() if said in reason]
 
 
 def first_line(text: str) -> str:

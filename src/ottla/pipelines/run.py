@@ -90,7 +90,7 @@ class PipelineRun:
             conf[client_file.CONFIG] = folder.own(client_file.NAME)
         derby_log = folder.own("derby.log")
         conf[JAVA_OPTIONS] = f"{conf.get(JAVA_OPTIONS, '')} -Dderby.stream.error.file={derby_log}"
-        self.tables = conf.get(WAREHOUSE)
+        self.tables = conf.get(WAREHOUSE, f"{folder.path}/spark-warehouse")  # where Spark puts it unasked
         self._topics = [word.partition(":")[0] for word in topics.split()]
         self._arguments = ["--interval", str(options.every_s)]
         self._arguments += [f"--set={name}={value}" for name, value in conf.items()]
@@ -195,7 +195,8 @@ def failure(folder: PipelineFolder, reason: str, found_mistakes: list[Mistake]) 
     """Why a run failed: for mistakes in its files a block with file, line and reason, else one line."""
     more = f"more in {folder.own(LOG)}"
     if not found_mistakes or not any(mistake.file for mistake in found_mistakes):
-        return f"the pipeline failed: {' '.join(reason.split())} ({more})"
+        words = " ".join([*reason.split(), *mistakes.advice(reason)])
+        return f"the pipeline failed: {words} ({more})"
     is_of_spark = bool(reason)
     shown = f"the pipeline failed\n{mistakes.block(found_mistakes, folder.path)}"
     return f"{shown}\n({more})" if is_of_spark else shown
@@ -206,7 +207,7 @@ def one_line(folder: PipelineFolder, reason: str, found_mistakes: list[Mistake])
     if not found_mistakes:
         return reason
     head, *rest = found_mistakes[0].lines(folder.path)
-    return f"{head}: {rest[-1].strip()}" if rest else head.strip()
+    return f"{head}: {found_mistakes[0].reason}" if rest else head.strip()
 
 
 def _create_topics(client: "AdminClient", wanted: str, say: Callable[[str], None]) -> None:

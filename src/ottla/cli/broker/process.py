@@ -200,14 +200,16 @@ def properties_of(options: StartOptions) -> dict[str, str]:
 
 
 def _listeners(option: str, given: str) -> str:
-    """HOST:PORT,... or NAME://HOST:PORT,... as Kafka's property has it. What else may be wrong with it, the
-    broker says."""
+    """HOST:PORT,... or NAME://HOST:PORT,... as Kafka's property has it; a port alone is one of this machine.
+    What else may be wrong with it, the broker says."""
     return ",".join(_listener(option, part.strip()) for part in given.split(","))
 
 
 def _listener(option: str, given: str) -> str:
     name, _, address = given.rpartition("://")
     port = address.rpartition(":")[2]
+    if option == "--listen" and address == port and port.isdecimal():
+        address = f"127.0.0.1:{port}"
     if port.isdecimal() and int(port) > PORT_MAX:
         raise CommandError(f"{option} {given}: the port is out of range, {PORT_MAX} is the last", USAGE)
     return f"{name or 'PLAINTEXT'}://{address}"

@@ -9,7 +9,7 @@ from ottla.shell.log_lines import FORMATS
 
 Listen = Annotated[
     str | None,
-    typer.Option(metavar="HOST:PORT", help="Listen here; port 0 is any that is free. (127.0.0.1:9092)"),
+    typer.Option(metavar="[HOST:]PORT", help="Listen here; port 0 is any that is free. (127.0.0.1:9092)"),
 ]
 Advertise = Annotated[
     str | None,

@@ -43,13 +43,14 @@ def reset(
         typer.Option(
             "--to-time",
             metavar="TIME",
-            help="To the first record at or after: 10m, 2h, 1d ago, or an ISO time.",
+            help="To the first record at or after: 10m, 2h, 1d ago, or an ISO time (local without a zone).",
         ),
     ] = None,
     shift_by: Annotated[
         int | None, typer.Option("--shift-by", metavar="N", help="On by N records, or back by -N.")
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this, nothing changes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only, the default.")] = False,
     json: Json = False,
     where: WhereOption = HERE,
 ) -> None:
@@ -61,12 +62,15 @@ def reset(
     \b
     Examples:
       ottla groups reset billing --topic orders --to-earliest
+      ottla groups reset billing --topic orders --to-time 1h --execute
       ottla groups reset billing --topic orders:0,2 --shift-by -100 --execute
       ottla groups reset billing --all-topics --to-time 2030-01-31T12:00Z
     """
     chosen = parse_partitions(topic or [], "--topic")
     if bool(chosen) == all_topics:
         raise CommandError("say what to reset: --topic TOPIC[:P,P] or --all-topics", USAGE)
+    if dry_run and execute:
+        raise CommandError("--dry-run shows the plan, and --execute does it; use one of them", USAGE)
     goal = _goal(to_earliest, to_latest, to_offset, to_time, shift_by)
     client = connections.admin(where)
     (described_group,) = descriptions.described(client, [group])

@@ -42,8 +42,11 @@ WhereOrFolder = Annotated[ClientProperties, _BROKER]
 def init(
     folder: Folder,
     template: Annotated[
-        str, typer.Option("--template", "-t", metavar="NAME", help=f"{', '.join(TEMPLATES)}.")
-    ],
+        str,
+        typer.Option(
+            "--template", "-t", metavar="NAME", help=f"{', '.join(TEMPLATES)}. (needed)", show_default=False
+        ),
+    ] = "",
     bootstrap: Broker = None,
 ) -> None:
     """Make the folder of a pipeline out of a template: yours to change.
@@ -53,10 +56,15 @@ def init(
     logs     parse, count, route and keep what `ottla ship` sends
     stream   orders joined to customers, each once, and sessions
 
+    For a pipeline of your own begin with stream: a table is a function in transformations/*.py or a
+    statement in transformations/*.sql, and spark-pipeline.yml names the topics.
+
     \b
     Examples:
       ottla pipeline init --template logs my-logs
     """
+    if not template:
+        raise CommandError(f"say what to begin with: --template {', '.join(TEMPLATES)}", USAGE)
     create_folder(folder, template, bootstrap)
     output.say(f"made {folder}; read {os.path.join(folder, 'README.md')}, then `ottla pipeline run {folder}`")
 

@@ -70,7 +70,12 @@ def consume(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", "-s", metavar="TIME", help="From there: 10m, 2h, 1d, or an ISO time."),
+        typer.Option(
+            "--since",
+            "-s",
+            metavar="TIME",
+            help="From there: 10m, 2h, 1d ago, or an ISO time (local without a zone).",
+        ),
     ] = None,
     until: Annotated[
         str | None,
@@ -175,6 +180,7 @@ def consume(
       ottla consume orders --follow --format key-value
       ottla consume orders --offset -10 --json | jq .value
       ottla consume orders --last 10 --filter value.country=CZ
+      ottla consume orders --since 2030-01-31T12:00 --until 2030-01-31T12:05
       ottla consume orders --since 15m --partition 0 --format '%T %p/%o %k=%v'
       ottla consume orders --group billing
       ottla consume orders --group billing --group-protocol consumer --follow
@@ -212,6 +218,8 @@ def consume(
         output.say("")
         if not follow:  # with it there is no other end
             raise
+    if chosen is not None and chosen.left_out_all:
+        output.say(f"--filter left out all of {chosen.seen} records; is every name in it right?")
 
 
 @dataclass(frozen=True)

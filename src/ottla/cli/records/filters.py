@@ -9,27 +9,43 @@ not equal to anything, and nothing is found in it.
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ottla.base.command_error import USAGE, CommandError
 from ottla.client.formats import Decoders, Message
 from ottla.client.formats.codecs import PLAIN
 
-Filter = Callable[[Message], bool]
+Test = Callable[[Message], bool]
 _EXPRESSION = re.compile(r"(key|value|header\.[^=!~]+?|value\.[^=!~]+?)(!=|=|~)(.*)", re.DOTALL)
 _MISSING = object()
 
 
+class Filter:
+    """Whether all tests hold, and of how many records they did: a name with a typo fits none."""
+
+    def __init__(self, tests: Sequence[Test]) -> None:
+        self._tests = tests
+        self.seen = self.taken = 0
+
+    def __call__(self, message: Message) -> bool:
+        self.seen += 1
+        is_taken = all(holds(message) for holds in self._tests)
+        self.taken += is_taken
+        return is_taken
+
+    @property
+    def left_out_all(self) -> bool:
+        return self.seen > 0 and not self.taken
+
+
 def filter_of(expressions: Iterable[str], decoders: Decoders | None) -> Filter | None:
     """All of them hold; None if there are none."""
-    filters = [_parse(expression, decoders or PLAIN) for expression in expressions]
-    if not filters:
-        return None
-    return lambda message: all(holds(message) for holds in filters)
+    tests = [_parse(expression, decoders or PLAIN) for expression in expressions]
+    return Filter(tests) if tests else None
 
 
-def _parse(expression: str, decoders: Decoders) -> Filter:
+def _parse(expression: str, decoders: Decoders) -> Test:
     match = _EXPRESSION.fullmatch(expression)
     if match is None:
         raise CommandError(

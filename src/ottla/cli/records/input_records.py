@@ -133,7 +133,8 @@ def _one_by_one(first: int, lines: list[bytes], parse: Callable[[bytes], Outgoin
 
 
 def parsed_csv(read: Read, layout: Layout, key_column: str | None) -> Iterator[Parsed]:
-    rows = csv_rows.outgoing(_texts(read), layout.topic, layout.encoders, key_column=key_column)
+    fixed = None if layout.key is None else layout.key.decode(errors="replace")
+    rows = csv_rows.outgoing(_texts(read), layout.topic, layout.encoders, key_column=key_column, key=fixed)
     while True:
         lines: list[int] = []
         records: list[Outgoing] = []

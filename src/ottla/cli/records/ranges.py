@@ -58,6 +58,8 @@ def wanted(
         parse_ms(ends[0], now_ms) if ends else None,
         last,
     )
+    if asked.since_ms is not None and asked.until_ms is not None and asked.until_ms <= asked.since_ms:
+        raise CommandError(f"--until {ends[0]} is not after --since {begins[0]}: nothing is between", USAGE)
     return replace(asked, start=_start(starts[0])) if starts else asked
 
 

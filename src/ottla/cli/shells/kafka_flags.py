@@ -5,6 +5,9 @@ Kafka prints it, since scripts read that. A flag that is not here is refused, ne
 """
 
 import argparse
+import contextlib
+import io
+import json
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -276,8 +279,15 @@ def _reset(given: argparse.Namespace) -> None:
     options += ["--all-topics"] if given.all_topics else []
     options += [text for topic in given.topic for text in ("--topic", topic)]
     options += ["--execute"] if given.execute else []
+    rows: list[tuple[str, ...]] = []
     for group in _chosen_groups(given):
-        ottla(given, "groups", "reset", group, *options)
+        with contextlib.redirect_stdout(io.StringIO()) as moves:
+            ottla(given, "groups", "reset", group, *options, "--json")
+        rows += [
+            (group, *(str(move[column]) for column in ("topic", "partition", "new")))
+            for move in json.loads(moves.getvalue())
+        ]
+    _table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), rows)
 
 
 def _duration(text: str) -> str:

@@ -61,7 +61,10 @@ def add(
     profiles = client_settings.profiles()
     is_first = not profiles
     profiles_file.write({**profiles, name: properties}, name if use or is_first else client_settings.chosen())
+    output.say(f"saved profile {name}")
     _show_use()
+    if client_settings.chosen() != name:
+        output.say(f"`ottla profile use {name}`, or --profile {name} with a command, uses this one")
 
 
 @app.command()

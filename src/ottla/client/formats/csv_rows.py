@@ -89,8 +89,10 @@ def outgoing(
     *,
     delimiter: str = ",",
     key_column: str | None = None,
+    key: str | None = None,
 ) -> Iterator[tuple[int, Outgoing]]:
-    """Records with the number of the line that each ends at. FormatError names the line that is wrong."""
+    """Records with the number of the line that each ends at. FormatError names the line that is wrong. `key`
+    is what every record without one will get: whoever gives it the name of a column means the column."""
     csv.field_size_limit(FIELD_BYTES_MAX)
     encoders = encoders or Encoders()
     rows = csv.reader(source, delimiter=delimiter, strict=True)
@@ -100,6 +102,8 @@ def outgoing(
             return
         names[0] = names[0].removeprefix("\ufeff")
         _check_names(names, key_column)
+        if key is not None and key_column is None and key in names:
+            raise FormatError(f"{key!r} is a column: --key-column {key} makes keys of its cells")
         for row in rows:
             if not row:
                 continue
@@ -109,8 +113,8 @@ def outgoing(
             if ROW in names:
                 yield rows.line_num, _record(cells, topic, encoders)
             else:
-                key = cells[key_column] if key_column is not None else None
-                yield rows.line_num, Outgoing(encoders.key(topic, key), encoders.value(topic, cells), [])
+                own = cells[key_column] if key_column is not None else None
+                yield rows.line_num, Outgoing(encoders.key(topic, own), encoders.value(topic, cells), [])
     except (FormatError, csv.Error) as error:
         raise FormatError(f"line {rows.line_num}: {error}") from None
 

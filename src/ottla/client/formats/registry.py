@@ -36,6 +36,7 @@ PREFIX_BYTES = 5
 MAGIC = 0
 AGAIN_AFTER_S = 10.0
 _REMEMBERED_MAX = 10_000
+_NO_SUBJECT = 40401  # an error code of Confluent's registry
 _HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
 _FORMATS = {"AVRO": AVRO, "PROTOBUF": PROTOBUF, "JSON": JSON_SCHEMA}
 
@@ -50,6 +51,10 @@ class SchemaChoice:
     text: str | None = None
     subject: str | None = None
     message: str | None = None
+
+
+class UnknownSubjectError(ClientError):
+    """No schema was registered under this name yet."""
 
 
 class Codec(Protocol):
@@ -203,6 +208,8 @@ class Registry:
             return ask()
         except SchemaRegistryError as error:
             problem, kept = f"{what}: the registry at {self.url} says {error.error_message}", key
+            if error.error_code == _NO_SUBJECT:
+                raise UnknownSubjectError(problem.removesuffix(".")) from None
         except Exception as error:  # noqa: BLE001  (its HTTP library is its own affair)
             problem, kept = f"{what}: the registry at {self.url} does not answer: {_reason(error)}", ""
         if len(self._failures) > _REMEMBERED_MAX:
