@@ -61,7 +61,6 @@ def tiny(pipeline: Pipeline) -> Pipeline:
     (home / "transformations").mkdir(parents=True)
     (home / "transformations" / "flows.py").write_text(FLOWS)
     (home / "transformations" / "counts.sql").write_text(COUNTS)
-    (home / "spark-defaults.conf").write_text(f"spark.sql.warehouse.dir = file://{home}/tables\n")
     specify(home)
     return pipeline
 
@@ -74,21 +73,12 @@ def specify(home: Path, more: str = "") -> None:
     )
 
 
-def catalog(home: Path) -> tuple[str, ...]:
-    """A second run has to find the tables of the first."""
-    address = f"jdbc:derby:;databaseName={home}/catalog;create=true"
-    return (
-        "--set", "spark.sql.catalogImplementation=hive",
-        "--set", f"spark.hadoop.javax.jdo.option.ConnectionURL={address}",
-    )  # fmt: skip
-
-
 def test_a_continuous_run_goes_on_after_a_failure_and_a_refresh_makes_a_table_anew(
     tiny: Pipeline, send: Callable[..., None]
 ) -> None:
     send("words", "a", "b", "a", "no")
     specify(tiny.folder, "nonsense: 1\n")
-    process = tiny.start("--continuous", "--every", "1s", "--master", "local[2]", *catalog(tiny.folder))
+    process = tiny.start("--continuous", "--every", "1s", "--master", "local[2]")
     said: list[str] = []
     reading = threading.Thread(target=lambda: said.extend(process.stderr or ()), daemon=True)
     reading.start()
@@ -118,7 +108,7 @@ def test_a_continuous_run_goes_on_after_a_failure_and_a_refresh_makes_a_table_an
     out, _ = tiny.done("pipeline", "logs", str(tiny.folder), "--back", "1")
     assert "PIPELINE_SPEC_UNEXPECTED_FIELD" in out
 
-    refresh = ("--once", "--full-refresh", "words", "--yes", "--master", "local[2]", *catalog(tiny.folder))
+    refresh = ("--once", "--full-refresh", "words", "--yes", "--master", "local[2]")
     out, errors = tiny.run(*refresh)
     assert "a full refresh removes what is in words (3 rows)" in errors
     assert "run 1: rows: words 3 (+3); " in errors
@@ -150,9 +140,9 @@ def test_a_test_shows_what_is_missing_and_what_nobody_expected(tiny: Pipeline) -
         '    - {"n": 1, "word": "c"}',
         '    + {"n": 1, "word": "b"}',
     ]
-    assert "ottla: 1 of 1 test differ: counting" in errors
+    assert "ottla: 1 test of 1 not as expected: counting" in errors
     assert sorted(path.name for path in tiny.folder.iterdir()) == [
-        "spark-defaults.conf", "spark-pipeline.yml", "tests", "transformations",
+        "spark-pipeline.yml", "tests", "transformations",
     ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ottla.pipelines import mistakes
-from ottla.pipelines.mistakes import Mistake, Origin
+from ottla.pipelines.mistakes import Mistake, Origin, in_short
 from ottla.pipelines.sql_statements import statements
 
 SQL = """\
@@ -91,6 +91,19 @@ def test_what_a_worker_raised_has_the_line_of_the_function(tmp_path: Path) -> No
     assert mistake == Mistake(
         "ZeroDivisionError: integer division or modulo by zero", str(file), 2, 0, "x", "    return 1 // 0\n"
     )
+
+
+def test_what_a_worker_raised_is_the_reason_whatever_its_name_and_not_that_there_is_a_stack() -> None:
+    said = (
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: Failed when Python streaming data source "
+        'perform planPartitions: Traceback (most recent call last):\n  File "a.py", line 2, in plan\n'
+        "    plan()\nottla.client.errors.Again: no leader\n\nDuring handling of the above exception, another "
+        'exception occurred:\n\nTraceback (most recent call last):\n  File "a.py", line 3, in plan\n'
+        "    raise\nottla.client.errors.GaveUp: asking 127.0.0.1:9092: no leader\n\tat org.apache.spark.Plan"
+    )
+    assert in_short(said) == "ottla.client.errors.GaveUp: asking 127.0.0.1:9092: no leader"
+    cut_off = said[: said.index("Traceback") + len("Traceback (most recent call last):")]
+    assert in_short(cut_off) == said[: said.index(": Traceback")] + ":"
 
 
 def test_a_failure_at_run_time_in_sql_has_its_line_too() -> None:

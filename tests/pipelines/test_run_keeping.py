@@ -115,12 +115,12 @@ def test_pauses_grow_to_a_limit_and_begin_again_after_a_success() -> None:
     assert pauses.after_failure() == 60
 
 
-def test_tables_are_found_without_a_setting_and_a_catalog_that_does_not_last_is_told(
+def test_tables_last_without_a_setting_and_a_catalog_that_does_not_is_told(
     folder: PipelineFolder,
 ) -> None:
     (Path(folder.path) / "spark-defaults.conf").unlink()
     run = PipelineRun(folder, RunOptions(dry=True), print)
-    assert run.tables == f"{folder.path}/spark-warehouse"
+    assert run.tables == f"file://{folder.path}/tables"
     told = failure(folder, "[LOCATION_ALREADY_EXISTS] Cannot name the managed table as `t`.", [])
     assert "does spark-defaults.conf name a catalog that lasts" in told
 

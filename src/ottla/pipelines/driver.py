@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.pipelines.client_file import REMOTE
 from ottla.pipelines.dataflow import check_tables
-from ottla.pipelines.mistakes import Mistake, as_json, first_line, of_event, reason_of
+from ottla.pipelines.mistakes import Mistake, as_json, first_line, in_short, of_event, reason_of
 
 if TYPE_CHECKING:
     from ottla.pipelines.definitions import Definitions
@@ -231,7 +231,7 @@ def _follow(results: Iterator[dict[str, Any]], definitions: "Definitions", event
 def flow_of(message: str) -> dict[str, str]:
     """Spark's events are sentences: Flow spark_catalog.default.orders is RUNNING. Of an error, one line."""
     message, _, error = message.partition("\nError: ")
-    message = " ".join([first_line(message), *([f"Error: {first_line(error)}"] if error else [])])
+    message = " ".join([first_line(message), *([f"Error: {in_short(error)}"] if error else [])])
     match = re.match(r"(?:Flow '?(?P<flow>.+?)'? |Run )(?:is|has) (?P<state>[A-Z]+)", message)
     if not match:
         return {"message": message}

@@ -86,9 +86,16 @@ class PipelineFolder:
         return list(dict.fromkeys(files))
 
     def defaults(self) -> dict[str, str]:
-        """Properties that Spark must know before it starts."""
+        """Properties that Spark must know before it starts. Where the folder does not say, tables and their
+        catalog are in it, so that a run finds the tables of the run before."""
+        address = f"jdbc:derby:;databaseName={self.path}/catalog;create=true"
+        lasting = {
+            WAREHOUSE: f"file://{self.path}/tables",
+            "spark.sql.catalogImplementation": "hive",
+            "spark.hadoop.javax.jdo.option.ConnectionURL": address,
+        }
         path = os.path.join(self.path, DEFAULTS)
-        return read_file(path) if os.path.exists(path) else {}
+        return lasting | (read_file(path) if os.path.exists(path) else {})
 
     def own(self, name: str) -> str:
         return os.path.join(self.path, OWN, name)

@@ -22,7 +22,7 @@ _UNRESOLVED = re.compile(r"Failed to resolve flow(?P<upstream> due to upstream f
 _FAILED = re.compile(r"Flow '?(?P<flow>.+?)'? has FAILED")
 _WORKER = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _NAMED = re.compile(r"`([^`]+)`")
-_RAISED = re.compile(r"^(\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)(?:: .*)?)$", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):"
 # What to do about it, where Spark's own advice leads elsewhere.
 _ADVICE = {
     "[KAFKA_DATA_SOURCE_NOT_ENABLED]": 'Write format("ottla"): it takes the same options, and no jar.',
@@ -132,8 +132,7 @@ def of_sql_file(error: BaseException, file: str, text: str) -> Mistake:
 
 def _located(said: str, flow: str, origin: Origin | None) -> Mistake:
     said = said.split("JVM stacktrace:")[0]
-    raised = _RAISED.findall(said) if "Traceback" in said else []
-    reason = raised[-1] if raised else _reason(said)
+    raised, reason = _raised(said), in_short(said)
     if origin is None:
         return Mistake(reason, flow=flow)
     folder = os.path.dirname(origin.file)
@@ -155,9 +154,20 @@ def _located(said: str, flow: str, origin: Origin | None) -> Mistake:
     return Mistake(reason, origin.file, line, 0, flow, _line_of(origin.file, line))
 
 
+def in_short(said: str) -> str:
+    """What a Python worker raised, or else Spark's sentence."""
+    return _raised(said) or _reason(said)
+
+
+def _raised(said: str) -> str:
+    """The exception of a Python worker, in the last stack that is told; '' if none is, or it was cut off."""
+    lines = said.rpartition(_TRACEBACK)[2].splitlines()[1:] if _TRACEBACK in said else []
+    return next((line.strip() for line in lines if line.strip() and not line[0].isspace()), "")
+
+
 def _reason(said: str) -> str:
     """Spark's sentence, without plans, stacks and states."""
-    text = said.split("JVM stacktrace:")[0].split("\n== SQL")[0].strip()
+    text = said.split("JVM stacktrace:")[0].split("\n== SQL")[0].replace(_TRACEBACK, "").strip()
     text = _STATE.sub("", _AT.sub("", text))
     paragraphs = [first_line(line).strip(" ;") for line in text.split("\n")]
     kept: list[str] = []

@@ -90,7 +90,7 @@ class PipelineRun:
             conf[client_file.CONFIG] = folder.own(client_file.NAME)
         derby_log = folder.own("derby.log")
         conf[JAVA_OPTIONS] = f"{conf.get(JAVA_OPTIONS, '')} -Dderby.stream.error.file={derby_log}"
-        self.tables = conf.get(WAREHOUSE, f"{folder.path}/spark-warehouse")  # where Spark puts it unasked
+        self.tables = conf.get(WAREHOUSE)
         self._topics = [word.partition(":")[0] for word in topics.split()]
         self._arguments = ["--interval", str(options.every_s)]
         self._arguments += [f"--set={name}={value}" for name, value in conf.items()]

@@ -100,7 +100,7 @@ def _plain() -> Show:
 def confirm_refresh(folder: PipelineFolder, tables: tuple[str, ...], *, yes: bool) -> None:
     """Say what a full refresh removes, and what it reads and writes again; then ask."""
     flowing = dataflow.stored(folder.own(DATAFLOW)) or Dataflow()
-    made = {table.name: table.rows for table in pipeline_status.tables(folder.defaults().get(WAREHOUSE, ""))}
+    made = {table.name: table.rows for table in pipeline_status.tables(folder.defaults()[WAREHOUSE])}
     for sentence in refresh_sentences(flowing, made, tables):
         output.say(sentence)
     output.confirm("go on?", yes=yes)

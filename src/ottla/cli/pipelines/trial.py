@@ -65,7 +65,7 @@ def trial(
         failed += [case.name] if seen else []
     if failed:
         raise CommandError(
-            f"{len(failed)} of {output.plural(len(chosen), 'test')} differ: {', '.join(failed)}"
+            f"{output.plural(len(failed), 'test')} of {len(chosen)} not as expected: {', '.join(failed)}"
         )
 
 
