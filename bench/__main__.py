@@ -81,7 +81,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--partitions", type=int, help="of W8 (default 10000; 1000 with --quick)")
     parser.add_argument("--cold-gb", type=float, help="old records of WL (default 3; 0.3 with --quick)")
     parser.add_argument(
-        "--only", action="append", default=[], metavar="CASE", help="a case of WL (repeatable; default all)"
+        "--only",
+        action="append",
+        default=[],
+        choices=wl_stalls.CASES,
+        metavar="CASE",
+        help=f"of WL, any of {', '.join(wl_stalls.CASES)} (repeatable; default all)",
     )
     parser.add_argument(
         "--busy", action="store_true", help="others use the machine: stalls of WL are processor time"

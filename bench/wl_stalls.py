@@ -16,8 +16,8 @@ connections  very many connect at once, and each asks for something
 load         the broker is restarted, and coordinators load much that is not in the page cache
 leaders      `bench.wl_leaders`: of three brokers one loses 1,000 partitions
 
-`--only quiet --only "cold read"` takes these cases alone. `--busy` has the meter count processor time, on a
-machine that others use.
+`--only quiet --only "cold read"` takes these cases alone; `metadata` and `removal` need `partitions`.
+`--busy` has the meter count processor time, on a machine that others use.
 """
 
 import contextlib
@@ -51,6 +51,10 @@ COLUMNS = (
     Column("starved_ms", "starved ms"),
     Column("broker_cpu_s", "CPU-s", 1),
 )
+CASES = (
+    "quiet", "bulk", "cold read", "compaction", "partitions", "metadata", "removal", "connections", "load",
+    "leaders",
+)  # fmt: skip
 SMALL, BULK, OLD, TABLE = "small", "bulk", "old", "table"
 QUIET_S = 10.0
 SEGMENT_BYTES = 256 << 20
