@@ -80,6 +80,17 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--partitions", type=int, help="of W8 (default 10000; 1000 with --quick)")
     parser.add_argument("--cold-gb", type=float, help="old records of WL (default 3; 0.3 with --quick)")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        choices=wl_stalls.CASES,
+        metavar="CASE",
+        help=f"of WL, any of {', '.join(wl_stalls.CASES)} (repeatable; default all)",
+    )
+    parser.add_argument(
+        "--busy", action="store_true", help="others use the machine: stalls of WL are processor time"
+    )
     parser.add_argument("--json", default=RESULTS, metavar="DIR", help="folder of the result files")
     parser.add_argument("--no-apache", action="store_true", help="leave Apache Kafka out")
     parser.add_argument("--no-ottla", action="store_true", help="leave Ottla out")
@@ -116,6 +127,8 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
             partitions=arguments.partitions or 1_000,
             cold_bytes=int((arguments.cold_gb or 0.3) * 1e9),
             connections=1_000,
+            only=tuple(arguments.only),
+            is_busy=arguments.busy,
             say=say,
         )
     return Scale(
@@ -131,6 +144,8 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
         partitions=arguments.partitions or 10_000,
         cold_bytes=int((arguments.cold_gb or 3) * 1e9),
         connections=10_000,
+        only=tuple(arguments.only),
+        is_busy=arguments.busy,
         say=say,
     )
 

@@ -97,10 +97,10 @@ class ZooKeeper(Peer):
 class OttlaNode(Ottla):
     def __init__(self, number: int, port: int, zookeeper: str, settings: tuple[str, ...]) -> None:
         super().__init__(settings, port)
-        self._number, self._zookeeper = number, zookeeper
+        self.number, self._zookeeper = number, zookeeper
 
     def command(self, folder: str) -> list[str]:
-        return [*super().command(folder), "--zookeeper", self._zookeeper, "--id", str(self._number)]
+        return [*super().command(folder), "--zookeeper", self._zookeeper, "--id", str(self.number)]
 
 
 class Cluster(Peer):

@@ -69,6 +69,12 @@ class Peer:
         """Where this start keeps its data, in `data`."""
         return self._folder
 
+    @property
+    def pid(self) -> int:
+        self.check_alive()
+        assert self._process is not None
+        return self._process.pid
+
     def close(self) -> None:
         """Free what outlives a single start."""
 
@@ -155,9 +161,7 @@ class Peer:
         self.stop()
 
     def _processes(self) -> list[psutil.Process]:
-        self.check_alive()
-        assert self._process is not None
-        top = psutil.Process(self._process.pid)
+        top = psutil.Process(self.pid)
         return [top, *top.children(recursive=True)]
 
     def cpu_seconds(self) -> float:
@@ -200,17 +204,27 @@ class Peer:
 
 class Ottla(Peer):
     name = "Ottla"
+    number = 1
 
     def __init__(self, settings: tuple[str, ...] = (), port: int = 0) -> None:
         super().__init__(port)
         self.settings = settings
+        self.program: tuple[str, ...] = (os.path.join(os.path.dirname(sys.executable), "ottla"),)
+
+    def environment(self) -> dict[str, str]:
+        path = os.pathsep.join(filter(None, (ROOT, super().environment().get("PYTHONPATH"))))
+        return super().environment() | ({"PYTHONPATH": path} if len(self.program) > 1 else {})
 
     def command(self, folder: str) -> list[str]:
-        program = os.path.join(os.path.dirname(sys.executable), "ottla")
-        if not os.path.exists(program):
+        if not os.path.exists(self.program[0]):
             raise PeerError("Ottla is not installed beside this interpreter (make setup)")
         listen = ["--listen", self.bootstrap, "--data", os.path.join(folder, "data")]
-        return [program, "start", *listen, *(part for each in self.settings for part in ("--set", each))]
+        return [
+            *self.program,
+            "start",
+            *listen,
+            *(part for each in self.settings for part in ("--set", each)),
+        ]
 
 
 class MockCluster(Peer):

@@ -40,7 +40,7 @@ LOAD_S = 3.0
 WAIT_S = 300.0
 
 
-def _alter(peer: Peer, kind: ResourceType, name: str, configs: dict[str, str]) -> None:
+def alter(peer: Peer, kind: ResourceType, name: str, configs: dict[str, str]) -> None:
     resource = ConfigResource(kind, name)
     for key, value in configs.items():
         resource.add_incremental_config(ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET))
@@ -51,7 +51,7 @@ def _alter(peer: Peer, kind: ResourceType, name: str, configs: dict[str, str]) -
         raise PeerError(f"{peer.name} refused {configs}: {error.args[0].str()}") from error
 
 
-def _fill(peer: Peer, topic: str, records: int) -> None:
+def fill(peer: Peer, topic: str, records: int) -> None:
     producer = Producer(
         {
             "bootstrap.servers": peer.bootstrap,
@@ -74,13 +74,14 @@ def _fill(peer: Peer, topic: str, records: int) -> None:
         raise PeerError(f"{peer.name} did not take all records")
 
 
-def _logs(folder: str) -> dict[int, int]:
+def segment_sizes(folder: str) -> dict[int, int]:
     """Size of each segment by its base offset."""
     names = [name for name in os.listdir(folder) if name.endswith(".log")]
     return {int(name[:20]): os.path.getsize(os.path.join(folder, name)) for name in names}
 
 
-def _cleaned_to(data: str, topic: str) -> int:
+def cleaned_to(data: str, topic: str) -> int:
+    """The offset below which a topic of one partition is clean, as the broker has it on its disk."""
     try:
         with open(os.path.join(data, "cleaner-offset-checkpoint")) as file:
             found = [line.split() for line in file]
@@ -97,20 +98,18 @@ def _load(peer: Peer) -> dict[str, Any]:
 def _measure(peer: Peer, topic: str, records: int) -> Figures:
     data = os.path.join(peer.folder, "data")
     peer.create_topic(topic, {"segment.bytes": str(SEGMENT_BYTES)})
-    _fill(peer, topic, records)
+    fill(peer, topic, records)
     before = _load(peer)
     folder = os.path.join(data, f"{topic}-0")
-    sizes = _logs(folder)
+    sizes = segment_sizes(folder)
     active = max(sizes)
     closed = sum(size for base, size in sizes.items() if base != active)
     during: list[dict[str, Any]] = []
     loader = threading.Thread(target=lambda: during.append(_load(peer)))
     loader.start()
     cpu, started = peer.cpu_seconds(), time.perf_counter()
-    _alter(
-        peer, ResourceType.TOPIC, topic, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
-    )
-    while _cleaned_to(data, topic) < active:
+    alter(peer, ResourceType.TOPIC, topic, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
+    while cleaned_to(data, topic) < active:
         peer.check_alive()
         if time.perf_counter() - started > WAIT_S:
             raise PeerError(f"{peer.name} did not clean in {WAIT_S:.0f} s")
@@ -118,7 +117,7 @@ def _measure(peer: Peer, topic: str, records: int) -> Figures:
     seconds = time.perf_counter() - started
     cpu = peer.cpu_seconds() - cpu
     loader.join()
-    left = sum(size for base, size in _logs(folder).items() if base < active)
+    left = sum(size for base, size in segment_sizes(folder).items() if base < active)
     peer.delete_topic(topic)
     meanwhile = during[0] if during else {}
     return {
@@ -143,7 +142,7 @@ def run(brokers: list[Peer], scale: Scale) -> Outcome:
     outcome = Outcome("W9", f"compaction of {records:,} records of {RECORD_BYTES} B", COLUMNS)
     with up(brokers, outcome, scale) as running:
         for peer in running:
-            _alter(peer, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "100"})
+            alter(peer, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "100"})
             peer.create_topic("beside")
         contenders = [_contender(peer, records) for peer in running]
         take_turns(CASE, contenders, outcome, scale.bulk_rounds, scale.say)

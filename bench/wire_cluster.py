@@ -1,18 +1,21 @@
-"""What a cluster is asked over a plain socket: Metadata as newer clients send it, and who leads KRaft."""
+"""What a cluster is asked over a plain socket: Metadata as newer clients send it, who leads KRaft,
+all that a logger has to say, and to elect preferred leaders."""
 
 import socket
 import struct
 
 from bench.wire import _CLIENT_ID, METADATA, _unsigned, connect, read_frame
 
-DESCRIBE_QUORUM = 55
+ELECT_LEADERS, ALTER_CONFIGS, DESCRIBE_QUORUM = 43, 44, 55
+BROKER_LOGGER = 8
 ANSWER_S = 60.0
 _NO_TOPIC_ID = bytes(16)
 _METADATA_TOPIC = b"__cluster_metadata"
 
 
-def _framed(key: int, version: int, body: bytes) -> bytes:
-    header = struct.pack(">hhih", key, version, 1, len(_CLIENT_ID)) + _CLIENT_ID + b"\0"
+def _framed(key: int, version: int, body: bytes, *, is_flexible: bool = True) -> bytes:
+    tags = b"\0" if is_flexible else b""
+    header = struct.pack(">hhih", key, version, 1, len(_CLIENT_ID)) + _CLIENT_ID + tags
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
@@ -24,6 +27,22 @@ def metadata_v12(topic: str | None) -> bytes:
         name = topic.encode()
         topics = b"\x02" + _NO_TOPIC_ID + _unsigned(len(name) + 1) + name + b"\0"
     return _framed(METADATA, 12, topics + b"\0\0\0")
+
+
+def log_everything(broker: int, logger: str) -> bytes:
+    """IncrementalAlterConfigs v0: a logger of a broker at DEBUG."""
+    level = struct.pack(">i", 1) + _text(logger) + b"\0" + _text("DEBUG")
+    body = struct.pack(">ib", 1, BROKER_LOGGER) + _text(str(broker)) + level + b"\0"
+    return _framed(ALTER_CONFIGS, 0, body, is_flexible=False)
+
+
+def elect_preferred_leaders() -> bytes:
+    """ElectLeaders v1, of all partitions; for the controller."""
+    return _framed(ELECT_LEADERS, 1, struct.pack(">bii", 0, -1, int(ANSWER_S * 1000)), is_flexible=False)
+
+
+def _text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
 
 
 def ask(sock: socket.socket, request: bytes) -> int:

@@ -1,4 +1,5 @@
-"""The requests of consumer groups, encoded by hand, without the broker's own code.
+"""The requests of consumer groups, and how a transactional producer begins: encoded by hand, without the
+broker's own code.
 
 Versions that every broker under test speaks and that need little decoding: the last ones that are not
 flexible for the classic protocol, ListGroups v4 and ConsumerGroupHeartbeat v1 for the rest.
@@ -9,12 +10,15 @@ import struct
 from bench.wire import _CLIENT_ID, _unsigned
 
 OFFSET_COMMIT, FIND_COORDINATOR, JOIN, LEAVE, SYNC, HEARTBEAT, LIST, MODERN = 8, 10, 11, 13, 14, 12, 16, 68
+INIT_PRODUCER_ID = 22
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCE, MEMBER_ID_REQUIRED = 22, 25, 27, 79
+CONCURRENT_TRANSACTIONS = 51
 RETRIABLE = frozenset({LOADING, NOT_AVAILABLE, NOT_COORDINATOR})
 FENCED_EPOCH = 110
 
 REBALANCE_MS = 60_000
+TRANSACTION_MS = 60_000
 SESSION_MS = 1_800_000
 """The longest that a broker allows: members that nobody drives stay."""
 
@@ -84,6 +88,14 @@ class Reader:
 
 def find_coordinator(group: str) -> bytes:
     return _framed(FIND_COORDINATOR, 1, _text(group) + b"\0")
+
+
+def find_transaction_coordinator(transactional_id: str) -> bytes:
+    return _framed(FIND_COORDINATOR, 1, _text(transactional_id) + b"\1")
+
+
+def init_producer_id(transactional_id: str) -> bytes:
+    return _framed(INIT_PRODUCER_ID, 1, _text(transactional_id) + struct.pack(">i", TRANSACTION_MS))
 
 
 def commit(group: str, member: str, generation: int, topic: str, partitions: range, offset: int) -> bytes:

@@ -1,35 +1,41 @@
 """WL: the longest that anybody waits for somebody else.
 
 One broker does one large thing at a time, and beside it a bystander sends small records (`bench.bystander`):
-`p50`, `p99` and `longest` are what that client waited. `stalls` is how often Ottla's own meter has seen that
-everybody waited for more than 50 ms (ottla_stalls_total), `stalled` how long that was altogether; the note
-says for what, mostly. A machine that gives the broker no processor stalls it, too: see `quiet`.
+`p50`, `p99` and `longest` are what that client waited. `stalls`, `stalled`, `stall` and `starved` are by
+Ottla's own meter (`bench.stall_meter`), and the note says what the longest stall was. A machine that gives
+the broker no processor stalls it, too: see `starved`, and `quiet`.
 
 quiet        nothing else: what this machine does to such a client by itself
 bulk         records of 100 B in batches of 1 MiB, as fast as it goes
 cold read    a consumer reads old records, none of which are in the page cache
+compaction   a log of records of 1 KiB under random keys is compacted
 partitions   topics of 100 partitions are created one after the other
 metadata     all of these are asked for, again and again, each time after a change
 removal      these topics are deleted, and old segments of the log that was read
 connections  very many connect at once, and each asks for something
+load         the broker is restarted, and coordinators load much that is not in the page cache
+leaders      `bench.wl_leaders`: of three brokers one loses 1,000 partitions
+
+`--only quiet --only "cold read"` takes these cases alone; `metadata` and `removal` need `partitions`.
+`--busy` has the meter count processor time, on a machine that others use.
 """
 
 import contextlib
 import os
-import re
 import resource
 import socket
 import time
-import urllib.request
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from bench import w8_partitions, wire, wire_cluster
+from confluent_kafka.admin import ResourceType
+
+from bench import load_coordinators, w8_partitions, w9_compaction, wire, wire_cluster, wl_leaders
 from bench.bystander import Bystander
 from bench.load import drive
 from bench.report import Column, Figures, Outcome, Row
-from bench.servers import HOST, Ottla, Peer, PeerError, free_port
+from bench.servers import HOST, Ottla, Peer, PeerError
+from bench.stall_meter import Meter
 from bench.targets import COLD_READER, STALLS, Verdict
 from bench.workload import Scale
 
@@ -41,46 +47,21 @@ COLUMNS = (
     Column("longest_us", "longest ms", 0, 1e-3),
     Column("stalls", "stalls"),
     Column("stalled_ms", "stalled ms"),
+    Column("stall_ms", "stall ms"),
+    Column("starved_ms", "starved ms"),
     Column("broker_cpu_s", "CPU-s", 1),
 )
-THRESHOLD_MS = 50
-SMALL, BULK, OLD = "small", "bulk", "old"
+CASES = (
+    "quiet", "bulk", "cold read", "compaction", "partitions", "metadata", "removal", "connections", "load",
+    "leaders",
+)  # fmt: skip
+SMALL, BULK, OLD, TABLE = "small", "bulk", "old", "table"
 QUIET_S = 10.0
 SEGMENT_BYTES = 256 << 20
 OLD_RECORD_BYTES = 10_000
 CHANGES = 20
 LOAD_S = 600.0
 SPARE_DESCRIPTORS = 200
-_STALL = re.compile(
-    r'^(ottla_stalls_total|ottla_stall_seconds_total)\{cause="([^"]*)"\} (\S+)$', re.MULTILINE
-)
-
-
-class Measured(Ottla):
-    """With metrics, which say what everybody waited for."""
-
-    def __init__(self, settings: tuple[str, ...]) -> None:
-        self.http_port = free_port()
-        more = (
-            f"ottla.stall.threshold.ms={THRESHOLD_MS}",
-            f"ottla.http.listener={HOST}:{self.http_port}",
-            "ottla.metrics.partitions.enable=false",
-        )
-        super().__init__((*settings, *more))
-
-    def stalls(self) -> Counter[tuple[str, str]]:
-        """How many, and how many seconds, by metric and cause."""
-        with urllib.request.urlopen(f"http://{HOST}:{self.http_port}/metrics", timeout=LOAD_S) as answer:
-            page = answer.read().decode()
-        return Counter({(name, cause): float(figure) for name, cause, figure in _STALL.findall(page)})
-
-
-def _stalls_since(peer: Measured, before: Counter[tuple[str, str]]) -> tuple[Figures, str]:
-    since = peer.stalls() - before
-    seconds = Counter({cause: count for (name, cause), count in since.items() if "seconds" in name})
-    stalls = sum(count for (name, _), count in since.items() if "seconds" not in name)
-    note = ", ".join(cause for cause, _ in seconds.most_common(2))
-    return {"stalls": stalls, "stalled_ms": 1e3 * seconds.total()}, note
 
 
 def _bulk(peer: Peer, scale: Scale) -> None:
@@ -146,57 +127,102 @@ def _connect(peer: Peer, scale: Scale) -> None:
             wire.read_frame(sock)
 
 
-def _measure(peer: Peer, case: str, work: Callable[[], Any]) -> Row:
-    before = peer.stalls() if isinstance(peer, Measured) else Counter()
-    cpu_s = peer.cpu_seconds()
-    with Bystander(peer, SMALL) as bystander:
-        work()
-    figures: Figures = {**bystander.figures, "broker_cpu_s": peer.cpu_seconds() - cpu_s}
-    note = ""
-    if isinstance(peer, Measured):
-        own, note = _stalls_since(peer, before)
-        figures |= own
-    return Row(case, peer.name, figures, note)
+def _compact(peer: Peer) -> None:
+    data, folder = os.path.join(peer.folder, "data"), os.path.join(peer.folder, "data", f"{TABLE}-0")
+    active = max(w9_compaction.segment_sizes(folder))
+    wanted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+    w9_compaction.alter(peer, ResourceType.TOPIC, TABLE, wanted)
+    deadline = time.monotonic() + LOAD_S
+    while w9_compaction.cleaned_to(data, TABLE) < active:
+        peer.check_alive()
+        if time.monotonic() > deadline:
+            raise PeerError(f"{peer.name} did not clean in {LOAD_S:.0f} s")
+        time.sleep(0.05)
 
 
-def _rows(peer: Peer, outcome: Outcome, scale: Scale) -> None:
-    for topic in (SMALL, BULK):
-        peer.create_topic(topic)
-    peer.create_topic(OLD, {"segment.bytes": str(SEGMENT_BYTES), "file.delete.delay.ms": "1000"})
-    cases: list[tuple[str, Callable[[], Any]]] = [
-        ("quiet", lambda: time.sleep(QUIET_S)),
-        ("bulk", lambda: _bulk(peer, scale)),
-    ]
-    for case, work in cases:
-        _say_and_measure(peer, case, work, outcome, scale)
-    scale.say(f"WL: {peer.name}, writing what is read cold")
-    records = _fill(peer, scale)
-    for case, work in (
-        ("cold read", lambda: _read(peer, records)),
-        ("partitions", lambda: _create(peer, scale)),
-        ("metadata", lambda: _ask_for_all(peer)),
-        ("removal", lambda: _remove(peer, scale)),
-        ("connections", lambda: _connect(peer, scale)),
-    ):
-        _say_and_measure(peer, case, work, outcome, scale)
+class _Cases:
+    """Of one broker; each leaves what the next ones need."""
 
+    def __init__(self, peer: Peer, outcome: Outcome, scale: Scale) -> None:
+        self._peer, self._outcome, self._scale = peer, outcome, scale
+        self._meter = Meter(peer, is_busy=scale.is_busy) if isinstance(peer, Ottla) else None
 
-def _say_and_measure(peer: Peer, case: str, work: Callable[[], Any], outcome: Outcome, scale: Scale) -> None:
-    scale.say(f"WL: {peer.name}, {case}")
-    outcome.rows.append(_measure(peer, case, work))
+    def run(self) -> None:
+        peer, scale = self._peer, self._scale
+        with peer:
+            for topic in (SMALL, BULK):
+                peer.create_topic(topic)
+            self._measure("quiet", lambda: time.sleep(QUIET_S))
+            self._measure("bulk", lambda: _bulk(peer, scale))
+            self._read_old()
+            self._compact()
+            self._measure("partitions", lambda: _create(peer, scale))
+            self._measure("metadata", lambda: _ask_for_all(peer))
+            self._measure("removal", lambda: _remove(peer, scale))
+            self._measure("connections", lambda: _connect(peer, scale))
+            self._load()
+
+    def _is_wanted(self, case: str) -> bool:
+        return not self._scale.only or case in self._scale.only
+
+    def _measure(self, case: str, work: Callable[[], Any], *, at_start: bool = False) -> None:
+        if not self._is_wanted(case):
+            return
+        peer, meter = self._peer, self._meter
+        self._scale.say(f"WL: {peer.name}, {case}")
+        if meter is not None:
+            meter.begin(at_start=at_start)
+        cpu_s = 0.0 if at_start else peer.cpu_seconds()
+        with Bystander(peer, SMALL) as bystander:
+            work()
+        figures: Figures = {**bystander.figures, "broker_cpu_s": peer.cpu_seconds() - cpu_s}
+        own, note = meter.figures() if meter is not None else ({}, "")
+        self._outcome.rows.append(Row(case, peer.name, figures | own, note))
+
+    def _read_old(self) -> None:
+        if not self._is_wanted("cold read"):
+            return
+        peer = self._peer
+        self._scale.say(f"WL: {peer.name}, writing what is read cold")
+        peer.create_topic(OLD, {"segment.bytes": str(SEGMENT_BYTES), "file.delete.delay.ms": "1000"})
+        records = _fill(peer, self._scale)
+        self._measure("cold read", lambda: _read(peer, records))
+
+    def _compact(self) -> None:
+        if not self._is_wanted("compaction"):
+            return
+        peer = self._peer
+        self._scale.say(f"WL: {peer.name}, writing what is compacted")
+        w9_compaction.alter(peer, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "100"})
+        peer.create_topic(TABLE, {"segment.bytes": str(w9_compaction.SEGMENT_BYTES)})
+        w9_compaction.fill(peer, TABLE, self._scale.bulk_records[w9_compaction.RECORD_BYTES])
+        self._measure("compaction", lambda: _compact(peer))
+
+    def _load(self) -> None:
+        """After a clean stop, so that there is nothing to recover."""
+        if not self._is_wanted("load"):
+            return
+        peer = self._peer
+        self._scale.say(f"WL: {peer.name}, writing what coordinators load")
+        load_coordinators.fill(peer, self._scale.bulk_records[1024])
+        peer.end(LOAD_S)
+        load_coordinators.forget_stored(peer, forget)
+        peer.start()
+        peer.wait_ready()
+        self._measure("load", lambda: load_coordinators.until_loaded(peer), at_start=True)
 
 
 def run(brokers: list[Peer], scale: Scale) -> Outcome:
     outcome = Outcome("WL", "the longest that anybody waits for somebody else", COLUMNS)
-    for peer in brokers:
-        if isinstance(peer, Ottla):
-            peer = Measured(peer.settings)
+    for broker in brokers:
+        peer = Ottla(broker.settings) if isinstance(broker, Ottla) else broker
         try:
-            with peer:
-                _rows(peer, outcome, scale)
+            _Cases(peer, outcome, scale).run()
         except (PeerError, OSError) as error:
             outcome.rows.append(Row("", peer.name, {}, f"not run: {error}"))
-    own = [row.figures.get("stalls") for row in outcome.rows if row.peer == Ottla.name]
+    if not scale.only or "leaders" in scale.only:
+        wl_leaders.add_rows(brokers, outcome, scale)
+    own = [row.figures.get("stalls") for row in outcome.rows if row.peer.startswith(Ottla.name)]
     measured = [figure for figure in own if figure is not None]
     outcome.verdicts.append(Verdict(STALLS, sum(measured) if measured else None))
     quiet, cold = (outcome.figure(case, Ottla.name, "p99_us") for case in ("quiet", "cold read"))

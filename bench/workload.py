@@ -12,7 +12,8 @@ LOAD_TIMEOUT_S = 90.0
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes of a run. `bulk_records` goes by bytes in a record; `say` shows progress."""
+    """Sizes of a run. `bulk_records` goes by bytes in a record; `only` names the cases that are wanted, of a
+    workload that can do without the others; `is_busy`: others use the machine; `say` shows progress."""
 
     bulk_rounds: int
     bulk_records: dict[int, int]
@@ -26,6 +27,8 @@ class Scale:
     partitions: int
     cold_bytes: int
     connections: int
+    only: tuple[str, ...]
+    is_busy: bool
     say: Callable[[str], None]
 
 

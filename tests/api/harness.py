@@ -30,7 +30,7 @@ from ottla.broker.access import Session
 from ottla.broker.adoption import adopted_topics, elections
 from ottla.broker.broker import Broker
 from ottla.broker.config import ALONE
-from ottla.broker.effects import Close, Effect, Send
+from ottla.broker.effects import Close, DoChore, Effect, Send
 from ottla.broker.long_work import Slices
 from ottla.broker.parked import ROUND
 from ottla.broker.request_meter import RequestMeter
@@ -249,7 +249,7 @@ class Machine(Interpreter):
             self.holding.clear()
         held, self.held = self.held, []
         for effect in held:
-            super().carry_out_effect(effect)
+            self._carry_out_now(effect)
         self.carry_out()
 
     def begin_round(self) -> None:
@@ -279,7 +279,12 @@ class Machine(Interpreter):
         if type(effect) in self.holding:
             self.held.append(effect)
         else:
-            super().carry_out_effect(effect)
+            self._carry_out_now(effect)
+
+    def _carry_out_now(self, effect: Effect) -> None:
+        super().carry_out_effect(effect)
+        if isinstance(effect, DoChore):
+            self.broker.coordinators.on_tick(self.now_ms)  # what is loaded may have waited for it
 
     def reply(self, connection: int, chunks: list[Buffer]) -> None:
         client = self.clients.get(connection)

@@ -1,6 +1,7 @@
 """Logs are made and deleted in portions: others are served in between, and what changes meanwhile counts."""
 
 import errno
+from itertools import count
 
 import pytest
 from tests.api.asking import batch, create, lead, produce, to
@@ -50,6 +51,19 @@ def test_a_large_topic_is_made_in_portions_and_the_loop_comes_back_for_the_next(
     assert here(machine) == list(range(7))
     assert machine.broker.next_deadline_ms() is None
     assert all(machine.broker.partitions[id].is_leader for id in machine.broker.partitions)
+
+
+def test_on_a_slow_machine_a_portion_is_over_when_it_has_taken_long_and_never_empty() -> None:
+    machine = Machine()
+    queue = machine.broker.partitions.log_queue
+    queue.elapsed_us = count(0, log_queue.PORTION_US // 2 + 1).__next__
+    create(machine.client(), "t", partitions=4)
+    assert here(machine) == [0, 1]
+    queue.elapsed_us = count(0, log_queue.PORTION_US * 10).__next__
+    for already in (3, 4):
+        go_on(machine)
+        assert here(machine) == list(range(already))
+    assert machine.broker.next_deadline_ms() is None
 
 
 def test_a_small_topic_need_not_wait_for_a_large_one() -> None:

@@ -10,6 +10,8 @@ from tests.support.journal import Journal as MemoryJournal
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.runtime import RETRY_MS, UNIT_BYTES, Runtime, Stored
 from ottla.coordinator.turn import Answer, StoredEnd, StoredRecord, TimerKey, Turn, Writer
+from ottla.log.chores import Chore, run_at_once
+from ottla.log.cold import Warming
 from ottla.records.control import Marker
 
 
@@ -54,16 +56,20 @@ class Counter:
 
 
 class Journal(MemoryJournal):
-    """It raises what is in `unreadable`, by offset, once each."""
+    """It raises what is in `unreadable`, by offset, once each; of what is at offsets that are `cold` it says
+    first that it is not in memory."""
 
     def __init__(self) -> None:
         super().__init__()
         self.unreadable: dict[int, Exception] = {}
+        self.cold: set[int] = set()
 
     def stored(self) -> Iterator[Stored]:
         for at, stored in enumerate(super().stored()):
             if at in self.unreadable:
                 raise self.unreadable.pop(at)
+            if at in self.cold:
+                yield Warming([])
             yield stored
 
 
@@ -428,6 +434,47 @@ def test_what_is_short_is_there_at_once_and_all_loads_share_a_slice() -> None:
     world.runtime.on_tick(1)
     assert sorted(world.runtime.shards) == [0, 1, 2, 3, 4]
     assert not world.runtime.loading
+
+
+def test_while_a_load_waits_for_the_disk_others_have_their_turn_and_nothing_is_due() -> None:
+    world = slow(3)
+    chores: list[Chore] = []
+    world.runtime.on_chore = chores.append
+    world.journal.cold = {0, 2}
+    world.runtime.load(7, world.journal, 0, 100)
+    world.runtime.load(8, world.journal, 0, 100)
+    assert world.runtime.next_ms == 100, "the second has not begun"
+    world.runtime.on_tick(100)
+    assert len(chores) == 2, "both wait at the same time"
+    assert world.runtime.next_ms is None
+    hot = Journal()
+    world.runtime.load(9, hot, 0, 105)
+    assert world.runtime.next_ms == 100
+    world.runtime.on_tick(105)
+    assert world.runtime.shard(9).index == 9
+    run_at_once(chores.pop())
+    assert world.runtime.next_ms == 100, "the second goes on"
+    world.runtime.on_tick(110)
+    assert list(world.runtime.loading) == [7, 8]
+    while chores:
+        run_at_once(chores.pop())
+        world.runtime.on_tick(120)
+    assert [loaded.shard.counts for loaded in world.runtime.shards.values()].count({}) == 1
+    assert set(world.runtime.shards) == {7, 8, 9}
+
+
+def test_a_shard_that_was_unloaded_while_it_waited_for_the_disk_does_not_come_back() -> None:
+    world = slow(3)
+    chores: list[Chore] = []
+    world.runtime.on_chore = chores.append
+    world.journal.cold = {1}
+    world.runtime.load(7, world.journal, 0, 100)
+    world.runtime.unload(7)
+    run_at_once(chores.pop())
+    assert world.runtime.next_ms is None
+    world.runtime.on_tick(110)
+    with pytest.raises(ApiError):
+        world.runtime.shard(7)
 
 
 def test_a_large_record_counts_as_several() -> None:

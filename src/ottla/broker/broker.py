@@ -102,7 +102,7 @@ class Broker:
             properties, image, waiting,
             lambda *batch: self.replicas.append_internal(*batch),
             lambda *marker: self.replicas.append_marker(*marker), storage.wall_ms,
-            self.producer_ids, self._new_markers,
+            self.producer_ids, self._new_markers, outbox.do,
         )  # fmt: skip
         self.traffic = Traffic(lambda: settings.metrics_config.topics_max)
         self._replicate()

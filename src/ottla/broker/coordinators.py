@@ -14,6 +14,7 @@ from ottla.broker.producer_ids import ProducerIds
 from ottla.controller.image import Image
 from ottla.controller.topics import NewTopic
 from ottla.group.config import GroupConfig
+from ottla.log.chores import OnChore
 from ottla.replication.partition import Partition
 from ottla.txn.config import TransactionConfig
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 class Coordinators:
     """`append_batch` and `append_marker` append to a partition, at a time and a time of day; `wall_ms` tells
-    the time of day; `new_markers` makes what sends the markers of transactions."""
+    the time of day; `new_markers` makes what sends the markers of transactions; `on_chore` has a worker read
+    what is not in memory."""
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class Coordinators:
         wall_ms: Callable[[int], int],
         producer_ids: ProducerIds,
         new_markers: "Callable[[OnWritten], Markers]",
+        on_chore: OnChore,
     ) -> None:
         self._properties = properties
         self._image = image
@@ -46,6 +49,7 @@ class Coordinators:
         self._wall_ms = wall_ms
         self._producer_ids = producer_ids
         self._new_markers = new_markers
+        self._on_chore = on_chore
         self._groups: Groups | None = None
         self._transactions: Transactions | None = None
 
@@ -55,7 +59,7 @@ class Coordinators:
             from ottla.broker.groups import Groups  # many brokers have no use for it
 
             config = load(GroupConfig, self._properties)
-            self._groups = Groups(config, self._image, self._waiting.wake, self._wall_ms)
+            self._groups = Groups(config, self._image, self._waiting.wake, self._wall_ms, self._on_chore)
         return self._groups
 
     @property
@@ -76,7 +80,7 @@ class Coordinators:
 
             self._transactions = Transactions(
                 load(TransactionConfig, self._properties), self._image, self._waiting.wake, self._wall_ms,
-                self._producer_ids, self._new_markers,
+                self._producer_ids, self._new_markers, self._on_chore,
             )  # fmt: skip
         return self._transactions
 

@@ -23,6 +23,7 @@ from ottla.group.config import GroupConfig
 from ottla.group.group import Group
 from ottla.group.memory import Use, room_bytes
 from ottla.group.shard import GroupShard
+from ottla.log.chores import OnChore
 from ottla.records.compression import Codec
 from ottla.records.control import Marker
 from ottla.replication.partition import Partition
@@ -81,7 +82,8 @@ class ImageTopics:
 
 
 class Groups:
-    """`wake` wakes what is parked under an answer, or under a partition; `wall_ms` tells the time of day."""
+    """`wake` wakes what is parked under an answer, or under a partition; `wall_ms` tells the time of day;
+    `on_chore` has a worker read what is not in memory."""
 
     def __init__(
         self,
@@ -89,6 +91,7 @@ class Groups:
         image: Image,
         wake: Callable[[Hashable, int], None],
         wall_ms: Callable[[int], int],
+        on_chore: OnChore,
     ) -> None:
         self.config = config
         self.image = image
@@ -104,6 +107,7 @@ class Groups:
             on_failed=partial(report_failure, OFFSETS_TOPIC, "groups"),
             on_left_out=partial(report_left_out, OFFSETS_TOPIC),
             wall_ms=wall_ms,
+            on_chore=on_chore,
         )
 
     def _new_shard(self, index: int) -> GroupShard:

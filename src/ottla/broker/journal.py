@@ -9,6 +9,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.damage import Unreadable
 from ottla.coordinator.runtime import Stored
 from ottla.coordinator.turn import StoredEnd, StoredRecord, Writer
+from ottla.log.cold import NOTHING_YET, ColdError, Warming
 from ottla.log.log import Appended
 from ottla.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, crc_ok, split
 from ottla.records.builder import NewRecord, build_batch
@@ -56,12 +57,21 @@ class PartitionJournal:
         of the coordinator's. A damaged batch, of records or of control, is said to be `Unreadable`, as nobody
         checks it after us; where no batch can be found any more is an error.
 
-        Much may happen before the last record is asked for. Segments go: what was in them was deleted, or
-        stands later in the log too. The log may move to another directory, and be another object then."""
+        Much may happen before the last record is asked for, and while a worker reads what is not in memory.
+        Segments go: what was in them was deleted, or stands later in the log too. The log may move to another
+        directory, and be another object then."""
         offset, end = self.partition.log.log_start_offset, self.partition.log.log_end_offset
+        warmth = NOTHING_YET
         while offset < end:
             log = self.partition.log
-            batches = log.read(max(offset, log.log_start_offset), LOAD_BYTES, end=end).records
+            begin = max(offset, log.log_start_offset)
+            try:
+                batches = log.read(begin, LOAD_BYTES, end=end, warmth=warmth).records
+            except ColdError as cold:
+                warmth = warmth.with_more(cold.pieces)
+                yield Warming(cold.pieces)
+                continue
+            warmth = NOTHING_YET
             if not batches:
                 return  # compaction left nothing between here and the end
             for header, batch in split(memoryview(batches)):

@@ -1,12 +1,15 @@
 """Logs are created and deleted in portions, so that a topic of thousands of partitions does not block others.
 
-Rules: one input makes at most `PORTION_MAX` logs, which takes less than a tenth of a second, and deletes at
-most `DELETED_MAX`; the others wait, and `pump` goes on with a few of them as soon as the loop has seen to
-what came meanwhile. What waits in `todo` is only a name: when its turn comes, what the image says then
-counts, and if that is nothing, there is nothing to do. Until then the partition is not here yet
-(NOT_LEADER_OR_FOLLOWER), as on a broker that has not heard of it. A log that waits for its end is nobody's
-any more; a new one of its name ends it first. If the broker stops before, it is one that nobody knows at the
-next start.
+Rules: one input makes at most `PORTION_MAX` logs, and begins none after `PORTION_US`, unless it would be the
+first: machines differ. It deletes at most `DELETED_MAX`. The others wait, and `pump` goes on with a few of
+them as soon as the loop has seen to what came meanwhile. What waits in `todo` is only a name: when its turn
+comes, what the image says then counts, and if that is nothing, there is nothing to do. Until then the
+partition is not here yet (NOT_LEADER_OR_FOLLOWER), as on a broker that has not heard of it. A log that waits
+for its end is nobody's any more; a new one of its name ends it first. If the broker stops before, it is one
+that nobody knows at the next start.
+
+How long it takes says `elapsed_us`, which the shell replaces by a clock. Without one it takes no time, so
+that a run can be repeated exactly.
 
 A log that is there is opened at once, and so is everything when a broker starts. After a crash with names in
 `todo`, a directory that is offline at the next start is held to have them (`offline`), until it is back.
@@ -21,6 +24,7 @@ from ottla.controller.image import Image, Topic
 from ottla.log.store import LogStore
 
 PORTION_MAX = 50
+PORTION_US = 25_000
 PUMPED_MAX = 10  # of these later, at a time
 DELETED_MAX = 500
 AGAIN_MS = 1_000  # after an error that passes by itself, such as a lack of file descriptors
@@ -32,16 +36,23 @@ class LogQueue:
     def __init__(self, image: Image, store: LogStore, follow: Callable[[Topic, int, int], None]) -> None:
         self.todo: dict[TopicPartition, None] = {}
         self.deleted: dict[TopicPartition, None] = {}
+        self.elapsed_us: Callable[[], int] = lambda: 0
         self._image = image
         self._store = store
         self._follow = follow
         self._left = LONG_MAX
+        self._end_us = LONG_MAX
         self._deletes_left = LONG_MAX
         self._due_ms = 0
 
     def begin(self) -> None:
         """Called before each input that may ask for new logs."""
         self._left, self._deletes_left = PORTION_MAX, DELETED_MAX
+        self._end_us = self.elapsed_us() + PORTION_US
+
+    @property
+    def _may_make(self) -> bool:
+        return self._left == PORTION_MAX or (self._left > 0 and self.elapsed_us() < self._end_us)
 
     def may_open(self, topic_partition: TopicPartition, now_ms: int) -> bool:
         """Whether the log exists or may be created now. If neither, it is queued."""
@@ -49,7 +60,7 @@ class LogQueue:
             self._delete(topic_partition, now_ms)
         if topic_partition in self._store.logs:
             return True
-        if self._left and topic_partition not in self.todo:
+        if topic_partition not in self.todo and self._may_make:
             self._left -= 1
             return True
         self._wait(now_ms)
@@ -84,6 +95,8 @@ class LogQueue:
             self._delete(topic_partition, now_ms)
         topics = self._image.topics
         for topic_partition in list(islice(self.todo, min(PORTION_MAX, PUMPED_MAX))):
+            if not self._may_make:
+                return
             del self.todo[topic_partition]
             topic = topics.get(topic_partition.topic)
             if topic is not None and topic_partition.partition in topic.states:

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.broker.effects import Effect, Send, WriteNodes
+from ottla.broker.effects import DoChore, Effect, Send, WriteNodes
 from ottla.broker.ports import OnAnswer, OnOutcome
 from ottla.controller.keeper import Operation, Outcome
+from ottla.log.chores import Chore
 
 
 @dataclass(slots=True)
@@ -26,6 +27,10 @@ class Outbox:
 
     def put(self, effect: Effect) -> None:
         self.effects.append(effect)
+
+    def do(self, chore: Chore) -> None:
+        """Ask for a chore of the logs; its `done` is called once."""
+        self.effects.append(DoChore(chore))
 
     def take(self) -> list[Effect]:
         taken, self.effects = self.effects, []

@@ -14,7 +14,7 @@ from ottla.base.ids import TopicPartition
 from ottla.base.log_fields import fields
 from ottla.base.metrics import Histogram
 from ottla.broker.compaction_notice import say_cleaned
-from ottla.broker.effects import CleanLog, DoChore, SyncFolder, SyncLog, TakeOffline
+from ottla.broker.effects import CleanLog, SyncFolder, SyncLog, TakeOffline
 from ottla.broker.outbox import Outbox
 from ottla.broker.settings import Settings
 from ottla.log.compaction.task import CleanOutcome
@@ -39,7 +39,7 @@ class Storage:
             settings.log_config,
             settings.store_config,
             on_failed=self.failed,
-            on_chore=lambda chore: outbox.put(DoChore(chore)),
+            on_chore=outbox.do,
         )
         self.flush_times = Histogram()  # of syncs, by whoever has a clock
         self._outbox = outbox

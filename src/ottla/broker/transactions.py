@@ -25,6 +25,7 @@ from ottla.controller.image import Image
 from ottla.controller.topics import NewTopic
 from ottla.coordinator.runtime import Runtime
 from ottla.coordinator.turn import Turn
+from ottla.log.chores import OnChore
 from ottla.replication.partition import Partition
 from ottla.txn.config import TransactionConfig
 from ottla.txn.markers import EndedTransaction
@@ -63,7 +64,8 @@ class Markers(Protocol):
 
 class Transactions:
     """`wake` wakes what is parked under an answer, or under a partition; `wall_ms` tells the time of day;
-    `new_markers` makes what sends markers, and calls back."""
+    `new_markers` makes what sends markers, and calls back; `on_chore` has a worker read what is not in
+    memory."""
 
     commit_timeout_ms = COMMIT_TIMEOUT_MS
 
@@ -75,6 +77,7 @@ class Transactions:
         wall_ms: Callable[[int], int],
         producer_ids: ProducerIds,
         new_markers: Callable[[OnWritten], Markers],
+        on_chore: OnChore,
     ) -> None:
         self.config = config
         self.image = image
@@ -94,6 +97,7 @@ class Transactions:
             on_failed=partial(report_failure, TRANSACTIONS_TOPIC, "transactional ids"),
             on_left_out=partial(report_left_out, TRANSACTIONS_TOPIC),
             wall_ms=wall_ms,
+            on_chore=on_chore,
         )
 
     def _new_shard(self, index: int) -> TransactionShard:

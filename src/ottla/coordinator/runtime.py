@@ -6,15 +6,16 @@ nothing. An operation on a shard that is not here is refused: NOT_COORDINATOR.
 
 Loading goes in slices, so that a long log does not keep the broker from everything else: between two calls of
 `on_tick` about `slice_work` records are replayed, of all shards together, first come first served. What is
-short is there at once. A shard that is being loaded refuses operations (COORDINATOR_LOAD_IN_PROGRESS), writes
-nothing and has no timers. A log that cannot be read for the moment is loaded from its beginning a little
-later. Whatever is stored, from whomever it came, ends neither a load nor the broker: what makes no sense is
-collected (`damage`), and if it counts, the shard has *failed*. It refuses operations
-(COORDINATOR_NOT_AVAILABLE), and is loaded again when this broker is elected again, or when somebody else has
-written to its journal.
+short is there at once. What is not in memory is brought in by a worker (`log/cold`), and meanwhile it is the
+turn of others: those that wait for the disk wait together. A shard that is being loaded refuses operations
+(COORDINATOR_LOAD_IN_PROGRESS), writes nothing and has no timers. A log that cannot be read for the moment is
+loaded from its beginning a little later. Whatever is stored, from whomever it came, ends neither a load nor
+the broker: what makes no sense is collected (`damage`), and if it counts, the shard has *failed*. It refuses
+operations (COORDINATOR_NOT_AVAILABLE), and is loaded again when this broker is elected again, or when
+somebody else has written to its journal.
 
 `next_ms` is when `on_tick` should be called: when a timer may run out, or earlier if that one was cancelled;
-while something is being loaded, now.
+while something is being loaded that does not wait for the disk, now.
 
 Rules: if the append fails, nothing was replayed and no answer given, so state and log agree; a shard that
 had changed in memory anyway is loaded again, and who waited for it is refused; if its disk failed, it is
@@ -44,6 +45,8 @@ from ottla.base.metrics import Histogram
 from ottla.coordinator.damage import Damage, Unreadable
 from ottla.coordinator.timers import Timers
 from ottla.coordinator.turn import Answer, StoredEnd, StoredRecord, TimerKey, Turn, Writer
+from ottla.log.chores import OnChore, run_at_once
+from ottla.log.cold import Warming
 from ottla.records.control import Marker
 
 log = logging.getLogger(__name__)
@@ -94,10 +97,11 @@ class Journal(Protocol):
 
     def stored(self) -> Iterator["Stored"]:
         """Everything that is stored now, as (record, offset, timestamp) or the end of a transaction, read as
-        it is asked for; None stands for work that gave neither. ApiError: nothing can be read from here."""
+        it is asked for; None stands for work that gave neither, and `Warming` for what is to be brought into
+        memory before more is asked for. ApiError: nothing can be read from here."""
 
 
-Stored: TypeAlias = tuple[StoredRecord, int, int] | StoredEnd | Unreadable | None
+Stored: TypeAlias = tuple[StoredRecord, int, int] | StoredEnd | Unreadable | Warming | None
 
 
 @dataclass(slots=True)
@@ -111,7 +115,8 @@ class Loaded(Generic[S]):
 
 @dataclass(slots=True)
 class Loading(Generic[S]):
-    """A shard that is being loaded. `stored` is what is left to replay, `then` what is to run after that."""
+    """A shard that is being loaded. `stored` is what is left to replay, `then` what is to run after that,
+    `warming` what it waits for, or has waited for."""
 
     index: int
     shard: S
@@ -123,6 +128,12 @@ class Loading(Generic[S]):
     offset: int = 0  # up to which it was read
     then: list[Callable[[S, Turn], None]] = field(default_factory=list)
     damage: Damage = field(default_factory=Damage)
+    warming: Warming | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """For the disk."""
+        return self.warming is not None and not self.warming.is_done
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +154,8 @@ class Failed:
 @dataclass(slots=True)
 class Runtime(Generic[S]):
     """The shards this broker coordinates. `on_answered` is called with every answer that has been given,
-    `on_event` with what turns tell; `wall_ms` is the time of day at a time of the steady clock (design note
-    002)."""
+    `on_event` with what turns tell, `on_chore` with what a worker is to bring into memory; `wall_ms` is the
+    time of day at a time of the steady clock (design note 002)."""
 
     new_shard: Callable[[int], S]
     on_answered: Callable[[Answer, int], None]
@@ -152,6 +163,7 @@ class Runtime(Generic[S]):
     on_failed: Callable[[int, Failed], None] = lambda _index, _failed: None
     on_left_out: Callable[[int, list[Unreadable]], None] = lambda _index, _left_out: None
     on_event: Callable[[int, object, int], None] = lambda _index, _event, _now_ms: None
+    on_chore: OnChore = run_at_once
     wall_ms: Callable[[int], int] = lambda now_ms: now_ms
     slice_work: int = SLICE_WORK
     shards: dict[int, Loaded[S]] = field(default_factory=dict)
@@ -180,6 +192,8 @@ class Runtime(Generic[S]):
         self._begin(index, journal, leader_epoch, now_ms)
         if len(self.loading) == 1:  # if others wait, it is not its turn
             self._go_on(now_ms)
+        else:
+            self._wake_at(self._load_due_ms)
 
     def _begin(self, index: int, journal: Journal, leader_epoch: int, now_ms: int) -> None:
         self.unload(index)
@@ -193,8 +207,7 @@ class Runtime(Generic[S]):
 
     def _go_on(self, now_ms: int) -> None:
         """Replay as much as this slice has left."""
-        while self.loading and self._work_left > 0 and now_ms >= self._load_due_ms:
-            loading = next(iter(self.loading.values()))
+        while self._work_left > 0 and now_ms >= self._load_due_ms and (loading := self._next()) is not None:
             try:
                 if self._replay_stored(loading):
                     self._end_loading(loading, now_ms)
@@ -206,13 +219,24 @@ class Runtime(Generic[S]):
                 self._load_due_ms = now_ms + RETRY_MS
                 self._wake_at(self._load_due_ms)
                 raise
-        if self.loading:
+        self._wake_for_load()
+
+    def _next(self) -> Loading[S] | None:
+        """The first load that does not wait for the disk."""
+        return next((loading for loading in self.loading.values() if not loading.is_waiting), None)
+
+    def _wake_for_load(self) -> None:
+        if self._next() is not None:
             self._wake_at(self._load_due_ms)
 
     def _replay_stored(self, loading: Loading[S]) -> bool:
         """Is that all?"""
         for stored in loading.stored:
             self._work_left -= 1
+            if isinstance(stored, Warming):
+                loading.warming, stored.on_done = stored, self._wake_for_load
+                self.on_chore(stored)
+                return False
             if isinstance(stored, Unreadable):
                 loading.damage.on_batch(stored)
             elif isinstance(stored, StoredEnd):

@@ -105,12 +105,17 @@ class WarmUp:
 
 
 class Warming(WarmUp):
-    """The same as a chore (`log/chores`), for who looks now and then whether it is done."""
+    """The same as a chore (`log/chores`), for who looks now and then whether it is done, or is told."""
 
     is_done = False
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        super().__init__(pieces)
+        self.on_done: Callable[[], None] = lambda: None
 
     def run(self, pause: Callable[[], None] = lambda: None) -> None:
         super().run(pause)
 
     def done(self, _error: OSError | None) -> None:
         self.is_done = True
+        self.on_done()

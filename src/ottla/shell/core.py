@@ -66,7 +66,7 @@ class Core:
         self.now_ms, self.ms_at = self._clock.now_ms, self._clock.ms_at
         self.turns = Turns()
         self.stalls = Stalls(self._clock.elapsed_us)
-        broker.slices.elapsed_us = self._clock.elapsed_us
+        broker.slices.elapsed_us = broker.partitions.log_queue.elapsed_us = self._clock.elapsed_us
         self.disk_room = DiskRoom()
         self.worker_times: defaultdict[str, WorkerTimes] = defaultdict(WorkerTimes)
         broker.requests.clock_ns = time.monotonic_ns

@@ -7,6 +7,7 @@ The process is the broker's own here, so its limit of open files is raised; an e
 """
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -72,6 +73,7 @@ async def _serve(
         await starting
     except asyncio.CancelledError:
         return None
+    gc.freeze()  # modules, and what was there on the disk: all of it stays
     on_ready(server)
     systemd.on_ready(f"serving at {server.addresses}")
     reason = await ended

@@ -69,9 +69,7 @@ def test_partitions_are_loading_until_all_of_them_was_read() -> None:
     machine.crash()
     series = read(machine)
     assert series[METRICS + "num_partitions"] == {("loading",): 1, ("active",): 0, ("failed",): 0}
-    assert series["ottla_group_coordinator_load_offsets"] == {(): 1_200}
-    machine.pass_time(1)
-    left = read(machine)["ottla_group_coordinator_load_offsets"][()]
+    left = series["ottla_group_coordinator_load_offsets"][()]
     assert 600 <= left <= 750, "the first slice has read about 500"
     for _ in range(10):
         machine.pass_time(10)
