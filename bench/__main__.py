@@ -16,6 +16,7 @@ from bench import (
     w2_single,
     w3_keyed,
     w4_latency,
+    w5_catch_up,
     w6_fan_out,
     w7_connections,
     w8_partitions,
@@ -44,6 +45,7 @@ WORKLOADS = {
     "W2": w2_single.run,
     "W3": w3_keyed.run,
     "W4": w4_latency.run,
+    "W5": w5_catch_up.run,
     "W6": w6_fan_out.run,
     "W7": w7_connections.run,
     "W8": w8_partitions.run,
@@ -80,6 +82,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--partitions", type=int, help="of W8 (default 10000; 1000 with --quick)")
     parser.add_argument("--cold-gb", type=float, help="old records of WL (default 3; 0.3 with --quick)")
+    parser.add_argument("--catch-up-gb", type=float, help="log of W5 (default 10; 0.3 with --quick)")
     parser.add_argument("--json", default=RESULTS, metavar="DIR", help="folder of the result files")
     parser.add_argument("--no-apache", action="store_true", help="leave Apache Kafka out")
     parser.add_argument("--no-ottla", action="store_true", help="leave Ottla out")
@@ -115,6 +118,7 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
             recovery_bytes=int((arguments.recovery_gb or 0.5) * 1e9),
             partitions=arguments.partitions or 1_000,
             cold_bytes=int((arguments.cold_gb or 0.3) * 1e9),
+            catch_up_bytes=int((arguments.catch_up_gb or 0.3) * 1e9),
             connections=1_000,
             say=say,
         )
@@ -130,6 +134,7 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
         recovery_bytes=int((arguments.recovery_gb or 10) * 1e9),
         partitions=arguments.partitions or 10_000,
         cold_bytes=int((arguments.cold_gb or 3) * 1e9),
+        catch_up_bytes=int((arguments.catch_up_gb or 10) * 1e9),
         connections=10_000,
         say=say,
     )

@@ -27,7 +27,9 @@ from typing import Any
 
 from bench import w8_partitions, wire, wire_cluster
 from bench.bystander import Bystander
+from bench.common_loads import KEPT, fill
 from bench.load import drive
+from bench.page_cache import forget, log_files
 from bench.report import Column, Figures, Outcome, Row
 from bench.servers import HOST, Ottla, Peer, PeerError, free_port
 from bench.targets import COLD_READER, STALLS, Verdict
@@ -84,27 +86,15 @@ def _stalls_since(peer: Measured, before: Counter[tuple[str, str]]) -> tuple[Fig
 
 
 def _bulk(peer: Peer, scale: Scale) -> None:
-    spec = {"bootstrap": peer.bootstrap, "topic": BULK, "record_bytes": 100, "batch_bytes": 1 << 20}
-    records = 4 * scale.bulk_records[100]
-    drive("replay", spec | {"records": records, "in_flight": 5}, peer, LOAD_S)
+    fill(peer, BULK, 4 * scale.bulk_records[100], 100, 1 << 20, LOAD_S)
 
 
 def _fill(peer: Peer, scale: Scale) -> int:
     """Old records, on the disk alone; how many."""
-    spec = {"bootstrap": peer.bootstrap, "topic": OLD, "record_bytes": OLD_RECORD_BYTES}
-    wanted = {"batch_bytes": 1 << 20, "records": scale.cold_bytes // OLD_RECORD_BYTES, "in_flight": 5}
-    written = drive("replay", spec | wanted, peer, LOAD_S)
-    for folder, _, names in os.walk(peer.folder):
-        for name in names if f"{OLD}-0" in folder else ():
-            forget(os.path.join(folder, name))
-    return int(written["records"])
-
-
-def forget(path: str) -> None:
-    """Have nothing of a file in the page cache."""
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    written = fill(peer, OLD, scale.cold_bytes // OLD_RECORD_BYTES, OLD_RECORD_BYTES, 1 << 20, LOAD_S)
+    for path in log_files(os.path.join(peer.folder, "data"), OLD):
+        forget(path)
+    return written
 
 
 def _read(peer: Peer, records: int) -> None:
@@ -161,8 +151,8 @@ def _measure(peer: Peer, case: str, work: Callable[[], Any]) -> Row:
 
 def _rows(peer: Peer, outcome: Outcome, scale: Scale) -> None:
     for topic in (SMALL, BULK):
-        peer.create_topic(topic)
-    peer.create_topic(OLD, {"segment.bytes": str(SEGMENT_BYTES), "file.delete.delay.ms": "1000"})
+        peer.create_topic(topic, KEPT)
+    peer.create_topic(OLD, {**KEPT, "segment.bytes": str(SEGMENT_BYTES), "file.delete.delay.ms": "1000"})
     cases: list[tuple[str, Callable[[], Any]]] = [
         ("quiet", lambda: time.sleep(QUIET_S)),
         ("bulk", lambda: _bulk(peer, scale)),

@@ -25,6 +25,7 @@ class Scale:
     recovery_bytes: int
     partitions: int
     cold_bytes: int
+    catch_up_bytes: int
     connections: int
     say: Callable[[str], None]
 
