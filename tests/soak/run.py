@@ -113,9 +113,9 @@ class _Servers:
 
     def restart(self) -> None:
         self.alone.stop()
-        self.alone.start()
+        self.alone.start(PATIENT_S)
         if self.cluster:
-            restart_rolling(self.cluster)
+            restart_rolling(self.cluster, within_s=PATIENT_S)
 
     def pids(self) -> Mapping[str, int]:
         """Of those that run."""

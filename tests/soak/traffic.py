@@ -27,13 +27,13 @@ from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 EVENTS, TABLE, PARTITIONS = "events", "table", 3
 KEYS = 500
 VISIT_RECORDS = 10
-PATIENT_S = 120.0  # a restart takes a while, and a visit may meet two of them
+PATIENT_S = 300.0  # a restart takes a while, and a visit may meet two of them
 CLIENT = {
     "log_level": 0, "socket.timeout.ms": 5_000, "reconnect.backoff.max.ms": 500,
     "topic.metadata.refresh.interval.ms": 2_000,
 }  # fmt: skip
 SENDING = {
-    "acks": "all", "enable.idempotence": True, "linger.ms": 20, "delivery.timeout.ms": 120_000,
+    "acks": "all", "enable.idempotence": True, "linger.ms": 20, "delivery.timeout.ms": 300_000,
     "retry.backoff.ms": 50, "retry.backoff.max.ms": 200,
 }  # fmt: skip
 READING = {"enable.auto.commit": False, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 500}
