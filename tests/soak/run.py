@@ -67,6 +67,8 @@ class Plan:
             "min.insync.replicas": str(max(replicas - 1, 1)),
             "default.replication.factor": str(replicas),
             "group.initial.rebalance.delay.ms": "0",
+            # Leaders go home while a life is still warming up: later it would look like growth.
+            "leader.imbalance.check.interval.seconds": "5",
         }
 
 
