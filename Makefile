@@ -11,15 +11,15 @@ PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PU
 # up the time in one, the others in the other.
 COPIES := tests/transactions/test_copies.py
 REAL_TESTS := tests/test_second_chance.py tests/testing tests/cli tests/console tests/kafka_clients tests/hostile \
-  tests/security_real $(wildcard tests/compat/test_*.py) $(filter-out $(COPIES),$(wildcard tests/transactions/test_*.py))
-LONG_TESTS := tests/shell tests/client tests/cluster tests/metrics tests/arrow tests/spark tests/compat/spark tests/pipelines tests/examples tests/ship $(COPIES)
+  tests/metrics tests/client tests/security_real $(wildcard tests/compat/test_*.py) $(filter-out $(COPIES),$(wildcard tests/transactions/test_*.py))
+LONG_TESTS := tests/shell tests/cluster tests/arrow tests/spark tests/compat/spark tests/pipelines tests/examples tests/ship tests/soak $(COPIES)
 COVERED_MIN := 95
 comma := ,
 empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies compat compat-kafka compat-others search bench bench-guard messages reference pictures clean scale
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies compat compat-kafka compat-others search bench bench-guard messages reference pictures clean scale soak
 
 setup: $(STAMP)
 
@@ -133,6 +133,11 @@ compat-kafka:
 
 compat-others:
 	$(COMPAT) $(filter-out $(KAFKA_ROWS),$(wildcard $(ROWS)/test_*.py))
+
+# Does anything grow? An hour of mixed load with restarts and 24 cycles of retention: `make soak MINUTES=3 RATE=50`; JSON=FILE
+# keeps all samples.
+soak: setup
+	$(BIN)/python -m tests.soak.run --minutes $(or $(MINUTES),60) --rate $(or $(RATE),100) $(if $(JSON),--json $(JSON))
 
 bench: setup
 	$(BIN)/python -m bench

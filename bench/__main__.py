@@ -16,6 +16,7 @@ from bench import (
     w2_single,
     w3_keyed,
     w4_latency,
+    w5_catch_up,
     w6_fan_out,
     w7_connections,
     w8_partitions,
@@ -44,6 +45,7 @@ WORKLOADS = {
     "W2": w2_single.run,
     "W3": w3_keyed.run,
     "W4": w4_latency.run,
+    "W5": w5_catch_up.run,
     "W6": w6_fan_out.run,
     "W7": w7_connections.run,
     "W8": w8_partitions.run,
@@ -91,6 +93,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--busy", action="store_true", help="others use the machine: stalls of WL are processor time"
     )
+    parser.add_argument("--catch-up-gb", type=float, help="log of W5 (default 10; 0.3 with --quick)")
     parser.add_argument("--json", default=RESULTS, metavar="DIR", help="folder of the result files")
     parser.add_argument("--no-apache", action="store_true", help="leave Apache Kafka out")
     parser.add_argument("--no-ottla", action="store_true", help="leave Ottla out")
@@ -126,6 +129,7 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
             recovery_bytes=int((arguments.recovery_gb or 0.5) * 1e9),
             partitions=arguments.partitions or 1_000,
             cold_bytes=int((arguments.cold_gb or 0.3) * 1e9),
+            catch_up_bytes=int((arguments.catch_up_gb or 0.3) * 1e9),
             connections=1_000,
             only=tuple(arguments.only),
             is_busy=arguments.busy,
@@ -143,6 +147,7 @@ def _scale(arguments: argparse.Namespace, console: Console) -> Scale:
         recovery_bytes=int((arguments.recovery_gb or 10) * 1e9),
         partitions=arguments.partitions or 10_000,
         cold_bytes=int((arguments.cold_gb or 3) * 1e9),
+        catch_up_bytes=int((arguments.catch_up_gb or 10) * 1e9),
         connections=10_000,
         only=tuple(arguments.only),
         is_busy=arguments.busy,

@@ -48,6 +48,7 @@ RECORDS_PER_CPU_SECOND = Target(
 )
 SHARE_OF_CEILING = Target("W1", "end-to-end produce rate against the mock ceiling", Sense.AT_LEAST, 90.0, "%")
 SINGLE_P50_RATIO = Target("W2", "single-message produce p50 against Apache Kafka", Sense.AT_MOST, 1.2, "x")
+CATCH_UP_RATIO = Target("W5", "catching up, MB/s against Apache Kafka", Sense.AT_LEAST, 1.0, "x")
 COLD_START = Target("W11", "cold start to first acknowledged record", Sense.BELOW, 300.0, "ms")
 IDLE_MEMORY = Target("W11", "idle memory (RSS)", Sense.BELOW, 60.0, "MB")
 FAILOVER = Target(
@@ -81,6 +82,7 @@ TARGETS = (
     RECORDS_PER_CPU_SECOND,
     SHARE_OF_CEILING,
     SINGLE_P50_RATIO,
+    CATCH_UP_RATIO,
     COMPACTION_RATIO,
     COMPACTION_P99_RATIO,
     RECOVERY_RATIO,

@@ -1,8 +1,9 @@
 """W12: Spark. Rows per second and core read and written, and what a micro-batch over 64 partitions costs.
 
-Both sources are asked in turn in one session, which is pinned to one core, on one Ottla broker that has the
-rest of the machine. A read ends in Spark's `noop` sink; a write begins with `range`. The micro-batch is
-that of a query that has one new record in each of 64 partitions: nearly all of it is overhead.
+Both sources are asked in turn in one session, which is pinned to one core, on an Ottla broker and on Apache
+Kafka, which have the rest of the machine: `format("ottla")` and the official connector serve either. A read
+ends in Spark's `noop` sink; a write begins with `range`. The micro-batch is that of a query that has one new
+record in each of 64 partitions: nearly all of it is overhead.
 """
 
 import contextlib
@@ -29,6 +30,7 @@ READ, WRITE = f"read, {BYTES} B", f"write, {BYTES} B"
 PARTITIONS = 64
 MICRO = f"micro-batch, {PARTITIONS} partitions"
 OURS, THEIRS = "Ottla source", "official"
+OTTLA, APACHE = "Ottla", "Apache Kafka"
 FORMATS = {OURS: "ottla", THEIRS: "kafka"}
 SETTINGS = {
     "spark.driver.memory": "2g",
@@ -84,9 +86,14 @@ def _connector(outcome: Outcome) -> tuple[dict[str, str], str | None]:
     return SETTINGS | found.settings(), f"{THEIRS} {found.version}"
 
 
+def case_on(case: str, broker: str) -> str:
+    return f"{case}, on {broker}"
+
+
 def _rounds(
     outcome: Outcome, session: SparkSession, broker: Peer, names: dict[str, str], scale: Scale
 ) -> None:
+    on = OTTLA if broker.name == OTTLA else APACHE
     rows = scale.bulk_records[BYTES]
     broker.create_topic("read")
     session.ask(_task("write", OURS, broker, rows, topic="read"))
@@ -104,12 +111,11 @@ def _rounds(
             Contender(name, lambda measure=measure, source=source: measure(source))  # type: ignore[misc]
             for source, name in names.items()
         ]
-        take_turns(case, contenders, outcome, scale.bulk_rounds, scale.say)
+        take_turns(case_on(case, on), contenders, outcome, scale.bulk_rounds, scale.say)
 
 
 def run(brokers: list[Peer], scale: Scale) -> Outcome:
     outcome = Outcome("W12", f"Spark on one core, {scale.bulk_records[BYTES]:,} rows of {BYTES} B", COLUMNS)
-    ottla = [peer for peer in brokers if peer.name == "Ottla"]
     try:
         version("pyspark")
     except PackageNotFoundError:
@@ -117,23 +123,23 @@ def run(brokers: list[Peer], scale: Scale) -> Outcome:
         return outcome
     settings, official = _connector(outcome)
     names = {OURS: OURS} | ({THEIRS: official} if official else {})
-    with up(ottla, outcome, scale) as running:
-        for broker in running:
-            try:
-                with SparkSession(settings) as session:
+    with up(brokers, outcome, scale) as running:
+        try:
+            with SparkSession(settings) as session:
+                for broker in running:
                     _rounds(outcome, session, broker, names, scale)
-            except PeerError as error:
-                outcome.rows.append(Row(READ, OURS, {}, f"failed: {error}"))
-    ours, theirs = (outcome.row(READ, name) for name in (OURS, THEIRS))
+        except PeerError as error:
+            outcome.rows.append(Row(READ, OURS, {}, f"failed: {error}"))
+    ours, theirs = (outcome.row(case_on(READ, OTTLA), name) for name in (OURS, THEIRS))
     outcome.verdicts = [
         Verdict(SPARK_READ, _millions(outcome, READ)),
         Verdict(SPARK_READ_RATIO, paired_ratio(ours, theirs, "rows_per_s") if ours else None),
         Verdict(SPARK_WRITE, _millions(outcome, WRITE)),
-        Verdict(SPARK_MICRO_BATCH, outcome.figure(MICRO, OURS, "batch_ms")),
+        Verdict(SPARK_MICRO_BATCH, outcome.figure(case_on(MICRO, OTTLA), OURS, "batch_ms")),
     ]
     return outcome
 
 
 def _millions(outcome: Outcome, case: str) -> float | None:
-    rate = outcome.figure(case, OURS, "rows_per_s")
+    rate = outcome.figure(case_on(case, OTTLA), OURS, "rows_per_s")
     return None if rate is None else rate / 1e6

@@ -11,13 +11,12 @@ import itertools
 import os
 import tempfile
 import time
-from typing import Any
 
-from bench.load import drive
+from bench.common_loads import send_singly
 from bench.report import Column, Figures, Outcome, Row, paired_ratio, spread
 from bench.servers import MockCluster, Peer, PeerError
 from bench.targets import SINGLE_P50_RATIO, Verdict
-from bench.workload import LOAD_TIMEOUT_S, Contender, Scale, take_turns, up
+from bench.workload import Contender, Scale, take_turns, up
 
 COLUMNS = (
     Column("messages_per_s", "msg/s"),
@@ -45,22 +44,7 @@ def _topic(durable: str) -> str:
 
 
 def _measure(client: str, peer: Peer, producers: int, durable: str, seconds: float) -> Figures:
-    spec: dict[str, Any] = {
-        "bootstrap": peer.bootstrap,
-        "topic": _topic(durable),
-        "record_bytes": RECORD_BYTES,
-        "producers": producers,
-        "seconds": seconds,
-    }
-    result = drive(CLIENTS[client], spec, peer, LOAD_TIMEOUT_S)
-    return {
-        "messages_per_s": result["records"] / result["seconds"],
-        "p50_us": result["p50_us"],
-        "p99_us": result["p99_us"],
-        "p999_us": result["p999_us"],
-        "broker_cpu_s": result["broker_cpu_s"],
-        "cpu_us_per_message": 1e6 * result["broker_cpu_s"] / result["records"],
-    }
+    return send_singly(CLIENTS[client], peer, _topic(durable), RECORD_BYTES, producers, seconds)
 
 
 def _contender(

@@ -1,12 +1,10 @@
 """W6: fan-out. One topic, written once, is read from its beginning by 1, 5 and 20 readers at the same time,
 each at its own pace, as so many groups would: one partition, records of 1 KiB in batches of 64 KiB."""
 
-from typing import Any
-
-from bench.load import drive
-from bench.report import Column, Figures, Outcome, with_ratio
+from bench.common_loads import KEPT, fill, read_all
+from bench.report import Column, Outcome, with_ratio
 from bench.servers import Peer
-from bench.workload import LOAD_TIMEOUT_S, Contender, Scale, take_turns, up
+from bench.workload import Contender, Scale, take_turns, up
 
 COLUMNS = (
     Column("mb_per_s", "MB/s"),
@@ -17,40 +15,8 @@ COLUMNS = (
     Column("of_apache", "x Apache", 2),
 )
 TOPIC = "fan-out"
-RECORD_BYTES, BATCH_BYTES, FETCH_BYTES = 1024, 64 << 10, 1 << 20
+RECORD_BYTES, BATCH_BYTES = 1024, 64 << 10
 READERS = (1, 5, 20)
-
-
-def _fill(peer: Peer, records: int) -> int:
-    peer.create_topic(TOPIC)
-    spec: dict[str, Any] = {
-        "bootstrap": peer.bootstrap,
-        "topic": TOPIC,
-        "record_bytes": RECORD_BYTES,
-        "batch_bytes": BATCH_BYTES,
-        "records": records,
-        "in_flight": 5,
-    }
-    stored: int = drive("replay", spec, peer, LOAD_TIMEOUT_S)["records"]
-    return stored
-
-
-def _measure(peer: Peer, readers: int, end_offset: int) -> Figures:
-    spec: dict[str, Any] = {
-        "bootstrap": peer.bootstrap,
-        "topic": TOPIC,
-        "readers": readers,
-        "end_offset": end_offset,
-        "bytes_max": FETCH_BYTES,
-    }
-    result = drive("readers", spec, peer, LOAD_TIMEOUT_S)
-    megabytes = result["bytes"] / 1e6
-    return {
-        "mb_per_s": megabytes / result["seconds"],
-        "broker_cpu_s": result["broker_cpu_s"],
-        "mb_per_cpu_s": megabytes / result["broker_cpu_s"] if result["broker_cpu_s"] else None,
-        "client_cpu_s": result["client_cpu_s"],
-    }
 
 
 def run(brokers: list[Peer], scale: Scale) -> Outcome:
@@ -59,13 +25,15 @@ def run(brokers: list[Peer], scale: Scale) -> Outcome:
         ends = {}
         for peer in running:
             scale.say(f"W6: filling {peer.name}")
-            ends[peer.name] = _fill(peer, scale.bulk_records[RECORD_BYTES] // 4)
-            _measure(peer, max(READERS), ends[peer.name])
+            peer.create_topic(TOPIC, KEPT)
+            records = scale.bulk_records[RECORD_BYTES] // 4
+            ends[peer.name] = fill(peer, TOPIC, records, RECORD_BYTES, BATCH_BYTES)
+            read_all(peer, TOPIC, ends[peer.name], max(READERS))
         for readers in READERS:
             contenders = [
                 Contender(
                     peer.name,
-                    lambda peer=peer, readers=readers: _measure(peer, readers, ends[peer.name]),  # type: ignore[misc]
+                    lambda peer=peer, readers=readers: read_all(peer, TOPIC, ends[peer.name], readers),  # type: ignore[misc]
                 )
                 for peer in running
             ]

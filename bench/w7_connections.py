@@ -7,13 +7,12 @@ A JVM's memory says little: its heap grows by what was not collected yet, up to 
 import contextlib
 import resource
 import time
-from typing import Any
 
 from bench import wire
-from bench.load import drive
+from bench.common_loads import send_singly
 from bench.report import Column, Figures, Outcome, Row
 from bench.servers import HOST, Peer, PeerError
-from bench.workload import LOAD_TIMEOUT_S, Scale, up
+from bench.workload import Scale, up
 
 COLUMNS = (
     Column("connect_s", "connect s", 2),
@@ -39,20 +38,7 @@ def _allow_descriptors() -> int:
 
 
 def _active(peer: Peer, seconds: float) -> Figures:
-    spec: dict[str, Any] = {
-        "bootstrap": peer.bootstrap,
-        "topic": TOPIC,
-        "record_bytes": RECORD_BYTES,
-        "producers": ACTIVE,
-        "seconds": seconds,
-    }
-    result = drive("single-raw", spec, peer, LOAD_TIMEOUT_S)
-    return {
-        "messages_per_s": result["records"] / result["seconds"],
-        "p50_us": result["p50_us"],
-        "p99_us": result["p99_us"],
-        "cpu_us_per_message": 1e6 * result["broker_cpu_s"] / result["records"],
-    }
+    return send_singly("single-raw", peer, TOPIC, RECORD_BYTES, ACTIVE, seconds)
 
 
 def _measure(peer: Peer, idle: int, scale: Scale) -> Figures:

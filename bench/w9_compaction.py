@@ -11,13 +11,12 @@ import os
 import random
 import threading
 import time
-from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from bench.load import drive
-from bench.report import Column, Figures, Outcome
+from bench.common_loads import send_singly
+from bench.report import Column, Figures, Outcome, ratio
 from bench.servers import Peer, PeerError
 from bench.targets import COMPACTION_P99_RATIO, COMPACTION_RATIO, Verdict
 from bench.workload import LOAD_TIMEOUT_S, Contender, Scale, take_turns, up
@@ -90,9 +89,8 @@ def cleaned_to(data: str, topic: str) -> int:
     return next((int(line[2]) for line in found if len(line) == 3 and line[0] == topic), 0)
 
 
-def _load(peer: Peer) -> dict[str, Any]:
-    spec = {"bootstrap": peer.bootstrap, "topic": "beside", "record_bytes": 100, "producers": 1}
-    return drive("single-raw", {**spec, "seconds": LOAD_S}, None, LOAD_TIMEOUT_S)
+def _load(peer: Peer) -> Figures:
+    return send_singly("single-raw", peer, "beside", 100, 1, LOAD_S)
 
 
 def _measure(peer: Peer, topic: str, records: int) -> Figures:
@@ -104,7 +102,7 @@ def _measure(peer: Peer, topic: str, records: int) -> Figures:
     sizes = segment_sizes(folder)
     active = max(sizes)
     closed = sum(size for base, size in sizes.items() if base != active)
-    during: list[dict[str, Any]] = []
+    during: list[Figures] = []
     loader = threading.Thread(target=lambda: during.append(_load(peer)))
     loader.start()
     cpu, started = peer.cpu_seconds(), time.perf_counter()
@@ -128,7 +126,7 @@ def _measure(peer: Peer, topic: str, records: int) -> Figures:
         "cpu_s": cpu,
         "p99_before_us": before["p99_us"],
         "p99_us": meanwhile.get("p99_us"),
-        "p99_ratio": meanwhile["p99_us"] / before["p99_us"] if meanwhile else None,
+        "p99_ratio": ratio(meanwhile.get("p99_us"), before["p99_us"]),
     }
 
 

@@ -32,7 +32,9 @@ from confluent_kafka.admin import ResourceType
 
 from bench import load_coordinators, w8_partitions, w9_compaction, wire, wire_cluster, wl_leaders
 from bench.bystander import Bystander
+from bench.common_loads import KEPT, fill
 from bench.load import drive
+from bench.page_cache import forget, log_files
 from bench.report import Column, Figures, Outcome, Row
 from bench.servers import HOST, Ottla, Peer, PeerError
 from bench.stall_meter import Meter
@@ -65,27 +67,15 @@ SPARE_DESCRIPTORS = 200
 
 
 def _bulk(peer: Peer, scale: Scale) -> None:
-    spec = {"bootstrap": peer.bootstrap, "topic": BULK, "record_bytes": 100, "batch_bytes": 1 << 20}
-    records = 4 * scale.bulk_records[100]
-    drive("replay", spec | {"records": records, "in_flight": 5}, peer, LOAD_S)
+    fill(peer, BULK, 4 * scale.bulk_records[100], 100, 1 << 20, LOAD_S)
 
 
 def _fill(peer: Peer, scale: Scale) -> int:
     """Old records, on the disk alone; how many."""
-    spec = {"bootstrap": peer.bootstrap, "topic": OLD, "record_bytes": OLD_RECORD_BYTES}
-    wanted = {"batch_bytes": 1 << 20, "records": scale.cold_bytes // OLD_RECORD_BYTES, "in_flight": 5}
-    written = drive("replay", spec | wanted, peer, LOAD_S)
-    for folder, _, names in os.walk(peer.folder):
-        for name in names if f"{OLD}-0" in folder else ():
-            forget(os.path.join(folder, name))
-    return int(written["records"])
-
-
-def forget(path: str) -> None:
-    """Have nothing of a file in the page cache."""
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    written = fill(peer, OLD, scale.cold_bytes // OLD_RECORD_BYTES, OLD_RECORD_BYTES, 1 << 20, LOAD_S)
+    for path in log_files(os.path.join(peer.folder, "data"), OLD):
+        forget(path)
+    return written
 
 
 def _read(peer: Peer, records: int) -> None:
@@ -151,7 +141,7 @@ class _Cases:
         peer, scale = self._peer, self._scale
         with peer:
             for topic in (SMALL, BULK):
-                peer.create_topic(topic)
+                peer.create_topic(topic, KEPT)
             self._measure("quiet", lambda: time.sleep(QUIET_S))
             self._measure("bulk", lambda: _bulk(peer, scale))
             self._read_old()
@@ -184,7 +174,7 @@ class _Cases:
             return
         peer = self._peer
         self._scale.say(f"WL: {peer.name}, writing what is read cold")
-        peer.create_topic(OLD, {"segment.bytes": str(SEGMENT_BYTES), "file.delete.delay.ms": "1000"})
+        peer.create_topic(OLD, {**KEPT, "segment.bytes": str(SEGMENT_BYTES), "file.delete.delay.ms": "1000"})
         records = _fill(peer, self._scale)
         self._measure("cold read", lambda: _read(peer, records))
 

@@ -26,6 +26,7 @@ class Scale:
     recovery_bytes: int
     partitions: int
     cold_bytes: int
+    catch_up_bytes: int
     connections: int
     only: tuple[str, ...]
     is_busy: bool

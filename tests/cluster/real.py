@@ -210,11 +210,14 @@ class RealCluster:
             raise
 
 
-def restart_rolling(cluster: RealCluster, between: Callable[[], object] = lambda: None) -> None:
+def restart_rolling(
+    cluster: RealCluster, between: Callable[[], object] = lambda: None, within_s: float = START_S
+) -> None:
+    """Each step has so much time."""
     for one in cluster.brokers.values():
         one.stop()
-        one.start()
-        cluster.wait_settled()
+        one.start(within_s)
+        cluster.wait_settled(within_s)
         between()
 
 

@@ -64,6 +64,11 @@ class Ensemble:
     def hosts(self) -> str:
         return ",".join(one.address for one in self.servers)
 
+    @property
+    def pids(self) -> dict[int, int]:
+        """Of those that were started and not killed, by their number."""
+        return {number: process.pid for number, process in self._processes.items()}
+
     def start(self) -> None:
         for one in self.servers:
             self.start_one(one.number)

@@ -72,19 +72,19 @@ def transactional_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[transactional.Server]:
     """A broker with transactions, which aborts soon what has timed out."""
-    with _serving(request.param, tmp_path_factory.mktemp("transactional")) as server:
+    with serving(request.param, tmp_path_factory.mktemp("transactional")) as server:
         yield server
 
 
 @pytest.fixture(params=BROKERS)
 def mortal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[transactional.Server]:
     """The same for one test, to be killed."""
-    with _serving(request.param, tmp_path / "mortal") as server:
+    with serving(request.param, tmp_path / "mortal") as server:
         yield server
 
 
 @contextmanager
-def _serving(kind: str, folder: Path) -> Iterator[transactional.Server]:
+def serving(kind: str, folder: Path) -> Iterator[transactional.Server]:
     if kind == transactional.APACHE:
         try:
             apache.fetch()

@@ -87,8 +87,8 @@ class OttlaProcess:
                 self.command(), stdout=ready, stderr=log, preexec_fn=die_with_parent
             )
 
-    def wait_ready(self) -> None:
-        wait_for(lambda: self._is_ready or not self.is_running, START_S, "the broker to start")
+    def wait_ready(self, within_s: float = START_S) -> None:
+        wait_for(lambda: self._is_ready or not self.is_running, within_s, "the broker to start")
         if not self._is_ready:
             raise AssertionError(f"the broker did not start\n{self.log[-4000:]}")
 
@@ -96,12 +96,12 @@ class OttlaProcess:
     def _is_ready(self) -> bool:
         return "is ready" in self._ready_path.read_text()
 
-    def start(self) -> float:
+    def start(self, within_s: float = START_S) -> float:
         """Start, and wait until it serves. The seconds that took."""
         began = time.monotonic()
         self.launch()
         try:
-            self.wait_ready()
+            self.wait_ready(within_s)
         except AssertionError:
             self.kill()
             raise
