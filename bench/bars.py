@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-WIDTH, LEFT, RIGHT = 860, 270, 110
+WIDTH, LEFT, RIGHT = 900, 310, 110
 BAR, GAP, CASE_GAP, PANEL_GAP = 15, 3, 13, 34
 TOP, TITLE = 66, 30
 LOG_FROM = 40.0  # times that the largest is the smallest: then each step is tenfold

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 def widths(picture: str) -> list[float]:
     """Of the bars, from top to bottom, without the legend's squares."""
-    rects = re.findall(r'<rect class="s\d" x="270" y="[\d.]+" width="([\d.]+)"', picture)
+    rects = re.findall(r'<rect class="s\d" x="310" y="[\d.]+" width="([\d.]+)"', picture)
     return [float(width) for width in rects]
 
 
