@@ -137,6 +137,7 @@ def test_a_topic_lays_its_keys_over_the_brokers() -> None:
         ({"no.such": "1"}, "unknown topic config name: no.such"),
         ({"log.size": "1"}, "unknown topic config name: log.size"),
         ({"age": "1"}, r"unknown topic config name: age; did you mean age\.ms\?"),
+        ({"age.ms" * 99: "1"}, r"unknown topic config name: (age\.ms)+$"),
         ({"size": "0"}, "size: must be at least 1"),
     ],
 )

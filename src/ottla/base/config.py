@@ -7,13 +7,14 @@ here, and are typed after. A password is in no error and no `repr`.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, TypeVar, get_type_hints
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
+HINT_CHARACTERS_MAX = 100  # of a name that is compared with those that are known
 
 Check = Callable[[Any], str | None]
 C = TypeVar("C")
@@ -164,13 +165,18 @@ def override(config: C, properties: Mapping[str, str]) -> C:
     for name, text in properties.items():
         if name not in by_key:
             kind = "topic" if by_topic_key else "group"
-            import difflib  # late: hardly anybody pays for it
-
-            near = difflib.get_close_matches(name, by_key, 2)
-            meant = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise ConfigError(f"unknown {kind} config name: {name}{meant}")
+            raise ConfigError(f"unknown {kind} config name: {name}{_meant(name, by_key)}")
         values[by_key[name].attribute] = by_key[name].parse(name, text)
     return type(config)(**values)
+
+
+def _meant(name: str, names: Iterable[str]) -> str:
+    if len(name) > HINT_CHARACTERS_MAX:  # to compare takes the longer the longer it is
+        return ""
+    import difflib  # late: hardly anybody pays for it
+
+    near = difflib.get_close_matches(name, names, 2)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def names_of(row: Row) -> tuple[str, ...]:
