@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -13,15 +14,17 @@ import pytest
 from pyarrow import parquet
 from tests.support.terminals import shown_on_a_terminal
 
+from ottla import Broker
 from ottla.base.command_error import CommandError
 from ottla.cli.pipelines.run_display import refresh_sentences
+from ottla.client.librdkafka import cluster
 from ottla.client.properties import ClientProperties
 from ottla.pipelines import run_logs, status
 from ottla.pipelines.batches import JavaListener, as_event
 from ottla.pipelines.dataflow import Dataflow, Flow, Node, check_tables, fingerprint, store
 from ottla.pipelines.driver import selection_after
 from ottla.pipelines.driver_process import follow
-from ottla.pipelines.folder import PipelineFolder, create_folder
+from ottla.pipelines.folder import TOPICS, PipelineFolder, create_folder
 from ottla.pipelines.pauses import GrowingPauses
 from ottla.pipelines.progress import FAILED, Progress
 from ottla.pipelines.report import Reporter
@@ -123,6 +126,18 @@ def test_tables_last_without_a_setting_and_a_catalog_that_does_not_is_told(
     assert run.tables == f"file://{folder.path}/tables"
     told = failure(folder, "[LOCATION_ALREADY_EXISTS] Cannot name the managed table as `t`.", [])
     assert "does spark-defaults.conf name a catalog that lasts" in told
+
+
+def test_a_topic_that_somebody_else_creates_at_the_same_moment_is_there(
+    folder: PipelineFolder, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = PipelineFolder(folder.path).read()["configuration"][TOPICS].split()
+    names = [word.partition(":")[0] for word in topics]
+    broker.create_topic(names[0])
+    monkeypatch.setattr(cluster, "metadata", lambda _: SimpleNamespace(topics={}))
+    said: list[str] = []
+    PipelineRun(folder, RunOptions(where=ClientProperties(broker.bootstrap_servers)), said.append)
+    assert said == [f"created topic {name}" for name in names[1:]]
 
 
 def add(folder: PipelineFolder, table: str, name: str, rows: int) -> None:

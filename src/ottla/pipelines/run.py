@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.command_error import CommandError
+from ottla.base.errors import ErrorCode
 from ottla.client.librdkafka import cluster, connections
 from ottla.client.librdkafka.errors import REQUEST_S, errors_explained
 from ottla.client.properties import ClientProperties
@@ -211,7 +212,8 @@ def one_line(folder: PipelineFolder, reason: str, found_mistakes: list[Mistake])
 
 
 def _create_topics(client: "AdminClient", wanted: str, say: Callable[[str], None]) -> None:
-    """Those that the pipeline names and that are not there; NAME:compact is a table of keys."""
+    """Those that the pipeline names and that are not there; NAME:compact is a table of keys. Whoever writes
+    to one may create it at the same moment."""
     from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
     there = cluster.metadata(client).topics
@@ -220,6 +222,11 @@ def _create_topics(client: "AdminClient", wanted: str, say: Callable[[str], None
         if name in there:
             continue
         config = {"cleanup.policy": policy} if policy else {}
-        with errors_explained(f"topic {name}"):
-            client.create_topics([NewTopic(name, -1, -1, config=config)])[name].result(REQUEST_S)
-        say(f"created topic {name}")
+        try:
+            with errors_explained(f"topic {name}"):
+                client.create_topics([NewTopic(name, -1, -1, config=config)])[name].result(REQUEST_S)
+        except CommandError as error:
+            if error.kafka_error != ErrorCode.TOPIC_ALREADY_EXISTS.name:
+                raise
+        else:
+            say(f"created topic {name}")
