@@ -4,6 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ottla.client.librdkafka import partition_offsets
+from ottla.client.librdkafka.errors import requests_within
 
 
 class Broker:
@@ -39,9 +40,8 @@ def test_a_refusal_that_will_not_change_is_said_at_once() -> None:
     assert broker.asked == 1
 
 
-def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_offsets, "REQUEST_S", 0.5)  # at most 500 questions
+def test_patience_has_an_end() -> None:
     broker = Broker(KafkaError.NOT_LEADER_FOR_PARTITION, refusals=10_000)
-    with pytest.raises(KafkaException, match="NOT_LEADER"):
+    with requests_within(0.5), pytest.raises(KafkaException, match="NOT_LEADER"):  # at most 500 questions
         partition_offsets.watermarks(broker, "t", 0)
     assert 1 < broker.asked < 1_000

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -10,17 +9,17 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.cluster.real import QUIET, RealBroker
+from tests.kafka_clients.wire_client import Closed, Wire
 from tests.metrics.rules import dashboard_queries, hurried_rules, rules
 from tests.metrics.stalling import StallingCluster
-from tests.support.frames import encode_request
 from tests.support.processes import running
 from tests.support.prometheus import Prometheus
 from tests.support.waiting import wait_for
 
+from ottla.base.errors import ErrorCode
 from ottla.records.builder import NewRecord, build_batch
 from ottla.wire.frame import LENGTH
 from ottla.wire.header import RequestHeader, encode_request_header
-from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 METADATA = 3
 HURRY = 60  # a minute of the rules is a second here
@@ -75,20 +74,19 @@ class Traffic:
 
 
 def send_oddities(broker: RealBroker, topic: str) -> None:
-    """A batch with a wrong checksum, and a version that nobody serves."""
+    """A batch with a wrong checksum, once the leader knows that it leads; a version that nobody serves."""
     batch = bytearray(build_batch([NewRecord(None, b"value")]))
     batch[-1] ^= 1
-    produced = TopicProduceData(
-        name=topic, partition_data=[PartitionProduceData(index=0, records=memoryview(batch))]
-    )
-    request = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[produced])
     unserved = encode_request_header(RequestHeader(METADATA, 99, 2, "odd"))
-    with socket.create_connection((broker.host, broker.port), 30) as channel:
-        channel.settimeout(30)
-        for frame in (encode_request(request, 9, 1), unserved):
-            channel.sendall(LENGTH.pack(len(frame)) + frame)
-        while channel.recv(4096):
-            pass  # the answer to the first; then it is closed
+    with Wire(broker.port, host=broker.host) as wire:
+        wait_for(
+            lambda: wire.produce(topic, bytes(batch)).error_code == ErrorCode.CORRUPT_MESSAGE,
+            60,
+            "the leader to refuse the batch for what it is",
+        )
+        wire.send_bytes(LENGTH.pack(len(unserved)) + unserved)
+        with pytest.raises(Closed):
+            wire.receive_frame()
 
 
 @pytest.fixture(scope="module")
