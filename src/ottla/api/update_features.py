@@ -15,7 +15,8 @@ from ottla.api.call import Call
 from ottla.api.writes import Item, Writes
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.long_work import Steps
-from ottla.controller.features import UpgradeType, check_update, plan_update
+from ottla.controller.feature_levels import UpgradeType
+from ottla.controller.features import check_update, plan_update
 from ottla.controller.keeper import Operation
 from ottla.wire.lazy import lazily
 from ottla.wire.messages.update_features import (

@@ -9,10 +9,11 @@ understand, `--help` included, goes to typer like any other command, so there is
 messages.
 
     broker · cluster · topics · configs · groups · transactions        the commands, by what they are about
-    records · storage · shells · pipelines
+    users · acls · quotas · features · records · storage
+    shells · pipelines · secure · top
     ship · metrics · console · demo                         commands that only start a product
     app · options · output · properties · partitions                   what commands share
-    requests · interrupts
+    client_settings · keeper_options · interrupts · watch · summaries
 """
 
 import contextlib

@@ -9,8 +9,9 @@ from ottla.cli import output
 from ottla.cli.options import HERE, Json, WhereOption, connects
 from ottla.cli.properties import parse_settings
 from ottla.client.admin import features as feature_requests
-from ottla.client.admin.features import Direction, Feature, Levels
+from ottla.client.admin.features import Feature
 from ottla.client.admin.requests import Cluster
+from ottla.controller.feature_levels import Levels, UpgradeType
 
 app = typer.Typer(
     name="features",
@@ -80,7 +81,7 @@ def upgrade(
     if not levels:
         output.say("every feature is at the highest level that all brokers know")
         return
-    _change(cluster, features, levels, Direction.UPGRADE, dry_run=dry_run)
+    _change(cluster, features, levels, UpgradeType.UPGRADE, dry_run=dry_run)
 
 
 @app.command()
@@ -103,15 +104,15 @@ def downgrade(
     """
     cluster = Cluster.reached(where)
     features = {feature.name: feature for feature in feature_requests.listed(cluster)}
-    direction = Direction.UNSAFE_DOWNGRADE if unsafe else Direction.SAFE_DOWNGRADE
-    _change(cluster, features, _levels(pairs), direction, dry_run=dry_run)
+    upgrade_type = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
+    _change(cluster, features, _levels(pairs), upgrade_type, dry_run=dry_run)
 
 
 def _change(
     cluster: Cluster,
     features: dict[str, Feature],
     levels: dict[str, int],
-    direction: Direction,
+    upgrade_type: UpgradeType,
     *,
     dry_run: bool,
 ) -> None:
@@ -120,7 +121,7 @@ def _change(
         raise CommandError(
             f"there is no feature {', '.join(unknown)}; brokers know {', '.join(features) or 'none'}"
         )
-    feature_requests.change(cluster, levels, direction, only_check=dry_run)
+    feature_requests.change(cluster, levels, upgrade_type, only_check=dry_run)
     for name, level in levels.items():
         before = features[name].level
         if before == level:

@@ -11,9 +11,19 @@ can raise it while they are there (design note 021).
 """
 
 from collections.abc import Mapping
+from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 TRANSACTION_VERSION: Final = "transaction.version"
+
+
+class UpgradeType(IntEnum):
+    """What a change of a level is meant to be (KIP-778). A downgrade that is not safe may lose what only the
+    higher level can say."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
 
 
 class Levels(NamedTuple):

@@ -6,19 +6,12 @@ in `feature_levels`.
 """
 
 from collections.abc import Mapping
-from enum import IntEnum
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller import znodes
-from ottla.controller.feature_levels import SUPPORTED, supports
+from ottla.controller.feature_levels import SUPPORTED, UpgradeType, supports
 from ottla.controller.image import Image
 from ottla.controller.keeper import Check, Create, Operation, Put
-
-
-class UpgradeType(IntEnum):
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
 
 
 def first_features() -> bytes:

@@ -1,31 +1,18 @@
 """Feature levels: what each broker knows, and what the whole cluster agreed on (KIP-584)."""
 
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.client.admin.refusals import check_answer
 from ottla.client.admin.requests import Cluster
 from ottla.client.connection import API_VERSIONS
+from ottla.controller.feature_levels import Levels, UpgradeType
 from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-
-
-class Direction(IntEnum):
-    """Of a change (KIP-778). A downgrade that is not safe may lose what only the higher level can say."""
-
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
-
-
-class Levels(NamedTuple):
-    lowest: int
-    highest: int
 
 
 class Feature(NamedTuple):
@@ -66,15 +53,15 @@ def listed(cluster: Cluster) -> list[Feature]:
 
 
 def change(
-    cluster: Cluster, levels: Mapping[str, int], direction: Direction, *, only_check: bool = False
+    cluster: Cluster, levels: Mapping[str, int], upgrade_type: UpgradeType, *, only_check: bool = False
 ) -> None:
     """All of them, or none: what is wrong with one ends the command."""
     updates = [
         FeatureUpdateKey(
             feature=name,
             max_version_level=level,
-            allow_downgrade=direction is not Direction.UPGRADE,
-            upgrade_type=direction,
+            allow_downgrade=upgrade_type is not UpgradeType.UPGRADE,
+            upgrade_type=upgrade_type,
         )
         for name, level in levels.items()
     ]
