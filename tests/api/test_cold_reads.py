@@ -10,7 +10,7 @@ from tests.log.simdisk import SimDisk
 from ottla.api.partition_reads import DISK_WAIT_MS
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.broker.effects import RunJob
+from ottla.broker.effects import DoChore, RunJob
 from ottla.log.cold import WarmUp
 from ottla.log.log import Log
 from ottla.wire.messages.delete_records import (
@@ -58,6 +58,29 @@ def test_others_are_served_while_a_worker_reads_what_is_not_in_memory():
     release_all(machine)
     assert values(parts(pending.answer)["t", 0])[:2] == ["t 0", "t 1"]
     assert [path for path in machine.disk.waits if "/t-0/" in path] == []
+
+
+def test_what_a_sequential_reader_wants_next_is_read_by_a_worker_while_nobody_waits_for_it():
+    machine = Machine()
+    create(machine.client(), "t", **{"index.interval.bytes": "100"})
+    for number in range(200):
+        produce(machine.client(), "t", batch(f"t {number}", at=NOW + number))
+    machine.restart()
+    machine.disk.drop_caches()
+    machine.hold(RunJob, DoChore)
+    client, offset, chores = machine.client(), 0, 0
+    for _ in range(3):
+        pending = client.ask(fetch_of(("t", 0, offset), max_bytes=500, partition_max_bytes=500), BY_NAME)
+        while pending.answer is None:
+            held, machine.held = machine.held, []
+            chores += sum(isinstance(effect, DoChore) for effect in held)
+            machine.held = [effect for effect in held if isinstance(effect, RunJob)]  # the others never come
+            machine.release(still_hold=True)
+        read = values(parts(pending.answer)["t", 0])
+        assert read[0] == f"t {offset}"
+        offset += len(read)
+        machine.disk.drop_caches()
+    assert chores > 0
 
 
 def test_all_partitions_of_an_answer_are_brought_in_together():
@@ -196,7 +219,7 @@ def test_the_disk_of_these_tests_tells_who_waited_for_it():
     file = disk.open("/data/f")
     assert file.read_now(0, 10) is None
     assert disk.waits == ["/data/f"]
-    disk.warm("/data/f", 0, 10, 0)
+    disk.warm("/data/f", 0, 10)
     assert file.read_now(0, 10) == bytes(10)
     assert file.read_now(0, 1_000) is None
     file.read(0, 1_000)

@@ -258,10 +258,10 @@ class SimDisk:
         self.touch(path, node, (INODE, *node.pages(0, len(node.data))))
         return bytes(node.data[:most])
 
-    def warm(self, path: str, at: int, count: int, ahead: int) -> None:
+    def warm(self, path: str, at: int, count: int) -> None:
         self.check("warm", path)
         node = self._node(path)
-        node.cold.difference_update((INODE, *node.pages(at, count + ahead)))
+        node.cold.difference_update((INODE, *node.pages(at, count)))
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         self.check("write_atomic", path)

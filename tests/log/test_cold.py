@@ -10,6 +10,7 @@ from tests.log.simdisk import SimDisk
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.log import cold as cold_reads
+from ottla.log import sequential_readers
 from ottla.log.cold import NOTHING_YET, ROUNDS_MAX, ColdError, Warmth, WarmUp
 from ottla.log.compaction.rewrite import clean
 from ottla.log.log import Log
@@ -88,12 +89,44 @@ def test_who_reads_one_piece_after_the_other_has_the_next_ones_brought_in_before
     disk.drop_caches()
     missing = attempt(log, first.next_offset, NOTHING_YET)
     assert isinstance(missing, ColdError)
-    assert missing.pieces[-1].ahead > 0
+    (piece,) = missing.pieces
+    assert missing.ahead is not None
+    assert (missing.ahead.path, missing.ahead.at) == (piece.path, piece.at + piece.size)
     assert brought_in(log, 4).records
     disk.drop_caches()
     elsewhere = attempt(log, 2, NOTHING_YET)
     assert isinstance(elsewhere, ColdError)
-    assert elsewhere.pieces[-1].ahead == 0
+    assert elsewhere.ahead is None
+
+
+def misses_of_a_sequential_reader(*, reads_ahead: bool) -> int:
+    disk = SimDisk()
+    log = open_log(disk, segment_bytes=1_000_000, index_interval_bytes=100)
+    for number in range(1_000):
+        put(log, f"value {number}", at=NOW + number)
+    log.read(0, 150, end=1_000)  # its file is open from now on
+    disk.drop_caches()
+    disk.waits.clear()
+    offset, misses = 0, 0
+    while offset < 990:
+        outcome = attempt(log, offset, NOTHING_YET, max_bytes=1_000)
+        if isinstance(outcome, ColdError):
+            misses += 1
+            WarmUp(outcome.pieces).run(lambda: None)
+        else:
+            offset = outcome.next_offset
+        if reads_ahead and outcome.ahead is not None:
+            WarmUp([outcome.ahead]).run(lambda: None)
+    assert disk.waits == []
+    return misses
+
+
+def test_a_reader_whose_next_bytes_are_brought_in_before_finds_few_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sequential_readers, "AHEAD_BYTES", 8_192)
+    assert misses_of_a_sequential_reader(reads_ahead=False) > 10
+    assert (
+        misses_of_a_sequential_reader(reads_ahead=True) <= 2
+    )  # the first, and the first after it has stopped
 
 
 def test_a_file_that_is_never_in_memory_is_read_in_the_end():

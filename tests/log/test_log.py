@@ -8,6 +8,7 @@ from tests.log.simdisk import SimDisk
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.log.directories import DirectoryFiles, LogDirectoryError
+from ottla.log.segment_reader import Read
 from ottla.records.batch import assign, read_header
 
 
@@ -49,13 +50,13 @@ def test_a_read_ends_before_the_batch_that_reaches_the_high_watermark(disk):
     assert values(log, end=4) == ["a", "a", "b", "b"]
     assert values(log, end=3) == ["a", "a"]
     assert log.read(4, 100, end=4).records == b""
-    assert log.read(0, 100, end=1) == (b"", 0)
+    assert log.read(0, 100, end=1) == Read(b"", 0)
 
 
 def test_a_read_outside_of_the_log_is_out_of_range(disk):
     log = open_log(disk)
     put(log, "a")
-    assert log.read(1, 100, end=1) == (b"", 1)
+    assert log.read(1, 100, end=1) == Read(b"", 1)
     for offset in (-1, 2):
         with pytest.raises(ApiError) as error:
             log.read(offset, 100, end=1)
@@ -83,7 +84,7 @@ def test_a_large_batch_is_never_starved(disk):
     for limit in (0, 1, 100):
         read = log.read(0, limit, end=2, at_least_one=True)
         assert (len(read.records), read.next_offset) == (len(batch("x" * 5000)), 1)
-        assert log.read(0, limit, end=2, at_least_one=False) == (b"", 0)
+        assert log.read(0, limit, end=2, at_least_one=False) == Read(b"", 0)
 
 
 def test_a_read_at_the_end_is_one_read_of_the_disk(disk):

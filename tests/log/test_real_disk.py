@@ -69,8 +69,8 @@ def test_a_real_disk_tells_what_is_in_memory_and_brings_in_what_is_not(tmp_path)
     os.close(descriptor)
     assert file.read_now(0, len(data)) in (None, data)
     before = descriptors()
-    files.warm(path, 0, 1 << 20, 8 << 20)
-    files.warm(path, 1 << 20, 1 << 31, 0)
+    files.warm(path, 0, 1 << 20)
+    files.warm(path, 1 << 20, 1 << 31)
     assert descriptors() == before
     assert file.read_now(0, len(data)) == data
     file.close()

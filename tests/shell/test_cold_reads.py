@@ -26,7 +26,7 @@ class SlowDisk:
         self.may_read = threading.Event()
         self.is_warm = False
 
-    def warm(self, _files: OsFiles, _path: str, _at: int, _count: int, _ahead: int) -> None:
+    def warm(self, _files: OsFiles, _path: str, _at: int, _count: int) -> None:
         assert self.may_read.wait(WITHIN_S)
         self.is_warm = True
 

@@ -19,8 +19,8 @@ from ottla.log.segment_reader import Read
 def _impatient(stack: ExitStack) -> None:
     original = Segment.read
 
-    def read(self: Segment, position: int, count: int, warmth: Warmth | None = None, ahead: int = 0) -> Bytes:
-        return original(self, position, count, None, ahead)
+    def read(self: Segment, position: int, count: int, warmth: Warmth | None = None) -> Bytes:
+        return original(self, position, count, None)
 
     stack.enter_context(patch.object(Segment, "read", read))
 

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from ottla.api import dispatch, partition_reads, produce
 from ottla.broker import allowance, controller_writes, long_work
 from ottla.controller import plan
-from ottla.log import cold, segment, validation
+from ottla.log import cold, sequential_readers, validation
 
 SLOW_DISKS_FROM = 4_000_000  # from this seed on disks are slow, and forget
 ORDINARY_SEEDS = 0.25
@@ -81,7 +81,7 @@ def _pieces(random: Random) -> list[Patch]:
     """What is brought in from the disk at once: not all of such a small file."""
     return [
         (cold, "PIECE_BYTES_MIN", random.choice([1, 200])),
-        (segment, "AHEAD_BYTES", random.choice([0, 300])),
+        (sequential_readers, "AHEAD_BYTES", random.choice([0, 300])),
     ]
 
 

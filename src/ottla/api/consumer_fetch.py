@@ -180,13 +180,12 @@ class ConsumerFetch:
         self, answer: PartitionData, partition: Partition, wanted: Wanted, limit: int, at_least_one: bool
     ) -> None:
         """Records up to the last stable offset, and what was aborted in them, which a client leaves out."""
-        allowance = self.reads.broker.allowance
         read, aborted = partition.log.read_committed(
             wanted.fetch_offset, limit, end=self._end(partition),
             at_least_one=at_least_one, warmth=self.reads.warmth,
         )  # fmt: skip
-        allowance.read_left -= len(read.records) + ABORTED_BYTES * len(aborted)
-        answer.records = read.records
+        self.reads.broker.allowance.read_left -= ABORTED_BYTES * len(aborted)
+        answer.records = self.reads.taken(read)
         answer.aborted_transactions = [
             AbortedTransaction(producer_id=transaction.producer_id, first_offset=transaction.first_offset)
             for transaction in aborted

@@ -19,7 +19,8 @@ from ottla.broker.broker import Broker
 from ottla.broker.effects import RunJob
 from ottla.broker.long_work import Steps
 from ottla.broker.parked import Key, Parked
-from ottla.log.cold import NOTHING_YET, ColdError, Piece, Warmth, WarmUp
+from ottla.log.cold import NOTHING_YET, ColdError, Piece, Warming, Warmth, WarmUp
+from ottla.log.segment_reader import Read
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import NO_SESSION, Session, Wanted
 from ottla.replication.traffic import TopicTraffic
@@ -53,6 +54,7 @@ class Missing:
     """What is not in memory of the partitions of an answer. `is_left_out`: the disk was too slow for it."""
 
     pieces: list[Piece] = field(default_factory=list)
+    ahead: list[Piece] = field(default_factory=list)  # what nobody waits for yet
     of: set[Hashable] = field(default_factory=set)  # partitions
     is_left_out: bool = False
     _bytes: int = 0
@@ -60,6 +62,8 @@ class Missing:
     def add(self, wanted: Wanted, cold: ColdError) -> None:
         self.of.add(wanted.key)
         self.pieces += cold.pieces
+        if cold.ahead is not None:
+            self.ahead.append(cold.ahead)
         self._bytes += cold.size
 
     def take_bytes(self) -> int:
@@ -177,7 +181,7 @@ class PartitionReads:
     def bring_in(self, now_ms: int, respond: Callable[[int], Any]) -> Parked:
         """Have a worker read what is missing, and answer then."""
         assert self.missing is not None, "something is missing"
-        job = WarmUp(self.missing.pieces)
+        job, ahead = WarmUp(self.missing.pieces), self.missing.ahead
         self.warmth, self.uncounted, self.missing = self.warmth.with_more(job.pieces), self.missing.of, None
 
         def expire(expired_ms: int) -> Any:
@@ -186,6 +190,8 @@ class PartitionReads:
 
         parked = self.park((job,), now_ms + DISK_WAIT_MS, lambda _job, ready_ms: respond(ready_ms), expire)
         self.broker.outbox.put(RunJob(job, parked))
+        if ahead:
+            self.broker.outbox.do(Warming(ahead))
         return parked
 
     def _take_back(self, results: list[tuple[Wanted, PartitionData]]) -> None:
@@ -276,11 +282,17 @@ class PartitionReads:
     def records(
         self, partition: Partition, wanted: Wanted, limit: int, *, end: int, at_least_one: bool
     ) -> Buffer:
-        records = partition.log.read(
+        read = partition.log.read(
             wanted.fetch_offset, limit, end=end, at_least_one=at_least_one, warmth=self.warmth
-        ).records
-        self.broker.allowance.read_left -= len(records)
-        return records
+        )
+        return self.taken(read)
+
+    def taken(self, read: Read) -> Buffer:
+        """Its records. What comes next is brought in meanwhile."""
+        self.broker.allowance.read_left -= len(read.records)
+        if read.ahead is not None:
+            self.broker.outbox.do(Warming([read.ahead]))
+        return read.records
 
     def _leader_hint(self, wanted: Wanted) -> LeaderIdAndEpoch | None:
         leader = leader_of(self.broker, wanted.topic, wanted.partition)

@@ -34,7 +34,8 @@ _KINDS: Final = {
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 _CANNOT_TELL: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 _WARM_BYTES: Final = 1 << 20
-_AHEAD_BYTES: Final = 512 << 10  # the kernel takes little more in one go
+_PROBED_BYTES: Final = 64 << 10
+_PROBE: Final = bytearray(1)
 # Neither another file than the one named, nor a wait for whoever might write to it.
 _PLAIN: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -107,8 +108,8 @@ class Files(Protocol):
     def kinds(self, directory: str) -> dict[str, str]: ...
     def make_directory(self, directory: str) -> bool: ...
     def read(self, path: str, most: int | None = None) -> bytes: ...
-    def warm(self, path: str, at: int, count: int, ahead: int) -> None:
-        """Wait until these bytes are in memory, and let those behind them come."""
+    def warm(self, path: str, at: int, count: int) -> None:
+        """Wait until these bytes are in memory."""
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None: ...
     def rename(self, old: str, new: str, *, sync: bool = True) -> None: ...
@@ -119,11 +120,12 @@ class Files(Protocol):
 
 
 class OsFile:
-    __slots__ = ("_fd", "_nowait", "_size", "path")
+    __slots__ = ("_fd", "_has_missed", "_nowait", "_size", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._nowait = _NOWAIT
+        self._has_missed = False  # something that was read was not in memory
         self._fd, self._size = open_plain(path, os.O_RDWR | os.O_CREAT, 0o644)
 
     @property
@@ -146,12 +148,17 @@ class OsFile:
         return os.pread(self._fd, count, at)
 
     def read_now(self, at: int, count: int) -> Bytes | None:
-        data = bytearray(count)
         try:
+            if self._has_missed and count > _PROBED_BYTES:
+                # What is missing the kernel begins to read here and now, a millisecond for 4 MB. Who calls
+                # `warm` reads from the front, so the last byte tells of all, and costs one page if not.
+                os.preadv(self._fd, (_PROBE,), at + count - 1, self._nowait)
+            data = bytearray(count)
             done = os.preadv(self._fd, (data,), at, self._nowait)
         except BlockingIOError:
-            # A miss would have the kernel read ahead here and now: that is for who calls `warm`.
+            # Nor is what comes behind it to be read here: that is for who calls `warm`, too.
             os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_RANDOM)
+            self._has_missed = True
             return None
         except OSError as error:
             if error.errno not in _CANNOT_TELL or not self._nowait:
@@ -257,16 +264,13 @@ class OsFiles:
             os.close(fd)
         return data
 
-    def warm(self, path: str, at: int, count: int, ahead: int) -> None:
+    def warm(self, path: str, at: int, count: int) -> None:
         fd, size = open_plain(path, os.O_RDONLY)
         try:
             end = min(at + count, size)
             scratch = bytearray(max(min(_WARM_BYTES, end - at), 1))
             while at < end and (done := os.preadv(fd, (scratch,), at)):
                 at += done
-            if hasattr(os, "posix_fadvise"):
-                for start in range(at, min(at + ahead, size), _AHEAD_BYTES):
-                    os.posix_fadvise(fd, start, _AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
         finally:
             os.close(fd)
 

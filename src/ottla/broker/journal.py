@@ -69,7 +69,7 @@ class PartitionJournal:
                 batches = log.read(begin, LOAD_BYTES, end=end, warmth=warmth).records
             except ColdError as cold:
                 warmth = warmth.with_more(cold.pieces)
-                yield Warming(cold.pieces)
+                yield Warming([*cold.pieces, *((cold.ahead,) if cold.ahead else ())])
                 continue
             warmth = NOTHING_YET
             if not batches:

@@ -9,6 +9,8 @@ log; what it reads is for nobody but the kernel.
 Whether bytes are in memory the disk says at once (`File.read_now`). Whether a file can be opened without it,
 nobody says: a segment that is not open is missing, once. What is gone from memory again each time the request
 comes back is read in the end, however long that takes (`ROUNDS_MAX`).
+
+Who reads one piece after the other has the next ones brought in before it asks (`sequential_readers`).
 """
 
 from collections import Counter
@@ -20,26 +22,25 @@ from ottla.base.files import Bytes, File, Files
 
 ROUNDS_MAX = 4  # that a file is brought in for one request
 PIECE_BYTES_MIN = 256 << 10  # what comes after a few bytes is wanted next
-AHEAD_BYTES = 8 << 20  # for who reads one piece after the other
 WHOLE = 1 << 31
 
 
 class Piece(NamedTuple):
-    """Bytes of a file that are to be in memory, and how many behind them will be wanted."""
+    """Bytes of a file that are to be in memory."""
 
     files: Files
     path: str
     at: int
     size: int
-    ahead: int = 0
 
 
 class ColdError(Exception):
-    """These pieces are not in memory."""
+    """These pieces are not in memory; `ahead` will be wanted next."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         super().__init__()
         self.pieces = pieces
+        self.ahead: Piece | None = None
 
     @property
     def size(self) -> int:
@@ -64,11 +65,11 @@ class Warmth:
     def has(self, path: str) -> bool:
         return path in self._rounds
 
-    def read_missing(self, file: File, files: Files, at: int, count: int, ahead: int = 0) -> Bytes:
+    def read_missing(self, file: File, files: Files, at: int, count: int) -> Bytes:
         """Bytes that the file does not have in memory; ColdError if they were not asked for too often."""
         if self._rounds[file.path] >= ROUNDS_MAX:
             return file.read(at, count)
-        raise ColdError([Piece(files, file.path, at, count, ahead)])
+        raise ColdError([Piece(files, file.path, at, count)])
 
 
 NOTHING_YET = Warmth()
@@ -99,9 +100,9 @@ class WarmUp:
 
     def run(self, pause: Callable[[], None]) -> None:  # noqa: ARG002 - it waits, and need not give way
         """What cannot be read is met again by who comes back for it."""
-        for files, path, at, size, ahead in self.pieces:
+        for files, path, at, size in self.pieces:
             with suppress(OSError):
-                files.warm(path, at, max(size, PIECE_BYTES_MIN), ahead)
+                files.warm(path, at, max(size, PIECE_BYTES_MIN))
 
 
 class Warming(WarmUp):

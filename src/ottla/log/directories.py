@@ -141,8 +141,8 @@ class DirectoryFiles:
         except OSError as error:
             raise _of(self.directory, error, path) from None
 
-    def warm(self, path: str, at: int, count: int, ahead: int) -> None:
-        self._try(path, lambda: self._files.warm(path, at, count, ahead))
+    def warm(self, path: str, at: int, count: int) -> None:
+        self._try(path, lambda: self._files.warm(path, at, count))
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         self._try(path, lambda: self._files.write_atomic(path, data, sync=sync))

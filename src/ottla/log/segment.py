@@ -7,7 +7,7 @@ writing began. Those of an older one are read when they are first needed, and re
 the segment itself, except for the index of aborted transactions, which needs more than one segment to know.
 
 Not obvious: a segment remembers where its last batches begin (`_tail`) and where sequential readers stopped
-(`_hints`), so that reading at the end, or going on where the last read ended, needs neither index nor scan.
+(`readers`), so that reading at the end, or going on where the last read ended, needs neither index nor scan.
 """
 
 import os.path
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from ottla.base.files import Bytes, File, Files
-from ottla.log.cold import AHEAD_BYTES, WHOLE, ColdError, Piece, WarmFile, Warmth
+from ottla.log.cold import WHOLE, ColdError, Piece, WarmFile, Warmth
 from ottla.log.config import LogConfig
 from ottla.log.index import (
     OFFSET_ENTRY_SIZE,
@@ -40,6 +40,7 @@ from ottla.log.scan import (
     find_offset,
     headers,
 )
+from ottla.log.sequential_readers import SequentialReaders
 from ottla.log.transaction_index import TransactionIndex, read_transactions, write_transactions
 from ottla.records.batch import NO_TIMESTAMP, BatchHeader, crc_ok
 
@@ -47,7 +48,6 @@ INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 SUFFIXES = (".log", *INDEX_SUFFIXES)
 SEGMENT_BYTES_MAX = (1 << 31) - 1  # what a position in an index can say
 _TAIL_MAX = 128
-_HINTS_MAX = 16
 _REBUILD_BYTES = 64 << 20  # how far to look for a sound batch behind damage, once for all readers
 
 
@@ -60,10 +60,10 @@ def file_name(offset: int, suffix: str) -> str:
 
 class Segment:
     __slots__ = (
-        "_file", "_first_timestamp", "_full", "_has_index_files", "_hints", "_index", "_index_bytes_max",
+        "_file", "_first_timestamp", "_full", "_has_index_files", "_index", "_index_bytes_max",
         "_interval", "_max_offset", "_max_timestamp", "_rebuilt", "_saved_size", "_since_entry", "_tail_ends",
         "_tail_positions", "_times", "_transactions", "base_offset", "created_ms", "directory", "files",
-        "may_have_aborted", "size",
+        "may_have_aborted", "readers", "size",
     )  # fmt: skip
 
     def __init__(
@@ -97,7 +97,7 @@ class Segment:
         self._max_offset = base_offset
         self._tail_ends = array("q")
         self._tail_positions = array("q")
-        self._hints: dict[int, int] = {}
+        self.readers = SequentialReaders()
 
     def path(self, suffix: str = ".log") -> str:
         return os.path.join(self.directory, file_name(self.base_offset, suffix))
@@ -236,7 +236,7 @@ class Segment:
             or TIME_ENTRY_SIZE * (len(times.offsets) + 2) > self._index_bytes_max
         )
 
-    def read(self, position: int, count: int, warmth: Warmth | None = None, ahead: int = 0) -> Bytes:
+    def read(self, position: int, count: int, warmth: Warmth | None = None) -> Bytes:
         """With `warmth`, as everywhere: ColdError if it would have to wait for the disk (`log/cold`)."""
         file = self._file
         if file is None:
@@ -245,7 +245,10 @@ class Segment:
         if warmth is None:
             return file.read(position, count)
         data = file.read_now(position, count)
-        return warmth.read_missing(file, self.files, position, count, ahead) if data is None else data
+        if data is not None:
+            return data
+        self.readers.on_missing()
+        return warmth.read_missing(file, self.files, position, count)
 
     @property
     def is_open(self) -> bool:
@@ -289,17 +292,6 @@ class Segment:
         """The last position at or before the given one that is known to begin a batch."""
         return self.index.boundary(position)
 
-    def hint(self, offset: int, position: int) -> None:
-        """A reader stopped before `offset`, which begins at `position`, and may come back for it."""
-        hints = self._hints
-        if len(hints) >= _HINTS_MAX:
-            del hints[next(iter(hints))]
-        hints[offset] = position
-
-    def ahead_of(self, offset: int) -> int:
-        """How much a reader who begins here will want next: much, if it has stopped here before."""
-        return AHEAD_BYTES if offset in self._hints else 0
-
     def _remembered(self, offset: int) -> int | None:
         ends = self._tail_ends
         if ends:
@@ -308,7 +300,7 @@ class Segment:
                 return self.size
             if at or self._tail_positions[0] == 0:
                 return self._tail_positions[at]
-        return self._hints.get(offset)
+        return self.readers.position(offset)
 
     def readable(self, warmth: Warmth | None) -> Readable:
         """Its file, for who walks over it."""
@@ -430,7 +422,8 @@ class Segment:
         self._forget_tail()
 
     def _forget_tail(self) -> None:
-        self._tail_ends, self._tail_positions, self._hints = array("q"), array("q"), {}
+        self._tail_ends, self._tail_positions = array("q"), array("q")
+        self.readers = SequentialReaders()
 
     def _load_indexes(self) -> None:
         try:

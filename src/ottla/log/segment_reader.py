@@ -9,7 +9,7 @@ batches are.
 from typing import NamedTuple
 
 from ottla.base.files import Buffer, Bytes
-from ottla.log.cold import Warmth
+from ottla.log.cold import ColdError, Piece, Warmth
 from ottla.log.scan import TornError, corrupt
 from ottla.log.segment import Segment
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header, size_of
@@ -18,10 +18,12 @@ READ_BYTES_PER_ROUND = 16 << 20  # some ten milliseconds of reading and sending
 
 
 class Read(NamedTuple):
-    """Whole batches, and the offset after the last of them (the one asked for, if there are none)."""
+    """Whole batches, and the offset after the last of them (the one asked for, if there are none). `ahead` is
+    to be brought into memory before it is asked for."""
 
     records: Buffer
     next_offset: int
+    ahead: Piece | None = None
 
 
 def read(
@@ -54,15 +56,26 @@ def read(
 def _cut(
     segment: Segment, offset: int, position: int, max_bytes: int, at_least_one: bool, warmth: Warmth | None
 ) -> Read:
-    data = segment.read(position, max(max_bytes, HEADER_SIZE), warmth, segment.ahead_of(offset))
+    count = max(max_bytes, HEADER_SIZE)
+    try:
+        data = segment.read(position, count, warmth)
+    except ColdError as cold:
+        cold.ahead = _ahead(segment, offset, position + count)
+        raise
     first = _header(segment, data, position, 0, offset)
     if first.size > max_bytes:
         if not at_least_one:
             return Read(b"", offset)
         return Read(segment.read(position, first.size, warmth), first.next_offset)
     at, next_offset = _last_whole(segment, data, position, max_bytes, first.size, first.next_offset)
-    segment.hint(next_offset, position + at)
-    return Read(memoryview(data)[:at], next_offset)
+    ahead = _ahead(segment, offset, position + count)
+    segment.readers.stop(next_offset, position + at)
+    return Read(memoryview(data)[:at], next_offset, ahead)
+
+
+def _ahead(segment: Segment, offset: int, end: int) -> Piece | None:
+    wanted = segment.readers.ahead_of(offset, end, segment.size)
+    return None if wanted is None else Piece(segment.files, segment.path(), wanted[0], wanted[1] - wanted[0])
 
 
 def _last_whole(

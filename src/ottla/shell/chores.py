@@ -13,6 +13,7 @@ from ottla.base.log_fields import fields
 from ottla.broker import effects
 from ottla.broker.parked import Parked
 from ottla.log.chores import Chore
+from ottla.log.cold import Warming
 from ottla.log.compaction.task import CleanOutcome, CleanTask
 from ottla.log.directories import LogDirectoryError
 from ottla.log.directory_moves import CopySlice, Move
@@ -69,14 +70,17 @@ class Chores:
         self._jobs.put(parked)
 
     def _read(self, job: effects.Job, parked: Parked) -> None:
-        if self._readers is None:
-            self._readers = Worker(self._loop, "read", READ_THREADS, self._core.worker_times["read"])
-
         def run() -> None:
             if parked.reply is not None and not self._core.is_ending:  # else nobody waits for it any more
                 job.run(lambda: None)
 
-        self._readers.submit(run, lambda _, error: self._on_job_done(job, error))
+        self._reading.submit(run, lambda _, error: self._on_job_done(job, error))
+
+    @property
+    def _reading(self) -> Worker:
+        if self._readers is None:
+            self._readers = Worker(self._loop, "read", READ_THREADS, self._core.worker_times["read"])
+        return self._readers
 
     def _on_job_done(self, job: effects.Job, error: BaseException | None) -> None:
         if self._core.is_ending:
@@ -91,8 +95,11 @@ class Chores:
         self._run(timed.run, lambda error: self._on_synced(synced, sync, timed.took_us, error))
 
     def do(self, chore: Chore) -> None:
-        """What nobody waits for: files removed, checkpoints synced."""
-        self._run(chore.run, lambda error: self._on_chore_done(chore, error))
+        """What nobody waits for: files removed, checkpoints synced, records read ahead."""
+        if isinstance(chore, Warming):
+            self._reading.submit(chore.run, lambda _, error: self._on_chore_done(chore, error))
+        else:
+            self._run(chore.run, lambda error: self._on_chore_done(chore, error))
 
     def _on_chore_done(self, chore: Chore, error: BaseException | None) -> None:
         if self._core.is_ending:
