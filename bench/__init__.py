@@ -11,7 +11,7 @@ w12_spark, spark_session, spark_connector   Spark: two sources in one session, b
 workload                       what they share: sizes, rounds, turns
 paired, guard, guard_script    what a change costs: by the clock, in turns; in steps of the interpreter
 interpreter, cpu_clock         which Python this is; processor time finer than ticks
-plots, bars                    pictures of what was measured, from the files that runs leave
+plots, bars, tables            pictures and tables of what was measured, from the files that runs leave
 targets, report                what we promised, and how the figures are shown and stored
 
 Rules. The same client drives every broker. All peers are up during a run and take turns, round by round,

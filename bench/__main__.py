@@ -7,6 +7,7 @@ it was not.
 import argparse
 import os
 import sys
+from datetime import UTC, datetime
 
 from rich.console import Console
 
@@ -181,15 +182,17 @@ def main() -> int:
     scale = _scale(arguments, console)
     brokers = _brokers(arguments, console)
     outcomes: list[Outcome] = []
+    began, written = datetime.now(UTC), "nowhere"
     try:
         for name in arguments.workloads:
             outcomes.append(WORKLOADS[name](brokers, scale))
             show(console, outcomes[-1])
+            written = os.path.relpath(save(arguments.json, began, facts, outcomes))
     finally:
         for peer in brokers:
             peer.close()
     show_targets(console, [verdict for outcome in outcomes for verdict in outcome.verdicts])
-    console.print(f"written to {os.path.relpath(save(arguments.json, facts, outcomes))}", highlight=False)
+    console.print(f"written to {written}", highlight=False)
     return 0 if arguments.no_ottla or all(map(_measured, outcomes)) else 1
 
 

@@ -6,7 +6,7 @@ import platform
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import confluent_kafka
@@ -163,17 +163,17 @@ def machine() -> dict[str, Any]:
     }
 
 
-def save(folder: str, facts: dict[str, Any], outcomes: list[Outcome]) -> str:
-    """One JSON file per run; returns its path."""
+def save(folder: str, began: datetime, facts: dict[str, Any], outcomes: list[Outcome]) -> str:
+    """One JSON file per run, named after its beginning, which grows with every workload; returns its path."""
     os.makedirs(folder, exist_ok=True)
-    now = datetime.now(UTC)
     content = {
-        "taken_at": now.isoformat(timespec="seconds"),
+        "taken_at": began.isoformat(timespec="seconds"),
         "machine": facts,
         "workloads": [
             {
                 "workload": outcome.workload,
                 "title": outcome.title,
+                "columns": [vars(column) for column in outcome.columns],
                 "rows": [vars(row) for row in outcome.rows],
                 "notes": outcome.notes,
             }
@@ -190,7 +190,7 @@ def save(folder: str, facts: dict[str, Any], outcomes: list[Outcome]) -> str:
             for verdict in outcome.verdicts
         ],
     }
-    path = os.path.join(folder, f"{now:%Y%m%dT%H%M%SZ}.json")
+    path = os.path.join(folder, f"{began:%Y%m%dT%H%M%SZ}.json")
     with open(path, "w") as out:
         json.dump(content, out, indent=2)
         out.write("\n")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,8 +11,10 @@ import pytest
 from bench.bars import Bar, Panel, draw, shown
 from bench.plots import FAMILIES, load, pictures
 from bench.report import Column, Outcome, Row, save
+from bench.tables import page
 
 ROOT = Path(__file__).parents[2]
+BEGAN = datetime(2026, 11, 18, tzinfo=UTC)
 
 
 def widths(picture: str) -> list[float]:
@@ -62,7 +65,7 @@ def test_a_run_is_drawn_from_its_file_and_a_later_file_counts_for_its_workloads(
             Row("100 B, 1 MiB batches", "Ottla, replay", {"records_per_s": 77_777e3}),
             Row("100 B, 1 MiB batches", "Apache Kafka 4.3.1", {}, "not run: no java"),
         ]
-        return save(str(tmp_path / f"{rate}"), {"cores": 2}, [outcome])
+        return save(str(tmp_path / f"{rate}"), BEGAN, {"cores": 2}, [outcome])
 
     drawn = pictures(*load([written("W1", 1e6), written("W3", 2e6), written("W1", 3e6)]))
     assert set(drawn) == {"produce"}
@@ -71,6 +74,28 @@ def test_a_run_is_drawn_from_its_file_and_a_later_file_counts_for_its_workloads(
     assert "77,777" not in drawn["produce"]
     assert drawn["produce"].count('class="range"') == 2
     assert "2 cores" in drawn["produce"]
+
+
+def test_a_table_has_every_row_of_a_workload_and_why_one_has_no_figures(tmp_path: Path) -> None:
+    outcome = Outcome("W1", "bulk", (Column("rate", "k rec/s", 1, 1e-3), Column("never", "never")))
+    outcome.rows = [
+        Row("100 B", "Ottla", {"rate": 2_345.0}),
+        Row("100 B", "Apache Kafka 4.3.1", {}, "not run: no java"),
+    ]
+    outcome.notes = ["The machine was alone."]
+    written = page(*load([save(str(tmp_path), BEGAN, {"cores": 2}, [outcome])]))
+    assert "| cores | 2 |" in written
+    assert "| case | peer | k rec/s |" in written  # and no column without a figure
+    assert "| 100 B | Ottla | 2.3 |" in written
+    assert "| 100 B | Apache Kafka 4.3.1 (1) | - |" in written
+    assert "(1) not run: no java" in written
+    assert "The machine was alone." in written
+
+
+def test_a_run_that_goes_on_replaces_its_own_file(tmp_path: Path) -> None:
+    paths = {save(str(tmp_path), BEGAN, {}, [Outcome("W1", "", ())] * count) for count in (1, 2)}
+    (path,) = paths
+    assert len(json.loads(Path(path).read_text())["workloads"]) == 2
 
 
 def test_the_pictures_in_the_docs_are_those_of_the_figures_in_the_docs() -> None:

@@ -1,0 +1,68 @@
+"""Every figure that was measured, as a page: `python -m bench.tables RESULT.json ... [--into FILE]`.
+
+The files are taken together as for pictures (`bench.plots`): later ones replace what earlier ones say of a
+workload. The page is written whole, and nobody edits it.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bench.plots import Workloads, load
+from bench.report import Column
+
+INTO = "docs/figures.md"
+OPENING = """# Figures: all that a run of the bench measured
+
+Written by `python -m bench.tables docs/performance.json`. What the workloads are, and why the figures are
+what they are, is in [performance.md](performance.md). Figures are medians of the rounds. `spread` is how far
+the rounds are apart, as a share of that, and a ratio to Apache Kafka is the median of the ratios within each
+round. All brokers and clients share the machine's cores.
+"""
+
+
+def _machine(facts: Mapping[str, Any]) -> Iterator[str]:
+    yield "| | |"
+    yield "|---|---|"
+    for name, fact in facts.items():
+        if fact not in ("", [], None):
+            yield f"| {name.replace('_', ' ')} | {fact} |"
+
+
+def _table(workload: Mapping[str, Any]) -> Iterator[str]:
+    columns = [Column(**column) for column in workload["columns"]]
+    rows = workload["rows"]
+    shown = [column for column in columns if any(row["figures"].get(column.key) is not None for row in rows)]
+    notes = list(dict.fromkeys(row["note"] for row in rows if row["note"]))
+    yield f"| case | peer | {' | '.join(column.head for column in shown)} |"
+    yield f"|---|---|{'---:|' * len(shown)}"
+    for row in rows:
+        mark = f" ({notes.index(row['note']) + 1})" if row["note"] else ""
+        cells = " | ".join(column.show(row["figures"].get(column.key)) for column in shown)
+        yield f"| {row['case']} | {row['peer']}{mark} | {cells} |"
+    for number, note in enumerate(notes, 1):
+        yield f"\n({number}) {note}"
+    for note in workload["notes"]:
+        yield f"\n{note}"
+
+
+def page(workloads: Workloads, facts: Mapping[str, Any]) -> str:
+    lines = [OPENING, *_machine(facts)]
+    for name, workload in workloads.items():
+        if "columns" in workload:  # a file of before there were tables has none
+            lines += [f"\n## {name}: {workload['title']}\n", *_table(workload)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("bench.tables", description="All that was measured, as a page.")
+    parser.add_argument("results", nargs="+", metavar="RESULT.json")
+    parser.add_argument("--into", default=INTO, metavar="FILE")
+    arguments = parser.parse_args()
+    with open(arguments.into, "w") as out:
+        out.write(page(*load(arguments.results)))
+    print(arguments.into)
+
+
+if __name__ == "__main__":
+    main()
